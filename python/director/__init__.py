@@ -1,4 +1,4 @@
-"""The director for Python: an adaptive transport library (docs/director.md).
+"""The Python interface of the director, an adaptive transport library (docs/director.md).
 
     async with director.Session(key, "utility:5700", ["meter-1:5700"], loss=0.3) as session:
         await session.ready(10)
@@ -8,8 +8,8 @@
         async for price in meter:
             price.reply(b"a reading")
 
-It calls the C library (`cargo build --release -p director-c`), which is looked for at
-`DIRECTOR_LIBRARY`, then where the system's loader looks.
+It calls the C library (`cargo build --release -p director-c`). It loads the file that
+`DIRECTOR_LIBRARY` names, or else searches the system's library path.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TEXT = 2_000
 
 
 class DirectorError(Exception):
-    """Why there is no session, or a message was not taken."""
+    """The session cannot start, or a message cannot be sent."""
 
 
 def _load() -> ctypes.CDLL:
@@ -39,7 +39,7 @@ def _load() -> ctypes.CDLL:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise DirectorError(
-            f"the director's library is not to be had: {error}; build it by `cargo build "
+            f"cannot load the director library: {error}; run `cargo build "
             "--release -p director-c` and set DIRECTOR_LIBRARY to target/release/libdirector_c.so"
         ) from error
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
@@ -88,15 +88,15 @@ def _c() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Collected:
-    """What came of a message: answers by member (its place in the list of members), and
-    how many have not answered by the deadline."""
+    """Responses to a message: answers by member (its index in the list of members), and the
+    number of members that have not answered by the deadline."""
 
     answers: dict[int, bytes]
     lacking: int
 
 
 class _Handle:
-    """Something of the C library's, from `async with` to its end."""
+    """An object of the C library, from `async with` to its end."""
 
     _free: str
     _handle: int | None = None
@@ -119,7 +119,7 @@ class _Handle:
 
 
 class Session(_Handle):
-    """A session, by its hub. Options are those of `director.h`, by the same names."""
+    """A session, from its hub. Options are those of `director.h`, with the same names."""
 
     _free = "director_session_free"
 
@@ -138,12 +138,12 @@ class Session(_Handle):
         return int(session)
 
     async def ready(self, patience: float) -> bool:
-        """Waits until all members are there, at most `patience` seconds."""
+        """Waits until all members have joined, at most `patience` seconds."""
         ms = max(0, int(patience * 1e3))
         return bool(await asyncio.to_thread(_c().director_ready, self._handle, ms))
 
     async def collect(self, message: bytes) -> Collected:
-        """Sends a message to all members; what they answer by the deadline."""
+        """Sends a message to all members; returns their answers by the deadline."""
         return await asyncio.to_thread(self._collect, message)
 
     def _collect(self, message: bytes) -> Collected:
@@ -170,7 +170,7 @@ class Session(_Handle):
             c.director_collected_free(collected)
 
     async def explain(self) -> str:
-        """Which model is in use, and why."""
+        """Explains which model is in use and why."""
         text = ctypes.create_string_buffer(_TEXT)
         if not await asyncio.to_thread(_c().director_explain, self._handle, text, _TEXT):
             raise DirectorError("the session is over")
@@ -178,7 +178,7 @@ class Session(_Handle):
 
 
 class Request:
-    """A message that has come."""
+    """A received message."""
 
     def __init__(self, request: int) -> None:
         length = ctypes.c_size_t()
@@ -187,20 +187,20 @@ class Request:
         self._request: int | None = request
 
     def reply(self, answer: bytes) -> None:
-        """Answers it; once."""
+        """Answers the message; call it once."""
         request, self._request = self._request, None
         if request is None:
-            raise DirectorError("a message is answered once")
+            raise DirectorError("this message was already answered")
         _c().director_reply(request, answer, len(answer))
 
     def __del__(self) -> None:
-        """What was not answered is given back."""
+        """Frees a message without an answer."""
         if self._request is not None and _library is not None:
             _library.director_request_free(self._request)
 
 
 class Listener(_Handle):
-    """A member of whichever session the hub at `hub` begins."""
+    """A member that joins sessions of the hub at `hub`."""
 
     _free = "director_listener_free"
 
@@ -218,13 +218,13 @@ class Listener(_Handle):
         return int(listener)
 
     async def next(self, patience: float) -> Request | None:
-        """The next message, waited for at most `patience` seconds; each comes once."""
+        """The next message, or None after `patience` seconds; each message is delivered once."""
         ms = max(0, int(patience * 1e3))
         request = await asyncio.to_thread(_c().director_next, self._handle, ms)
         return Request(int(request)) if request else None
 
     async def __aiter__(self) -> AsyncIterator[Request]:
-        """All messages, one after another."""
+        """All messages in order."""
         while self._handle is not None:
             request = await self.next(0.25)
             if request is not None:

@@ -1,7 +1,7 @@
-//! The director for C; `include/director.h` says what each function does. Each session and
-//! each listener has a thread with a run-time of its own, so that callers may come from
-//! any thread and need none. What callers hold of them is a number in a table: a session
-//! that is ended while another thread waits in it is an error there, and nothing worse.
+//! The C interface of the director; `include/director.h` documents each function. Each session
+//! and each listener has its own thread with a tokio runtime, so that callers may use any thread.
+//! Handles are numbers in a table: if a session ends while another thread waits in it, that
+//! thread gets an error.
 
 mod options;
 mod table;
@@ -18,7 +18,7 @@ use table::Table;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{Mutex, oneshot};
 
-/// A run-time on a thread of its own, until it is ended.
+/// A runtime on its own thread, until it is ended.
 struct Thread {
     handle: Handle,
     alive: std::sync::Mutex<Option<oneshot::Sender<()>>>,
@@ -37,26 +37,26 @@ impl Thread {
         Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
     }
 
-    /// Ends it, and with it all that runs there.
+    /// Ends the runtime and all of its tasks.
     fn end(&self) {
         if let Ok(mut alive) = self.alive.lock() {
             *alive = None;
         }
     }
 
-    /// Has a future run there, and waits for what comes of it.
+    /// Runs a future there and waits for its result; `None` if the runtime has ended.
     fn wait<F>(&self, future: F) -> Option<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        let (tell, told) = mpsc::channel();
-        self.handle.spawn(async move { tell.send(future.await) });
-        told.recv().ok()
+        let (sender, receiver) = mpsc::channel();
+        self.handle.spawn(async move { sender.send(future.await) });
+        receiver.recv().ok()
     }
 }
 
-/// A session, by its hub.
+/// A session, from its hub.
 pub struct DirectorSession {
     thread: Thread,
     session: Session,
@@ -65,7 +65,7 @@ pub struct DirectorSession {
 static SESSIONS: Table<DirectorSession> = Table::new();
 static LISTENERS: Table<DirectorListener> = Table::new();
 
-/// What came of a message.
+/// Responses to a message.
 pub struct DirectorCollected(Vec<(u32, Vec<u8>)>, usize);
 
 /// A member.
@@ -74,20 +74,20 @@ pub struct DirectorListener {
     listener: Arc<Mutex<Listener>>,
 }
 
-/// A message that has come.
+/// A received message.
 pub struct DirectorRequest(Request);
 
-/// Writes text, ended by 0, as far as there is room.
+/// Writes text, terminated by 0 and truncated to the room.
 ///
 /// # Safety
-/// `to` is null or has `room` bytes.
+/// `to` is null or points to `room` bytes.
 unsafe fn write(text: &str, to: *mut c_char, room: usize) {
     if to.is_null() || room == 0 {
         return;
     }
     let bytes = text.as_bytes();
     let length = bytes.len().min(room - 1);
-    // SAFETY: there is room for `length` bytes and the 0, by the caller's word.
+    // SAFETY: the caller guarantees room for `length` bytes and the 0.
     unsafe {
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), length);
         *to.add(length) = 0;
@@ -100,22 +100,23 @@ unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
     if text.is_null() {
         return Err(format!("{what} is missing"));
     }
-    // SAFETY: it ends with 0, by the caller's word.
+    // SAFETY: the caller guarantees the terminating 0.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
 }
 
 /// # Safety
-/// `bytes` is null or has `length` bytes.
+/// `bytes` is null or points to `length` bytes.
 unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if bytes.is_null() || length == 0 {
         return &[];
     }
-    // SAFETY: as long as said, by the caller's word.
+    // SAFETY: the caller guarantees the length.
     unsafe { std::slice::from_raw_parts(bytes, length) }
 }
 
-/// Something made, or nothing and why in `error`. A panic is no way out of C.
+/// Returns a new object, or null and the reason in `error`. Catches panics, which must not cross
+/// into C.
 ///
 /// # Safety
 /// As for `write`.
@@ -125,11 +126,11 @@ unsafe fn give<T>(
     room: usize,
 ) -> *mut T {
     let made = catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|_| Err("an internal error of the library".to_owned()));
+        .unwrap_or_else(|_| Err("internal error of the director library".to_owned()));
     match made {
         Ok(made) => made,
         Err(why) => {
-            // SAFETY: by the caller's word.
+            // SAFETY: guaranteed by the caller.
             unsafe { write(&why, error, room) };
             std::ptr::null_mut()
         }
@@ -141,7 +142,7 @@ fn address(name: &str) -> Result<SocketAddrV4, String> {
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_initiate(
     options: *const c_char,
@@ -154,7 +155,7 @@ pub unsafe extern "C" fn director_initiate(
     room: usize,
 ) -> *mut DirectorSession {
     let make = || {
-        // SAFETY: all by the caller's word.
+        // SAFETY: guaranteed by the caller.
         let (options, key, local, members) = unsafe {
             let members = match members.is_null() {
                 true => &[],
@@ -170,21 +171,21 @@ pub unsafe extern "C" fn director_initiate(
         open(move || preconnection.initiate(local, &members))
             .map(|(thread, session)| SESSIONS.add(DirectorSession { thread, session }))
     };
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }
 }
 
-/// Opens something within a run-time of its own.
+/// Opens a session or listener in a new runtime.
 fn open<T: Send + 'static>(
     make: impl FnOnce() -> Result<T, director::io::Error> + Send + 'static,
 ) -> Result<(Thread, T), String> {
     let thread = Thread::start()?;
-    let made = thread.wait(async move { make() }).ok_or("the run-time has ended")?;
+    let made = thread.wait(async move { make() }).ok_or("the runtime has ended")?;
     Ok((thread, made.map_err(|error| error.to_string())?))
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_ready(
     session: *const DirectorSession,
@@ -198,7 +199,7 @@ pub unsafe extern "C" fn director_ready(
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_collect(
     session: *const DirectorSession,
@@ -208,7 +209,7 @@ pub unsafe extern "C" fn director_collect(
     room: usize,
 ) -> *mut DirectorCollected {
     let make = || {
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         let message = unsafe { slice(message, length) }.to_vec();
         let session = SESSIONS.get(session).ok_or("the session does not exist")?;
         let own = session.session.clone();
@@ -218,28 +219,28 @@ pub unsafe extern "C" fn director_collect(
         let answers = answers.into_iter().collect();
         Ok(Box::into_raw(Box::new(DirectorCollected(answers, lacking.len()))))
     };
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_answers(collected: *const DirectorCollected) -> usize {
-    // SAFETY: null or alive, by the caller's word.
+    // SAFETY: the caller guarantees null or a live object.
     unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_lacking(collected: *const DirectorCollected) -> usize {
-    // SAFETY: null or alive, by the caller's word.
+    // SAFETY: the caller guarantees null or a live object.
     unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_answer(
     collected: *const DirectorCollected,
@@ -248,7 +249,7 @@ pub unsafe extern "C" fn director_answer(
     bytes: *mut *const u8,
     length: *mut usize,
 ) -> c_int {
-    // SAFETY: null or alive, by the caller's word; so are those that are written to.
+    // SAFETY: the caller guarantees null or live objects, also for the outputs.
     unsafe {
         let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
             return 0;
@@ -267,7 +268,7 @@ pub unsafe extern "C" fn director_answer(
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_explain(
     session: *const DirectorSession,
@@ -279,13 +280,13 @@ pub unsafe extern "C" fn director_explain(
     let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
         return 0;
     };
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { write(&said.to_string(), text, room) };
     1
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_listen(
     options: *const c_char,
@@ -297,7 +298,7 @@ pub unsafe extern "C" fn director_listen(
     room: usize,
 ) -> *mut DirectorListener {
     let make = || {
-        // SAFETY: all by the caller's word.
+        // SAFETY: guaranteed by the caller.
         let (options, key, local, hub) = unsafe {
             let (local, hub) = (read(local, "local")?, read(hub, "hub")?);
             (read(options, "options")?, slice(key, key_length), local, hub)
@@ -308,12 +309,12 @@ pub unsafe extern "C" fn director_listen(
         let listener = Arc::new(Mutex::new(listener));
         Ok(LISTENERS.add(DirectorListener { thread, listener }))
     };
-    // SAFETY: by the caller's word.
+    // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_next(
     listener: *mut DirectorListener,
@@ -333,13 +334,13 @@ pub unsafe extern "C" fn director_next(
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_message(
     request: *const DirectorRequest,
     length: *mut usize,
 ) -> *const u8 {
-    // SAFETY: null or alive, by the caller's word.
+    // SAFETY: the caller guarantees null or a live object.
     unsafe {
         let Some(request) = request.as_ref() else { return std::ptr::null() };
         if let Some(length) = length.as_mut() {
@@ -350,7 +351,7 @@ pub unsafe extern "C" fn director_message(
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_reply(
     request: *mut DirectorRequest,
@@ -358,9 +359,9 @@ pub unsafe extern "C" fn director_reply(
     length: usize,
 ) {
     if !request.is_null() {
-        // SAFETY: made by `director_next`, and not used again, by the caller's word.
+        // SAFETY: the caller guarantees a request of `director_next` that is not used again.
         let request = unsafe { Box::from_raw(request) };
-        // SAFETY: by the caller's word.
+        // SAFETY: guaranteed by the caller.
         request.0.reply(unsafe { slice(answer, length) });
     }
 }
@@ -368,11 +369,11 @@ pub unsafe extern "C" fn director_reply(
 macro_rules! frees {
     ($($name:ident: $type:ty),* $(,)?) => {$(
         /// # Safety
-        /// As the header says.
+        /// See the header.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(what: *mut $type) {
             if !what.is_null() {
-                // SAFETY: made by this library, and not used again, by the caller's word.
+                // SAFETY: the caller guarantees an object of this library that is not used again.
                 drop(unsafe { Box::from_raw(what) });
             }
         }
@@ -385,7 +386,7 @@ frees! {
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
     if let Some(session) = SESSIONS.remove(session) {
@@ -394,7 +395,7 @@ pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
 }
 
 /// # Safety
-/// As the header says.
+/// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_listener_free(listener: *mut DirectorListener) {
     if let Some(listener) = LISTENERS.remove(listener) {

@@ -1,4 +1,4 @@
-//! The options of a session, as JSON.
+//! Session options, as JSON.
 
 use director::io::Preconnection;
 use director::session::Security;
@@ -6,7 +6,7 @@ use director::{Conditions, ModelId, Pattern, QosTargets, TransportProperties};
 use serde::Deserialize;
 use std::net::SocketAddrV4;
 
-/// The options; what is not there has a default.
+/// The options; missing ones have defaults.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -39,29 +39,29 @@ impl Default for Options {
     }
 }
 
-/// A figure within its bounds, or what is wrong with it.
+/// Checks the range of a value.
 fn within(name: &str, value: Option<f64>, least: f64, most: f64) -> Result<Option<f64>, String> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(format!("`{name}` is {value}; it is from {least} to {most}"))
+            Err(format!("`{name}` is {value}; use a value from {least} to {most}"))
         }
         _ => Ok(value),
     }
 }
 
 impl Options {
-    /// Reads them.
+    /// Parses the options.
     ///
     /// # Errors
-    /// When the text is no JSON of this form; what is wrong where.
+    /// The location and reason if the text is not valid JSON with these options.
     pub fn read(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| format!("the options: {error}"))
+        serde_json::from_str(text).map_err(|error| format!("invalid options: {error}"))
     }
 
-    /// The session that they describe.
+    /// The session with these options.
     ///
     /// # Errors
-    /// When a figure is out of its bounds.
+    /// The reason if a value is out of range.
     pub fn preconnection(self, key: &[u8]) -> Result<Preconnection, String> {
         let usual = Conditions::default();
         let ns = |ms: f64| (ms * 1e6) as u64;
@@ -103,8 +103,8 @@ mod tests {
         assert_eq!(said("{}"), "");
         assert_eq!(said(r#"{"models": ["udp-arq"], "mtu": 113, "deadline_ms": 5}"#), "");
         assert!(said(r#"{"los": 0.3}"#).contains("unknown field `los`"));
-        assert!(said(r#"{"loss": 30}"#).contains("`loss` is 30; it is from 0 to 1"));
+        assert!(said(r#"{"loss": 30}"#).contains("`loss` is 30; use a value from 0 to 1"));
         assert!(said(r#"{"pattern": "shout"}"#).contains("publish-collect"));
-        assert!(said("").contains("the options:"));
+        assert!(said("").contains("invalid options:"));
     }
 }

@@ -1,34 +1,35 @@
-//! What callers in C hold a number of.
+//! Handles for C callers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Things by number. A number is given out once; as a pointer it points to nothing.
+/// Objects by handle. A handle is a unique number in the form of a pointer, which is never
+/// dereferenced.
 pub struct Table<T> {
     next: AtomicUsize,
     all: Mutex<BTreeMap<usize, Arc<T>>>,
 }
 
 impl<T> Table<T> {
-    /// An empty one.
+    /// An empty table.
     pub const fn new() -> Self {
         Self { next: AtomicUsize::new(1), all: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Takes something in; its number.
+    /// Adds an object; returns its handle.
     pub fn add(&self, thing: T) -> *mut T {
         let number = self.next.fetch_add(1, Relaxed);
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(thing));
         std::ptr::without_provenance_mut(number)
     }
 
-    /// What has a number, if it is still there.
+    /// The object of a handle, if it exists.
     pub fn get(&self, number: *const T) -> Option<Arc<T>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&number.addr()).cloned()
     }
 
-    /// Takes it out.
+    /// Removes an object.
     pub fn remove(&self, number: *const T) -> Option<Arc<T>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&number.addr())
     }

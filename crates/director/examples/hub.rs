@@ -1,5 +1,5 @@
-//! Sends a price to all meters and says who has answered:
-//! `director-hub KEY PRICE LOCAL METER...`, the first two files, the others `NAME:PORT`.
+//! Sends a price to all meters and prints how many have answered:
+//! `director-hub KEY PRICE LOCAL METER...`; the first two are files, the others `NAME:PORT`.
 
 use director::io::{Preconnection, resolve};
 use director::session::Security;
@@ -14,7 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (key, price) = (std::fs::read(key)?, std::fs::read(price)?);
     let meters = meters.iter().map(|meter| resolve(meter)).collect::<Result<Vec<_>, _>>()?;
-    // The papers' constrained network, as far as it is known before anything is seen.
+    // Assumed conditions before the first estimate: the constrained network of the papers.
     let network = Conditions {
         loss: 0.3,
         rtt_ns: 60_000_000,
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .targets(QosTargets { deadline_ns: Some(120_000_000_000), ..QosTargets::default() })
         .assume(network)
         .initiate(resolve(local)?, &meters)?;
-    println!("all there: {}", session.ready(Duration::from_secs(60)).await);
+    println!("all members ready: {}", session.ready(Duration::from_secs(60)).await);
     let began = Instant::now();
     let collected = session.collect(&price).await?;
     let (had, all) = (collected.answers.len(), meters.len());

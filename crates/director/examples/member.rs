@@ -1,5 +1,5 @@
-//! A meter that answers each price: `director-member KEY LOCAL HUB`, the first a file, the
-//! others `NAME:PORT`.
+//! A meter that answers each price: `director-member KEY LOCAL HUB`; the first is a file, the
+//! others are `NAME:PORT`.
 
 use director::Pattern;
 use director::io::{Preconnection, resolve};

@@ -1,5 +1,5 @@
-//! What arithmetic says of a model where nobody has measured it: a channel that all share,
-//! frames that are lost independently. Rough, and so held to be uncertain.
+//! Analytic predictions for models without measurements, for a shared channel with independent
+//! frame loss. They are rough, so the policy treats them as uncertain.
 
 use crate::bound;
 use crate::conditions::Conditions;
@@ -8,35 +8,33 @@ use crate::map::{Figures, Quantiles};
 use crate::model::ModelId;
 use crate::targets::Pattern;
 
-/// Headers of Ethernet, IPv4 and UDP.
-const BELOW: f64 = 42.0;
-/// Headers of IPv4 and UDP.
+/// Headers of Ethernet, IPv4 and UDP, in bytes.
+const LINK_HEADERS: f64 = 42.0;
+/// Headers of IPv4 and UDP, in bytes.
 const HEADERS: f64 = 28.0;
-/// What sealing and chunking add to a frame.
-const OWN: f64 = 15.0;
-/// An acknowledgement, in bytes of a datagram.
-const SHORT: f64 = 30.0;
-/// What a packet of QUIC has beside what is sealed: head, seal, the head of a frame.
+/// Overhead of sealing and chunking per frame, in bytes.
+const FRAME_OVERHEAD: f64 = 15.0;
+/// Size of an acknowledgement datagram, in bytes.
+const ACK: f64 = 30.0;
+/// Overhead of a QUIC packet, in bytes: packet header, AEAD tag, frame header.
 const QUIC: f64 = 30.0;
-/// Packets that QUIC sends before it hears of the first (RFC 9002, section 7.2).
+/// Initial congestion window of QUIC, in packets (RFC 9002, section 7.2).
 const QUIC_FIRST: f64 = 10.0;
-/// Headers of Ethernet, IPv4 and TCP with time stamps, and of the last two alone.
-const TCP_BELOW: f64 = 66.0;
+/// Headers of Ethernet, IPv4 and TCP with time stamps, and of the last two alone, in bytes.
+const TCP_LINK_HEADERS: f64 = 66.0;
 const TCP: f64 = 52.0;
-/// What ZeroMQ adds to a message, and MQTT with its topic.
+/// Overhead per message of ZeroMQ, and of MQTT with its topic, in bytes.
 const ZEROMQ: f64 = 10.0;
 const MQTT: f64 = 50.0;
-/// TCP waits this long at least before it sends again (Linux; RFC 6298 has a second), in ms, and
-/// this long at most.
-const LEAST_TIMEOUT: f64 = 200.0;
-const MOST_TIMEOUT: f64 = 120_000.0;
-/// Receivers of PGM wait about so long before they ask again, in ms.
+/// Minimum retransmission timeout of TCP in ms (Linux; RFC 6298 has 1 s), and the maximum.
+const MIN_TIMEOUT: f64 = 200.0;
+const MAX_TIMEOUT: f64 = 120_000.0;
+/// NAK interval of PGM receivers in ms, approximate.
 const NAK: f64 = 50.0;
-/// More than this is as bad as all.
-const MOST_LOSS: f64 = 0.95;
+/// Maximum loss for the formulas.
+const MAX_LOSS: f64 = 0.95;
 
-/// A way to a share of messages, in rounds of sending: all of `chunks` are there after
-/// them with a chance of `chance`.
+/// Transmission rounds until all of `chunks` have arrived with probability `chance`.
 fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
     if loss <= 1e-6 {
         return 1.0;
@@ -45,13 +43,13 @@ fn rounds(chunks: f64, loss: f64, chance: f64) -> f64 {
     ((chunks / -chance.ln()).ln() / -loss.ln()).max(1.0)
 }
 
-/// A message over a connection of TCP that stands.
+/// A message over an established TCP connection.
 struct Stream {
-    /// Segments that go, with those that go again, and acknowledgements.
+    /// Segments sent, with retransmissions; then acknowledgements.
     sent: f64,
     acks: f64,
     segment: f64,
-    /// Waits for what is lost, in ms.
+    /// Delays by losses at the 50th, 90th and 99th percentile, in ms.
     waits: [f64; 3],
 }
 
@@ -61,44 +59,46 @@ impl Stream {
         let segments = (bytes / room).ceil().max(1.0);
         let sent = segments / (1.0 - loss);
         let trip = here.rtt_ns as f64 / 1e6;
-        let timeout = LEAST_TIMEOUT.max(2.0 * trip);
+        let timeout = MIN_TIMEOUT.max(2.0 * trip);
         let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
         let held = (segments / QUIC_FIRST).log2().max(segments / window - 1.0).max(0.0);
         let waits = [0.5, 0.9, 0.99].map(|chance| {
-            // What is lost first waits for a time-out, which doubles when that is lost, too.
+            // A loss costs a timeout, which doubles with each lost retransmission.
             let again = rounds(segments, loss, chance) - 1.0;
             let wait = timeout * (2_f64.powf(again.min(9.0)) - 1.0);
-            let wait = wait + (again - 9.0).max(0.0) * MOST_TIMEOUT;
-            // Messages behind it wait as long.
+            let wait = wait + (again - 9.0).max(0.0) * MAX_TIMEOUT;
+            // Head-of-line blocking: messages behind it wait as long.
             trip * held + wait * (1.0 + (here.messages_s * wait / 1e3).min(1.0))
         });
         Self { sent, acks: sent / 2.0 + 0.5, segment: bytes / segments, waits }
     }
 
-    /// Its time on the channel in ms, and its bytes.
+    /// Channel time in ms, and bytes.
     fn cost(&self, here: &Conditions) -> (f64, f64) {
-        let bytes = self.sent * (self.segment + TCP_BELOW) + self.acks * TCP_BELOW;
+        let bytes = self.sent * (self.segment + TCP_LINK_HEADERS) + self.acks * TCP_LINK_HEADERS;
         (bytes * 8e3 / here.rate_bit_s.max(1.0), bytes)
     }
 }
 
-/// What a model should do here; nothing where no arithmetic is known of it.
+/// Predicted performance of a model under these conditions; `None` if it does not fit them.
 pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Figures> {
     if !model.fits(here) {
         return None;
     }
-    let loss = here.loss.clamp(0.0, MOST_LOSS);
+    let loss = here.loss.clamp(0.0, MAX_LOSS);
     let group = here.group.max(1.0);
-    let room = (here.mtu - HEADERS - OWN).max(1.0);
+    let room = (here.mtu - HEADERS - FRAME_OVERHEAD).max(1.0);
     let chunks = (here.payload / room).ceil().max(1.0);
-    let airtime = |bytes: f64| (bytes + BELOW) * 8e3 / here.rate_bit_s.max(1.0);
-    let datagram = (here.payload / chunks + OWN).min(here.mtu - HEADERS);
-    let (frame, short) = (airtime(datagram), airtime(SHORT));
+    let airtime = |bytes: f64| (bytes + LINK_HEADERS) * 8e3 / here.rate_bit_s.max(1.0);
+    let datagram = (here.payload / chunks + FRAME_OVERHEAD).min(here.mtu - HEADERS);
+    let (frame, short) = (airtime(datagram), airtime(ACK));
     let trip = here.rtt_ns as f64 / 1e6;
     let back = if pattern.is_answered() { chunks } else { 0.0 };
     let ways = if back > 0.0 { 2.0 } else { 1.0 };
-    let wire = |frames: f64, shorts: f64| frames * (datagram + BELOW) + shorts * (SHORT + BELOW);
-    // Waiting: half of what all together take in the middle, all of it at the end.
+    let wire = |frames: f64, shorts: f64| {
+        frames * (datagram + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS)
+    };
+    // Queueing: half of the group's total time at the median, all of it at the 99th percentile.
     let spread = |fixed: [f64; 3], all: f64| Quantiles {
         p50: fixed[0] + all / 2.0,
         p90: fixed[1] + all * 0.9,
@@ -106,7 +106,7 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
     };
     let (delay_ms, delivery, bytes) = match model {
         ModelId::UdpRequestResponse | ModelId::CoapNonConfirmable => {
-            // Blocks are powers of two, and have more before them.
+            // Block sizes are powers of two, and blocks have more headers.
             let blocks = if model == ModelId::CoapNonConfirmable { 1.2 } else { 1.0 };
             let frames = (chunks + back) * blocks;
             let delivery = (1.0 - loss).powf(frames.max(chunks + 1.0 - loss));
@@ -116,7 +116,7 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         ModelId::UdpArq => {
             let sent = (chunks + back) / (1.0 - loss);
             let each = sent * frame + 2.0 * short / (1.0 - loss);
-            // An acknowledgement that is lost costs a wait of two round trips.
+            // A lost acknowledgement costs two round trips.
             let waits = 2.0 * loss / (1.0 - loss);
             let of = |chance| trip * (ways * rounds(chunks, loss, chance) + waits);
             let fixed = [of(0.5), of(0.9), of(0.99)];
@@ -137,59 +137,60 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
             (spread(fixed, 1.05 * each * group), 1.0, wire(down / group + up, shorts))
         }
         ModelId::CoapConfirmable => {
-            // Block by block: a round trip each, and a wait of 2 to 3 s, doubled, where
-            // a block or its acknowledgement is lost.
+            // One round trip per block, and a timeout of 2 to 3 s, doubled each time, per lost
+            // block or acknowledgement.
             let block = 2_f64.powf(room.log2().floor()).clamp(16.0, 1_024.0);
             let blocks = (here.payload / block).ceil().max(1.0);
             let missed = 1.0 - (1.0 - loss) * (1.0 - loss);
             let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));
             let of = |worse: f64| ways * blocks * (trip + worse * waits);
             let sent = ways * blocks / (1.0 - missed);
-            let each = sent * (airtime(block + OWN) + short);
+            let each = sent * (airtime(block + FRAME_OVERHEAD) + short);
             let delivery = (1.0 - missed.powi(5)).powf(ways * blocks);
-            let bytes = sent * (block + OWN + SHORT + 2.0 * BELOW);
+            let bytes = sent * (block + FRAME_OVERHEAD + ACK + 2.0 * LINK_HEADERS);
             (spread([of(0.8), of(1.5), of(2.5)], each * group), delivery, bytes)
         }
         ModelId::QuicStreams => {
             let chunks = (here.payload / (room - QUIC)).ceil().max(1.0);
-            let packet = here.payload / chunks + OWN + QUIC;
+            let packet = here.payload / chunks + FRAME_OVERHEAD + QUIC;
             let sent = ways * chunks / (1.0 - loss);
-            // Every other packet is acknowledged, and the last one; limits are moved on.
+            // An ACK for every second packet and for the last one; flow control updates.
             let shorts = (sent / 2.0).max(ways) + 1.0 / (1.0 - loss);
             let each = sent * airtime(packet) + shorts * short;
-            // A window doubles from the first, and with loss settles (Mathis and others, 1997).
+            // The window doubles from its initial size; under loss it settles (Mathis and
+            // others, 1997).
             let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
             let held = (chunks / QUIC_FIRST).log2().max(chunks / window - 1.0).max(0.0);
-            // What is lost goes again when later packets came, or after 1.5 round trips.
+            // Retransmission after later packets arrive, or after 1.5 round trips.
             let again = |chance| 1.5 * (rounds(chunks, loss, chance) - 1.0);
             let waits = 2.0 * loss / (1.0 - loss);
             let of = |chance| trip * (ways * (1.0 + again(chance) + held) + waits);
-            let bytes = sent * (packet + BELOW) + shorts * (SHORT + BELOW);
+            let bytes = sent * (packet + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS);
             (spread([of(0.5), of(0.9), of(0.99)], each * group), 1.0, bytes)
         }
         ModelId::QuicDatagrams => {
-            let packet = here.payload + OWN + QUIC;
+            let packet = here.payload + FRAME_OVERHEAD + QUIC;
             let delivery = (1.0 - loss).powf(f64::max(ways, 2.0 - loss));
-            // QUIC acknowledges, though nothing is sent again; members do so once more.
+            // QUIC acknowledges although it does not retransmit; members acknowledge as well.
             let shorts = if back > 0.0 { 1.0 } else { 2.0 };
             let each = ways * airtime(packet) + shorts * short;
-            let bytes = ways * (packet + BELOW) + shorts * (SHORT + BELOW);
+            let bytes = ways * (packet + LINK_HEADERS) + shorts * (ACK + LINK_HEADERS);
             (spread([trip; 3], each * group), delivery, bytes)
         }
         ModelId::TcpRouterDealer | ModelId::TcpPublishSubscribe => {
-            let way = Stream::new(here.payload + OWN + ZEROMQ, loss, here);
-            // Where members do not answer they acknowledge.
+            let way = Stream::new(here.payload + FRAME_OVERHEAD + ZEROMQ, loss, here);
+            // Members that do not answer acknowledge.
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
+            let answer = Stream::new(answer + FRAME_OVERHEAD + ZEROMQ, loss, here);
             let (there, back) = (way.cost(here), answer.cost(here));
             let of = |at: usize| trip * ways + way.waits[at] + answer.waits[at];
             (spread([of(0), of(1), of(2)], (there.0 + back.0) * group), 1.0, there.1 + back.1)
         }
         ModelId::Mqtt => {
-            let way = Stream::new(here.payload + OWN + MQTT, loss, here);
+            let way = Stream::new(here.payload + FRAME_OVERHEAD + MQTT, loss, here);
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + MQTT, loss, here);
-            // Each way has two hops, of which all members share the one to the broker.
+            let answer = Stream::new(answer + FRAME_OVERHEAD + MQTT, loss, here);
+            // Each direction has two hops; all members share the one between hub and broker.
             let ((there, down), (back, up)) = (way.cost(here), answer.cost(here));
             let shared = 1.0 + 1.0 / group;
             let of = |at: usize| 2.0 * (trip * ways + way.waits[at] + answer.waits[at]);
@@ -198,8 +199,8 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
         }
         ModelId::PgmPublishSubscribe => {
             let answer = if back > 0.0 { here.payload } else { 0.0 };
-            let answer = Stream::new(answer + OWN + ZEROMQ, loss, here);
-            // Repairs go to all: as often as the worst of all needs it.
+            let answer = Stream::new(answer + FRAME_OVERHEAD + ZEROMQ, loss, here);
+            // Repairs go to all members: as many as the worst receiver needs.
             let down = chunks * rounds(group, loss, 0.5) / (1.0 - loss);
             let again = |chance| (rounds(chunks * group, loss, chance) - 1.0) * (2.0 * trip + NAK);
             let (back, up) = answer.cost(here);
@@ -215,7 +216,7 @@ pub fn predict(model: ModelId, pattern: Pattern, here: &Conditions) -> Option<Fi
 mod tests {
     use super::*;
 
-    /// The papers' constrained network, with a price update of 1,699 B.
+    /// The constrained network of the papers, with a price update of 1,699 B.
     fn constrained(group: f64, loss: f64) -> Conditions {
         Conditions {
             loss,
@@ -238,7 +239,7 @@ mod tests {
         assert!(fec.delay_ms.p99 < 50_000.0 && fec.delay_ms.p99 < 0.6 * arq.delay_ms.p99);
         assert!(fec.bytes < 0.6 * arq.bytes, "{} {}", fec.bytes, arq.bytes);
         assert!(udp.delivery < 0.01 && fec.delivery == 1.0);
-        // One peer and nothing lost: nothing is quicker than a datagram.
+        // One peer without loss: nothing is faster than a datagram.
         let near = Conditions { payload: 60.0, mtu: 1_500.0, ..constrained(1.0, 0.0) };
         assert!(
             of(ModelId::UdpRequestResponse, &near).delay_ms.p50
@@ -280,8 +281,8 @@ mod tests {
         let tcp = |here| of(ModelId::TcpRouterDealer, here);
         let arq = of(ModelId::UdpArq, &quiet);
         assert!(tcp(&quiet).bytes > arq.bytes);
-        // A loss costs a time-out, and a broker a second way.
-        assert!(tcp(&lossy).delay_ms.p99 > tcp(&quiet).delay_ms.p99 + LEAST_TIMEOUT);
+        // A loss costs a timeout, and a broker a second hop.
+        assert!(tcp(&lossy).delay_ms.p99 > tcp(&quiet).delay_ms.p99 + MIN_TIMEOUT);
         assert!(of(ModelId::Mqtt, &quiet).bytes > 1.5 * tcp(&quiet).bytes);
         assert!(of(ModelId::Mqtt, &quiet).delay_ms.p50 > tcp(&quiet).delay_ms.p50);
         let pgm = of(ModelId::PgmPublishSubscribe, &quiet);
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn rounds_are_those_of_independent_losses() {
         assert_eq!(rounds(21.0, 0.0, 0.5), 1.0);
-        // One chunk at 50 %: half of them after the first round.
+        // One chunk at 50 % loss: half of them after the first round.
         assert!((rounds(1.0, 0.5, 0.5) - 1.0).abs() < 0.6);
         assert!(rounds(21.0, 0.3, 0.99) > rounds(21.0, 0.3, 0.5));
     }

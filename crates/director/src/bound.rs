@@ -1,18 +1,18 @@
-//! What no protocol can do better: bounds from arithmetic, for a channel that all share.
+//! Analytic lower bounds that no protocol can beat, for a shared channel.
 //!
-//! A message is cut into as many chunks as frames are needed for it. With ideal erasure
-//! coding any so many frames give the message, so a receiver who loses each frame with
-//! probability p needs a negative binomial number of them; all of a group need the
-//! greatest of as many independent such numbers.
+//! A message is split into as many chunks as it needs frames. With ideal erasure coding, any
+//! `chunks` frames restore the message. So the number of frames that a receiver with frame loss
+//! probability p needs has a negative binomial distribution; a group needs the maximum of
+//! independent such numbers, one per receiver.
 
-/// A half-duplex channel that all share.
+/// A shared half-duplex channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Channel {
-    /// Bit/s on the air.
+    /// Data rate in bit/s.
     pub rate_bit_s: f64,
-    /// Bytes of a full frame on the air.
+    /// Size of a full frame on the air, in bytes.
     pub frame: f64,
-    /// Share of frames lost for each receiver by itself, 0 to below 1.
+    /// Frame loss probability, independent per receiver; 0 to below 1.
     pub loss: f64,
 }
 
@@ -23,29 +23,29 @@ impl Channel {
     }
 }
 
-/// Above this probability that all have it, no more frames are summed up.
+/// The sum over frames ends at this probability that all receivers have the message.
 const CERTAIN: f64 = 1.0 - 1e-12;
-/// More frames than this are no number for a message.
-const MOST: u64 = 10_000_000;
+/// Upper limit of frames per message.
+const MAX_FRAMES: u64 = 10_000_000;
 
-/// The chance that a receiver has at least `chunks` of `frames` frames, by the recurrence
-/// of the negative binomial distribution, one frame more at a time.
-struct Holds {
+/// The probability that a receiver has at least `chunks` of `frames` frames: the negative
+/// binomial distribution by recurrence, one frame per step.
+struct Completion {
     chunks: u64,
     loss: f64,
     log_loss: f64,
     frames: u64,
-    /// The logarithm of the chance to be complete with exactly this frame.
+    /// Logarithm of the probability to complete with exactly this frame.
     log_step: f64,
     sum: f64,
 }
 
-impl Holds {
+impl Completion {
     fn new(chunks: u64, loss: f64) -> Self {
         Self { chunks, loss, log_loss: loss.ln(), frames: 0, log_step: 0.0, sum: 0.0 }
     }
 
-    /// One frame more; the chance to hold the message with it.
+    /// Adds a frame; returns the probability that the receiver then has the message.
     fn next(&mut self) -> f64 {
         self.frames += 1;
         let (n, k) = (self.frames, self.chunks);
@@ -62,14 +62,14 @@ impl Holds {
     }
 }
 
-/// The chance that all of so many have something that each has with this chance.
+/// The probability that all of `receivers` have it, if each has it with probability `chance`.
 fn all_of(receivers: u64, chance: f64) -> f64 {
     chance.powi(i32::try_from(receivers).unwrap_or(i32::MAX))
 }
 
-/// The mean number of frames until all of `receivers` hold a message of `chunks` chunks,
-/// sent once to all of them: the mean of the greatest of as many negative binomial numbers.
-/// 0 for none of either; infinite where everything is lost.
+/// Mean number of multicast frames until all of `receivers` have a message of `chunks` chunks:
+/// the mean of the maximum of `receivers` negative binomial numbers. 0 if `chunks` or
+/// `receivers` is 0; infinite if all frames are lost.
 pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
     if chunks == 0 || receivers == 0 {
         return 0.0;
@@ -80,49 +80,49 @@ pub fn multicast_frames(chunks: u64, receivers: u64, loss: f64) -> f64 {
     if loss <= 0.0 {
         return chunks as f64;
     }
-    let mut holds = Holds::new(chunks, loss);
-    // The mean of a whole number is the sum over n of the chance that it is above n.
+    let mut completion = Completion::new(chunks, loss);
+    // The mean of a non-negative integer N is the sum over n >= 0 of P(N > n).
     let (mut mean, mut all) = (0.0, 0.0);
-    while all < CERTAIN && holds.frames < MOST {
+    while all < CERTAIN && completion.frames < MAX_FRAMES {
         mean += 1.0 - all;
-        all = all_of(receivers, holds.next());
+        all = all_of(receivers, completion.next());
     }
     mean
 }
 
-/// The least number of frames with which all of `receivers` hold the message with a chance
-/// of at least `chance`; as many as there are chunks where nothing is lost, and 10 million
-/// where it cannot be.
+/// The smallest number of frames with which all of `receivers` have the message with a
+/// probability of at least `chance`: `chunks` without loss, and 10 million if that cannot be
+/// reached.
 pub fn frames_for_all(chunks: u64, receivers: u64, loss: f64, chance: f64) -> u64 {
     if chunks == 0 || receivers == 0 || loss <= 0.0 {
         return chunks;
     }
     if loss >= 1.0 || chance >= 1.0 {
-        return MOST;
+        return MAX_FRAMES;
     }
-    let mut holds = Holds::new(chunks, loss);
-    while holds.frames < MOST {
-        if all_of(receivers, holds.next()) >= chance {
+    let mut completion = Completion::new(chunks, loss);
+    while completion.frames < MAX_FRAMES {
+        if all_of(receivers, completion.next()) >= chance {
             break;
         }
     }
-    holds.frames
+    completion.frames
 }
 
-/// As many frames as each of which, from the one after `least` on, lets a receiver hold the message
-/// with a chance that is greater by at least `gain`.
+/// The number of frames to send so that each frame after the first `least` raises the
+/// probability of a complete message at a receiver by at least `gain`.
 pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     if chunks == 0 || loss <= 0.0 || loss >= 1.0 || gain <= 0.0 {
         return least;
     }
-    let mut holds = Holds::new(chunks, loss);
-    while holds.frames < least {
-        holds.next();
+    let mut completion = Completion::new(chunks, loss);
+    while completion.frames < least {
+        completion.next();
     }
     let mut frames = least;
-    let mut chance = holds.sum;
-    while frames < MOST {
-        let more = holds.next();
+    let mut chance = completion.sum;
+    while frames < MAX_FRAMES {
+        let more = completion.next();
         if more - std::mem::replace(&mut chance, more) < gain {
             break;
         }
@@ -131,34 +131,34 @@ pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     frames
 }
 
-/// The frames on average until one receiver holds a message of `chunks` chunks.
+/// Mean number of frames until one receiver has a message of `chunks` chunks.
 pub fn unicast_frames(chunks: u64, loss: f64) -> f64 {
     if loss >= 1.0 { f64::INFINITY } else { chunks as f64 / (1.0 - loss) }
 }
 
-/// What it takes at least for a message to reach all of a group, and for all of their
-/// answers to come back, on a channel that they share; in s.
+/// Lower bounds for delivering a message to a group and collecting all answers on a shared
+/// channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Collected {
-    /// Until all hold the message.
+    /// Time until all members have the message, in s.
     pub down_s: f64,
-    /// From then until an answer is there, on average over the members.
+    /// Mean time from then until an answer arrives, over the members, in s.
     pub reply_mean_s: f64,
-    /// From then until the last is there.
+    /// Time from then until the last answer arrives, in s.
     pub reply_last_s: f64,
-    /// Frames on the air, both ways.
+    /// Frames on the air, both directions.
     pub frames: f64,
 }
 
-/// The bound for a message of `chunks` frames to `members`, each of whom answers with as
-/// many, one after another without a pause.
+/// The bound for a message of `chunks` frames to `members`. Each member answers with as many
+/// frames; the answers follow one another without a gap.
 pub fn collect(channel: &Channel, chunks: u64, members: u64) -> Collected {
     let down = multicast_frames(chunks, members, channel.loss);
     let each = unicast_frames(chunks, channel.loss);
     let (frame, members) = (channel.frame_s(), members as f64);
     Collected {
         down_s: down * frame,
-        // The k-th of them is done after k answers.
+        // The k-th answer is complete after k answers.
         reply_mean_s: each * (members + 1.0) / 2.0 * frame,
         reply_last_s: each * members * frame,
         frames: down + each * members,
@@ -169,7 +169,7 @@ pub fn collect(channel: &Channel, chunks: u64, members: u64) -> Collected {
 mod tests {
     use super::*;
 
-    /// 127-byte frames at 250 kbit/s of which 30 % are lost.
+    /// 127-byte frames at 250 kbit/s, 30 % loss.
     const PHYSICAL: Channel = Channel { rate_bit_s: 250_000.0, frame: 127.0, loss: 0.3 };
 
     #[test]
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn frames_go_on_while_they_pay() {
-        // Two chunks at 10 %: with 2 frames 0.81, with 3 0.972, with 4 0.9963.
+        // Two chunks at 10 % loss: P = 0.81 with 2 frames, 0.972 with 3, 0.9963 with 4.
         let of = |gain| frames_while(2, 2, 0.1, gain);
         assert_eq!([of(0.2), of(0.16), of(0.03), of(0.02)], [2, 3, 3, 4]);
         assert_eq!([frames_while(2, 5, 0.1, 0.1), frames_while(2, 2, 0.0, 0.0)], [5, 2]);

@@ -1,8 +1,8 @@
-//! Messages by CoAP (RFC 7252): each is a POST, in blocks where it is long (RFC 7959),
-//! confirmable and answered block by block, or not confirmable and not answered.
+//! Messages over CoAP (RFC 7252): each is a POST, block-wise if long (RFC 7959). A confirmable
+//! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::Nanos;
-use crate::chance::Chance;
+use crate::rng::Rng;
 use coap_lite::{
     CoapOption, MessageClass, MessageType, Packet, RequestType as Request, ResponseType as Response,
 };
@@ -11,25 +11,25 @@ use std::collections::{BTreeMap, VecDeque};
 /// Header, token, path, block and payload marker.
 const OVERHEAD: usize = 4 + TOKEN + 2 + 4 + 1;
 const TOKEN: usize = 4;
-/// The path, to have one.
+/// The URI path; any would do.
 const PATH: &[u8] = b"m";
 /// ACK_TIMEOUT, ACK_RANDOM_FACTOR and MAX_RETRANSMIT of RFC 7252, 4.8.
 const TIMEOUT: Nanos = 2_000_000_000;
 const RANDOM: f64 = 0.5;
-const MOST_TRIES: u32 = 4;
-/// Blocks of a message at most: their number has 20 bits, and what is kept has a bound.
-const MOST_BLOCKS: usize = 4_096;
-/// Messages that are being put together, and tokens of whole ones that are remembered.
-const MOST_OPEN: usize = 16;
+const MAX_TRIES: u32 = 4;
+/// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
+const MAX_BLOCKS: usize = 4_096;
+/// Maximum incomplete messages, and maximum remembered tokens of complete ones.
+const MAX_OPEN: usize = 16;
 
-/// What an acknowledgement tells.
+/// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// Frames that came, of those that were sent for it.
-    pub came: u32,
-    /// Frames that did not.
+pub struct AckReport {
+    /// Frames that arrived.
+    pub received: u32,
+    /// Frames that did not arrive: earlier transmissions of the same block.
     pub lost: u32,
-    /// The round trip, where the frame was sent once.
+    /// Round-trip time in ns, if the frame was sent once.
     pub round_trip: Option<Nanos>,
 }
 
@@ -43,11 +43,11 @@ struct Current {
     tries: u32,
     sent_at: Nanos,
     timeout: Nanos,
-    /// When it is sent, or sent again.
+    /// Time of the next transmission.
     at: Nanos,
 }
 
-/// The sending side, to one peer: one exchange at a time (NSTART is 1).
+/// The sender to one peer: one exchange at a time (NSTART is 1).
 #[derive(Debug)]
 pub struct CoapSender {
     confirmable: bool,
@@ -56,34 +56,34 @@ pub struct CoapSender {
     waiting: VecDeque<(u64, Vec<u8>)>,
     current: Option<Current>,
     id: u16,
-    chance: Chance,
+    rng: Rng,
     done: Vec<(u64, bool)>,
 }
 
 impl CoapSender {
-    /// One for datagrams of so many bytes; none if they have no room for a block of 16 B.
+    /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
     pub fn new(confirmable: bool, datagram: usize, seed: u64) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
         let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
-        let chance = Chance::new(seed);
-        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, chance, done })
+        let rng = Rng::new(seed);
+        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, rng, done })
     }
 
     fn block_bytes(&self) -> usize {
         16 << self.size
     }
 
-    /// Takes a message; `false` if it has too many blocks.
+    /// Queues a message; `false` if it has too many blocks.
     pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
-        let fits = bytes.len().div_ceil(self.block_bytes()) <= MOST_BLOCKS;
+        let fits = bytes.len().div_ceil(self.block_bytes()) <= MAX_BLOCKS;
         if fits {
             self.waiting.push_back((number, bytes));
         }
         fits
     }
 
-    /// Gives up all that it was to send.
+    /// Drops all queued messages.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.current = None;
@@ -95,15 +95,15 @@ impl CoapSender {
     }
 
     fn timeout(&mut self) -> Nanos {
-        (TIMEOUT as f64 * (1.0 + RANDOM * self.chance.share())) as Nanos
+        (TIMEOUT as f64 * (1.0 + RANDOM * self.rng.uniform())) as Nanos
     }
 
-    /// The next datagram, if one is due; when to look again.
+    /// The next datagram, if one is due, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         if self.current.is_none() {
             let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
             let (id, timeout) = (self.next_id(), self.timeout());
-            let token = (self.chance.bits() as u32).to_be_bytes();
+            let token = (self.rng.bits() as u32).to_be_bytes();
             self.current = Some(Current {
                 number,
                 bytes,
@@ -122,7 +122,7 @@ impl CoapSender {
         if current.at > now {
             return (None, Some(current.at));
         }
-        if current.tries > MOST_TRIES {
+        if current.tries > MAX_TRIES {
             self.done.push((current.number, false));
             self.current = None;
             return (None, Some(now));
@@ -158,34 +158,34 @@ impl CoapSender {
         (packet.to_bytes_unlimited().ok(), wake.or(Some(now)))
     }
 
-    /// Takes an acknowledgement, if it is the one that is awaited.
-    pub fn heard(&mut self, packet: &Packet, now: Nanos) -> Heard {
-        let Some(current) = &mut self.current else { return Heard::default() };
+    /// Handles an acknowledgement; ignores it if it does not match the current exchange.
+    pub fn handle_ack(&mut self, packet: &Packet, now: Nanos) -> AckReport {
+        let Some(current) = &mut self.current else { return AckReport::default() };
         let own = packet.header.message_id == current.id && packet.get_token() == current.token;
         let good = matches!(
             packet.header.code,
             MessageClass::Response(Response::Continue | Response::Changed)
         );
         if !own || !good || packet.header.get_type() != MessageType::Acknowledgement {
-            return Heard::default();
+            return AckReport::default();
         }
         let once = current.tries == 1;
         let round_trip = once.then(|| now.saturating_sub(current.sent_at));
-        let heard = Heard { came: 1, lost: current.tries.saturating_sub(1), round_trip };
+        let report = AckReport { received: 1, lost: current.tries.saturating_sub(1), round_trip };
         current.block += 1;
         if current.block * (16 << self.size) >= current.bytes.len() {
             self.done.push((current.number, true));
             self.current = None;
-            return heard;
+            return report;
         }
         let (id, timeout) = (self.next_id(), self.timeout());
         if let Some(current) = &mut self.current {
             (current.id, current.timeout, current.tries, current.at) = (id, timeout, 0, now);
         }
-        heard
+        report
     }
 
-    /// Messages that are over, and whether they are there.
+    /// Finished messages, and whether each was delivered.
     pub fn take_done(&mut self) -> Vec<(u64, bool)> {
         std::mem::take(&mut self.done)
     }
@@ -199,7 +199,7 @@ fn block(number: usize, more: bool, size: u8) -> Vec<u8> {
     bytes[skip..].to_vec()
 }
 
-/// Number, whether more comes, and the bytes of a block.
+/// Parses a Block1 value: number, "more" flag, block size in bytes.
 fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
     if value.len() > 3 {
         return None;
@@ -209,12 +209,12 @@ fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
     (size < 7).then(|| ((value >> 4) as usize, value & 8 != 0, 16 << size))
 }
 
-/// What a receiver makes of a datagram.
+/// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The message that is whole with it.
+    /// The message that this datagram completes.
     pub message: Option<Vec<u8>>,
-    /// The datagram to send back.
+    /// The reply to send.
     pub reply: Option<Vec<u8>>,
 }
 
@@ -224,7 +224,7 @@ struct Open {
     last: Option<usize>,
 }
 
-/// The receiving side, from one peer.
+/// The receiver, from one peer.
 #[derive(Debug, Default)]
 pub struct CoapReceiver {
     open: VecDeque<(Vec<u8>, Open)>,
@@ -232,7 +232,7 @@ pub struct CoapReceiver {
 }
 
 impl CoapReceiver {
-    /// Takes a request.
+    /// Handles a request.
     pub fn receive(&mut self, packet: &Packet) -> Received {
         if packet.header.code != MessageClass::Request(Request::Post) {
             return Received::default();
@@ -243,8 +243,8 @@ impl CoapReceiver {
             return Received::default();
         };
         let token = packet.get_token().to_vec();
-        // Blocks before the last are full.
-        if number >= MOST_BLOCKS || (more && packet.payload.len() != size) {
+        // All blocks but the last are full.
+        if number >= MAX_BLOCKS || (more && packet.payload.len() != size) {
             return Received::default();
         }
         let known = self.whole.contains(&token);
@@ -260,7 +260,7 @@ impl CoapReceiver {
 
     fn add(&mut self, token: &[u8], number: usize, more: bool, data: &[u8]) -> Option<Vec<u8>> {
         if !self.open.iter().any(|(known, _)| known == token) {
-            if self.open.len() >= MOST_OPEN {
+            if self.open.len() >= MAX_OPEN {
                 self.open.pop_front();
             }
             self.open.push_back((token.to_vec(), Open::default()));
@@ -276,7 +276,7 @@ impl CoapReceiver {
         }
         let (token, open) = self.open.remove(place)?;
         self.whole.push_back(token);
-        if self.whole.len() > MOST_OPEN {
+        if self.whole.len() > MAX_OPEN {
             self.whole.pop_front();
         }
         Some(open.blocks.into_values().flatten().collect())
@@ -303,7 +303,7 @@ mod tests {
         Packet::from_bytes(bytes).unwrap()
     }
 
-    /// Sends over a way that loses each `lose`th datagram; datagrams, and what came.
+    /// Sends over a path that drops each `lose`th datagram; returns datagrams and messages.
     fn send(
         confirmable: bool,
         bytes: usize,
@@ -331,7 +331,7 @@ mod tests {
             had.extend(received.message);
             if let Some(reply) = received.reply {
                 now += 30_000_000;
-                sender.heard(&read(&reply), now);
+                sender.handle_ack(&read(&reply), now);
             }
         }
         done.extend(sender.take_done());
@@ -341,12 +341,12 @@ mod tests {
     #[test]
     fn blocks_go_one_by_one_and_again_if_lost() {
         let whole: Vec<u8> = (0..1_699).map(|at| at as u8).collect();
-        // Blocks of 64 B fit beside the header.
+        // The header leaves room for blocks of 64 B.
         assert_eq!(send(true, 1_699, usize::MAX), (27, vec![whole.clone()], vec![(3, true)]));
         let (sent, had, done) = send(true, 1_699, 5);
         assert!(sent > 27 && had == [whole] && done == [(3, true)]);
         assert_eq!(send(true, 40, usize::MAX).0, 1);
-        // All lost: five times, then it is given up.
+        // All lost: gives up after five transmissions.
         assert_eq!(send(true, 40, 1), (5, vec![], vec![(3, false)]));
     }
 

@@ -1,31 +1,31 @@
-//! What the network and the application are like: where a session is on the map.
+//! Network and traffic conditions: the coordinates of a session on the performance map.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Where a session is on the map.
+/// Network and traffic conditions of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// Share of frames lost on a way, 0 to 1.
+    /// Frame loss per direction, 0 to 1.
     pub loss: f64,
-    /// Mean number of frames lost in a row; 1 where losses are independent and rare.
+    /// Mean number of consecutive lost frames; 1 if losses are independent and rare.
     pub burst: f64,
-    /// The way there and back without waiting, in ns.
+    /// Round-trip time without queueing, in ns.
     pub rtt_ns: Nanos,
-    /// What the narrowest part carries, in bit/s.
+    /// Data rate of the bottleneck, in bit/s.
     pub rate_bit_s: f64,
-    /// The largest packet, in bytes.
+    /// MTU, in bytes.
     pub mtu: f64,
-    /// Members of the group; 1 for one peer.
+    /// Members of the group; 1 for a single peer.
     pub group: f64,
-    /// Bytes of a message.
+    /// Message size, in bytes.
     pub payload: f64,
-    /// Messages a second.
+    /// Messages per second.
     pub messages_s: f64,
 }
 
 impl Default for Conditions {
-    /// A quiet local network, one peer, small messages.
+    /// An idle local network, one peer, small messages.
     fn default() -> Self {
         Self {
             loss: 0.0,
@@ -40,32 +40,31 @@ impl Default for Conditions {
     }
 }
 
-/// Loss is told apart from none by this much, so that its logarithm is one.
-const LEAST_LOSS: f64 = 1e-3;
-/// With this share of loss the length of its runs counts half.
+/// Added to the loss before the logarithm, so that loss 0 has one.
+const MIN_LOSS: f64 = 1e-3;
+/// At this loss, the burst length counts half.
 const BURSTS: f64 = 0.01;
 
 impl Conditions {
-    /// Its place in a space in which a step of 1 is about a doubling, by which near points
-    /// of the map are found.
+    /// Coordinates for the search of near map points; a distance of 1 is about a factor of 2.
     pub(crate) fn place(&self) -> [f64; 8] {
         let log = |value: f64| value.max(1e-9).log2();
         [
-            // Loss counts by its odds, since 50 % and 60 % are far apart to a protocol.
-            log((self.loss + LEAST_LOSS) / (1.0 - self.loss).max(LEAST_LOSS)),
-            // And in how long runs, the more there is of it.
+            // Loss by its odds: 50 % and 60 % differ a lot for a protocol.
+            log((self.loss + MIN_LOSS) / (1.0 - self.loss).max(MIN_LOSS)),
+            // Burst length, weighted by the loss.
             log(self.burst.max(1.0)) * self.loss / (self.loss + BURSTS),
             log(self.rtt_ns as f64 / 1e6 + 0.1),
             log(self.rate_bit_s),
             log(self.mtu),
             log(self.group),
             log(self.payload + 16.0),
-            // What a model does hangs little on it, unless the network is full.
+            // The message rate has little influence below saturation.
             0.1 * log(self.messages_s),
         ]
     }
 
-    /// The distance to another, in doublings.
+    /// Distance to other conditions, in doublings.
     pub fn distance(&self, other: &Self) -> f64 {
         let (here, there) = (self.place(), other.place());
         here.iter().zip(there).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()

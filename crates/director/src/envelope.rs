@@ -1,6 +1,6 @@
-//! What models carry: sealed messages, answers and acknowledgements, and what ends agree
-//! on. The high nibble of the first byte is 2, the low one the kind; so a datagram of the
-//! plain model is told from those of the others by its first byte.
+//! The wire format of messages: sealed data, answers, acknowledgements and control messages.
+//! The high nibble of the first byte is 2, the low nibble the kind, so the first byte
+//! distinguishes a datagram of the plain model from those of the other models.
 
 use crate::Nanos;
 use crate::fec::widen;
@@ -18,61 +18,61 @@ const HELLO: u8 = 0x26;
 const PROBE: u8 = 0x27;
 const CANNOT: u8 = 0x28;
 
-/// Whether bytes are an envelope of this version, whatever is in it.
+/// Whether the bytes start as an envelope of this version; the content is not checked.
 pub fn is_envelope(bytes: &[u8]) -> bool {
     matches!(bytes.first(), Some(DATA..=CANNOT))
 }
 
-/// What a member sends.
+/// A message from a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromMember {
     /// The answer to a message.
     Answer(MessageId, Vec<u8>),
-    /// A message is there.
+    /// The acknowledgement of a message.
     Acknowledge(MessageId),
-    /// It has gone over to an epoch; the models that it has.
+    /// The member has changed to an epoch; its available models.
     Ready(u32, Models),
-    /// It cannot go over to an epoch, whose model it has not; the models that it has.
+    /// The member cannot change to an epoch because it lacks the model; its available models.
     Cannot(u32, Models),
 }
 
-/// Who a member is, in the header of what it sends.
+/// The member's identity, in the header of its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sender {
     /// Its number.
     pub member: u16,
-    /// A number that it has drawn when it started.
+    /// Random number that the member draws at its start.
     pub incarnation: u32,
 }
 
-/// What an end has to go over to.
+/// The parameters of an epoch that a hub sends to a member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invitation {
-    /// The session: when it began, in us since 1970, so that a later one is told.
+    /// Session number: its start in us since 1970, so that a later session has a larger one.
     pub session: u64,
     /// The epoch.
     pub epoch: u32,
-    /// The model of the epoch; none for one of a later version.
+    /// The model of the epoch; `None` for a model of a later version.
     pub model: Option<ModelId>,
-    /// The number that the member has, and how many there are.
+    /// The number of the member, and the number of members.
     pub member: (u16, u16),
-    /// The group that multicast models use.
+    /// The multicast group.
     pub group: SocketAddrV4,
-    /// Bytes of a datagram at most.
+    /// Maximum datagram size, in bytes.
     pub datagram: u16,
-    /// What the channel carries, in bit/s.
+    /// Data rate of the channel, in bit/s.
     pub rate_bit_s: f32,
-    /// The share of frames lost, in 255ths.
+    /// Frame loss, in 255ths.
     pub loss: u8,
-    /// A round trip.
+    /// Round-trip time, in ns.
     pub round_trip: Nanos,
-    /// Whether messages are answered; otherwise they are acknowledged.
+    /// Whether members answer messages; otherwise they acknowledge them.
     pub answered: bool,
-    /// The next message's number.
+    /// Number of the next message.
     pub next: MessageId,
 }
 
-/// No version has a model of this number.
+/// Reserved: no version has a model with this number.
 const NO_MODEL: u8 = u8::MAX;
 
 fn model_number(model: Option<ModelId>) -> u8 {
@@ -119,18 +119,18 @@ impl Invitation {
             next: u64::from_be_bytes(take(&mut rest)?),
         };
         let (member, members) = invitation.member;
-        let sound = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
-        // What a later version adds comes after.
-        (sound && member < members).then_some(invitation)
+        let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
+        // Later versions append fields, so trailing bytes are ignored.
+        (valid && member < members).then_some(invitation)
     }
 
-    /// Sealed for whoever has the key: `invites` is the root of session 0, since members do
-    /// not know the session yet, and `draw` a number drawn at random.
+    /// Seals the invitation for holders of the key. `invites` is the root of session 0, since
+    /// members do not know the session yet; `draw` is a random number.
     pub fn seal(&self, invites: &Root, draw: u64) -> Vec<u8> {
         seal_drawn(ASK, (invites, Party::Hub), draw, &self.encode())
     }
 
-    /// The invitation in an envelope, if it is one and is genuine.
+    /// Opens an invitation. `None` if it is none, or not authentic.
     pub fn open(invites: &Root, bytes: &[u8]) -> Option<Self> {
         Self::decode(&open_drawn(ASK, (invites, Party::Hub), bytes)?)
     }
@@ -142,7 +142,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// What is said outside of epochs and messages, sealed under a number drawn at random.
+/// Seals a control message outside of epochs, under a random number.
 fn seal_drawn(kind: u8, (root, from): (&Root, Party), draw: u64, body: &[u8]) -> Vec<u8> {
     let keys = root.keys(Scope::new(Use::Control, 0, from));
     let mut bytes = vec![kind];
@@ -160,37 +160,36 @@ fn open_drawn(kind: u8, (root, from): (&Root, Party), bytes: &[u8]) -> Option<Ve
     root.keys(Scope::new(Use::Control, 0, from)).open(draw, rest)
 }
 
-/// Whoever has no number yet: no member has this one.
-const NEWCOMER: Party = Party::Member(u16::MAX);
+/// The sender of a hello, which has no member number yet; no member has this number.
+const UNKNOWN_MEMBER: Party = Party::Member(u16::MAX);
 
-/// That somebody with the key is here and asks to be invited, to a later session than
-/// `known` (0 if it knows none); `draw` is a number drawn at random.
+/// A hello: a holder of the key asks to be invited to a session later than `known` (0 if it
+/// knows none); `draw` is a random number.
 pub fn seal_hello(invites: &Root, draw: u64, known: u64) -> Vec<u8> {
-    seal_drawn(HELLO, (invites, NEWCOMER), draw, &known.to_be_bytes())
+    seal_drawn(HELLO, (invites, UNKNOWN_MEMBER), draw, &known.to_be_bytes())
 }
 
-/// The session that somebody with the key knows who asks to be invited.
+/// Opens a hello; returns the latest session that its sender knows.
 pub fn open_hello(invites: &Root, bytes: &[u8]) -> Option<u64> {
-    let known = open_drawn(HELLO, (invites, NEWCOMER), bytes)?;
+    let known = open_drawn(HELLO, (invites, UNKNOWN_MEMBER), bytes)?;
     Some(u64::from_be_bytes(known.try_into().ok()?))
 }
 
-/// Asks a member by multicast whether that gets through to it; `draw` is a number drawn at
-/// random.
+/// A multicast probe: asks a member whether multicast reaches it; `draw` is a random number.
 pub fn seal_probe(root: &Root, draw: u64, member: u16) -> Vec<u8> {
     seal_drawn(PROBE, (root, Party::Hub), draw, &member.to_be_bytes())
 }
 
-/// Which member a probe is for, if it is one and of this session.
+/// Opens a probe of this session; returns the member that it is for.
 pub fn open_probe(root: &Root, bytes: &[u8]) -> Option<u16> {
     let member = open_drawn(PROBE, (root, Party::Hub), bytes)?;
     Some(u16::from_be_bytes(member.try_into().ok()?))
 }
 
-/// Bytes that an envelope of the hub's adds to a message, with keys.
+/// Overhead of a hub's envelope with keys, in bytes.
 pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
 
-/// A message of the hub's, sealed for an epoch.
+/// Seals a message from the hub for an epoch.
 pub fn seal_data(root: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
     let keys = root.keys(Scope::new(Use::Message, epoch, Party::Hub));
     let mut sealed = vec![DATA];
@@ -200,7 +199,7 @@ pub fn seal_data(root: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Ve
     sealed
 }
 
-/// The message in an envelope, near the epoch and the number that are known.
+/// Opens a message from the hub; `epoch` and `near` restore the full epoch and number.
 pub fn open_data(
     root: &Root,
     (epoch, near): (u32, MessageId),
@@ -227,7 +226,7 @@ fn widen_number(low: u32, near: MessageId) -> MessageId {
     numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(near)
 }
 
-/// What a member sends, sealed for an epoch.
+/// Seals a message from a member for an epoch.
 pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -> Vec<u8> {
     let models = |models: &Models| models.bits().to_be_bytes().to_vec();
     let (kind, purpose, number, body) = match what {
@@ -247,13 +246,12 @@ pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -
     sealed
 }
 
-/// The number under which it is sealed that an epoch cannot be: another than that of being
-/// ready for it.
+/// The seal number of `Cannot`; it differs from that of `Ready` for the same epoch.
 fn cannot(epoch: u32) -> u64 {
     1 << 32 | u64::from(epoch)
 }
 
-/// What a member has sent, and who it is.
+/// Opens a message from a member; returns the member and the message.
 pub fn open_member(
     root: &Root,
     (epoch, near): (u32, MessageId),
@@ -282,7 +280,7 @@ pub fn open_member(
     Some((MemberId::from(member), what))
 }
 
-/// The models that a member says it has; of one that does not say, all.
+/// The models that a member announces; all if it announces none.
 fn models(body: &[u8]) -> Models {
     let bits = body.first_chunk().map(|bits| u16::from_be_bytes(*bits));
     bits.map_or(Models::ALL, Models::from_bits)
@@ -314,7 +312,7 @@ mod tests {
         ] {
             let mut sealed = seal_member(&root(), 70_000, sender, &what);
             assert_eq!(open_member(&root(), (70_000, number), &sealed), Some((300, what)));
-            // Neither another member nor another start of it may pass for this one.
+            // Neither another member nor a restarted one may pass for this one.
             for at in 0..sealed.len() {
                 sealed[at] ^= 1;
                 assert_eq!(open_member(&root(), (70_000, number), &sealed), None, "{at}");
@@ -343,15 +341,15 @@ mod tests {
         assert!(sealed.len() <= 85, "{}", sealed.len());
         assert_eq!(Invitation::open(&invites, &sealed), Some(invitation.clone()));
         assert_eq!(Invitation::open(&root(), &sealed), None);
-        // A later version has more models, and more to say.
+        // A later version has more models and more fields.
         let mut later = invitation.encode();
         later[12] = 200;
         later.extend(b"and more");
         let read = Invitation::decode(&later).unwrap();
         assert_eq!(read, Invitation { model: None, ..invitation.clone() });
         assert_eq!(read.encode()[12], NO_MODEL);
-        let nobody = Invitation { member: (3, 3), ..invitation };
-        assert_eq!(Invitation::open(&invites, &nobody.seal(&invites, 1)), None);
+        let invalid = Invitation { member: (3, 3), ..invitation };
+        assert_eq!(Invitation::open(&invites, &invalid.seal(&invites, 1)), None);
     }
 
     #[test]
@@ -368,7 +366,7 @@ mod tests {
             prop_assert!(open_data(&root(), (0, 0), &bytes).is_none());
             prop_assert!(open_member(&root(), (0, 0), &bytes).is_none());
             prop_assert!(Invitation::open(&root(), &bytes).is_none());
-            // Without keys anything may be read, and nothing may break.
+            // Without keys any bytes may parse, but nothing may panic.
             let open = Root::insecure(1);
             let _ = (open_data(&open, (0, 0), &bytes), open_member(&open, (0, 0), &bytes));
             let _ = Invitation::open(&open, &bytes);

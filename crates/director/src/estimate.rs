@@ -1,83 +1,84 @@
-//! What is seen of the network, from the traffic itself.
+//! Network estimation from the session's own traffic.
 
 use crate::Nanos;
 use crate::conditions::Conditions;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
-/// A share and between which values it lies with 95 % confidence.
+/// A share with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// The estimate.
     pub value: f64,
-    /// The lower end.
+    /// Lower limit.
     pub low: f64,
-    /// The upper end.
+    /// Upper limit.
     pub high: f64,
 }
 
-/// What is known of the way to a peer or a group.
+/// Estimated state of the path to a peer or a group.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Share of frames lost.
+    /// Share of lost frames.
     pub loss: Interval,
-    /// Mean number of frames lost in a row.
+    /// Mean number of consecutive lost frames.
     pub burst: f64,
-    /// The median round trip in ns; nothing while none was seen.
+    /// Median round-trip time in ns; `None` before the first sample.
     pub rtt_ns: Option<Nanos>,
-    /// What nine tenths of the round trips do not exceed.
+    /// 90th percentile of the round-trip times, in ns.
     pub rtt_p90_ns: Option<Nanos>,
-    /// How many frames this rests on, the older ones by part.
+    /// Effective number of frames behind the estimate; older frames count less.
     pub weight: f64,
 }
 
-/// Frames are forgotten at this pace: one of so many ago counts 1/e.
+/// Memory of the exponential average, in frames: a frame this old counts 1/e.
 const MEMORY: f64 = 400.0;
 /// The quantile of the normal distribution for 95 %.
 const Z: f64 = 1.959_964;
-/// Round trips that are remembered.
-const TRIPS: usize = 64;
-/// So many round trips in a row that are longer than nearly all before are no chance.
-const LONGER: usize = 5;
-/// What was assumed weighs as much as so many frames that were seen.
-const ASSUMED: f64 = 30.0;
-/// So many arrivals in a row tell a rate.
+/// Number of round-trip times kept.
+const MAX_TRIPS: usize = 64;
+/// After this many consecutive round-trip times above the usual 90th percentile, the path has
+/// changed.
+const PATH_CHANGE: usize = 5;
+/// Weight of the assumed loss, in frames.
+const PRIOR_WEIGHT: f64 = 30.0;
+/// Consecutive arrivals from which a rate is computed.
 const RUN: usize = 8;
 
-/// Estimates from frames that came and frames that did not.
+/// Estimates network state from received and lost frames.
 ///
-/// Loss is an exponentially weighted share with the interval of Wilson (1927) for the
-/// weight that it rests on; bursts are the mean run of losses, as in the model of Gilbert;
-/// round trips are the last 64. How densely datagrams came is told apart: what that says of
-/// the network depends on how they were sent.
+/// Loss is an exponentially weighted average with the Wilson interval (1927) for its weight.
+/// Burst length is the mean run of losses, as in the Gilbert model. Round-trip times are the
+/// last 64. The arrival rate is reported separately, because its meaning depends on how the
+/// datagrams were sent.
 #[derive(Debug, Clone, Default)]
 pub struct Estimator {
     lost: f64,
     weight: f64,
-    /// Runs of losses, and how many losses they had, by the same weights.
+    /// Number of loss runs and number of losses in them, with the same weights.
     runs: f64,
     in_runs: f64,
     last_lost: bool,
     trips: VecDeque<Nanos>,
-    /// How many in a row were longer than nine tenths of those before, and how long those were.
+    /// Consecutive round-trip times above the previous 90th percentile, and that percentile.
     longer: usize,
     usual: Option<Nanos>,
-    /// What a tenth, half and nine tenths of those do not exceed: asked for more often than told.
+    /// 10th, 50th and 90th percentile; cached, because reads are more frequent than updates.
     rtt: Option<[Nanos; 3]>,
-    /// When the last datagrams came, and their bytes.
+    /// Arrival times and sizes of the last datagrams.
     arrivals: VecDeque<(Nanos, usize)>,
-    densest: Option<f64>,
-    /// Datagrams that came since the rate was asked for.
+    peak_rate: Option<f64>,
+    /// Datagrams received since the last call of `peak_rate`.
     since: usize,
 }
 
 impl Estimator {
-    /// Knows nothing.
+    /// An estimator without samples.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A frame has come, or will not come.
+    /// Records a received or a lost frame.
     pub fn frame(&mut self, lost: bool) {
         let keep = (-1.0 / MEMORY).exp();
         for sum in [&mut self.lost, &mut self.weight, &mut self.runs, &mut self.in_runs] {
@@ -92,29 +93,29 @@ impl Estimator {
         self.last_lost = lost;
     }
 
-    /// Of some frames that went one after another so many came and so many did not; in which
-    /// order is not known, so that it says nothing of bursts.
-    pub fn frames(&mut self, came: u32, lost: u32) {
-        let all = u64::from(came) + u64::from(lost);
+    /// Records received and lost frames that were sent in a row. Their order is
+    /// unknown, so the losses are spread evenly and do not affect the burst length.
+    pub fn frames(&mut self, received: u32, lost: u32) {
+        let all = u64::from(received) + u64::from(lost);
         for place in 0..all {
             let before = place * u64::from(lost) / all;
             self.frame((place + 1) * u64::from(lost) / all > before);
         }
     }
 
-    /// An answer came after `ns`, to something that was sent once: of what was sent twice
-    /// nobody knows which the answer is to (Karn and Partridge).
+    /// Records a round-trip time in ns. Use only messages that were sent once: an answer to a
+    /// retransmitted one is ambiguous (Karn and Partridge).
     pub fn round_trip(&mut self, ns: Nanos) {
-        // Held against what was seen before the row began.
+        // The reference is the percentile from before the first longer sample.
         let usual = if self.longer == 0 { self.rtt.map(|[.., late]| late) } else { self.usual };
         self.usual = usual;
         self.longer = if usual.is_some_and(|usual| ns > usual) { self.longer + 1 } else { 0 };
         self.trips.push_back(ns);
-        if self.longer >= LONGER && self.trips.len() > LONGER {
-            // The way is longer than it was: what was seen before is of another one.
-            self.trips.drain(..self.trips.len() - LONGER);
+        if self.longer >= PATH_CHANGE && self.trips.len() > PATH_CHANGE {
+            // The path has become longer: drop samples of the old path.
+            self.trips.drain(..self.trips.len() - PATH_CHANGE);
             self.longer = 0;
-        } else if self.trips.len() > TRIPS {
+        } else if self.trips.len() > MAX_TRIPS {
             self.trips.pop_front();
         }
         let mut trips: Vec<Nanos> = self.trips.iter().copied().collect();
@@ -122,12 +123,12 @@ impl Estimator {
         self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
     }
 
-    /// How many round trips it rests on, 64 at most.
+    /// Number of round-trip samples, 64 at most.
     pub fn round_trips(&self) -> usize {
         self.trips.len()
     }
 
-    /// A datagram that has so many bytes on the wire has come.
+    /// Records a received datagram of `bytes` on the wire.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) {
         self.arrivals.push_back((now, bytes));
         self.since += 1;
@@ -138,21 +139,21 @@ impl Estimator {
             let all: usize = self.arrivals.iter().map(|(_, bytes)| bytes).sum();
             let span = now.saturating_sub(*first).max(1);
             let rate = (all - skip) as f64 * 8e9 / span as f64;
-            self.densest = Some(self.densest.map_or(rate, |known| known.max(rate)));
+            self.peak_rate = Some(self.peak_rate.map_or(rate, |known| known.max(rate)));
         }
     }
 
-    /// The greatest rate at which datagrams came one after another since the last time, in
-    /// bit/s; nothing while fewer than `least` came.
-    pub fn densest(&mut self, least: usize) -> Option<f64> {
+    /// The highest arrival rate of consecutive datagrams since the last call, in bit/s; `None`
+    /// before `least` datagrams have arrived.
+    pub fn peak_rate(&mut self, least: usize) -> Option<f64> {
         if self.since < least {
             return None;
         }
         self.since = 0;
-        self.densest.take()
+        self.peak_rate.take()
     }
 
-    /// What is known now.
+    /// The current estimate.
     pub fn estimate(&self) -> Estimate {
         Estimate {
             loss: wilson(self.lost, self.weight, Z),
@@ -167,27 +168,27 @@ impl Estimator {
         if self.runs > 0.0 { (self.in_runs / self.runs).max(1.0) } else { 1.0 }
     }
 
-    /// The share of frames that may be lost at worst, where so many were `assumed` to be: the
-    /// upper end of Wilson's interval of one standard deviation.
-    pub fn most_loss(&self, assumed: f64) -> f64 {
-        wilson(assumed * ASSUMED + self.lost, ASSUMED + self.weight, 1.0).high
+    /// Upper estimate of the loss with `assumed` as the prior: the upper limit of the Wilson
+    /// interval at one standard deviation.
+    pub fn upper_loss(&self, assumed: f64) -> f64 {
+        wilson(assumed * PRIOR_WEIGHT + self.lost, PRIOR_WEIGHT + self.weight, 1.0).high
     }
 
-    /// `known`, with what has been seen in place of what was assumed.
+    /// `known`, with assumed values replaced by estimates.
     pub fn conditions(&self, known: Conditions) -> Conditions {
         Conditions {
-            // Little seen moves little.
-            loss: (known.loss * ASSUMED + self.lost) / (ASSUMED + self.weight),
+            // The assumed loss is a prior, so few samples change little.
+            loss: (known.loss * PRIOR_WEIGHT + self.lost) / (PRIOR_WEIGHT + self.weight),
             burst: self.burst(),
-            // Without the waiting for others that is in most of them.
+            // The 10th percentile: most samples include queueing behind other messages.
             rtt_ns: self.rtt.map_or(known.rtt_ns, |[least, ..]| least),
             ..known
         }
     }
 }
 
-/// The interval of Wilson for `hits` of `of` tries, which need not be whole numbers, `z` standard
-/// deviations to each side.
+/// Wilson interval for `hits` of `of` trials (fractions allowed), `z` standard deviations to
+/// each side.
 fn wilson(hits: f64, of: f64, z: f64) -> Interval {
     if of <= 0.0 {
         return Interval { value: 0.0, low: 0.0, high: 1.0 };
@@ -204,7 +205,7 @@ fn wilson(hits: f64, of: f64, z: f64) -> Interval {
 mod tests {
     use super::*;
 
-    /// Draws without a crate: the same each time.
+    /// A reproducible generator without a crate.
     fn draws(seed: u64) -> impl Iterator<Item = f64> {
         let mut state = seed;
         std::iter::repeat_with(move || {
@@ -238,7 +239,7 @@ mod tests {
         let seen = estimator.estimate();
         assert!(seen.loss.low < 0.3 && 0.3 < seen.loss.high, "{seen:?}");
         assert!(seen.loss.high - seen.loss.low < 0.12, "{seen:?}");
-        // Independent losses of 30 % come 1/(1-0.3) in a row.
+        // Independent losses of 30 % have a mean run of 1/(1-0.3).
         assert!((seen.burst - 1.43).abs() < 0.15, "{seen:?}");
         run(&mut estimator, 0.01, 2_000);
         assert!(estimator.estimate().loss.value < 0.03);
@@ -248,7 +249,7 @@ mod tests {
     fn bursts_are_told_from_chance() {
         let mut estimator = Estimator::new();
         for place in 0..4_000 {
-            // Ten lost in a row of each hundred.
+            // Ten consecutive losses per hundred.
             estimator.frame(place % 100 < 10);
         }
         let seen = estimator.estimate();
@@ -259,18 +260,18 @@ mod tests {
     #[test]
     fn the_densest_run_of_arrivals_is_the_rate_of_the_narrowest_part() {
         let mut estimator = Estimator::new();
-        // 125 B each 4 ms are 250 kbit/s; before and after that they come as they are sent.
+        // 125 B every 4 ms are 250 kbit/s; the others arrive as sent.
         let times = [0, 90, 180].into_iter().chain((0..12).map(|n| 300 + 4 * n)).chain([900]);
         times.for_each(|ms| estimator.arrival(ms * 1_000_000, 125));
-        let rate = estimator.densest(9).unwrap();
+        let rate = estimator.peak_rate(9).unwrap();
         assert!((rate / 250e3 - 1.0).abs() < 1e-9, "{rate}");
-        assert_eq!(estimator.densest(0), None, "since the last time");
+        assert_eq!(estimator.peak_rate(0), None, "since the last time");
     }
 
     #[test]
     fn a_round_trip_is_what_it_is_without_waiting() {
         let mut estimator = Estimator::new();
-        // One of five comes at once, the others wait for each other.
+        // One of five arrives at once, the others queue.
         (0..64).for_each(|n| estimator.round_trip(40_000_000 + (n % 5) * 10_000_000));
         let known = Conditions::default();
         assert_eq!(estimator.conditions(known).rtt_ns, 40_000_000);
@@ -281,11 +282,11 @@ mod tests {
     #[test]
     fn at_worst_more_is_lost_than_was_seen_and_less_so_the_more_was_seen() {
         let mut estimator = Estimator::new();
-        let before = estimator.most_loss(0.0);
+        let before = estimator.upper_loss(0.0);
         assert!((0.02..0.05).contains(&before), "{before}");
         (0..1_000).for_each(|_| estimator.frame(false));
-        assert!(estimator.most_loss(0.0) < 0.004);
-        assert!(estimator.most_loss(0.5) > 0.03, "what was assumed counts as 30 frames");
+        assert!(estimator.upper_loss(0.0) < 0.004);
+        assert!(estimator.upper_loss(0.5) > 0.03, "what was assumed counts as 30 frames");
     }
 
     #[test]

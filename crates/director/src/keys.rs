@@ -1,31 +1,30 @@
-//! A session's keys and what they protect: messages by AEAD, frames of coded messages by a
-//! short code.
+//! Session keys: AEAD encryption of messages, and short authentication codes of FEC frames.
 //!
-//! From a pre-shared key (or one exported from TLS) each sender has a key of its own for
-//! each use and epoch, by HKDF (RFC 5869), so that a number names a nonce once: a message
-//! that is sent again in another epoch is sealed with another key, and a member that has
-//! started anew has other keys than before. A message's seal also covers session, epoch,
-//! sender and number, so none passes for another.
+//! HKDF (RFC 5869) derives a separate key per sender, use and epoch from a pre-shared key (or
+//! one exported from TLS). So a message number is used only once as a nonce per key: a
+//! retransmission in another epoch uses another key, and so does a restarted member. The
+//! associated data cover session, epoch, sender and number, so a sealed message cannot be
+//! replayed as another one.
 
 use crate::switch::MessageId;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hkdf, hmac};
 use std::fmt;
 
-/// Bytes that a seal adds.
+/// Length of the AEAD tag, in bytes.
 pub const SEAL: usize = 16;
-/// Bytes of a frame's code: as the shortest of IEEE 802.15.4 (MIC-32). It keeps strangers'
-/// frames from spoiling a message; the seal of the whole message is what authenticates it.
+/// Length of a frame's authentication code, in bytes: the shortest of IEEE 802.15.4 (MIC-32).
+/// It keeps foreign frames out of the decoder; the AEAD tag authenticates the whole message.
 pub const CODE: usize = 4;
-/// Bytes of a pre-shared key at least.
-pub const LEAST_KEY: usize = 16;
+/// Minimum length of a pre-shared key, in bytes.
+pub const MIN_KEY: usize = 16;
 
-/// Who has sealed a message.
+/// The sender of a sealed message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Party {
-    /// The one whom all members know.
+    /// The hub: the root endpoint, which all members know.
     Hub,
-    /// A member, by its number.
+    /// A member (leaf endpoint), by its number.
     Member(u16),
 }
 
@@ -38,20 +37,20 @@ impl Party {
     }
 }
 
-/// What keys are for.
+/// The purpose of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// Messages and answers.
     Message,
-    /// That a message is there.
+    /// Acknowledgements of messages.
     Acknowledgement,
-    /// What ends agree on.
+    /// Control messages.
     Control,
-    /// Frames of coded messages.
+    /// Frames of FEC-coded messages.
     Frame,
-    /// Key pairs by which the ends of a connection know each other.
+    /// Key pairs that authenticate the two ends of a connection.
     Connection,
-    /// By what an end that has started anew says that it knows a connection no more.
+    /// Stateless resets: a restarted end signals that it no longer knows a connection.
     Reset,
 }
 
@@ -68,12 +67,12 @@ impl Use {
     }
 }
 
-/// Why there are no keys.
+/// The pre-shared key is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a key of {0} bytes is too short: {LEAST_KEY} at least, drawn at random")]
+#[error("key of {0} bytes is too short: use at least {MIN_KEY} random bytes")]
 pub struct ShortKey(usize);
 
-/// The root of a session's keys, or none: security is on unless it is turned off by name.
+/// The root key of a session, or none: security is on unless explicitly disabled.
 #[derive(Clone)]
 pub struct Root {
     session: u64,
@@ -87,7 +86,7 @@ impl fmt::Debug for Root {
     }
 }
 
-/// A length for HKDF.
+/// An output length for HKDF.
 struct Length(usize);
 
 impl hkdf::KeyType for Length {
@@ -97,34 +96,34 @@ impl hkdf::KeyType for Length {
 }
 
 impl Root {
-    /// From a key that both ends have, for a session of this number.
+    /// From a key that both ends share, for the session with this number.
     ///
     /// # Errors
-    /// When it is shorter than 16 bytes.
+    /// [`ShortKey`] if `key` is shorter than 16 bytes.
     pub fn new(key: &[u8], session: u64) -> Result<Self, ShortKey> {
-        if key.len() < LEAST_KEY {
+        if key.len() < MIN_KEY {
             return Err(ShortKey(key.len()));
         }
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session.to_be_bytes());
         Ok(Self { session, secret: Some(salt.extract(key)) })
     }
 
-    /// Without any: whoever is on the way can read and forge all of it.
+    /// Without a key: everyone on the path can read and forge all messages.
     pub fn insecure(session: u64) -> Self {
         Self { session, secret: None }
     }
 
-    /// The session that they are of.
+    /// The session number.
     pub fn session(&self) -> u64 {
         self.session
     }
 
-    /// Bytes that a seal adds here.
+    /// Bytes that sealing adds: 16, or 0 without security.
     pub fn seal_len(&self) -> usize {
         if self.secret.is_some() { SEAL } else { 0 }
     }
 
-    /// Bytes that a frame's code adds here.
+    /// Bytes that a frame's code adds: 4, or 0 without security.
     pub fn code_len(&self) -> usize {
         if self.secret.is_some() { CODE } else { 0 }
     }
@@ -136,8 +135,8 @@ impl Root {
         Some(key)
     }
 
-    /// What a scope's key pair, or another library's key, is made from. Without security
-    /// everybody knows it, and it still tells sessions, epochs and senders apart.
+    /// The seed for a scope's key pair, or for another library's key. Without security the seed
+    /// is public, but still differs per session, epoch and sender.
     pub fn seed(&self, scope: &Scope) -> [u8; 32] {
         self.derive(scope.purpose.label(), scope).unwrap_or_else(|| {
             let session = self.session.to_be_bytes();
@@ -147,12 +146,12 @@ impl Root {
         })
     }
 
-    /// The keys of what is sent in a scope.
+    /// The keys of a scope.
     pub fn keys(&self, scope: Scope) -> Keys {
         let key = self.derive(scope.purpose.label(), &scope);
         let seal = key
             .and_then(|key| UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new));
-        // One key serves one of the two: a scope is for frames or for what is sealed.
+        // A scope is either for frames or for sealed messages, so it uses one of the two.
         let code = key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key));
         let frames = scope.purpose == Use::Frame;
         Keys {
@@ -164,21 +163,21 @@ impl Root {
     }
 }
 
-/// What a key is for, and who has it when.
+/// What a key is for, who sends with it and in which epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
-    /// What it is for.
+    /// Purpose of the key.
     pub purpose: Use,
     /// The epoch of the session.
     pub epoch: u32,
     /// Who sends.
     pub from: Party,
-    /// A number that its sender has drawn when it started.
+    /// Random number that the sender draws at its start.
     pub incarnation: u32,
 }
 
 impl Scope {
-    /// The scope of a sender that has only ever started once.
+    /// The scope of a sender that never restarts.
     pub fn new(purpose: Use, epoch: u32, from: Party) -> Self {
         Self { purpose, epoch, from, incarnation: 0 }
     }
@@ -219,14 +218,14 @@ impl Keys {
         bound
     }
 
-    /// A message under its number, sealed. The same number may be sealed again in the same
-    /// epoch only for the same bytes.
+    /// Seals a message under its number. In an epoch, seal a number again only with the same
+    /// bytes: otherwise the nonce is reused.
     pub fn seal(&self, number: MessageId, bytes: &[u8]) -> Vec<u8> {
         let mut sealed = Vec::with_capacity(bytes.len() + SEAL);
         sealed.extend_from_slice(bytes);
         if let Some(key) = &self.seal {
             let aad = Aad::from(self.bound(number));
-            // It fails for messages of 256 GB only.
+            // Fails only for messages of 256 GB.
             if key.seal_in_place_append_tag(self.nonce(number), aad, &mut sealed).is_err() {
                 sealed.clear();
             }
@@ -234,7 +233,7 @@ impl Keys {
         sealed
     }
 
-    /// The message in a seal, if it is this sender's, of this session, epoch and number.
+    /// Opens a sealed message. `None` if it is not from this sender, session, epoch and number.
     pub fn open(&self, number: MessageId, sealed: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = sealed.to_vec();
         if let Some(key) = &self.seal {
@@ -245,12 +244,12 @@ impl Keys {
         Some(bytes)
     }
 
-    /// Bytes of a frame's code.
+    /// Length of a frame's code, in bytes.
     pub fn code_len(&self) -> usize {
         if self.code.is_some() { CODE } else { 0 }
     }
 
-    /// Adds a frame's code to it.
+    /// Appends the authentication code to a frame.
     pub fn sign(&self, frame: &mut Vec<u8>) {
         if let Some(key) = &self.code {
             let code = hmac::sign(key, frame);
@@ -258,12 +257,12 @@ impl Keys {
         }
     }
 
-    /// A frame without its code, if that is right.
+    /// The frame without its code; `None` if the code is wrong.
     pub fn check<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8]> {
         let Some(key) = &self.code else { return Some(frame) };
         let (rest, code) = frame.split_at_checked(frame.len().checked_sub(CODE)?)?;
         let right = hmac::sign(key, rest);
-        // All bytes are looked at, whichever is wrong.
+        // Constant time: compare all bytes.
         let wrong = right.as_ref().iter().zip(code).fold(0, |wrong, (a, b)| wrong | (a ^ b));
         (wrong == 0).then_some(rest)
     }
@@ -348,10 +347,7 @@ mod tests {
     #[test]
     fn short_keys_are_refused_and_none_is_said_by_name() {
         let error = Root::new(b"secret", 1).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "a key of 6 bytes is too short: 16 at least, drawn at random"
-        );
+        assert_eq!(error.to_string(), "key of 6 bytes is too short: use at least 16 random bytes");
         let root = Root::insecure(1);
         let keys = root.keys(Scope::new(Use::Message, 0, Party::Hub));
         assert_eq!(keys.open(1, &keys.seal(1, b"plain")).as_deref(), Some(&b"plain"[..]));

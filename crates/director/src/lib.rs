@@ -1,23 +1,27 @@
-//! An adaptive transport library: it chooses, live, how an application's messages
-//! travel, from what the application needs and what the network is doing.
+//! An adaptive transport library. It selects the transport protocol of an application's
+//! messages at run time, from the application's requirements and the measured network state.
 //!
-//! Its core does no I/O and reads no clock: what an application asks for
-//! ([`TransportProperties`], [`QosTargets`]), what models of interaction can do
-//! ([`ModelId`]), what is known of how they do ([`PerformanceMap`], [`bound`]), what is
-//! seen of the network ([`Estimator`]), and from these the choice ([`Policy`]) and the
-//! way from one model to another without losing or doubling a message ([`Switch`],
-//! [`Window`]). A [`session`] puts them together with the models that carry its messages
-//! ([`carrier`]), sealed ([`keys`], [`envelope`]). [`io`] gives it sockets and the time.
+//! The core does no I/O and reads no clock. Its parts:
 //!
-//! Names are those of IETF TAPS (RFC 9621, RFC 9622) where TAPS has them. TAPS fixes a
-//! protocol stack once a connection is there; that a session changes its model is what
-//! is added here.
+//! - requirements of the application: [`TransportProperties`], [`QosTargets`];
+//! - the available transport models: [`ModelId`];
+//! - expected performance of each model: [`PerformanceMap`], [`bound`];
+//! - network estimation: [`Estimator`];
+//! - model selection: [`Policy`];
+//! - switching models without message loss or duplicates: [`Switch`], [`Window`].
+//!
+//! A [`session`] combines these with the transports ([`carrier`]) and with encryption
+//! ([`keys`], [`envelope`]). [`io`] is the I/O driver: it provides sockets and time.
+//!
+//! A *hub* is the root endpoint of a session, a *member* is a leaf endpoint.
+//!
+//! Names follow IETF TAPS (RFC 9621, RFC 9622) where TAPS defines one. TAPS fixes the protocol
+//! stack when a connection is established; here a session can change its model at any time.
 
 mod analytic;
 pub mod arq;
 pub mod bound;
 pub mod carrier;
-mod chance;
 #[cfg(feature = "coap")]
 pub mod coap;
 mod conditions;
@@ -32,6 +36,7 @@ mod model;
 mod pace;
 mod policy;
 mod properties;
+mod rng;
 pub mod session;
 mod switch;
 mod targets;
@@ -41,11 +46,11 @@ pub use conditions::Conditions;
 pub use estimate::{Estimate, Estimator, Interval};
 pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId, Models};
-pub use policy::{Choice, Decision, Policy, Settings, Why};
+pub use policy::{Choice, Decision, Policy, Reason, Settings};
 pub use properties::{CapacityProfile, Preference, TransportProperties};
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use window::Window;
 
-/// A moment or a span in ns, on a clock that does not jump.
+/// A point in time or a duration in ns, on a monotonic clock.
 pub type Nanos = u64;

@@ -1,4 +1,4 @@
-//! The models of interaction that there are, and what each can do.
+//! The available transport models and their features.
 
 use crate::conditions::Conditions;
 use crate::properties::TransportProperties;
@@ -6,11 +6,11 @@ use crate::targets::Pattern;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A transport with a pattern of messages.
+/// A transport model: a transport protocol with a message pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelId {
-    /// Datagrams, each answered; nothing is sent again.
+    /// UDP datagrams with answers, without retransmission.
     UdpRequestResponse,
     /// ZeroMQ ROUTER and DEALER over TCP.
     TcpRouterDealer,
@@ -20,43 +20,43 @@ pub enum ModelId {
     PgmPublishSubscribe,
     /// CoAP with confirmable messages (RFC 7252).
     CoapConfirmable,
-    /// CoAP without.
+    /// CoAP with non-confirmable messages.
     CoapNonConfirmable,
-    /// A stream of QUIC for each message (RFC 9000).
+    /// One QUIC stream per message (RFC 9000).
     QuicStreams,
     /// QUIC datagrams (RFC 9221).
     QuicDatagrams,
     /// MQTT through a broker.
     Mqtt,
-    /// Messages over datagrams, sent again one by one, paced.
+    /// Messages over UDP with selective retransmission (ARQ), paced.
     UdpArq,
-    /// Multicast with repair by erasure coding, paced.
+    /// Multicast with forward error correction (FEC), paced.
     MulticastFec,
 }
 
-/// Bytes of the least packet that carries QUIC: 1,200 of its own (RFC 9000, section 14), 2
-/// before them, and 28 of IPv4 and UDP.
-const LEAST_QUIC: f64 = 1_230.0;
-/// And of the largest: QUIC makes no larger ones here.
-const MOST_QUIC: f64 = 1_502.0;
-/// What such a packet has beside a message's bytes, its seal and its number, where a datagram
-/// of QUIC holds it.
+/// The smallest packet that carries QUIC, in bytes: 1,200 of QUIC (RFC 9000, section 14), 2 of
+/// our header, and 28 of IPv4 and UDP.
+const MIN_QUIC: f64 = 1_230.0;
+/// The largest packet, in bytes: QUIC makes no larger ones here.
+const MAX_QUIC: f64 = 1_502.0;
+/// Overhead of a QUIC datagram packet besides the message, its AEAD tag and its number, in
+/// bytes.
 const QUIC_DATAGRAM: f64 = 93.0;
 
-/// What a model can do.
+/// Features of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Features {
-    /// Sends again until a message is there, or says that it is not.
+    /// Retransmits until a message is delivered, or reports the loss.
     pub reliable: bool,
-    /// Messages of one sender arrive in order.
+    /// Messages of a sender arrive in order.
     pub ordered: bool,
-    /// Messages are not cut or joined.
+    /// Keeps message boundaries.
     pub boundaries: bool,
-    /// A first message needs no round trip before it.
+    /// The first message needs no prior round trip.
     pub zero_rtt: bool,
-    /// One sending reaches many.
+    /// One transmission reaches all members.
     pub multicast: bool,
-    /// The patterns that it serves.
+    /// Supported patterns.
     pub patterns: &'static [Pattern],
 }
 
@@ -65,7 +65,7 @@ const MANY: &[Pattern] = &[PublishSubscribe, PublishCollect];
 const ALL: &[Pattern] = &[RequestResponse, RouterDealer, PublishSubscribe, PublishCollect];
 
 impl ModelId {
-    /// All of them.
+    /// All models.
     pub const ALL: [Self; 11] = [
         Self::UdpRequestResponse,
         Self::TcpRouterDealer,
@@ -80,7 +80,7 @@ impl ModelId {
         Self::MulticastFec,
     ];
 
-    /// What it can do. Where a model serves many without multicast, it sends to each.
+    /// The features. A model that supports one-to-many without multicast sends to each member.
     pub const fn features(self) -> Features {
         let (reliable, ordered, boundaries, zero_rtt, multicast, patterns) = match self {
             Self::UdpRequestResponse => (false, false, true, true, false, ALL),
@@ -98,18 +98,18 @@ impl ModelId {
         Features { reliable, ordered, boundaries, zero_rtt, multicast, patterns }
     }
 
-    /// Whether packets have room for it, and for messages as long as they are here.
+    /// Whether the MTU has room for the model and for messages of this size.
     pub fn fits(self, here: &Conditions) -> bool {
-        let most = here.mtu.min(MOST_QUIC) - QUIC_DATAGRAM;
+        let most = here.mtu.min(MAX_QUIC) - QUIC_DATAGRAM;
         match self {
-            Self::QuicStreams => here.mtu >= LEAST_QUIC,
-            Self::QuicDatagrams => here.mtu >= LEAST_QUIC && here.payload <= most,
+            Self::QuicStreams => here.mtu >= MIN_QUIC,
+            Self::QuicDatagrams => here.mtu >= MIN_QUIC && here.payload <= most,
             _ => true,
         }
     }
 
-    /// One that works alike, and is measured sooner.
-    pub(crate) const fn kin(self) -> Option<Self> {
+    /// A similar model, to use its measurements where this one has none.
+    pub(crate) const fn similar(self) -> Option<Self> {
         match self {
             Self::QuicStreams => Some(Self::UdpArq),
             Self::QuicDatagrams => Some(Self::UdpRequestResponse),
@@ -119,8 +119,8 @@ impl ModelId {
         }
     }
 
-    /// Whether another stack carries it, and not the session's own datagrams: a session has it
-    /// only where it is given that stack.
+    /// Whether an external stack carries the model, not the session's own datagrams. A session
+    /// has such a model only if it is configured with that stack.
     pub const fn is_outside(self) -> bool {
         matches!(
             self,
@@ -131,34 +131,43 @@ impl ModelId {
         )
     }
 
-    /// Whether it may serve a session: the pattern, and all that is required or
-    /// prohibited. If not, why.
-    pub fn suits(self, pattern: Pattern, asked: &TransportProperties) -> Result<(), &'static str> {
+    /// Checks whether the model supports the pattern and all required or prohibited properties.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn suits(
+        self,
+        pattern: Pattern,
+        properties: &TransportProperties,
+    ) -> Result<(), &'static str> {
         let features = self.features();
         if !features.patterns.contains(&pattern) {
             return Err("it does not serve the pattern");
         }
-        let wishes = [
-            (asked.reliability.allows(features.reliable), "reliability"),
-            (asked.preserve_order.allows(features.ordered), "preserveOrder"),
-            (asked.preserve_msg_boundaries.allows(features.boundaries), "preserveMsgBoundaries"),
-            (asked.zero_rtt_msg.allows(features.zero_rtt), "zeroRttMsg"),
-            (asked.multicast.allows(features.multicast), "multicast"),
+        let checks = [
+            (properties.reliability.allows(features.reliable), "reliability"),
+            (properties.preserve_order.allows(features.ordered), "preserveOrder"),
+            (
+                properties.preserve_msg_boundaries.allows(features.boundaries),
+                "preserveMsgBoundaries",
+            ),
+            (properties.zero_rtt_msg.allows(features.zero_rtt), "zeroRttMsg"),
+            (properties.multicast.allows(features.multicast), "multicast"),
         ];
-        wishes.into_iter().find(|(met, _)| !met).map_or(Ok(()), |(_, name)| Err(name))
+        checks.into_iter().find(|(allowed, _)| !allowed).map_or(Ok(()), |(_, name)| Err(name))
     }
 
-    /// How many wishes it meets, less those that it does not.
-    pub fn score(self, asked: &TransportProperties) -> i32 {
+    /// Number of satisfied preferences minus the violated ones.
+    pub fn score(self, properties: &TransportProperties) -> i32 {
         let features = self.features();
-        asked.reliability.score(features.reliable)
-            + asked.preserve_order.score(features.ordered)
-            + asked.preserve_msg_boundaries.score(features.boundaries)
-            + asked.zero_rtt_msg.score(features.zero_rtt)
-            + asked.multicast.score(features.multicast)
+        properties.reliability.score(features.reliable)
+            + properties.preserve_order.score(features.ordered)
+            + properties.preserve_msg_boundaries.score(features.boundaries)
+            + properties.zero_rtt_msg.score(features.zero_rtt)
+            + properties.multicast.score(features.multicast)
     }
 
-    /// Its name, as in maps.
+    /// The name, as used in maps.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UdpRequestResponse => "udp-request-response",
@@ -176,12 +185,12 @@ impl ModelId {
     }
 }
 
-/// A set of models, as ends tell each other: a bit for each by its place in [`ModelId::ALL`].
+/// A set of models as sent on the wire: one bit per model, by its index in [`ModelId::ALL`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Models(u16);
 
 impl Models {
-    /// All, those of later versions too.
+    /// All models, including those of later versions.
     pub const ALL: Self = Self(u16::MAX);
 
     /// The set with these bits.
@@ -189,23 +198,23 @@ impl Models {
         Self(bits)
     }
 
-    /// Its bits.
+    /// The bits.
     pub const fn bits(self) -> u16 {
         self.0
     }
 
-    /// Whether a model is in it.
+    /// Whether the set contains a model.
     pub fn has(self, model: ModelId) -> bool {
         self.0 & Self::bit(model) != 0
     }
 
-    /// Those that are in both.
+    /// Intersection.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those that are in either.
+    /// Union.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -251,20 +260,23 @@ mod tests {
 
     #[test]
     fn what_is_required_leaves_some() {
-        let asked = TransportProperties {
+        let properties = TransportProperties {
             reliability: Preference::Require,
             multicast: Preference::Require,
             ..Default::default()
         };
         let suits = |pattern| -> Vec<ModelId> {
-            ModelId::ALL.into_iter().filter(|model| model.suits(pattern, &asked).is_ok()).collect()
+            ModelId::ALL
+                .into_iter()
+                .filter(|model| model.suits(pattern, &properties).is_ok())
+                .collect()
         };
         assert_eq!(
             suits(Pattern::PublishCollect),
             [ModelId::PgmPublishSubscribe, ModelId::MulticastFec]
         );
         assert!(suits(Pattern::RequestResponse).is_empty());
-        let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &asked);
+        let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &properties);
         assert_eq!(why, Err("multicast"));
     }
 }

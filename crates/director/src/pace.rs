@@ -1,11 +1,11 @@
-//! A sender's pace.
+//! Pacing of a sender.
 
 use crate::Nanos;
 
-/// Timers end so much late.
+/// Timer granularity: a timer can fire this late, in ns.
 pub const TICK: Nanos = 2_000_000;
 
-/// Lets so many bytes a second go.
+/// Limits sending to a data rate.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     rate_bit_s: f64,
@@ -14,20 +14,20 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// `below` bytes go on the wire with each datagram.
+    /// `below` is the header size below the datagram, in bytes on the wire.
     pub fn new(rate_bit_s: f64, below: usize) -> Self {
         Self { rate_bit_s: rate_bit_s.max(1.0), below, next_at: 0 }
     }
 
-    /// When the next may go.
+    /// Earliest time of the next datagram.
     pub fn next_at(&self) -> Nanos {
         self.next_at
     }
 
-    /// One of so many bytes has gone.
+    /// Records that a datagram of `bytes` was sent.
     pub fn sent(&mut self, bytes: usize, now: Nanos) {
         let airtime = ((bytes + self.below) as f64 * 8e9 / self.rate_bit_s) as Nanos;
-        // Who was woken late makes up for one datagram or a timer's tick, and no more.
+        // After a late wake-up, catch up on one datagram or one timer tick, not more.
         let behind = now.saturating_sub(airtime.max(TICK));
         self.next_at = self.next_at.max(behind) + airtime;
     }
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn no_more_goes_than_the_rate_and_little_is_made_up_for() {
-        // 100 bytes and 25 below are 1 ms at 1 Mbit/s.
+        // 100 bytes and 25 bytes of headers take 1 ms at 1 Mbit/s.
         let mut pace = Pace::new(1e6, 25);
         pace.sent(100, 0);
         assert_eq!(pace.next_at(), 1_000_000);

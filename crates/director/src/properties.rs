@@ -1,26 +1,26 @@
-//! What an application asks of a transport, in the words of RFC 9622, section 6.2.
+//! Transport properties that an application requests, with the terms of RFC 9622, section 6.2.
 
 use serde::{Deserialize, Serialize};
 
-/// How much an application wants a property (RFC 9622, 6.2).
+/// Preference level of a property (RFC 9622, 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preference {
-    /// Only models that have it.
+    /// Only models with the property.
     Require,
-    /// Rather models that have it.
+    /// Prefer models with the property.
     Prefer,
-    /// All the same.
+    /// No influence on the choice.
     #[default]
     NoPreference,
-    /// Rather models that have it not.
+    /// Prefer models without the property.
     Avoid,
-    /// Only models that have it not.
+    /// Only models without the property.
     Prohibit,
 }
 
 impl Preference {
-    /// Whether a model may be chosen that `has` the property or has it not.
+    /// Whether the preference permits a model that has (`has`) or lacks the property.
     pub fn allows(self, has: bool) -> bool {
         match self {
             Self::Require => has,
@@ -29,7 +29,7 @@ impl Preference {
         }
     }
 
-    /// 1 for a wish that is met, -1 for one that is not, 0 where there is none.
+    /// 1 if a preference is satisfied, -1 if it is violated, 0 without one.
     pub fn score(self, has: bool) -> i32 {
         match (self, has) {
             (Self::Prefer, true) | (Self::Avoid, false) => 1,
@@ -39,40 +39,40 @@ impl Preference {
     }
 }
 
-/// What a session's traffic is like (RFC 9622, 8.1.6, `connCapacityProfile`).
+/// Traffic type of a session (RFC 9622, 8.1.6, `connCapacityProfile`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CapacityProfile {
-    /// Nothing is known of it.
+    /// Unknown.
     #[default]
     Default,
-    /// It gives way to all other traffic.
+    /// Yields to all other traffic.
     Scavenger,
-    /// Short messages whose answers are waited for.
+    /// Short messages; the sender waits for the answers.
     LowLatencyInteractive,
-    /// Short messages that nobody answers.
+    /// Short messages without answers.
     LowLatencyNonInteractive,
-    /// A stream at a rate.
+    /// A stream at a constant rate.
     ConstantRateStreaming,
-    /// As much as there is.
+    /// Uses all available capacity.
     CapacitySeeking,
 }
 
-/// What an application asks of a transport (RFC 9622, 6.2).
+/// Transport properties that an application requests (RFC 9622, 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct TransportProperties {
-    /// All messages arrive, or the session says which have not.
+    /// All messages arrive, or the session reports the lost ones.
     pub reliability: Preference,
-    /// They arrive in the order in which they were sent.
+    /// Messages arrive in sending order.
     pub preserve_order: Preference,
-    /// They arrive as messages, and not as a stream of bytes.
+    /// Messages arrive as messages, not as a byte stream.
     pub preserve_msg_boundaries: Preference,
-    /// A first message goes without a round trip before it.
+    /// The first message needs no prior round trip.
     pub zero_rtt_msg: Preference,
-    /// One sending reaches many.
+    /// One transmission reaches all members.
     pub multicast: Preference,
-    /// What the traffic is like.
+    /// Traffic type.
     pub conn_capacity_profile: CapacityProfile,
 }
 

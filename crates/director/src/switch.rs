@@ -1,60 +1,60 @@
-//! From one model to another, make before break: prepare, hear who is ready, send new
-//! messages on the new model, send again what is not acknowledged under the same number,
-//! and retire the old one when nothing is under way on it.
+//! Change of the model, make before break: prepare the new model, ask members whether they are
+//! ready, send new messages on the new model, resend unacknowledged ones under the same number,
+//! and retire the old model when it has no outstanding messages.
 
 use crate::Nanos;
 use crate::model::ModelId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A message's number; the same on whichever model it goes.
+/// A message number; the same on all models.
 pub type MessageId = u64;
-/// A member of the group; a single peer is one.
+/// A member of the group; a single peer is a group of one.
 pub type MemberId = u32;
 
-/// What whoever has the sockets is to do.
+/// Actions for the I/O driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Set a model up, beside those that there are.
+    /// Set up a model, in parallel to the existing ones.
     Prepare {
         /// The model.
         model: ModelId,
-        /// The epoch that it is of.
+        /// Its epoch.
         epoch: u32,
     },
-    /// Ask a member whether it is ready for the epoch: by the old model, and again until
-    /// it has answered.
+    /// Ask a member over the old model whether it is ready for the epoch; repeated until the
+    /// member answers.
     Ask {
         /// The member.
         member: MemberId,
         /// The epoch.
         epoch: u32,
     },
-    /// Send a message to these members by this model.
+    /// Send a message to these members over this model.
     Send {
         /// The message.
         message: MessageId,
-        /// By what.
+        /// The model.
         model: ModelId,
-        /// Of which epoch.
+        /// The epoch of the model.
         epoch: u32,
-        /// To whom.
+        /// The receivers.
         members: Vec<MemberId>,
     },
-    /// Take a model down: nothing is under way on it, and nobody is left on it.
+    /// Remove a model: it has no outstanding messages and no members.
     Retire {
         /// The model.
         model: ModelId,
-        /// The epoch that it was of.
+        /// Its epoch.
         epoch: u32,
     },
 }
 
-/// How far a change is.
+/// Phase of a model change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// There is one model.
+    /// One model is in use.
     Stable,
-    /// There are two; members go over one by one.
+    /// Two models are in use; members change over one by one.
     Changing,
 }
 
@@ -64,84 +64,83 @@ struct Stage {
     epoch: u32,
 }
 
-/// The sender's side of a session's models.
+/// The sender's model state and outstanding messages.
 #[derive(Debug, Clone)]
 pub struct Switch {
     now: Stage,
-    /// What members go over to.
+    /// The stage that members change to.
     next: Option<Stage>,
-    /// The stages that members are on, by epoch.
+    /// Current stage per member.
     members: BTreeMap<MemberId, Stage>,
-    /// Who has not acknowledged which message.
+    /// Members without an acknowledgement, per message.
     open: BTreeMap<MessageId, BTreeSet<MemberId>>,
-    /// When members are asked again.
+    /// Time of the next `Ask`.
     ask_at: Nanos,
-    /// How long an answer is waited for.
-    patience: Nanos,
+    /// Time between two `Ask` actions, in ns.
+    timeout: Nanos,
 }
 
 impl Switch {
-    /// A session of these members on `model`; `patience` ns go by before a member that has
-    /// not answered is asked again.
+    /// A session of these members on `model`; a member that does not answer is asked again
+    /// after `timeout` ns.
     pub fn new(
         model: ModelId,
         members: impl IntoIterator<Item = MemberId>,
-        patience: Nanos,
+        timeout: Nanos,
     ) -> Self {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
         let open = BTreeMap::new();
-        Self { now, next: None, members, open, ask_at: 0, patience: patience.max(1) }
+        Self { now, next: None, members, open, ask_at: 0, timeout: timeout.max(1) }
     }
 
-    /// How far a change is.
+    /// The phase.
     pub fn phase(&self) -> Phase {
         if self.next.is_some() { Phase::Changing } else { Phase::Stable }
     }
 
-    /// The model that new members get, and the epoch.
+    /// The model and epoch of new members.
     pub fn current(&self) -> (ModelId, u32) {
         let stage = self.next.unwrap_or(self.now);
         (stage.model, stage.epoch)
     }
 
-    /// Messages that somebody has not acknowledged.
+    /// Number of messages with missing acknowledgements.
     pub fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether a message is still awaited by anybody.
+    /// Whether a message has missing acknowledgements.
     pub fn is_open(&self, message: MessageId) -> bool {
         self.open.contains_key(&message)
     }
 
-    /// How many members have not acknowledged a message.
-    pub fn lacking(&self, message: MessageId) -> usize {
+    /// Number of members that have not acknowledged a message.
+    pub fn unacknowledged_count(&self, message: MessageId) -> usize {
         self.open.get(&message).map_or(0, BTreeSet::len)
     }
 
-    /// Who has not acknowledged a message.
-    pub fn lack(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
+    /// Members that have not acknowledged a message.
+    pub fn unacknowledged(&self, message: MessageId) -> impl Iterator<Item = MemberId> {
         self.open.get(&message).into_iter().flatten().copied()
     }
 
     /// Whether a member has not acknowledged a message.
-    pub fn owes(&self, message: MessageId, member: MemberId) -> bool {
+    pub fn awaits(&self, message: MessageId, member: MemberId) -> bool {
         self.open.get(&message).is_some_and(|members| members.contains(&member))
     }
 
-    /// Gives a message up; who has not acknowledged it.
+    /// Drops a message; returns the members that have not acknowledged it.
     pub fn forget(&mut self, message: MessageId) -> Vec<MemberId> {
         self.open.remove(&message).into_iter().flatten().collect()
     }
 
-    /// Begins a change to `model`; none while one is going on, or to what there is.
+    /// Starts a change to `model`; no-op during a change or if `model` is in use.
     pub fn change(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
         if model == self.now.model { Vec::new() } else { self.begin(model, now) }
     }
 
-    /// Begins another epoch of the same model, with what has changed for it; none while a
-    /// change is going on.
+    /// Starts another epoch of the same model, with changed parameters; no-op during a change.
     pub fn renew(&mut self, now: Nanos) -> Vec<Action> {
         self.begin(self.now.model, now)
     }
@@ -157,24 +156,23 @@ impl Switch {
         actions
     }
 
-    /// Asks those again who have not answered, when it is time.
+    /// Asks members without an answer again when it is time.
     pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
         let mut actions =
             if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
-        actions.extend(self.settle());
+        actions.extend(self.retire_old());
         actions
     }
 
     fn ask(&mut self, now: Nanos) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
-        self.ask_at = now.saturating_add(self.patience);
+        self.ask_at = now.saturating_add(self.timeout);
         let waiting = self.members.iter().filter(|(_, stage)| **stage != next);
         waiting.map(|(member, _)| Action::Ask { member: *member, epoch: next.epoch }).collect()
     }
 
-    /// A member is ready for an epoch. What it has not acknowledged goes to it again, by
-    /// the new model and under the same number. Who says it of another epoch than the one
-    /// that is being gone over to is not heard.
+    /// A member is ready for an epoch. Its unacknowledged messages are sent again over the new
+    /// model, under the same numbers. Reports for another epoch than the next one are ignored.
     pub fn ready(&mut self, member: MemberId, epoch: u32) -> Vec<Action> {
         let Some(next) = self.next.filter(|next| next.epoch == epoch) else { return Vec::new() };
         let Some(stage) = self.members.get_mut(&member).filter(|stage| **stage != next) else {
@@ -190,49 +188,49 @@ impl Switch {
                 members: vec![member],
             })
             .collect();
-        actions.extend(self.settle());
+        actions.extend(self.retire_old());
         actions
     }
 
-    /// Sends a new message to all: by the new model to those who are ready, by the old one
-    /// to the others.
+    /// Sends a new message to all: over the new model to members that are ready, over the old
+    /// model to the others.
     pub fn send(&mut self, message: MessageId) -> Vec<Action> {
         self.open.insert(message, self.members.keys().copied().collect());
-        self.ways(message)
+        self.sends(message)
     }
 
-    /// Sends a new message to some, as [`send`](Self::send) does to all.
+    /// Sends a new message to some members, as [`send`](Self::send) does to all.
     pub fn send_to(&mut self, message: MessageId, to: &[MemberId]) -> Vec<Action> {
         let known = to.iter().filter(|member| self.members.contains_key(member));
         self.open.insert(message, known.copied().collect());
-        self.ways(message)
+        self.sends(message)
     }
 
-    /// When members are to be asked again, if any are.
+    /// Time of the next `Ask`, if any.
     pub fn ask_at(&self) -> Option<Nanos> {
         self.next.map(|_| self.ask_at)
     }
 
-    /// Sends a message once more to those who have not acknowledged it.
+    /// Sends a message again to the members that have not acknowledged it.
     pub fn send_again(&mut self, message: MessageId) -> Vec<Action> {
-        self.ways(message)
+        self.sends(message)
     }
 
-    fn ways(&self, message: MessageId) -> Vec<Action> {
-        let mut ways: Vec<(Stage, Vec<MemberId>)> = Vec::new();
+    fn sends(&self, message: MessageId) -> Vec<Action> {
+        let mut sends: Vec<(Stage, Vec<MemberId>)> = Vec::new();
         for member in self.open.get(&message).into_iter().flatten() {
             let Some(stage) = self.members.get(member) else { continue };
-            match ways.iter_mut().find(|(known, _)| known == stage) {
+            match sends.iter_mut().find(|(known, _)| known == stage) {
                 Some((_, members)) => members.push(*member),
-                None => ways.push((*stage, vec![*member])),
+                None => sends.push((*stage, vec![*member])),
             }
         }
         let send =
             |(Stage { model, epoch }, members)| Action::Send { message, model, epoch, members };
-        ways.into_iter().map(send).collect()
+        sends.into_iter().map(send).collect()
     }
 
-    /// A member has a message. That it says so of what it was never sent is not heard.
+    /// A member acknowledges a message; ignored if the message was not sent to it.
     pub fn acknowledged(&mut self, member: MemberId, message: MessageId) {
         if let Some(members) = self.open.get_mut(&message) {
             members.remove(&member);
@@ -242,25 +240,25 @@ impl Switch {
         }
     }
 
-    /// A member has come; it begins on the newest model.
+    /// A member joins; it starts on the newest model.
     pub fn join(&mut self, member: MemberId) {
         let stage = self.next.unwrap_or(self.now);
         self.members.entry(member).or_insert(stage);
     }
 
-    /// A member has gone: nothing is owed to it any more.
+    /// A member leaves; its outstanding messages are dropped.
     pub fn leave(&mut self, member: MemberId) -> Vec<Action> {
         self.members.remove(&member);
         self.open.retain(|_, members| {
             members.remove(&member);
             !members.is_empty()
         });
-        self.settle()
+        self.retire_old()
     }
 
-    /// Retires the old model once all have gone over. What was under way on it was sent
-    /// again by the new one when they did.
-    fn settle(&mut self) -> Vec<Action> {
+    /// Retires the old model after all members have changed. Each member's outstanding messages
+    /// were sent again over the new model when it changed.
+    fn retire_old(&mut self) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
         if self.members.values().any(|stage| *stage != next) {
             return Vec::new();
@@ -284,13 +282,13 @@ mod tests {
         assert_eq!(actions[0], Action::Prepare { model: MulticastFec, epoch: 1 });
         assert_eq!(actions.len(), 3);
         assert!(switch.change(Mqtt, 0).is_empty(), "one at a time");
-        // What the first has not acknowledged goes to it by the new one.
+        // Unacknowledged messages of the first go to it over the new model.
         let send = |message, model, members| {
             let epoch = u32::from(model == MulticastFec);
             Action::Send { message, model, epoch, members }
         };
         assert_eq!(switch.ready(1, 1), [send(7, MulticastFec, vec![1])]);
-        assert!(switch.ready(1, 1).is_empty(), "said twice");
+        assert!(switch.ready(1, 1).is_empty(), "a repeated report");
         assert_eq!(switch.send(8), [send(8, MulticastFec, vec![1]), send(8, UdpArq, vec![2])]);
         assert_eq!(switch.tick(5), []);
         assert_eq!(switch.tick(10), [Action::Ask { member: 2, epoch: 1 }]);
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_holds_nobody_up() {
+    fn a_leaving_member_blocks_no_change() {
         let mut switch = Switch::new(UdpArq, [1, 2], 10);
         switch.send(7);
         switch.change(Mqtt, 0);

@@ -1,44 +1,44 @@
-//! What a session is for, and what it is to reach.
+//! Message pattern and quality-of-service targets of a session.
 
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// Who talks to whom.
+/// Communication pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
-    /// One asks one, who answers.
+    /// One client, one server, one answer per request.
     RequestResponse,
-    /// One tells many, who do not answer.
+    /// One to many, without answers.
     PublishSubscribe,
-    /// One tells many, and all of them answer.
+    /// One to many; every member answers.
     PublishCollect,
-    /// One asks many in turn, each of whom answers.
+    /// One to one of many members in turn, with an answer from each.
     RouterDealer,
 }
 
 impl Pattern {
-    /// Whether messages are answered.
+    /// Whether messages have answers.
     pub fn is_answered(self) -> bool {
         self != Self::PublishSubscribe
     }
 
-    /// Whether each message is for all members.
+    /// Whether each message goes to all members.
     pub fn is_to_all(self) -> bool {
         matches!(self, Self::PublishSubscribe | Self::PublishCollect)
     }
 }
 
-/// What a session is to reach; what is not set does not matter.
+/// Quality-of-service targets of a session; an unset target is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QosTargets {
-    /// By when a message (and its answer, where there is one) is to be there, in ns.
+    /// Deadline for a message (and its answer, if the pattern has one), in ns.
     pub deadline_ns: Option<Nanos>,
-    /// The share of messages that is to arrive, 0 to 1.
+    /// Minimum share of delivered messages, 0 to 1.
     pub delivery_ratio: Option<f64>,
-    /// Bytes on the wire for each message and member at most.
+    /// Maximum bytes on the wire per message and member.
     pub data_budget: Option<f64>,
-    /// Energy for each message and member at most, in J.
+    /// Maximum energy per message and member, in J.
     pub energy: Option<f64>,
 }

@@ -1,27 +1,27 @@
-//! Which messages a receiver has had: each passes once, whichever way it came.
+//! Duplicate detection: each message is delivered once, whichever model carries it.
 
-/// The last messages of a sender, by number.
+/// Replay window over the message numbers of a sender.
 #[derive(Debug, Clone)]
 pub struct Window {
-    /// The least number that is remembered by itself; all below count as had.
+    /// The smallest number in the window; all smaller numbers count as received.
     from: u64,
-    /// A bit for each number from `from` on, in a ring.
-    had: Vec<u64>,
+    /// One bit per number from `from` on, in a ring.
+    bits: Vec<u64>,
 }
 
 impl Window {
-    /// One that remembers so many numbers, rounded up to 64; at least 64.
+    /// A window of `numbers` message numbers, rounded up to a multiple of 64; at least 64.
     pub fn new(numbers: usize) -> Self {
-        Self { from: 0, had: vec![0; numbers.div_ceil(64).max(1)] }
+        Self { from: 0, bits: vec![0; numbers.div_ceil(64).max(1)] }
     }
 
     fn room(&self) -> u64 {
-        self.had.len() as u64 * 64
+        self.bits.len() as u64 * 64
     }
 
-    /// Whether `number` is new; it is not from then on. What is too old to be remembered
-    /// is not new: better lost than twice, and who sends keeps less under way than the
-    /// window holds.
+    /// Marks `number` as received; returns whether it was new. A number below the window is
+    /// not new: losing a message is better than delivering it twice. Senders keep fewer
+    /// messages in flight than the window covers.
     pub fn insert(&mut self, number: u64) -> bool {
         if number < self.from {
             return false;
@@ -30,33 +30,33 @@ impl Window {
             self.advance(number - self.room() + 1);
         }
         let (word, bit) = self.place(number);
-        let new = self.had[word] & bit == 0;
-        self.had[word] |= bit;
+        let new = self.bits[word] & bit == 0;
+        self.bits[word] |= bit;
         new
     }
 
-    /// Whether a number is known to have come, or is too old.
+    /// Whether a number was received, or is below the window.
     pub fn has(&self, number: u64) -> bool {
         if number < self.from {
             return true;
         }
         let (word, bit) = self.place(number);
-        number - self.from < self.room() && self.had[word] & bit != 0
+        number - self.from < self.room() && self.bits[word] & bit != 0
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        ((number / 64) as usize % self.had.len(), 1 << (number % 64))
+        ((number / 64) as usize % self.bits.len(), 1 << (number % 64))
     }
 
-    /// Forgets all below `from`, whole words at a time.
+    /// Moves the window up to `from` or the next multiple of 64.
     fn advance(&mut self, from: u64) {
         let (old, new) = (self.from / 64, from.div_ceil(64));
-        if new - old >= self.had.len() as u64 {
-            self.had.fill(0);
+        if new - old >= self.bits.len() as u64 {
+            self.bits.fill(0);
         } else {
             for word in old..new {
-                let place = (word % self.had.len() as u64) as usize;
-                self.had[place] = 0;
+                let place = (word % self.bits.len() as u64) as usize;
+                self.bits[place] = 0;
             }
         }
         self.from = new * 64;
@@ -76,7 +76,7 @@ mod tests {
             assert!(window.insert(number) && !window.insert(number) && window.has(number));
         }
         assert!(!window.has(1));
-        // A restart of the sender far ahead.
+        // The sender restarts far ahead.
         assert!(window.insert(1 << 40) && !window.insert(1 << 40));
         assert!(!window.insert(5), "too old");
     }
@@ -94,7 +94,7 @@ mod tests {
                 if new {
                     prop_assert!(seen.insert(number), "{number} twice");
                 } else {
-                    // No more than a word is forgotten sooner than asked for.
+                    // The window drops at most one word early.
                     prop_assert!(seen.contains(&number) || next - number > 192);
                 }
             }

@@ -1,17 +1,17 @@
-//! A price update to three hundred meters and their answers, over the papers' constrained
-//! network in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms there and
-//! back each, of which each receiver loses 30 %.
+//! A price update to three hundred meters and their answers over the papers' constrained network,
+//! in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms delay per direction, 30 %
+//! loss per receiver.
 
 use director::Nanos;
 use director::bound::{self, Channel};
-use director::fec::{FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use director::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use director::keys::{Party, Root, Scope, Use};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 const BELOW: usize = 42;
 
-/// A channel that all share: one frame at a time, in the order in which they came.
+/// A shared channel: one frame at a time, in order of arrival.
 struct Air {
     rate_bit_s: f64,
     loss: f64,
@@ -29,18 +29,18 @@ impl Air {
         (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// When a frame is through.
+    /// Sends a frame; returns its arrival time.
     fn carry(&mut self, now: Nanos, bytes: usize) -> Nanos {
         let airtime = ((bytes + BELOW) as f64 * 8e9 / self.rate_bit_s) as Nanos;
         self.free_at = self.free_at.max(now) + airtime;
         self.frames += 1;
         self.bytes += (bytes + BELOW) as u64;
-        // 30 ms, give or take 5.
+        // 30 ms +/- 5 ms.
         self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos
     }
 }
 
-/// What is to happen: a wake-up or a frame's arrival, of the hub (none) or a member.
+/// A wake-up or a frame's arrival, at the hub (`None`) or a member.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Wake(Option<u16>),
@@ -48,10 +48,10 @@ enum Event {
 }
 
 struct Collected {
-    /// When each answer was there.
+    /// Arrival time of each answer.
     answers: BTreeMap<u32, Nanos>,
     acknowledged: usize,
-    /// When the last member had the message.
+    /// Time at which the last member had the message.
     down: Nanos,
     frames: u64,
     bytes: u64,
@@ -64,20 +64,20 @@ struct Collected {
 fn collect(
     members: u16,
     bytes: usize,
-    wanted: Wanted,
+    response: ResponseKind,
     loss: f64,
     known: f64,
     seed: u64,
 ) -> Collected {
-    collect_past(0, members, bytes, wanted, loss, known, seed)
+    collect_past(0, members, bytes, response, loss, known, seed)
 }
 
-/// The same, where multicast does not reach the first `deaf` members.
+/// The same, if multicast does not reach the first `unreachable` members.
 fn collect_past(
-    deaf: u16,
+    unreachable: u16,
     members: u16,
     bytes: usize,
-    wanted: Wanted,
+    response: ResponseKind,
     loss: f64,
     known: f64,
     seed: u64,
@@ -109,9 +109,9 @@ fn collect_past(
         Air { rate_bit_s: 250_000.0, loss, free_at: 0, frames: 0, bytes: 0, state: 2 * seed + 1 };
     let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
     let all: Vec<u32> = (0..u32::from(members)).collect();
-    hub.send(5, &message, wanted, &all, None).unwrap();
+    hub.send(5, &message, response, &all, None).unwrap();
     let mut events = BinaryHeap::from([Reverse((0, 0_u64, Event::Wake(None)))]);
-    // One moment for each at which it looks next.
+    // One wake-up per endpoint.
     let mut wakes = BTreeMap::from([(None, 0)]);
     let mut number = 0;
     let mut push = |events: &mut BinaryHeap<_>, at: Nanos, event| {
@@ -131,7 +131,7 @@ fn collect_past(
     while let Some(Reverse((now, _, event))) = events.pop() {
         assert!(
             now < 1_000_000_000_000,
-            "no end: {deaf} of {members}, {wanted:?}, {loss}: {:x?}",
+            "no end: {unreachable} of {members}, {response:?}, {loss}: {:x?}",
             result.kinds
         );
         let who = match event {
@@ -150,7 +150,7 @@ fn collect_past(
                 if let Some((id, had)) = group[usize::from(member)].receive(&bytes, now) {
                     result.payloads_right &= id == 5 && had == message;
                     result.down = now;
-                    if wanted == Wanted::Answers {
+                    if response == ResponseKind::Answers {
                         let answer: Vec<u8> = had.iter().map(|byte| byte ^ member as u8).collect();
                         group[usize::from(member)].answer(id, &answer, now).unwrap();
                     }
@@ -173,7 +173,7 @@ fn collect_past(
                     for member in 0..members {
                         let reached = match alone {
                             Some(alone) => alone == u32::from(member),
-                            None => member >= deaf,
+                            None => member >= unreachable,
                         };
                         if reached && air.draw() >= air.loss {
                             push(&mut events, at, Event::Arrive(Some(member), frame.clone()));
@@ -199,7 +199,7 @@ fn collect_past(
                     assert!(result.answers.insert(member, now).is_none(), "answered twice");
                 }
                 HubEvent::Acknowledged { .. } => result.acknowledged += 1,
-                HubEvent::Unreached { .. } => {}
+                HubEvent::MulticastBlocked { .. } => {}
                 HubEvent::Over { lacking, .. } => {
                     result.lacking = lacking.len();
                     (result.frames, result.bytes) = (air.frames, air.bytes);
@@ -219,7 +219,7 @@ fn a_price_update_and_three_hundred_answers_are_near_the_bound() {
     let bound = bound::collect(&channel, 21, 300);
     let mut worst: (f64, f64) = (0.0, 0.0);
     for seed in 1..=5 {
-        let had = collect(300, 1_699 + 25, Wanted::Answers, 0.3, 0.3, seed);
+        let had = collect(300, 1_699 + 25, ResponseKind::Answers, 0.3, 0.3, seed);
         assert_eq!((had.answers.len(), had.lacking), (300, 0));
         assert!(had.payloads_right);
         let last = *had.answers.values().max().unwrap() as f64 / 1e9;
@@ -244,10 +244,10 @@ fn all_have_it_whatever_was_thought_of_the_network() {
     for (members, loss, known) in
         [(300, 0.0, 0.0), (300, 0.3, 0.0), (300, 0.05, 0.3), (40, 0.6, 0.1), (1, 0.3, 0.3)]
     {
-        let had = collect(members, 400, Wanted::Answers, loss, known, 3);
+        let had = collect(members, 400, ResponseKind::Answers, loss, known, 3);
         assert_eq!((had.answers.len(), had.lacking), (usize::from(members), 0));
         assert!(had.payloads_right);
-        let had = collect(members, 400, Wanted::Acknowledgements, loss, known, 3);
+        let had = collect(members, 400, ResponseKind::Acknowledgements, loss, known, 3);
         assert_eq!((had.acknowledged, had.lacking), (usize::from(members), 0));
         eprintln!("{members} members, {loss} lost, {known} thought: {} frames", had.frames);
     }
@@ -255,11 +255,11 @@ fn all_have_it_whatever_was_thought_of_the_network() {
 
 #[test]
 fn whom_multicast_does_not_reach_is_served_alone() {
-    for wanted in [Wanted::Answers, Wanted::Acknowledgements] {
+    for response in [ResponseKind::Answers, ResponseKind::Acknowledgements] {
         for loss in [0.0, 0.3] {
-            let had = collect_past(2, 10, 500, wanted, loss, loss, 4);
+            let had = collect_past(2, 10, 500, response, loss, loss, 4);
             assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (10, 0));
-            let had = collect_past(3, 3, 500, wanted, loss, loss, 4);
+            let had = collect_past(3, 3, 500, response, loss, loss, 4);
             assert_eq!((had.answers.len() + had.acknowledged, had.lacking), (3, 0));
         }
     }
@@ -267,15 +267,15 @@ fn whom_multicast_does_not_reach_is_served_alone() {
 
 #[test]
 fn nothing_lost_costs_the_message_and_its_answers() {
-    let had = collect(50, 1_000, Wanted::Answers, 0.0, 0.0, 1);
-    // 14 symbols down, since the schedule is with them, and 14 up each.
+    let had = collect(50, 1_000, ResponseKind::Answers, 0.0, 0.0, 1);
+    // 14 symbols down, including the schedule, and 14 up per member.
     assert_eq!(had.kinds, BTreeMap::from([(0xcd, 14), (0xed, 50 * 14), (0x18, 3)]));
 }
 
-/// Members that are asked alone say that they hear nothing else: nobody has to have answered for it
-/// to be seen that multicast reaches nobody.
+/// Members that are asked by unicast report that they receive no multicast. So the hub detects
+/// blocked multicast before any member has answered.
 #[test]
-fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
+fn blocked_multicast_is_detected_before_any_answer() {
     let settings = FecSettings { members: 10, ..FecSettings::default() };
     let root = Root::new(b"a key that both ends have", 1).unwrap();
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
@@ -285,11 +285,11 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
         |n| FecMember::new(settings, (n, 10), (keys(Party::Member(n)), keys(Party::Hub)), 1);
     let mut members: Vec<FecMember> = (0..10).map(member).collect();
     let to: Vec<u32> = (0..10).collect();
-    hub.send(1, &[5; 700], Wanted::Answers, &to, None).unwrap();
+    hub.send(1, &[5; 700], ResponseKind::Answers, &to, None).unwrap();
     for now in (0..2_000_000_000).step_by(100_000) {
         while let (Some((to, frame)), _) = hub.poll(now) {
             let Some(to) = to else { continue };
-            // Who has the message then keeps its answer for itself.
+            // Answers of members with the message are not sent.
             members[to as usize].receive(&frame, now);
         }
         for member in &mut members {
@@ -297,11 +297,11 @@ fn that_multicast_reaches_nobody_is_seen_before_anybody_answers() {
                 hub.receive(&frame, now);
             }
         }
-        if hub.take_events().contains(&HubEvent::Unreached { message: 1 }) {
+        if hub.take_events().contains(&HubEvent::MulticastBlocked { message: 1 }) {
             return;
         }
     }
-    panic!("nobody has noticed");
+    panic!("blocked multicast was not detected");
 }
 
 #[test]
@@ -313,10 +313,10 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     let mut hub = FecHub::new(settings, keys(Party::Hub), all);
     let own = (keys(Party::Member(7)), keys(Party::Hub));
     let mut member = FecMember::new(settings, (7, 300), own, 1);
-    hub.send(1, &[5; 3_000], Wanted::Answers, &[7], None).unwrap();
+    hub.send(1, &[5; 3_000], ResponseKind::Answers, &[7], None).unwrap();
     let (mut now, mut answered) = (0, 0);
     while answered == 0 {
-        assert!(now < 20_000_000, "before anybody is asked");
+        assert!(now < 20_000_000, "it answers without a request");
         while let (Some((to, frame)), _) = hub.poll(now) {
             assert_eq!(to, Some(7));
             if let Some((id, had)) = member.receive(&frame, now) {
@@ -327,7 +327,7 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
             hub.receive(&frame, now);
         }
         for event in hub.take_events() {
-            assert!(!matches!(event, HubEvent::Unreached { .. }), "{event:?}");
+            assert!(!matches!(event, HubEvent::MulticastBlocked { .. }), "{event:?}");
             answered += usize::from(matches!(event, HubEvent::Answered { member: 7, .. }));
         }
         now += 100_000;

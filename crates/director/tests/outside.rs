@@ -1,4 +1,4 @@
-//! Sessions on loopback whose envelopes travel by other people's stacks, by real sockets.
+//! Sessions on loopback over external stacks, with real sockets.
 #![cfg(all(feature = "mqtt", feature = "zeromq"))]
 
 use director::io::outside::{Mqtt, Zeromq};
@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const MEMBERS: u16 = 3;
-/// What takes longer hangs, on a busy machine too.
+/// Timeout of a hanging test, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ZEROMQ: [ModelId; 2] = [ModelId::TcpRouterDealer, ModelId::TcpPublishSubscribe];
 
-/// Addresses on loopback whose ports, and the three behind, are free.
+/// Loopback addresses whose port and the three ports above are free.
 fn addresses(count: u16) -> Vec<SocketAddrV4> {
     let host = Ipv4Addr::LOCALHOST;
     let mut found = Vec::new();
@@ -39,10 +39,10 @@ fn begun(pattern: Pattern) -> Preconnection {
     Preconnection::new(pattern, Security::Key(b"a key of sixteen bytes".to_vec())).assume(here)
 }
 
-/// How often each member had each message.
+/// How often each member has received each message.
 type Had = Arc<Mutex<HashMap<(usize, Vec<u8>), usize>>>;
 
-/// Answers all that comes, until it is aborted.
+/// Answers all messages, until it is aborted.
 fn answer(mut listener: Listener, member: usize, had: Had) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
         while let Some(request) = listener.next().await {
@@ -62,7 +62,7 @@ fn members(own: &Preconnection, at: &[SocketAddrV4]) -> Had {
     had
 }
 
-/// Sends so many messages of this length and looks that all are answered rightly.
+/// Sends messages of this length and checks all answers.
 async fn collect(session: &Session, messages: std::ops::Range<u16>, length: usize) {
     for number in messages {
         let message = number.to_be_bytes().repeat(length / 2);
@@ -78,7 +78,7 @@ async fn collect(session: &Session, messages: std::ops::Range<u16>, length: usiz
     }
 }
 
-/// How long one takes.
+/// Time of one message.
 async fn time_of(session: &Session, number: u16) -> Duration {
     let begin = std::time::Instant::now();
     collect(session, number..number + 1, 300).await;
@@ -87,7 +87,7 @@ async fn time_of(session: &Session, number: u16) -> Duration {
 
 fn once(had: &Had) {
     let had = had.lock().unwrap();
-    assert!(had.values().all(|times| *times == 1), "a message came twice");
+    assert!(had.values().all(|times| *times == 1), "a message arrived twice");
 }
 
 async fn model(session: &Session) -> ModelId {
@@ -114,7 +114,7 @@ async fn each_model_of_zeromq_carries_messages_and_answers() {
 }
 
 #[tokio::test]
-async fn messages_that_nobody_answers_are_acknowledged() {
+async fn messages_without_answers_are_acknowledged() {
     let at = addresses(1 + MEMBERS);
     let own = begun(Pattern::PublishSubscribe).outside(Zeromq::new(&ZEROMQ));
     let had = members(&own, &at);
@@ -137,7 +137,7 @@ async fn live_changes_lose_nothing_and_double_nothing() {
     let both = [ModelId::UdpArq, ModelId::TcpRouterDealer];
     let session = own.models(&both).initiate(at[0], &at[1..]).unwrap();
     assert!(session.ready(PATIENCE).await);
-    // Several messages are under way all the time.
+    // Several messages are in flight at all times.
     let senders = (0..4_u16).map(|n| {
         let session = session.clone();
         tokio::spawn(async move { collect(&session, n * 60..(n + 1) * 60, 2_000).await })
@@ -163,7 +163,7 @@ async fn live_changes_lose_nothing_and_double_nothing() {
     once(&had);
 }
 
-/// A member whose ZeroMQ nobody reaches, and one that has none: the session finds what all have.
+/// One member has no ZeroMQ: the session finds the model that all members have.
 #[tokio::test]
 async fn who_is_not_reached_by_a_stack_is_reached_otherwise() {
     let at = addresses(1 + MEMBERS);
@@ -183,7 +183,7 @@ async fn who_is_not_reached_by_a_stack_is_reached_otherwise() {
     once(&had);
 }
 
-/// A hub that starts anew is connected to again.
+/// Members reconnect to a restarted hub.
 #[tokio::test]
 async fn a_hub_that_comes_back_is_found_again() {
     let at = addresses(1 + MEMBERS);
@@ -191,7 +191,7 @@ async fn a_hub_that_comes_back_is_found_again() {
     let had = members(&own, &at);
     let only = own.models(&[ModelId::TcpPublishSubscribe]);
     for round in 0..2_u16 {
-        // The thread of the first lets its ports go a moment after the session is over.
+        // The first hub's thread releases its ports shortly after its session ends.
         let mut begun = None;
         for _ in 0..100 {
             begun = only.clone().initiate(at[0], &at[1..]).ok();
@@ -216,7 +216,7 @@ async fn a_port_that_is_taken_is_said() {
     assert!(error.contains(&(at[0].port() + 1).to_string()), "{error}");
 }
 
-/// A mosquitto on loopback, which ends with it.
+/// A mosquitto on loopback, stopped on drop.
 struct Broker {
     port: u16,
     config: PathBuf,
@@ -224,14 +224,14 @@ struct Broker {
 }
 
 impl Broker {
-    /// At a port that is free, or at this one.
+    /// Starts it at this port, or at a free one.
     fn start(port: Option<u16>, more: &str) -> Self {
         let port = port.unwrap_or_else(|| {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
             free.local_addr().unwrap().port()
         });
         let config = std::env::temp_dir().join(format!("mosquitto-{}-{port}", std::process::id()));
-        // As root it would give its rights up, and could not read what is root's.
+        // Without `user root` it drops its privileges and cannot read root's files.
         let text = format!("listener {port} 127.0.0.1\nuser root\n{more}\n");
         std::fs::write(&config, text).unwrap();
         let program = ["mosquitto", "/usr/sbin/mosquitto"].into_iter().find_map(|program| {
@@ -263,7 +263,7 @@ impl Drop for Broker {
     }
 }
 
-/// By itself mosquitto keeps small messages back until the one before is acknowledged.
+/// By default mosquitto delays small messages until the previous one is acknowledged.
 const OPEN: &str = "allow_anonymous true\nset_tcp_nodelay true";
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn a_broker_carries_messages_and_answers_of_each_pattern() {
         let had = members(&own, &at);
         let session = own.models(&[ModelId::Mqtt]).initiate(at[0], &at[1..]).unwrap();
         assert!(session.ready(PATIENCE).await);
-        // A model without a broker shows how busy this machine is.
+        // A session without a broker measures the load of this machine.
         let other = addresses(1 + MEMBERS);
         let plain = begun(pattern);
         let _had = members(&plain, &other);
@@ -289,7 +289,7 @@ async fn a_broker_carries_messages_and_answers_of_each_pattern() {
         }
         by_broker.sort();
         by_udp.sort();
-        // A delayed acknowledgement, or a wait for a timeout, would be 40 ms in each message.
+        // A delayed acknowledgement or a timeout would cost 40 ms per message.
         let most = 5 * by_udp[10] + Duration::from_millis(20);
         assert!(by_broker[10] < most, "{by_broker:?} {by_udp:?}");
         collect(&session, 40..42, 200_000).await;
@@ -321,7 +321,8 @@ async fn a_broker_that_asks_who_it_is_is_told() {
     let _ = std::fs::remove_file(&file);
 }
 
-/// Killed in the middle, and back later: nothing is lost, and what was gone over to is no worse.
+/// The broker is killed during transfers and restarted: no message is lost, and the session uses
+/// another model meanwhile.
 #[tokio::test]
 async fn a_broker_that_is_killed_is_left_for_another_model() {
     let mut broker = Broker::start(None, OPEN);
@@ -345,16 +346,16 @@ async fn a_broker_that_is_killed_is_left_for_another_model() {
     collect(&session, next..next + 20, 300).await;
     next += 20;
     assert_eq!(model(&session).await, ModelId::UdpArq);
-    // Clients find it again, with nobody's help, but each in its own time: a session that takes
-    // the broker sooner leaves it again.
+    // Clients reconnect by themselves, each in its own time; a session that changes to the
+    // broker too early leaves it again.
     let _back = Broker::start(Some(port), OPEN);
     next = by(&session, ModelId::Mqtt, next).await;
     once(&had);
     assert_eq!(had.lock().unwrap().len(), usize::from(next) * usize::from(MEMBERS));
 }
 
-/// Asks for a model until messages go by it, the first with the number `next`; the number of the
-/// next one. On a busy machine a session may leave a model again that had hardly begun.
+/// Requests a model until the session uses it; `next` is the number of the first message. Returns
+/// the next number. On a busy machine a session may leave a model that has just started.
 async fn by(session: &Session, wanted: ModelId, mut next: u16) -> u16 {
     let begin = std::time::Instant::now();
     loop {
@@ -369,7 +370,7 @@ async fn by(session: &Session, wanted: ModelId, mut next: u16) -> u16 {
     }
 }
 
-/// Without a broker from the start: messages are answered all the same.
+/// Without a broker from the start, messages are still answered.
 #[tokio::test]
 async fn a_broker_that_is_not_there_is_no_error() {
     let at = addresses(1 + MEMBERS);

@@ -1,11 +1,11 @@
-//! A session that changes its model all the time, over a network that loses: nothing is
-//! lost and nothing comes twice.
+//! A session that changes its model all the time, over a lossy network: no message is lost or
+//! delivered twice.
 
 use director::{Action, MemberId, MessageId, ModelId, Nanos, Phase, Switch, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is under way.
+/// Frames in flight.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Frame {
     Message(MemberId, MessageId),
@@ -14,7 +14,7 @@ enum Frame {
     Ready(MemberId, u32),
 }
 
-/// A network in virtual time that loses a share of all that it carries.
+/// A lossy network in virtual time.
 struct Network {
     frames: BinaryHeap<Reverse<(Nanos, u64, Frame)>>,
     state: u64,
@@ -31,7 +31,7 @@ impl Network {
     fn carry(&mut self, now: Nanos, frame: Frame) {
         self.sent += 1;
         if self.draw() >= self.loss {
-            // Anything from 5 to 15 ms: what was sent later may come sooner.
+            // 5 to 15 ms, so frames can be reordered.
             let delay = 5_000_000 + (self.draw() * 1e7) as Nanos;
             self.frames.push(Reverse((now + delay, self.sent, frame)));
         }
@@ -52,8 +52,8 @@ impl Network {
     }
 }
 
-/// Changes the model `changes` times while messages go to `members`; how many messages
-/// each has had.
+/// Changes the model `changes` times while messages go to `members`. Returns the messages sent,
+/// the messages received per member, and the duration.
 fn session(changes: u32, members: u32, loss: f64, seed: u64) -> (u64, Vec<u64>, Nanos) {
     const TICK: Nanos = 10_000_000;
     let mut network = Network { frames: BinaryHeap::new(), state: seed, loss, sent: 0 };
@@ -87,7 +87,7 @@ fn session(changes: u32, members: u32, loss: f64, seed: u64) -> (u64, Vec<u64>, 
             let actions = switch.change(all[changed as usize % 3], now);
             network.perform(now, actions);
         }
-        // What has not been acknowledged for a while is sent again.
+        // Retransmit unacknowledged messages.
         if (now / TICK).is_multiple_of(4) {
             for message in std::mem::take(&mut open) {
                 let again = switch.send_again(message);
@@ -129,6 +129,6 @@ fn a_group_of_which_each_loses_for_itself() {
 fn a_change_holds_nothing_up() {
     let (_, _, without) = session(1, 1, 0.0, 1);
     let (_, _, hundred) = session(101, 1, 0.0, 1);
-    // A round trip and a look each: 5 to 15 ms each way, looked at every 10 ms.
+    // Per change a round trip of 5 to 15 ms per direction, and ticks of 10 ms.
     assert!((hundred - without) / 100 <= 60_000_000, "{without} {hundred}");
 }

@@ -80,9 +80,12 @@ duration: 60 s
     let said = std::fs::read_dir(folder.join("programs")).unwrap();
     let said: String =
         said.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect();
-    assert!(said.contains("all there: true") && said.contains("4 of 4 answers in"), "{said}");
+    assert!(
+        said.contains("all members ready: true") && said.contains("4 of 4 answers in"),
+        "{said}"
+    );
     // The system knows how long packets may be.
-    assert!(said.contains("packets of 113 B"), "{said}");
+    assert!(said.contains("MTU 113 B"), "{said}");
     assert!(json(&folder.join("summary.json")).is_object());
 }
 

@@ -1,56 +1,56 @@
-//! Datagrams of `udp-arq` as they go on the wire.
+//! The datagrams of `udp-arq`.
 
-/// Chunks of a message at most.
-pub const MOST_CHUNKS: usize = 256;
-/// Bytes before the data of a chunk.
+/// Maximum number of chunks per message.
+pub const MAX_CHUNKS: usize = 256;
+/// Header size of a chunk, in bytes.
 pub const HEADER: usize = 11;
-/// An attempt of this number or a later one: which, nobody can say.
+/// Number of the last counted attempt; it also stands for all later ones.
 pub const LAST_ATTEMPT: u8 = 15;
 
 const CHUNK: u8 = 0x10;
 const ACKNOWLEDGE: u8 = 0x11;
-/// The flag of the chunk that asks.
+/// Flag of a chunk that requests an acknowledgement.
 const ASKS: u8 = 0x80;
 
-/// A datagram of the protocol. The high nibble of the first byte is the version of the
-/// wire format, 1.
+/// A datagram. The low nibble of the kind is 0 or 1, its high nibble (without the flag) the
+/// version of the wire format, 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Datagram {
-    /// A part of a message.
+    /// A chunk of a message.
     Chunk {
         /// The message.
         message: u64,
-        /// Its place, from 0.
+        /// Its index, from 0.
         index: u8,
-        /// The place of the last chunk.
+        /// Index of the last chunk.
         last: u8,
-        /// Whether an acknowledgement is asked for.
+        /// Whether it requests an acknowledgement.
         asks: bool,
-        /// The attempt to have the message over that it is of, from 0 to [`LAST_ATTEMPT`].
+        /// Number of the transmission attempt, from 0 to [`LAST_ATTEMPT`].
         attempt: u8,
-        /// In an answer's chunks: the attempt at what is answered that this is due to.
+        /// In answers: the attempt of the request that triggered this answer.
         echo: u8,
-        /// The part.
+        /// The data.
         data: Vec<u8>,
     },
-    /// What a receiver has of a message: a bit for each chunk, of the lowest first.
+    /// The chunks that a receiver has: one bit per chunk, lowest first.
     Acknowledge {
         /// The message.
         message: u64,
-        /// The attempt that it is due to.
+        /// The attempt that triggered it.
         echo: u8,
-        /// The chunks.
-        had: Vec<u8>,
+        /// The bits.
+        received_chunks: Vec<u8>,
     },
 }
 
-/// Seven bytes of a message's number: no session gets that far.
+/// The low seven bytes of a message number: enough for any session.
 fn number(message: u64) -> [u8; 7] {
     let [_, rest @ ..] = message.to_be_bytes();
     rest
 }
 
-/// What all begin with after the kind: a byte of attempts, the message's number; and the rest.
+/// Parses the common header after the kind: attempts, message number; returns the rest as well.
 fn head(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
     let (head, rest) = bytes.split_first_chunk()?;
     let whole = u64::from_be_bytes(*head);
@@ -58,7 +58,7 @@ fn head(bytes: &[u8]) -> Option<(u8, u64, &[u8])> {
 }
 
 impl Datagram {
-    /// As it goes on the wire.
+    /// Encodes the datagram.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Chunk { message, index, last, asks, attempt, echo, data } => {
@@ -70,25 +70,24 @@ impl Datagram {
                 bytes.extend_from_slice(data);
                 bytes
             }
-            Self::Acknowledge { message, echo, had } => {
+            Self::Acknowledge { message, echo, received_chunks } => {
                 let mut bytes = vec![ACKNOWLEDGE];
                 bytes.push(*echo.min(&LAST_ATTEMPT));
                 bytes.extend_from_slice(&number(*message));
-                bytes.extend_from_slice(had);
+                bytes.extend_from_slice(received_chunks);
                 bytes
             }
         }
     }
 
-    /// The message that a chunk is of, the attempt that it is of, and that which it is due to;
-    /// nothing if it is no chunk.
+    /// Message number, attempt and echo of a chunk; `None` if it is no chunk.
     pub fn chunk_of(bytes: &[u8]) -> Option<(u64, u8, u8)> {
         let (kind, rest) = bytes.split_first()?;
         let (attempts, message, _) = head(rest)?;
         (kind & !ASKS == CHUNK).then_some((message, attempts >> 4, attempts & LAST_ATTEMPT))
     }
 
-    /// What came; nothing if it is none.
+    /// Decodes a datagram; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let (attempts, message, rest) = head(rest)?;
@@ -105,9 +104,9 @@ impl Datagram {
                     data: data.to_vec(),
                 })
             }
-            ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MOST_CHUNKS / 8 => {
+            ACKNOWLEDGE if kind & ASKS == 0 && rest.len() <= MAX_CHUNKS / 8 => {
                 let echo = attempts.min(LAST_ATTEMPT);
-                Some(Self::Acknowledge { message, echo, had: rest.to_vec() })
+                Some(Self::Acknowledge { message, echo, received_chunks: rest.to_vec() })
             }
             _ => None,
         }

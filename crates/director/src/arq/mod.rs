@@ -1,18 +1,18 @@
-//! `udp-arq`: messages over datagrams, cut into chunks, with selective repeat: one
-//! acknowledgement for a train of chunks says which are missing. Paced by the sender.
+//! `udp-arq`: messages over UDP, split into chunks, with selective-repeat retransmission.
+//! Paced by the sender.
 //!
-//! A train is what a sender has of one message to send at a time: all chunks at first, then
-//! those that were missing. Its last chunk asks for an acknowledgement; where none comes in
-//! time, that chunk asks again, and more of them if that is in vain, too. So a message that loses
-//! nothing costs one frame back, and none where an answer says as much.
+//! A train is a sequence of chunks of one message: all chunks at first, later the missing ones.
+//! Its last chunk requests an acknowledgement, which lists the missing chunks. On a timeout that
+//! chunk is sent again, then more of the missing ones with each further timeout. So a message
+//! without loss costs one frame back, and none if an answer acknowledges it.
 
 mod frame;
 mod receiver;
 mod sender;
 
-pub use frame::{Datagram, HEADER, MOST_CHUNKS};
+pub use frame::{Datagram, HEADER, MAX_CHUNKS};
 pub use receiver::{ArqReceiver, Received};
-pub use sender::{ArqSender, ArqSettings, Heard, Outcome, Refused};
+pub use sender::{AckReport, ArqSender, ArqSettings, Outcome, Refused};
 
 #[cfg(test)]
 mod tests {
@@ -21,11 +21,11 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What came of sending: when the last message was there, frames there and back.
+    /// Result of a transfer: arrival time of the last message, frames in both directions.
     struct Sent {
         at: Nanos,
         frames: [u64; 2],
-        had: Vec<(u64, Vec<u8>)>,
+        received: Vec<(u64, Vec<u8>)>,
     }
 
     fn draw(state: &mut u64) -> f64 {
@@ -33,7 +33,7 @@ mod tests {
         (*state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Sends over a way of 30 ms each that loses a share of the frames both ways.
+    /// Sends over a path with 30 ms delay and the given frame loss per direction.
     fn send(messages: u64, bytes: usize, loss: f64, settings: ArqSettings, seed: u64) -> Sent {
         let (mut sender, mut receiver) = (ArqSender::new(settings), ArqReceiver::new());
         for message in 0..messages {
@@ -42,7 +42,7 @@ mod tests {
         let mut state = seed;
         let mut way: BTreeMap<(Nanos, u64), (bool, Vec<u8>)> = BTreeMap::new();
         let (mut now, mut number) = (0, 0);
-        let mut sent = Sent { at: 0, frames: [0; 2], had: Vec::new() };
+        let mut sent = Sent { at: 0, frames: [0; 2], received: Vec::new() };
         while !sender.is_idle() {
             let (datagram, again) = sender.poll(now);
             if let Some(datagram) = datagram {
@@ -59,19 +59,19 @@ mod tests {
             while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (there, datagram) = entry.remove();
                 if !there {
-                    sender.heard(&datagram, now);
+                    sender.handle_ack(&datagram, now);
                     continue;
                 }
                 let Received { message, reply } = receiver.receive(&datagram);
                 if let Some(whole) = message {
                     sent.at = now;
-                    sent.had.push(whole);
+                    sent.received.push(whole);
                 }
-                if let Some((_, said)) = reply {
+                if let Some((_, reply)) = reply {
                     sent.frames[1] += 1;
                     number += 1;
                     if draw(&mut state) >= loss {
-                        way.insert((now + 30_000_000, number), (false, said));
+                        way.insert((now + 30_000_000, number), (false, reply));
                     }
                 }
             }
@@ -84,7 +84,7 @@ mod tests {
         datagram: 85,
         below: 42,
         rate_bit_s: 250_000.0,
-        patience: 100_000_000,
+        timeout: 100_000_000,
         most: 8,
     };
 
@@ -92,9 +92,9 @@ mod tests {
     fn without_loss_a_message_costs_one_frame_back() {
         let sent = send(10, 1_699, 0.0, SMALL, 1);
         assert_eq!(sent.frames, [10 * 23, 10]);
-        assert_eq!(sent.had.len(), 10);
-        assert!(sent.had.iter().all(|(n, bytes)| *bytes == vec![*n as u8; 1_699]));
-        // 230 frames of 127 bytes at 250 kbit/s, less where the last chunk is short.
+        assert_eq!(sent.received.len(), 10);
+        assert!(sent.received.iter().all(|(n, bytes)| *bytes == vec![*n as u8; 1_699]));
+        // 230 frames of 127 bytes at 250 kbit/s, minus the shorter last chunks.
         assert!(sent.at > 900_000_000 && sent.at < 1_000_000_000, "{}", sent.at);
     }
 
@@ -102,10 +102,10 @@ mod tests {
     fn a_third_lost_both_ways_is_all_delivered_for_little_more_than_must_be() {
         for seed in 0..20 {
             let sent = send(50, 1_699, 0.3, SMALL, seed);
-            let mut numbers: Vec<u64> = sent.had.iter().map(|(n, _)| *n).collect();
+            let mut numbers: Vec<u64> = sent.received.iter().map(|(n, _)| *n).collect();
             numbers.sort_unstable();
             assert_eq!(numbers, (0..50).collect::<Vec<_>>(), "each once");
-            // 23 chunks, of which 30 % are lost, are 32.9 frames at least.
+            // 23 chunks at 30 % loss are 32.9 frames at least.
             let bound = crate::bound::unicast_frames(23, 0.3) * 50.0;
             let ratio = sent.frames[0] as f64 / bound;
             assert!(ratio < 1.25, "{ratio}");
@@ -125,7 +125,7 @@ mod tests {
                     (None, None) => break,
                 }
             }
-            // 4.064 ms a frame.
+            // 4.064 ms per frame.
             assert!((24..=26).contains(&frames), "{frames}");
         }
     }
@@ -149,20 +149,20 @@ mod tests {
         while let (Some(_), Some(next)) = sender.poll(asked) {
             asked = next;
         }
-        let heard = sender.answered(1, Some(0), asked + 60_000_000);
-        let round_trip = heard.round_trip.unwrap();
-        assert_eq!((heard.came, heard.lost), (2, 0));
+        let report = sender.answered(1, Some(0), asked + 60_000_000);
+        let round_trip = report.round_trip.unwrap();
+        assert_eq!((report.received, report.lost), (2, 0));
         assert!((60_000_000..65_000_000).contains(&round_trip), "{round_trip}");
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
-        assert_eq!(sender.answered(1, None, 0), Heard::default(), "again");
+        assert_eq!(sender.answered(1, None, 0), AckReport::default(), "again");
         assert!(sender.is_idle());
     }
 
-    /// A way that is longer than was thought: each message is asked for again before the answer
-    /// can be there, but it says to which attempt it is due. What went in vain is not lost.
+    /// The RTT is longer than assumed: each message is retransmitted before its answer can
+    /// arrive, but the answer names the attempt. The spurious retransmissions do not count as lost.
     #[test]
     fn a_way_that_has_become_longer_is_seen() {
-        let mut sender = ArqSender::new(ArqSettings { patience: 50_000_000, ..SMALL });
+        let mut sender = ArqSender::new(ArqSettings { timeout: 50_000_000, ..SMALL });
         let mut frames = Vec::new();
         let trips: Vec<Option<Nanos>> = (0..12)
             .map(|message| {
@@ -175,9 +175,9 @@ mod tests {
                     *frames.last_mut().unwrap() += u32::from(datagram.is_some());
                     now = next.unwrap_or(Nanos::MAX);
                 }
-                let heard = sender.acknowledged(message, (0, &[1]), begin + 150_000_000);
-                assert_eq!((heard.came, heard.lost), (1, 0));
-                heard.round_trip
+                let report = sender.acknowledged(message, (0, &[1]), begin + 150_000_000);
+                assert_eq!((report.received, report.lost), (1, 0));
+                report.round_trip
             })
             .collect();
         assert_eq!(trips, [Some(150_000_000); 12]);
@@ -211,10 +211,10 @@ mod tests {
         let first = sender.poll(0).0.unwrap();
         let mut receiver = ArqReceiver::new();
         receiver.receive(&first);
-        // It forgets all; the message still comes, once the rest is asked for.
+        // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
         sender.acknowledged(1, (0, &[0xff; 32]), 10);
-        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it has said so");
+        assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
         sender.acknowledged(1, (200, &[0; 3]), 10);
         sender.acknowledged(99, (0, &[0xff]), 10);
         assert!(sender.is_idle());
@@ -237,9 +237,9 @@ mod tests {
             let index = index.min(last);
             let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data: data.clone() };
             prop_assert_eq!(Datagram::decode(&chunk.encode()), Some(chunk));
-            let had = data[..data.len().min(32)].to_vec();
-            let said = Datagram::Acknowledge { message, echo, had };
-            prop_assert_eq!(Datagram::decode(&said.encode()), Some(said));
+            let received_chunks = data[..data.len().min(32)].to_vec();
+            let reply = Datagram::Acknowledge { message, echo, received_chunks };
+            prop_assert_eq!(Datagram::decode(&reply.encode()), Some(reply));
         }
 
         #[test]
@@ -251,8 +251,8 @@ mod tests {
             sender.send(1, vec![0; 300], None).unwrap();
             for frame in frames {
                 receiver.receive(&frame);
-                sender.heard(&frame, 1);
-                prop_assert!(receiver.open() <= receiver::MOST_OPEN);
+                sender.handle_ack(&frame, 1);
+                prop_assert!(receiver.open() <= receiver::MAX_OPEN);
             }
         }
     }

@@ -1,20 +1,20 @@
-//! The receiving side of `udp-arq`, from one sender.
+//! The receiver of `udp-arq`, from one sender.
 
 use super::frame::Datagram;
 use crate::window::Window;
 use std::collections::BTreeMap;
 
-/// What a receiver makes of a datagram.
+/// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Received {
-    /// The message that is whole with it, and its number.
+    /// The message that this datagram completes, with its number.
     pub message: Option<(u64, Vec<u8>)>,
-    /// The datagram to send back, and about which message.
+    /// The reply to send, with the number of its message.
     pub reply: Option<(u64, Vec<u8>)>,
 }
 
-/// Messages of which something is there, at most; older ones give way.
-pub(super) const MOST_OPEN: usize = 64;
+/// Maximum number of incomplete messages; the oldest is dropped.
+pub(super) const MAX_OPEN: usize = 64;
 
 #[derive(Debug)]
 struct Receiving {
@@ -22,11 +22,11 @@ struct Receiving {
     chunks: BTreeMap<u8, Vec<u8>>,
 }
 
-/// The receiving side, from one sender.
+/// The receiver, from one sender.
 #[derive(Debug)]
 pub struct ArqReceiver {
     open: BTreeMap<u64, Receiving>,
-    had: Window,
+    window: Window,
 }
 
 impl Default for ArqReceiver {
@@ -36,55 +36,55 @@ impl Default for ArqReceiver {
 }
 
 impl ArqReceiver {
-    /// One that has had nothing.
+    /// A receiver without state.
     pub fn new() -> Self {
-        Self { open: BTreeMap::new(), had: Window::new(1 << 14) }
+        Self { open: BTreeMap::new(), window: Window::new(1 << 14) }
     }
 
-    /// Messages of which something is there.
+    /// Number of incomplete messages.
     #[cfg(test)]
     pub(super) fn open(&self) -> usize {
         self.open.len()
     }
 
-    /// Takes what came: a message that is whole with it, and an acknowledgement to send.
+    /// Handles a datagram; returns the completed message and the acknowledgement to send.
     pub fn receive(&mut self, bytes: &[u8]) -> Received {
         let Some(Datagram::Chunk { message, index, last, asks, attempt, data, .. }) =
             Datagram::decode(bytes)
         else {
             return Received::default();
         };
-        if self.had.has(message) {
-            // The sender has not heard that it is there.
+        if self.window.has(message) {
+            // A duplicate: the sender has missed the acknowledgement.
             let all = bitmap(0..=last);
-            let again = Datagram::Acknowledge { message, echo: attempt, had: all };
+            let again = Datagram::Acknowledge { message, echo: attempt, received_chunks: all };
             return Received { message: None, reply: asks.then(|| (message, again.encode())) };
         }
-        if !self.open.contains_key(&message) && self.open.len() >= MOST_OPEN {
+        if !self.open.contains_key(&message) && self.open.len() >= MAX_OPEN {
             self.open.pop_first();
         }
         let fresh = || Receiving { last, chunks: BTreeMap::new() };
         let receiving = self.open.entry(message).or_insert_with(fresh);
-        // Who says another length now lies, or did before.
+        // An inconsistent length: one of the chunks is forged.
         if receiving.last != last {
             return Received::default();
         }
         receiving.chunks.entry(index).or_insert(data);
         let whole = receiving.chunks.len() > usize::from(last);
-        let had = bitmap(receiving.chunks.keys().copied());
-        let said = Datagram::Acknowledge { message, echo: attempt, had };
-        let said = (asks || whole).then(|| (message, said.encode()));
+        let received_chunks = bitmap(receiving.chunks.keys().copied());
+        let reply = Datagram::Acknowledge { message, echo: attempt, received_chunks };
+        let reply = (asks || whole).then(|| (message, reply.encode()));
         if !whole {
-            return Received { message: None, reply: said };
+            return Received { message: None, reply };
         }
         let chunks = self.open.remove(&message).map(|receiving| receiving.chunks);
-        self.had.insert(message);
+        self.window.insert(message);
         let bytes = chunks.into_iter().flatten().flat_map(|(_, data)| data).collect();
-        Received { message: Some((message, bytes)), reply: said }
+        Received { message: Some((message, bytes)), reply }
     }
 }
 
-/// A bit for each of these.
+/// A bitmap of these indices.
 fn bitmap(indices: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut bits = Vec::new();
     for index in indices {

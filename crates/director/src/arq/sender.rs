@@ -1,115 +1,115 @@
-//! The sending side of `udp-arq`, to one receiver.
+//! The sender of `udp-arq`, to one receiver.
 
-use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MOST_CHUNKS};
+use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use crate::Nanos;
 use crate::pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How a sender paces itself and waits.
+/// Pacing and timeout of a sender.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ArqSettings {
-    /// Bytes of a datagram at most.
+    /// Maximum datagram size, in bytes.
     pub datagram: usize,
-    /// Bytes on the wire that go with a datagram: headers below, for the pacing.
+    /// Header bytes on the wire below a datagram, for pacing.
     pub below: usize,
-    /// What is sent a second at most, in bit/s.
+    /// Maximum sending rate, in bit/s.
     pub rate_bit_s: f64,
-    /// How long an acknowledgement is waited for at first, in ns; round trips that are seen
-    /// take its place.
-    pub patience: Nanos,
-    /// Messages under way at once; others wait.
+    /// Initial acknowledgement timeout in ns; replaced by an estimate after the first round-trip
+    /// sample.
+    pub timeout: Nanos,
+    /// Maximum number of messages in flight; others are queued.
     pub most: usize,
 }
 
 impl Default for ArqSettings {
     fn default() -> Self {
-        Self { datagram: 1_200, below: 42, rate_bit_s: 10e6, patience: 200_000_000, most: 32 }
+        Self { datagram: 1_200, below: 42, rate_bit_s: 10e6, timeout: 200_000_000, most: 32 }
     }
 }
 
-/// What became of a message.
+/// Final state of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The receiver has all of it.
+    /// The receiver has acknowledged or answered it.
     Delivered,
-    /// Its lifetime was over before.
+    /// Its lifetime ended before.
     Expired,
 }
 
-/// Why a message is not taken.
+/// Why a message is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It has more chunks than the format can number.
-    #[error("a message of {0} bytes is too long for datagrams of this size")]
+    /// It has too many chunks for the format.
+    #[error("message of {0} bytes is too long for datagrams of this size")]
     Long(usize),
-    /// Datagrams are too small for a chunk.
+    /// Datagrams cannot hold a chunk.
     #[error("datagrams of {0} bytes have no room for data")]
     Small(usize),
 }
 
-/// What an acknowledgement tells of the way.
+/// What the sender learns from an acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// Chunks of the last train that came.
-    pub came: u32,
-    /// Chunks of it that did not.
+pub struct AckReport {
+    /// Received chunks of the last train.
+    pub received: u32,
+    /// Lost chunks of it.
     pub lost: u32,
-    /// The round trip in ns, where it can be told.
+    /// Round-trip time in ns, if known.
     pub round_trip: Option<Nanos>,
 }
 
 #[derive(Debug)]
 struct Sending {
     bytes: Vec<u8>,
-    /// The place of the last chunk.
+    /// Index of the last chunk.
     last: u8,
-    /// Chunks that the receiver has not said that it has.
+    /// Unacknowledged chunks.
     missing: Vec<u8>,
-    /// What of the present train is still to be sent.
+    /// Remaining chunks of the current train.
     train: VecDeque<u8>,
-    /// When to ask again; none while the train is being sent.
+    /// Retransmission timeout; `None` while the train is being sent.
     ask_at: Option<Nanos>,
-    /// When the last chunk of each attempt went, and how many had gone with it.
+    /// Per attempt: sending time of its last chunk, and chunks sent until then.
     asked: Vec<(Nanos, u32)>,
-    /// The attempt at what this answers that it is due to.
+    /// The attempt of the request that this answer belongs to.
     echo: u8,
-    /// How often it was asked in vain.
+    /// Consecutive timeouts.
     tries: u32,
-    /// Chunks sent, and those of which it was heard or concluded what became of them.
+    /// Number of chunks sent, and number of those that are known as received or lost.
     sent: u32,
     known: u32,
     until: Option<Nanos>,
 }
 
-/// The sending side, to one receiver.
+/// The sender, to one receiver.
 #[derive(Debug)]
 pub struct ArqSender {
     settings: ArqSettings,
     waiting: VecDeque<(u64, Sending)>,
     sending: BTreeMap<u64, Sending>,
     pace: Pace,
-    /// Smoothed round trip and its variation (RFC 6298), in ns.
+    /// Smoothed round-trip time and its variation in ns (RFC 6298).
     trip: Option<(f64, f64)>,
     done: Vec<(u64, Outcome)>,
 }
 
-/// So many mean deviations later than usual an acknowledgement is late. RFC 6298 has 4, so that
-/// nothing fills a full network further; here what goes is paced, and one chunk asks.
+/// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
+/// congested network; here sending is paced, and a timeout first sends one chunk.
 const SPREAD: f64 = 3.0;
-/// Waits are doubled up to so often.
-const MOST_DOUBLED: u32 = 5;
+/// Maximum number of times that a timeout is doubled.
+const MAX_DOUBLED: u32 = 5;
 
 impl Sending {
-    /// The round trip that what is due to an attempt tells; nothing where there were more attempts
-    /// than have numbers. So what was asked for too soon tells of the way, too, which by Karn
-    /// and Partridge's rule it would not.
+    /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
+    /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
+    /// and Partridge's rule excludes.
     fn round_trip(&self, echo: u8, now: Nanos) -> Option<Nanos> {
         self.asked.get(usize::from(echo)).map(|(at, _)| now.saturating_sub(*at))
     }
 
-    /// How many chunks more it was heard of by something that is due to an attempt: what went
-    /// after it may come yet.
-    fn heard_of(&mut self, echo: u8) -> u32 {
+    /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it
+    /// may still arrive.
+    fn newly_known(&mut self, echo: u8) -> u32 {
         let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |(_, sent)| *sent);
         let known = self.known;
         self.known = known.max(sent);
@@ -118,7 +118,7 @@ impl Sending {
 }
 
 impl ArqSender {
-    /// A sender with nothing to send.
+    /// An idle sender.
     pub fn new(settings: ArqSettings) -> Self {
         Self {
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -130,10 +130,10 @@ impl ArqSender {
         }
     }
 
-    /// Takes a message, to be there by `until` if that is said.
+    /// Queues a message; it expires at `until`, if given.
     ///
     /// # Errors
-    /// When it has too many chunks.
+    /// [`Refused`] if it has too many chunks, or datagrams are too small.
     pub fn send(
         &mut self,
         message: u64,
@@ -143,10 +143,10 @@ impl ArqSender {
         self.answer(message, bytes, until, 0)
     }
 
-    /// Takes an answer, which is due to the attempt `echo` at what it answers.
+    /// Queues an answer, triggered by the attempt `echo` of the request.
     ///
     /// # Errors
-    /// When it has too many chunks.
+    /// [`Refused`] if it has too many chunks, or datagrams are too small.
     pub fn answer(
         &mut self,
         message: u64,
@@ -159,7 +159,7 @@ impl ArqSender {
             return Err(Refused::Small(self.settings.datagram));
         }
         let chunks = bytes.len().div_ceil(room).max(1);
-        if chunks > MOST_CHUNKS {
+        if chunks > MAX_CHUNKS {
             return Err(Refused::Long(bytes.len()));
         }
         let last = (chunks - 1) as u8;
@@ -182,31 +182,30 @@ impl ArqSender {
         Ok(())
     }
 
-    /// How long an acknowledgement is waited for.
-    fn patience(&self, tries: u32) -> Nanos {
+    /// Acknowledgement timeout after `tries` timeouts.
+    fn timeout(&self, tries: u32) -> Nanos {
         let first = match self.trip {
             Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
-            None => self.settings.patience,
+            None => self.settings.timeout,
         };
-        // Twice it may have been chance.
-        first.saturating_mul(1 << tries.saturating_sub(1).min(MOST_DOUBLED))
+        // The first timeouts may be random losses: double only from the second on.
+        first.saturating_mul(1 << tries.saturating_sub(1).min(MAX_DOUBLED))
     }
 
-    /// The next datagram to send at `now`, if one may go; when to look again, if there is
-    /// anything to look for.
+    /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         self.expire(now);
         while self.sending.len() < self.settings.most.max(1) {
             let Some((message, sending)) = self.waiting.pop_front() else { break };
             self.sending.insert(message, sending);
         }
-        // Whoever was asked in vain is asked by the last of what is missing alone, then by more
-        // of it: where losses come in a row, it is by frames that they end.
+        // On a timeout, send the last missing chunk, then more with each further timeout: loss
+        // bursts end after a number of frames, not after a time.
         for sending in self.sending.values_mut() {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 sending.ask_at = None;
                 sending.tries += 1;
-                let most = 1 << (sending.tries - 1).min(MOST_DOUBLED);
+                let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
             }
@@ -214,7 +213,7 @@ impl ArqSender {
         if now < self.pace.next_at() {
             return (None, Some(self.pace.next_at()));
         }
-        let patience: Vec<Nanos> = (0..=MOST_DOUBLED).map(|tries| self.patience(tries)).collect();
+        let timeout: Vec<Nanos> = (0..=MAX_DOUBLED).map(|tries| self.timeout(tries)).collect();
         let room = self.settings.datagram - HEADER;
         let ready = self.sending.iter_mut().find(|(_, sending)| !sending.train.is_empty());
         let Some((message, sending)) = ready else { return (None, self.look_again()) };
@@ -225,8 +224,8 @@ impl ArqSender {
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
         if asks {
-            let tries = sending.tries.min(MOST_DOUBLED) as usize;
-            sending.ask_at = Some(now.saturating_add(patience[tries]));
+            let tries = sending.tries.min(MAX_DOUBLED) as usize;
+            sending.ask_at = Some(now.saturating_add(timeout[tries]));
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
                 sending.asked.push((now, sending.sent));
             }
@@ -244,7 +243,7 @@ impl ArqSender {
         sending.flat_map(|sending| [sending.ask_at, sending.until]).flatten().min()
     }
 
-    /// Gives up what has lived for too long.
+    /// Drops messages whose lifetime is over.
     fn expire(&mut self, now: Nanos) {
         let over = |sending: &Sending| sending.until.is_some_and(|until| until <= now);
         let done = &mut self.done;
@@ -260,57 +259,65 @@ impl ArqSender {
         });
     }
 
-    /// Takes a datagram, if it is an acknowledgement, and says what it tells of the way.
-    pub fn heard(&mut self, bytes: &[u8], now: Nanos) -> Heard {
+    /// Handles a datagram if it is an acknowledgement; returns what it tells about the path.
+    pub fn handle_ack(&mut self, bytes: &[u8], now: Nanos) -> AckReport {
         match Datagram::decode(bytes) {
-            Some(Datagram::Acknowledge { message, echo, had }) => {
-                self.acknowledged(message, (echo, &had), now)
+            Some(Datagram::Acknowledge { message, echo, received_chunks }) => {
+                self.acknowledged(message, (echo, &received_chunks), now)
             }
-            _ => Heard::default(),
+            _ => AckReport::default(),
         }
     }
 
-    /// What a receiver says that it has, and due to which attempt. Of a message that is not under
-    /// way it is not heard.
-    pub fn acknowledged(&mut self, message: u64, (echo, had): (u8, &[u8]), now: Nanos) -> Heard {
-        let Some(sending) = self.sending.get_mut(&message) else { return Heard::default() };
+    /// Handles the chunk bitmap of a receiver, triggered by attempt `echo`; ignores messages
+    /// that are not in flight.
+    pub fn acknowledged(
+        &mut self,
+        message: u64,
+        (echo, received_chunks): (u8, &[u8]),
+        now: Nanos,
+    ) -> AckReport {
+        let Some(sending) = self.sending.get_mut(&message) else { return AckReport::default() };
         let bit = |index: u8| {
-            had.get(usize::from(index / 8)).is_some_and(|byte| byte & (1 << (index % 8)) != 0)
+            received_chunks
+                .get(usize::from(index / 8))
+                .is_some_and(|byte| byte & (1 << (index % 8)) != 0)
         };
-        // Not only what was missing: a receiver that has started anew has nothing any more.
+        // Check all chunks, not only the missing ones: a restarted receiver has none.
         sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
-        let mut heard = Heard { round_trip: sending.round_trip(echo, now), ..Heard::default() };
+        let mut report =
+            AckReport { round_trip: sending.round_trip(echo, now), ..AckReport::default() };
         if sending.train.is_empty() {
-            let (missing, sent) = (sending.missing.len() as u32, sending.heard_of(echo));
-            heard.lost = missing.min(sent);
-            heard.came = sent - heard.lost;
+            let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
+            report.lost = missing.min(sent);
+            report.received = sent - report.lost;
         }
         if sending.missing.is_empty() {
             self.sending.remove(&message);
             self.done.push((message, Outcome::Delivered));
         } else if sending.train.is_empty() {
-            // The answer to a train that is still being sent says too little.
+            // An acknowledgement during a train does not cover all of it.
             sending.train.extend(sending.missing.iter());
             sending.ask_at = None;
             sending.tries = 0;
         }
-        self.measured(heard.round_trip);
-        heard
+        self.measured(report.round_trip);
+        report
     }
 
-    /// The receiver answers a message, due to this attempt if that is known: it has all of it,
-    /// whether it has said so or not.
-    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> Heard {
-        let Some(mut sending) = self.sending.remove(&message) else { return Heard::default() };
+    /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
+    /// whole message.
+    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> AckReport {
+        let Some(mut sending) = self.sending.remove(&message) else { return AckReport::default() };
         self.done.push((message, Outcome::Delivered));
-        let sent = sending.heard_of(echo.unwrap_or(LAST_ATTEMPT));
-        let came = (sending.missing.len() as u32).min(sent);
+        let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
+        let received = (sending.missing.len() as u32).min(sent);
         let round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
         self.measured(round_trip);
-        Heard { came, lost: sent - came, round_trip }
+        AckReport { received, lost: sent - received, round_trip }
     }
 
-    /// Takes note of a round trip (RFC 6298, 2).
+    /// Updates the round-trip estimate (RFC 6298, 2).
     fn measured(&mut self, round_trip: Option<Nanos>) {
         let Some(seen) = round_trip.map(|ns| ns as f64) else { return };
         self.trip = Some(match self.trip {
@@ -322,18 +329,18 @@ impl ArqSender {
         });
     }
 
-    /// Gives up all that it was to send.
+    /// Drops all messages.
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.sending.clear();
     }
 
-    /// What became of messages since the last time it was asked.
+    /// Final states of messages since the last call.
     pub fn take_done(&mut self) -> Vec<(u64, Outcome)> {
         std::mem::take(&mut self.done)
     }
 
-    /// Whether nothing is under way or waits.
+    /// Whether nothing is in flight or queued.
     pub fn is_idle(&self) -> bool {
         self.sending.is_empty() && self.waiting.is_empty()
     }

@@ -1,57 +1,57 @@
-//! `udp-arq` as a model: a sender and a receiver for each end, frames signed.
+//! The transport of `udp-arq`: a sender and a receiver per end, frames with authentication codes.
 
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
-use crate::arq::{ArqReceiver, ArqSender, ArqSettings, Datagram, Heard, Outcome};
+use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
 
-fn settings(place: &Place) -> ArqSettings {
+fn settings(params: &Params) -> ArqSettings {
     ArqSettings {
-        datagram: place.datagram.saturating_sub(place.root.code_len()),
-        below: place.below + place.root.code_len(),
-        rate_bit_s: place.rate_bit_s,
-        // Many members share the channel, and wait for each other.
-        patience: place.round_trip * 2,
+        datagram: params.datagram.saturating_sub(params.root.code_len()),
+        below: params.below + params.root.code_len(),
+        rate_bit_s: params.rate_bit_s,
+        // Many members share the channel and delay each other.
+        timeout: params.round_trip * 2,
         ..ArqSettings::default()
     }
 }
 
-/// A share of the round trip that an acknowledgement waits, so that frames which have overtaken
-/// others are no losses, and an answer may go in its place; and at most so long.
-const LATER: Nanos = 8;
-const LATEST: Nanos = 10_000_000;
+/// Delay of an acknowledgement: this fraction of the round trip, at most `MAX_ACK_DELAY` ns. So
+/// reordered frames do not count as lost, and an answer can replace the acknowledgement.
+const ACK_DELAY_DIVISOR: Nanos = 8;
+const MAX_ACK_DELAY: Nanos = 10_000_000;
 
 struct Arq {
     sender: ArqSender,
     receiver: ArqReceiver,
     own: Keys,
     other: Keys,
-    /// Whether the other end answers what this one sends.
+    /// Whether the other end answers messages of this end.
     asks: bool,
-    /// Acknowledgements that wait, and until when, by message.
+    /// Delayed acknowledgements and their sending times, by message.
     acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
     wait: Nanos,
-    /// The attempts by which messages came that are still to be answered.
+    /// Attempt numbers of unanswered messages.
     attempts: BTreeMap<MessageId, u8>,
 }
 
-/// Messages to be answered of which the attempt is remembered.
-const MOST_ATTEMPTS: usize = 64;
+/// Maximum number of such attempts.
+const MAX_ATTEMPTS: usize = 64;
 
 impl Arq {
-    fn new(place: &Place, own: Party, other: Party) -> Self {
-        let keys = |from| place.root.keys(Scope::new(Use::Frame, place.epoch, from));
+    fn new(params: &Params, own: Party, other: Party) -> Self {
+        let keys = |from| params.root.keys(Scope::new(Use::Frame, params.epoch, from));
         Self {
-            sender: ArqSender::new(settings(place)),
+            sender: ArqSender::new(settings(params)),
             receiver: ArqReceiver::new(),
             own: keys(own),
             other: keys(other),
             asks: own == Party::Hub,
             acks: BTreeMap::new(),
-            wait: (place.round_trip / LATER).min(LATEST),
+            wait: (params.round_trip / ACK_DELAY_DIVISOR).min(MAX_ACK_DELAY),
             attempts: BTreeMap::new(),
         }
     }
@@ -70,7 +70,7 @@ impl Exchange for Arq {
         until: Option<Nanos>,
     ) -> Result<(), String> {
         if !self.asks {
-            // An answer says that the message is there.
+            // The answer replaces the acknowledgement.
             self.acks.remove(&number);
         }
         let echo = self.attempts.remove(&number).unwrap_or(0);
@@ -78,33 +78,33 @@ impl Exchange for Arq {
         sent.map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
-        let Some(plain) = self.other.check(datagram) else { return Came::default() };
-        let heard = match Datagram::chunk_of(plain) {
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+        let Some(plain) = self.other.check(datagram) else { return Incoming::default() };
+        let report = match Datagram::chunk_of(plain) {
             Some((number, attempt, echo)) if self.asks => {
-                // An answer that goes again has waited by itself.
+                // A retransmitted answer was delayed at the member: no round-trip sample.
                 let echo = Some(echo).filter(|_| attempt == 0);
                 self.sender.answered(number, echo, now)
             }
             Some((number, attempt, _)) => {
                 self.attempts.insert(number, attempt);
-                if self.attempts.len() > MOST_ATTEMPTS {
+                if self.attempts.len() > MAX_ATTEMPTS {
                     self.attempts.pop_first();
                 }
-                Heard::default()
+                AckReport::default()
             }
-            None => self.sender.heard(plain, now),
+            None => self.sender.handle_ack(plain, now),
         };
         let received = self.receiver.receive(plain);
         if let Some((number, reply)) = received.reply {
             let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
             self.acks.insert(number, (due, reply));
         }
-        Came {
+        Incoming {
             envelopes: received.message.into_iter().map(|(_, envelope)| envelope).collect(),
             reply: None,
-            frames: (heard.came, heard.lost),
-            round_trip: heard.round_trip,
+            frames: (report.received, report.lost),
+            round_trip: report.round_trip,
         }
     }
 
@@ -120,7 +120,7 @@ impl Exchange for Arq {
         (datagram.map(|datagram| self.signed(datagram)), wake)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
+    fn take_delivered(&mut self) -> Vec<MessageId> {
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, outcome)| *outcome == Outcome::Delivered).map(|(id, _)| id).collect()
     }
@@ -130,15 +130,15 @@ impl Exchange for Arq {
     }
 }
 
-/// The hub's side.
-pub fn hub(place: &Place) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, |place, member| {
-        Some(Arq::new(place, Party::Hub, Party::Member(member)))
+/// The hub's transport.
+pub fn hub(params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, |params, member| {
+        Some(Arq::new(params, Party::Hub, Party::Member(member)))
     }))
 }
 
-/// The side of the member of this number.
-pub fn member(place: &Place, number: u16) -> Box<dyn MemberCarrier> {
-    let arq = Arq::new(place, Party::Member(number), Party::Hub);
-    Box::new(Member::new(place, Some(arq), true))
+/// The transport of the member with this number.
+pub fn member(params: &Params, number: u16) -> Box<dyn MemberCarrier> {
+    let arq = Arq::new(params, Party::Member(number), Party::Hub);
+    Box::new(Member::new(params, Some(arq), true))
 }

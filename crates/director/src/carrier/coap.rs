@@ -1,13 +1,13 @@
-//! CoAP, confirmable or not, between a hub and its members: each end posts to the other.
+//! The transport of CoAP, confirmable or not: both ends send POST requests.
 
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::switch::MessageId;
 use coap_lite::Packet;
 
-const LONG: &str = "a message has too many blocks of CoAP";
+const LONG: &str = "the message has too many CoAP blocks";
 
 struct Coap {
     sender: CoapSender,
@@ -15,8 +15,8 @@ struct Coap {
 }
 
 impl Coap {
-    fn new(place: &Place, confirmable: bool, seed: u64) -> Option<Self> {
-        let sender = CoapSender::new(confirmable, place.datagram, seed)?;
+    fn new(params: &Params, confirmable: bool, seed: u64) -> Option<Self> {
+        let sender = CoapSender::new(confirmable, params.datagram, seed)?;
         Some(Self { sender, receiver: CoapReceiver::default() })
     }
 }
@@ -29,15 +29,15 @@ impl Exchange for Coap {
         }
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
-        let Ok(packet) = Packet::from_bytes(datagram) else { return Came::default() };
-        let heard = self.sender.heard(&packet, now);
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+        let Ok(packet) = Packet::from_bytes(datagram) else { return Incoming::default() };
+        let report = self.sender.handle_ack(&packet, now);
         let received = self.receiver.receive(&packet);
-        Came {
+        Incoming {
             envelopes: received.message.into_iter().collect(),
             reply: received.reply,
-            frames: (heard.came, heard.lost),
-            round_trip: heard.round_trip,
+            frames: (report.received, report.lost),
+            round_trip: report.round_trip,
         }
     }
 
@@ -45,8 +45,8 @@ impl Exchange for Coap {
         self.sender.poll(now)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
-        // Without confirmation nobody knows.
+    fn take_delivered(&mut self) -> Vec<MessageId> {
+        // Non-confirmable messages never count as delivered.
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, there)| *there).map(|(number, _)| number).collect()
     }
@@ -56,15 +56,15 @@ impl Exchange for Coap {
     }
 }
 
-/// The hub's side.
-pub fn hub(place: &Place, confirmable: bool) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, move |place, member| {
-        let seed = place.seed ^ u64::from(member).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Coap::new(place, confirmable, seed)
+/// The hub's transport.
+pub fn hub(params: &Params, confirmable: bool) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, move |params, member| {
+        let seed = params.seed ^ u64::from(member).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Coap::new(params, confirmable, seed)
     }))
 }
 
-/// A member's side.
-pub fn member(place: &Place, confirmable: bool) -> Box<dyn MemberCarrier> {
-    Box::new(Member::new(place, Coap::new(place, confirmable, place.seed), confirmable))
+/// A member's transport.
+pub fn member(params: &Params, confirmable: bool) -> Box<dyn MemberCarrier> {
+    Box::new(Member::new(params, Coap::new(params, confirmable, params.seed), confirmable))
 }

@@ -1,67 +1,69 @@
-//! `multicast-fec` as a model.
+//! The transport of `multicast-fec`.
 
-use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
 use crate::conditions::Conditions;
-use crate::fec::{Addressed, FecHub, FecMember, FecSettings, HubEvent, Wanted};
+use crate::fec::{Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::switch::{MemberId, MessageId};
 
-fn settings(place: &Place) -> FecSettings {
+fn settings(params: &Params) -> FecSettings {
     FecSettings {
-        datagram: place.datagram,
-        below: place.below,
-        rate_bit_s: place.rate_bit_s,
-        loss: place.loss,
-        round_trip: place.round_trip,
-        answer: place.answer,
-        members: place.members,
-        // What goes through is not known yet.
+        datagram: params.datagram,
+        below: params.below,
+        rate_bit_s: params.rate_bit_s,
+        loss: params.loss,
+        round_trip: params.round_trip,
+        answer: params.answer,
+        members: params.members,
+        // Unknown until `adapt`.
         spare: 0.0,
     }
 }
 
-fn keys(place: &Place, from: Party) -> Keys {
-    place.root.keys(Scope::new(Use::Frame, place.epoch, from))
+fn keys(params: &Params, from: Party) -> Keys {
+    params.root.keys(Scope::new(Use::Frame, params.epoch, from))
 }
 
-/// The share of the channel that messages and their answers leave, 0 to 1.
+/// Share of the channel that messages and their answers leave free, 0 to 1.
 fn spare(here: &Conditions) -> f64 {
     let sent = (1.0 + here.group) * here.payload / (1.0 - here.loss).max(0.1);
     (1.0 - sent * 8.0 * here.messages_s / here.rate_bit_s.max(1.0)).max(0.0)
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub {
     hub: FecHub,
-    /// One member needs no multicast.
-    alone: bool,
-    /// Bytes are counted.
-    thrifty: bool,
-    told: Vec<Carried>,
+    /// A single member needs no multicast.
+    single: bool,
+    /// Bytes or energy are limited.
+    efficient: bool,
+    events: Vec<CarrierEvent>,
 }
 
 impl Hub {
-    /// One for all members.
-    pub fn new(place: &Place) -> Self {
-        let members = (0..place.members).map(|member| keys(place, Party::Member(member)));
-        let hub = FecHub::new(settings(place), keys(place, Party::Hub), members.collect());
-        Self { hub, alone: place.members == 1, thrifty: place.thrifty, told: Vec::new() }
+    /// A transport to all members.
+    pub fn new(params: &Params) -> Self {
+        let members = (0..params.members).map(|member| keys(params, Party::Member(member)));
+        let hub = FecHub::new(settings(params), keys(params, Party::Hub), members.collect());
+        Self { hub, single: params.members == 1, efficient: params.efficient, events: Vec::new() }
     }
 
-    fn hear(&mut self) {
+    fn collect_events(&mut self) {
         for event in self.hub.take_events() {
             match event {
                 HubEvent::Acknowledged { message, member } => {
-                    self.told.push(Carried::Had(member, message));
+                    self.events.push(CarrierEvent::Delivered(member, message));
                 }
                 HubEvent::Answered { bytes, .. } => {
-                    // The next slots are as long as answers are.
+                    // Slots follow the size of the last answer.
                     self.hub.settings().answer = bytes.len();
-                    self.told.push(Carried::Envelope(bytes));
+                    self.events.push(CarrierEvent::Envelope(bytes));
                 }
-                HubEvent::Unreached { .. } if self.alone => {}
-                HubEvent::Unreached { .. } => self.told.push(Carried::Unreached),
+                HubEvent::MulticastBlocked { .. } if self.single => {}
+                HubEvent::MulticastBlocked { .. } => {
+                    self.events.push(CarrierEvent::MulticastBlocked)
+                }
                 HubEvent::Over { .. } => {}
             }
         }
@@ -70,29 +72,32 @@ impl Hub {
 
 impl HubCarrier for Hub {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
-        let wanted = if load.answered { Wanted::Answers } else { Wanted::Acknowledgements };
-        let sent = self.hub.send(load.number, load.sealed, wanted, to, load.until);
+        let response =
+            if load.answered { ResponseKind::Answers } else { ResponseKind::Acknowledgements };
+        let sent = self.hub.send(load.number, load.sealed, response, to, load.until);
         sent.map_err(|why| why.to_string())
     }
 
     fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Nanos) {
         self.hub.receive(datagram, now);
         let seen = self.hub.take_seen();
-        self.told.extend(seen.into_iter().map(|(came, lost)| Carried::Frames { came, lost }));
-        self.told.extend(self.hub.take_trips().into_iter().map(Carried::RoundTrip));
-        self.hear();
+        self.events.extend(
+            seen.into_iter().map(|(received, lost)| CarrierEvent::Frames { received, lost }),
+        );
+        self.events.extend(self.hub.take_trips().into_iter().map(CarrierEvent::RoundTrip));
+        self.collect_events();
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         let (datagram, wake) = self.hub.poll(now);
-        self.hear();
-        let all = if self.alone { To::Member(0) } else { To::Group };
+        self.collect_events();
+        let all = if self.single { To::Member(0) } else { To::Group };
         let to = |(to, datagram): Addressed| (to.map_or(all, To::Member), datagram);
         (datagram.map(to), wake)
     }
 
-    fn take(&mut self) -> Vec<Carried> {
-        std::mem::take(&mut self.told)
+    fn take(&mut self) -> Vec<CarrierEvent> {
+        std::mem::take(&mut self.events)
     }
 
     fn retire(&mut self, _: Nanos) {
@@ -102,20 +107,20 @@ impl HubCarrier for Hub {
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
         self.hub.settings().round_trip = here.rtt_ns;
-        self.hub.settings().spare = if self.thrifty { 0.0 } else { spare(here) };
+        self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member {
     member: FecMember,
 }
 
 impl Member {
-    /// The member of this number.
-    pub fn new(place: &Place, number: u16) -> Self {
-        let own = (keys(place, Party::Member(number)), keys(place, Party::Hub));
-        let member = FecMember::new(settings(place), (number, place.members), own, place.seed);
+    /// The transport of the member with this number.
+    pub fn new(params: &Params, number: u16) -> Self {
+        let own = (keys(params, Party::Member(number)), keys(params, Party::Hub));
+        let member = FecMember::new(settings(params), (number, params.members), own, params.seed);
         Self { member }
     }
 }

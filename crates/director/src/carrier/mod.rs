@@ -1,8 +1,9 @@
-//! Models at work. Each is one file, or a folder, with the two sides of a small trait, and a line in
-//! [`hub`] and in [`member`]; one that knows no groups is an exchange ([`peers`]) alone.
+//! The transports of the models. Each is a file or folder that implements two small traits (for
+//! hub and member) and has a line in [`hub`] and in [`member`]. A model without multicast only
+//! implements an exchange ([`peers`]).
 //!
-//! A carrier gets sealed envelopes and sees to it that they come to the other side. It does
-//! no I/O: it is given the time and datagrams that came, and says which are to go.
+//! A carrier (transport) delivers sealed envelopes to the other side. It does no I/O: its caller
+//! passes the time and received datagrams, and sends the datagrams that it returns.
 
 mod arq;
 #[cfg(feature = "coap")]
@@ -22,41 +23,41 @@ use crate::keys::Root;
 use crate::model::ModelId;
 use crate::switch::{MemberId, MessageId};
 
-/// Where a datagram goes.
+/// Destination of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum To {
-    /// To the hub.
+    /// The hub.
     Hub,
-    /// To a member.
+    /// A member, by unicast.
     Member(MemberId),
-    /// To all members at once, by multicast.
+    /// All members, by multicast.
     Group,
 }
 
-/// What a model has to know.
+/// Parameters of a transport.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct Params {
     /// The session's keys.
     pub root: Root,
-    /// The epoch that the model serves.
+    /// The epoch of the model.
     pub epoch: u32,
-    /// How many members there are.
+    /// Number of members.
     pub members: u16,
-    /// Bytes of a datagram at most.
+    /// Maximum datagram size, in bytes.
     pub datagram: usize,
-    /// Bytes on the wire below a datagram.
+    /// Header bytes on the wire below a datagram.
     pub below: usize,
-    /// What the channel carries, in bit/s.
+    /// Data rate of the channel, in bit/s.
     pub rate_bit_s: f64,
-    /// The share of frames lost, 0 to 1.
+    /// Frame loss, 0 to 1.
     pub loss: f64,
-    /// A round trip without waiting, in ns.
+    /// Round-trip time without queueing, in ns.
     pub round_trip: Nanos,
-    /// Bytes of a sealed answer, as far as is known.
+    /// Size of a sealed answer in bytes, assumed or measured.
     pub answer: usize,
-    /// Bytes or energy have a target, so that none are spent to save time.
-    pub thrifty: bool,
-    /// A number drawn at random, for what chance decides.
+    /// Whether bytes or energy have a target: no extra frames to save time.
+    pub efficient: bool,
+    /// Random number that seeds random decisions.
     pub seed: u64,
 }
 
@@ -69,56 +70,56 @@ pub struct Load<'a> {
     pub sealed: &'a [u8],
     /// Whether members answer it.
     pub answered: bool,
-    /// When it is of no use any more.
+    /// Its expiry time.
     pub until: Option<Nanos>,
 }
 
-/// What a hub's carrier has to tell.
+/// An event of a hub's transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Carried {
-    /// A member has a message.
-    Had(MemberId, MessageId),
-    /// An envelope came from somebody; who it is, the envelope says.
+pub enum CarrierEvent {
+    /// A member has received a message.
+    Delivered(MemberId, MessageId),
+    /// An envelope has arrived; it contains its sender.
     Envelope(Vec<u8>),
-    /// Of some frames so many came and so many did not.
+    /// Received and lost frames.
     Frames {
-        /// Those that came.
-        came: u32,
-        /// Those that did not.
+        /// Number of received frames.
+        received: u32,
+        /// Number of lost frames.
         lost: u32,
     },
-    /// A round trip, in ns.
+    /// A round-trip sample, in ns.
     RoundTrip(Nanos),
-    /// Members have a message, and none of them by multicast.
-    Unreached,
+    /// Multicast does not work: members have a message only by unicast.
+    MulticastBlocked,
 }
 
-/// The hub's side of a model.
+/// The hub's side of a transport.
 pub trait HubCarrier: Send {
-    /// Takes a message for these members.
+    /// Sends a message to these members.
     ///
     /// # Errors
-    /// When the model cannot carry it; why.
+    /// The reason why the model cannot carry it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Nanos) -> Result<(), String>;
-    /// Takes a datagram of the model.
+    /// Handles a datagram of the model.
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos);
-    /// The next datagram that goes now, and when to look again.
+    /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
-    /// What there is to tell since the last time.
-    fn take(&mut self) -> Vec<Carried>;
-    /// All members have gone over to another model, by which what is under way goes again: from
-    /// now on it only says to who does not know it yet what it has heard.
+    /// Events since the last call.
+    fn take(&mut self) -> Vec<CarrierEvent>;
+    /// All members have changed to another model, which resends outstanding messages. From now on
+    /// the transport only acknowledges to members that do not know yet.
     fn retire(&mut self, now: Nanos);
-    /// The network is like this now, as far as is known.
+    /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
 }
 
-/// A member's side of a model.
+/// A member's side of a transport.
 pub trait MemberCarrier: Send {
-    /// Takes the envelope of an answer, or of an acknowledgement, to a message of so many bytes.
+    /// Sends the envelope of an answer or acknowledgement to a message of `asked` bytes.
     ///
     /// # Errors
-    /// When the model cannot carry it; why.
+    /// The reason why the model cannot carry it.
     fn answer(
         &mut self,
         number: MessageId,
@@ -126,53 +127,53 @@ pub trait MemberCarrier: Send {
         sealed: &[u8],
         now: Nanos,
     ) -> Result<(), String>;
-    /// Takes a datagram of the model; envelopes that are whole with it.
+    /// Handles a datagram of the model; returns completed envelopes.
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
-    /// The next datagram that goes to the hub now, and when to look again.
+    /// The next datagram to the hub at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
-    /// Whether the model itself tells the hub that a message is there.
+    /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
 }
 
-/// The hub's side of a model, if it is compiled in.
-pub fn hub(model: ModelId, place: &Place) -> Option<Box<dyn HubCarrier>> {
+/// The hub's transport of a model; `None` if it is not compiled in.
+pub fn hub(model: ModelId, params: &Params) -> Option<Box<dyn HubCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => udp::hub(place),
-        ModelId::UdpArq => arq::hub(place),
-        ModelId::MulticastFec => Box::new(fec::Hub::new(place)),
+        ModelId::UdpRequestResponse => udp::hub(params),
+        ModelId::UdpArq => arq::hub(params),
+        ModelId::MulticastFec => Box::new(fec::Hub::new(params)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => coap::hub(place, true),
+        ModelId::CoapConfirmable => coap::hub(params, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => coap::hub(place, false),
+        ModelId::CoapNonConfirmable => coap::hub(params, false),
         #[cfg(feature = "quic")]
-        ModelId::QuicStreams => quic::hub(place, quic::Kind::Streams),
+        ModelId::QuicStreams => quic::hub(params, quic::Kind::Streams),
         #[cfg(feature = "quic")]
-        ModelId::QuicDatagrams => quic::hub(place, quic::Kind::Datagrams),
-        other if other.is_outside() => outside::hub(other, place),
+        ModelId::QuicDatagrams => quic::hub(params, quic::Kind::Datagrams),
+        other if other.is_outside() => outside::hub(other, params),
         _ => return None,
     })
 }
 
-/// The side of the member of this number, if the model is compiled in.
-pub fn member(model: ModelId, place: &Place, number: u16) -> Option<Box<dyn MemberCarrier>> {
+/// The transport of a model for the member with this number; `None` if it is not compiled in.
+pub fn member(model: ModelId, params: &Params, number: u16) -> Option<Box<dyn MemberCarrier>> {
     Some(match model {
-        ModelId::UdpRequestResponse => udp::member(place),
-        ModelId::UdpArq => arq::member(place, number),
-        ModelId::MulticastFec => Box::new(fec::Member::new(place, number)),
+        ModelId::UdpRequestResponse => udp::member(params),
+        ModelId::UdpArq => arq::member(params, number),
+        ModelId::MulticastFec => Box::new(fec::Member::new(params, number)),
         #[cfg(feature = "coap")]
-        ModelId::CoapConfirmable => coap::member(place, true),
+        ModelId::CoapConfirmable => coap::member(params, true),
         #[cfg(feature = "coap")]
-        ModelId::CoapNonConfirmable => coap::member(place, false),
+        ModelId::CoapNonConfirmable => coap::member(params, false),
         #[cfg(feature = "quic")]
-        ModelId::QuicStreams => quic::member(place, quic::Kind::Streams, number),
+        ModelId::QuicStreams => quic::member(params, quic::Kind::Streams, number),
         #[cfg(feature = "quic")]
-        ModelId::QuicDatagrams => quic::member(place, quic::Kind::Datagrams, number),
-        other if other.is_outside() => outside::member(other, place),
+        ModelId::QuicDatagrams => quic::member(params, quic::Kind::Datagrams, number),
+        other if other.is_outside() => outside::member(other, params),
         _ => return None,
     })
 }
 
-/// The models that are compiled in, and that sessions' own datagrams carry.
+/// The compiled-in models, without those of external stacks.
 pub fn available() -> Vec<ModelId> {
     vec![
         ModelId::UdpRequestResponse,
@@ -189,19 +190,18 @@ pub fn available() -> Vec<ModelId> {
     ]
 }
 
-/// Whether a datagram is one by which a member is asked alone, since multicast does not seem to
-/// reach it.
+/// Whether a datagram is a unicast request to a member that multicast does not seem to reach.
 pub(crate) fn asks(datagram: &[u8]) -> bool {
-    datagram.first() == Some(&crate::fec::WANT_ALONE)
+    datagram.first() == Some(&crate::fec::REQUEST_UNICAST)
 }
 
-/// Whether a datagram is of a model, by its first byte.
+/// Whether a datagram belongs to a model, by its first byte.
 pub fn is_of(model: ModelId, datagram: &[u8]) -> bool {
     let first = datagram.first().copied().unwrap_or(0);
     match model {
         ModelId::UdpArq => matches!(first & 0x7f, 0x10 | 0x11),
         ModelId::MulticastFec => crate::fec::is_frame(first),
-        // Version 1 of CoAP, by the two highest bits.
+        // CoAP version 1, in the two highest bits.
         ModelId::CoapConfirmable | ModelId::CoapNonConfirmable => first >> 6 == 1,
         ModelId::QuicStreams => first == 0x19,
         ModelId::QuicDatagrams => first == 0x1a,

@@ -1,40 +1,40 @@
-//! Models that other people's stacks carry: ZeroMQ, MQTT.
+//! Transports of models that external stacks carry: ZeroMQ, MQTT.
 //!
-//! Envelopes are handed on as frames of any length, each behind a byte that is no other model's
-//! and the model's place in [`ModelId::ALL`]. What carries them, [`crate::io`] has. No stack says
-//! when a message is there, or that it has dropped one: members answer or acknowledge by
-//! envelopes, and the hub sends again what nobody has answered for long.
+//! Envelopes become frames of any length, with a prefix of two bytes: one that no other model
+//! uses, and the model's index in [`ModelId::ALL`]. [`crate::io`] has the stacks. No stack reports
+//! delivery or drops: members answer or acknowledge by envelopes, and the hub resends messages
+//! that stay unanswered.
 
-use super::peers::apart;
-use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use super::peers::answer_delay;
+use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
-use crate::chance::Chance;
 use crate::model::ModelId;
 use crate::pace::Pace;
+use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The first byte of a frame.
+/// First byte of a frame.
 const MARK: u8 = 0x1b;
-/// What waits at most, and at a hub four messages for each member; the oldest makes room.
-const MOST_WAITING: usize = 1_024;
+/// Minimum queue limit; a hub has four messages per member if that is more. Drops the oldest.
+const MAX_WAITING: usize = 1_024;
 
 fn head(model: ModelId) -> [u8; 2] {
-    let place = ModelId::ALL.iter().position(|known| *known == model);
-    [MARK, place.and_then(|place| u8::try_from(place).ok()).unwrap_or(u8::MAX)]
+    let index = ModelId::ALL.iter().position(|known| *known == model);
+    [MARK, index.and_then(|index| u8::try_from(index).ok()).unwrap_or(u8::MAX)]
 }
 
-/// The model of such a frame; none if it is none.
+/// The model of a frame; `None` if it is no such frame.
 pub fn model_of(frame: &[u8]) -> Option<ModelId> {
-    let [MARK, place, ..] = frame else { return None };
-    ModelId::ALL.get(usize::from(*place)).copied().filter(|model| model.is_outside())
+    let [MARK, index, ..] = frame else { return None };
+    ModelId::ALL.get(usize::from(*index)).copied().filter(|model| model.is_outside())
 }
 
-/// How often what goes there is on the channel.
+/// How many copies of a frame the channel carries.
 fn copies(model: ModelId, to: To, members: u16) -> usize {
     match (model, to) {
-        // One that a broker passes on.
+        // One copy to the broker, and one per receiver.
         (ModelId::Mqtt, To::Group) => 1 + usize::from(members),
         (ModelId::Mqtt, _) => 2,
         (ModelId::TcpPublishSubscribe, To::Group) => usize::from(members),
@@ -48,7 +48,7 @@ struct Frame {
     until: Option<Nanos>,
 }
 
-/// What waits for its turn.
+/// Queue of outgoing frames.
 struct Queue {
     model: ModelId,
     members: u16,
@@ -59,14 +59,14 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(model: ModelId, place: &Place) -> Self {
+    fn new(model: ModelId, params: &Params) -> Self {
         Self {
             model,
-            members: place.members,
-            packet: place.datagram.max(1),
-            below: place.below,
+            members: params.members,
+            packet: params.datagram.max(1),
+            below: params.below,
             waiting: VecDeque::new(),
-            pace: Pace::new(place.rate_bit_s, 0),
+            pace: Pace::new(params.rate_bit_s, 0),
         }
     }
 
@@ -75,7 +75,7 @@ impl Queue {
     }
 
     fn push(&mut self, frame: Frame) {
-        if self.waiting.len() >= MOST_WAITING.max(4 * usize::from(self.members)) {
+        if self.waiting.len() >= MAX_WAITING.max(4 * usize::from(self.members)) {
             self.waiting.pop_front();
         }
         self.waiting.push_back(frame);
@@ -97,16 +97,16 @@ impl Queue {
     }
 }
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub {
     queue: Queue,
-    told: Vec<Carried>,
+    events: Vec<CarrierEvent>,
 }
 
 impl HubCarrier for Hub {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
         let (bytes, until) = (self.queue.marked(load.sealed), load.until);
-        // Who lacks it alone is not the others' concern: they would answer once more.
+        // Send by unicast to a minority: the others would answer again.
         let group = self.queue.model != ModelId::TcpRouterDealer
             && 2 * to.len() > usize::from(self.queue.members);
         if group {
@@ -121,7 +121,7 @@ impl HubCarrier for Hub {
 
     fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) {
         if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
-            self.told.push(Carried::Envelope(envelope.to_vec()));
+            self.events.push(CarrierEvent::Envelope(envelope.to_vec()));
         }
     }
 
@@ -133,18 +133,18 @@ impl HubCarrier for Hub {
         self.queue.waiting.clear();
     }
 
-    fn take(&mut self) -> Vec<Carried> {
-        std::mem::take(&mut self.told)
+    fn take(&mut self) -> Vec<CarrierEvent> {
+        std::mem::take(&mut self.events)
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member {
-    place: Place,
+    params: Params,
     queue: Queue,
-    /// Answers that wait for their moment.
-    later: Vec<(Nanos, Arc<[u8]>)>,
-    chance: Chance,
+    /// Delayed answers.
+    delayed: Vec<(Nanos, Arc<[u8]>)>,
+    rng: Rng,
 }
 
 impl MemberCarrier for Member {
@@ -155,12 +155,12 @@ impl MemberCarrier for Member {
         sealed: &[u8],
         now: Nanos,
     ) -> Result<(), String> {
-        // What is published comes to all at once.
+        // Published messages reach all members at the same time.
         let alone = self.queue.model == ModelId::TcpRouterDealer;
         let asked = if alone { asked } else { 0 };
-        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
-        if self.later.len() < MOST_WAITING {
-            self.later.push((now + wait, self.queue.marked(sealed)));
+        let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
+        if self.delayed.len() < MAX_WAITING {
+            self.delayed.push((now + wait, self.queue.marked(sealed)));
         }
         Ok(())
     }
@@ -170,10 +170,10 @@ impl MemberCarrier for Member {
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        for (_, bytes) in self.later.extract_if(.., |(at, _)| *at <= now) {
+        for (_, bytes) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
             self.queue.push(Frame { to: To::Hub, bytes, until: None });
         }
-        let waiting = self.later.iter().map(|(at, _)| *at).min();
+        let waiting = self.delayed.iter().map(|(at, _)| *at).min();
         let (frame, wake) = self.queue.poll(now);
         (frame.map(|(_, bytes)| bytes), [wake, waiting].into_iter().flatten().min())
     }
@@ -183,18 +183,18 @@ impl MemberCarrier for Member {
     }
 }
 
-/// The hub's side.
-pub fn hub(model: ModelId, place: &Place) -> Box<dyn HubCarrier> {
-    Box::new(Hub { queue: Queue::new(model, place), told: Vec::new() })
+/// The hub's transport.
+pub fn hub(model: ModelId, params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub { queue: Queue::new(model, params), events: Vec::new() })
 }
 
-/// A member's side.
-pub fn member(model: ModelId, place: &Place) -> Box<dyn MemberCarrier> {
+/// A member's transport.
+pub fn member(model: ModelId, params: &Params) -> Box<dyn MemberCarrier> {
     Box::new(Member {
-        place: place.clone(),
-        queue: Queue::new(model, place),
-        later: Vec::new(),
-        chance: Chance::new(place.seed),
+        params: params.clone(),
+        queue: Queue::new(model, params),
+        delayed: Vec::new(),
+        rng: Rng::new(params.seed),
     })
 }
 
@@ -203,9 +203,9 @@ mod tests {
     use super::*;
     use crate::keys::Root;
 
-    /// 100 B a ms; 10 B of overhead for each packet of 100 B.
-    fn place(members: u16) -> Place {
-        Place {
+    /// 100 B per ms; 10 B of overhead per packet of 100 B.
+    fn params(members: u16) -> Params {
+        Params {
             root: Root::insecure(1),
             epoch: 0,
             members,
@@ -215,7 +215,7 @@ mod tests {
             loss: 0.0,
             round_trip: 1_000_000,
             answer: 0,
-            thrifty: false,
+            efficient: false,
             seed: 7,
         }
     }
@@ -237,13 +237,13 @@ mod tests {
     #[test]
     fn a_group_is_sent_to_at_once_and_each_way_is_paced() {
         let ways = |model, to: &[MemberId]| {
-            let mut hub = hub(model, &place(4));
+            let mut hub = hub(model, &params(4));
             hub.send(load(&[0x20; 88], None), to, 0).unwrap();
             hub.send(load(&[0x20; 88], None), &[3], 0).unwrap();
             sent(&mut *hub)
         };
         let (ms, last) = (1_000_000, To::Member(3));
-        // Each takes 1 ms; a connection for each takes four times that, a broker five.
+        // Each frame takes 1 ms; one connection per member takes four times that, a broker five.
         let alone = |at, member| (at, To::Member(member));
         let each = [alone(0, 0), alone(ms, 1), alone(2 * ms, 2), alone(3 * ms, 3), (4 * ms, last)];
         assert_eq!(ways(ModelId::TcpRouterDealer, &[0, 1, 2, 3]), each);
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn frames_come_out_as_they_went_in_and_of_one_model_alone() {
-        let here = place(1);
+        let here = params(1);
         let (mut one, mut other) = (hub(ModelId::Mqtt, &here), member(ModelId::Mqtt, &here));
         let long = vec![0x21; 300_000];
         one.send(load(&long, None), &[0], 0).unwrap();
@@ -271,27 +271,28 @@ mod tests {
         hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, 0);
         one.receive(&answer, None, 0);
         one.receive(&[MARK], None, 0);
-        assert_eq!(one.take(), [Carried::Envelope(vec![0x23; 10])]);
+        assert_eq!(one.take(), [CarrierEvent::Envelope(vec![0x23; 10])]);
         let own = super::super::is_of(ModelId::Mqtt, &answer);
         assert!(own && !super::super::is_of(ModelId::TcpRouterDealer, &answer));
-        assert_eq!(model_of(&[MARK, 0]), None, "plain datagrams are carried by us");
+        assert_eq!(model_of(&[MARK, 0]), None, "no external stack carries plain datagrams");
     }
 
     #[test]
     fn what_is_too_late_or_too_much_does_not_go() {
-        let mut hub = hub(ModelId::TcpRouterDealer, &place(1));
+        let mut hub = hub(ModelId::TcpRouterDealer, &params(1));
         hub.send(load(&[1; 50], Some(5)), &[0], 0).unwrap();
         assert_eq!(hub.poll(5), (None, None));
-        for _ in 0..2 * MOST_WAITING {
+        for _ in 0..2 * MAX_WAITING {
             hub.send(load(&[1; 50], None), &[0], 0).unwrap();
         }
-        assert_eq!(sent(&mut *hub).len(), MOST_WAITING);
+        assert_eq!(sent(&mut *hub).len(), MAX_WAITING);
     }
 
     #[test]
     fn answers_of_many_do_not_meet() {
-        let mut members: Vec<_> =
-            (0..20).map(|n| member(ModelId::Mqtt, &Place { seed: n << 32, ..place(20) })).collect();
+        let mut members: Vec<_> = (0..20)
+            .map(|n| member(ModelId::Mqtt, &Params { seed: n << 32, ..params(20) }))
+            .collect();
         let mut moments: Vec<Option<Nanos>> = Vec::new();
         for member in &mut members {
             member.answer(0, 500, &[1; 90], 0).unwrap();
@@ -300,7 +301,7 @@ mod tests {
         moments.sort_unstable();
         moments.dedup();
         assert!(moments.len() > 15, "{moments:?}");
-        // As long as 19 answers of 100 B take.
+        // The duration of 19 answers of 100 B.
         assert!(moments.iter().all(|at| at.is_none_or(|at| at <= 19_000_000)));
     }
 }

@@ -1,86 +1,86 @@
-//! An exchange with each member for itself, all of them at one pace: the two sides of a
-//! model that knows no groups. Such a model is an [`Exchange`] alone.
+//! Transport of models without multicast: an exchange with each member, all paced together. Such a
+//! model only implements [`Exchange`].
 
-use super::{Carried, HubCarrier, Load, MemberCarrier, Place, To};
+use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
-use crate::chance::Chance;
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
+use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What a datagram comes to.
+/// The result of a received datagram.
 #[derive(Debug, Default)]
-pub struct Came {
-    /// Envelopes that are whole with it.
+pub struct Incoming {
+    /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
-    /// A datagram to send back, before all else.
+    /// A datagram to send back first.
     pub reply: Option<Vec<u8>>,
-    /// Of the frames that it acknowledges so many came and so many did not.
+    /// Received and lost frames that it acknowledges.
     pub frames: (u32, u32),
-    /// A round trip, where it tells one.
+    /// A round-trip sample in ns, if it gives one.
     pub round_trip: Option<Nanos>,
 }
 
-/// A model between two ends, seen from one of them.
+/// A model between two ends, at one of them.
 pub trait Exchange: Send {
-    /// Takes an envelope for the other end.
+    /// Sends an envelope to the other end.
     ///
     /// # Errors
-    /// When the model cannot carry it; why.
+    /// The reason why the model cannot carry it.
     fn send(
         &mut self,
         number: MessageId,
         sealed: &[u8],
         until: Option<Nanos>,
     ) -> Result<(), String>;
-    /// Takes a datagram from the other end.
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came;
-    /// The next datagram that goes now, and when to look again.
+    /// Handles a datagram from the other end.
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming;
+    /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
-    /// Messages that the other end is known to have, since the last time.
-    fn take_had(&mut self) -> Vec<MessageId>;
-    /// Sends nothing more that the other end has not asked for.
+    /// Messages newly known as delivered since the last call.
+    fn take_delivered(&mut self) -> Vec<MessageId>;
+    /// Sends only what the other end still requests.
     fn retire(&mut self, now: Nanos);
 }
 
-/// Makes the exchange with a member of this number; none if the model cannot be here.
-type Make<E> = Box<dyn Fn(&Place, u16) -> Option<E> + Send>;
+/// Creates the exchange with a member; `None` if the model does not work with these parameters.
+type Make<E> = Box<dyn Fn(&Params, u16) -> Option<E> + Send>;
 
-/// What is whole early is answered early, so that members hear all that there is for them one
-/// after another; but one with more than so many datagrams does not hold up the others.
+/// Maximum consecutive datagrams to a member. Serving members one after another completes
+/// messages early, so that they are answered early; the limit prevents that one blocks the others.
 const TURN: u32 = 32;
 
-/// The hub's side.
+/// The hub's transport.
 pub struct Hub<E> {
-    place: Place,
+    params: Params,
     make: Make<E>,
     peers: BTreeMap<MemberId, E>,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
-    /// Whose turn it is, and how many datagrams it had.
+    /// The member being served, and its number of consecutive datagrams.
     turn: (MemberId, u32),
-    told: Vec<Carried>,
+    events: Vec<CarrierEvent>,
 }
 
 impl<E: Exchange> Hub<E> {
-    /// One for all members.
-    pub fn new(place: &Place, make: impl Fn(&Place, u16) -> Option<E> + Send + 'static) -> Self {
+    /// A transport to all members.
+    pub fn new(params: &Params, make: impl Fn(&Params, u16) -> Option<E> + Send + 'static) -> Self {
         Self {
-            place: place.clone(),
+            params: params.clone(),
             make: Box::new(make),
             peers: BTreeMap::new(),
             replies: VecDeque::new(),
-            pace: Pace::new(place.rate_bit_s, place.below),
+            pace: Pace::new(params.rate_bit_s, params.below),
             turn: (0, 0),
-            told: Vec::new(),
+            events: Vec::new(),
         }
     }
 
     fn peer(&mut self, member: MemberId) -> Option<&mut E> {
-        let number = u16::try_from(member).ok().filter(|number| *number < self.place.members)?;
+        let number = u16::try_from(member).ok().filter(|number| *number < self.params.members)?;
         if !self.peers.contains_key(&member) {
-            self.peers.insert(member, (self.make)(&self.place, number)?);
+            self.peers.insert(member, (self.make)(&self.params, number)?);
         }
         self.peers.get_mut(&member)
     }
@@ -89,7 +89,7 @@ impl<E: Exchange> Hub<E> {
 impl<E: Exchange> HubCarrier for Hub<E> {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
         for member in to {
-            let small = "datagrams have no room for it";
+            let small = "datagrams are too small for this model";
             self.peer(*member).ok_or(small)?.send(load.number, load.sealed, load.until)?;
         }
         Ok(())
@@ -98,13 +98,13 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
         let Some(member) = from else { return };
         let Some(peer) = self.peer(member) else { return };
-        let Came { envelopes, reply, frames: (came, lost), round_trip } =
+        let Incoming { envelopes, reply, frames: (received, lost), round_trip } =
             peer.receive(datagram, now);
-        if came + lost > 0 {
-            self.told.push(Carried::Frames { came, lost });
+        if received + lost > 0 {
+            self.events.push(CarrierEvent::Frames { received, lost });
         }
-        self.told.extend(round_trip.map(Carried::RoundTrip));
-        self.told.extend(envelopes.into_iter().map(Carried::Envelope));
+        self.events.extend(round_trip.map(CarrierEvent::RoundTrip));
+        self.events.extend(envelopes.into_iter().map(CarrierEvent::Envelope));
         self.replies.extend(reply.map(|reply| (member, reply)));
     }
 
@@ -139,42 +139,42 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         self.peers.values_mut().for_each(|peer| peer.retire(now));
     }
 
-    fn take(&mut self) -> Vec<Carried> {
+    fn take(&mut self) -> Vec<CarrierEvent> {
         for (member, peer) in &mut self.peers {
-            let had = peer.take_had().into_iter();
-            self.told.extend(had.map(|number| Carried::Had(*member, number)));
+            let had = peer.take_delivered().into_iter();
+            self.events.extend(had.map(|number| CarrierEvent::Delivered(*member, number)));
         }
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.events)
     }
 }
 
-/// A member's side.
+/// A member's transport.
 pub struct Member<E> {
     exchange: Option<E>,
-    /// Whether the model itself tells the hub that a message is there.
+    /// Whether the transport itself acknowledges messages to the hub.
     acknowledges: bool,
-    place: Place,
+    params: Params,
     replies: VecDeque<Vec<u8>>,
-    /// Answers that wait for their moment.
-    later: Vec<(Nanos, MessageId, Vec<u8>)>,
+    /// Delayed answers.
+    delayed: Vec<(Nanos, MessageId, Vec<u8>)>,
     pace: Pace,
-    chance: Chance,
+    rng: Rng,
 }
 
-/// Answers that wait at most; what is too much is not answered.
-const MOST_LATER: usize = 4_096;
+/// Maximum number of delayed answers; further ones are dropped.
+const MAX_DELAYED: usize = 4_096;
 
 impl<E: Exchange> Member<E> {
-    /// A member with this exchange with the hub; none if the model cannot be here.
-    pub fn new(place: &Place, exchange: Option<E>, acknowledges: bool) -> Self {
+    /// A member with this exchange; `None` if the model does not work with these parameters.
+    pub fn new(params: &Params, exchange: Option<E>, acknowledges: bool) -> Self {
         Self {
             exchange,
             acknowledges,
-            place: place.clone(),
+            params: params.clone(),
             replies: VecDeque::new(),
-            later: Vec::new(),
-            pace: Pace::new(place.rate_bit_s, place.below),
-            chance: Chance::new(place.seed),
+            delayed: Vec::new(),
+            pace: Pace::new(params.rate_bit_s, params.below),
+            rng: Rng::new(params.seed),
         }
     }
 }
@@ -187,27 +187,27 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         sealed: &[u8],
         now: Nanos,
     ) -> Result<(), String> {
-        let wait = apart(&self.place, (asked, sealed.len()), &mut self.chance);
-        if self.later.len() < MOST_LATER {
-            self.later.push((now + wait, number, sealed.to_vec()));
+        let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
+        if self.delayed.len() < MAX_DELAYED {
+            self.delayed.push((now + wait, number, sealed.to_vec()));
         }
         Ok(())
     }
 
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>> {
         let Some(exchange) = &mut self.exchange else { return Vec::new() };
-        let came = exchange.receive(datagram, now);
-        self.replies.extend(came.reply);
-        came.envelopes
+        let received = exchange.receive(datagram, now);
+        self.replies.extend(received.reply);
+        received.envelopes
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         let Some(exchange) = &mut self.exchange else { return (None, None) };
-        for (_, number, sealed) in self.later.extract_if(.., |(at, ..)| *at <= now) {
-            // What is too long is not answered; the hub asks by another model.
+        for (_, number, sealed) in self.delayed.extract_if(.., |(at, ..)| *at <= now) {
+            // An answer that is too long is dropped; the hub asks over another model.
             let _ = exchange.send(number, &sealed, None);
         }
-        let waiting = self.later.iter().map(|(at, ..)| *at).min();
+        let waiting = self.delayed.iter().map(|(at, ..)| *at).min();
         if self.pace.next_at() > now {
             return (None, Some(self.pace.next_at()));
         }
@@ -217,7 +217,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
             wake = look;
             datagram
         });
-        exchange.take_had();
+        exchange.take_delivered();
         match next {
             Some(datagram) => {
                 self.pace.sent(datagram.len(), now);
@@ -232,11 +232,15 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     }
 }
 
-/// How long a member waits with an answer of so many bytes to a message of so many. The hub tells
-/// one after another, so that answers which are no longer come one after another by themselves. What
-/// they are longer is spread: any time of as long as that takes for all others.
-pub(super) fn apart(place: &Place, (asked, answer): (usize, usize), chance: &mut Chance) -> Nanos {
+/// Random delay of an answer, in ns. The hub sends to one member after another, so answers that
+/// are not longer than the message do not collide. The excess length is spread randomly over the
+/// time that it takes for all other members.
+pub(super) fn answer_delay(
+    params: &Params,
+    (asked, answer): (usize, usize),
+    rng: &mut Rng,
+) -> Nanos {
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
-    let airtime = longer as f64 * 8e9 / place.rate_bit_s;
-    (airtime * f64::from(place.members.saturating_sub(1)) * chance.share()) as Nanos
+    let airtime = longer as f64 * 8e9 / params.rate_bit_s;
+    (airtime * f64::from(params.members.saturating_sub(1)) * rng.uniform()) as Nanos
 }

@@ -1,15 +1,15 @@
-//! `udp-request-response`: an envelope is a datagram. Nothing is sent again.
+//! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::switch::MessageId;
 use std::collections::VecDeque;
 
-/// What waits for one end at most; more is dropped from the front: it is the oldest.
-const MOST_WAITING: usize = 1_024;
+/// Maximum queue length per end; drops the oldest.
+const MAX_WAITING: usize = 1_024;
 
-/// What waits for the other end. Envelopes that come by themselves need no exchange.
+/// Queue to the other end. Bare envelopes bypass the exchange on reception.
 #[derive(Debug, Default)]
 struct Udp {
     waiting: VecDeque<Vec<u8>>,
@@ -17,22 +17,22 @@ struct Udp {
 
 impl Exchange for Udp {
     fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Nanos>) -> Result<(), String> {
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(sealed.to_vec());
         Ok(())
     }
 
-    fn receive(&mut self, _: &[u8], _: Nanos) -> Came {
-        Came::default()
+    fn receive(&mut self, _: &[u8], _: Nanos) -> Incoming {
+        Incoming::default()
     }
 
     fn poll(&mut self, _: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         (self.waiting.pop_front(), None)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
+    fn take_delivered(&mut self) -> Vec<MessageId> {
         Vec::new()
     }
 
@@ -41,12 +41,12 @@ impl Exchange for Udp {
     }
 }
 
-/// The hub's side.
-pub fn hub(place: &Place) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, |_, _| Some(Udp::default())))
+/// The hub's transport.
+pub fn hub(params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, |_, _| Some(Udp::default())))
 }
 
-/// A member's side.
-pub fn member(place: &Place) -> Box<dyn MemberCarrier> {
-    Box::new(Member::new(place, Some(Udp::default()), false))
+/// A member's transport.
+pub fn member(params: &Params) -> Box<dyn MemberCarrier> {
+    Box::new(Member::new(params, Some(Udp::default()), false))
 }

@@ -1,18 +1,18 @@
-//! An answer on its way out: symbols in the member's slot, and what is asked for later.
+//! An outgoing answer: symbols for the member's slot, and symbols that the hub requests later.
 
 use super::code::{Encoder, Refused};
-use super::frame::{Frame, UP_NUMBERS, after};
+use super::frame::{Frame, UP_NUMBERS, next_symbol};
 use crate::Nanos;
 use std::collections::VecDeque;
 
-/// What a member sends back for a message.
+/// A member's response to a message.
 #[derive(Debug)]
 pub struct Answer {
-    /// The answer as symbols; none is an acknowledgement.
+    /// The encoded answer; `None` for an acknowledgement.
     coded: Option<Coded>,
-    /// From when on how many frames may go, in the order of their times.
+    /// Permitted transmissions: earliest time and number of frames, in order of time.
     due: VecDeque<(Nanos, u16)>,
-    /// The last turn of asking that was heeded.
+    /// The last request round that was served.
     turn: Option<u8>,
 }
 
@@ -23,55 +23,55 @@ struct Coded {
 }
 
 impl Answer {
-    /// That the message is there, from `at` on.
+    /// An acknowledgement of the message, to be sent from `at` on.
     pub fn acknowledgement(at: Nanos) -> Self {
         Self { coded: None, due: VecDeque::from([(at, 1)]), turn: None }
     }
 
-    /// An answer in symbols of `symbol` bytes, of which none may go yet.
+    /// An answer in symbols of `symbol` bytes; none may be sent before a [`grant`](Self::grant).
     ///
     /// # Errors
-    /// When it is too long.
+    /// [`Refused`] if it is too long.
     pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
         let encoder = Encoder::new(bytes, symbol)?;
         let coded = Some(Coded { encoder, next: 0 });
         Ok(Self { coded, due: VecDeque::new(), turn: None })
     }
 
-    /// So many frames more may go from `at` on.
+    /// Permits `frames` more frames from `at` on.
     pub fn grant(&mut self, at: Nanos, frames: u16) {
         if frames > 0 {
             self.due.push_back((at, frames));
         }
     }
 
-    /// Symbols that the answer has; none for an acknowledgement.
+    /// Number of source symbols; 0 for an acknowledgement.
     pub fn symbols(&self) -> usize {
         self.coded.as_ref().map_or(0, |coded| coded.encoder.symbols())
     }
 
-    /// The hub asks for so many frames more, from `at` on; a turn is heeded once.
-    pub fn want(&mut self, turn: u8, frames: u16, at: Nanos) {
+    /// The hub requests `frames` more frames from `at` on; each round is served once.
+    pub fn request(&mut self, turn: u8, frames: u16, at: Nanos) {
         if self.turn == Some(turn) {
             return;
         }
         self.turn = Some(turn);
-        // Who is asked does not wait for a slot, or had none.
+        // A request overrides the wait for a slot.
         for (when, _) in &mut self.due {
             *when = (*when).min(at);
         }
-        // What was promised and has not gone is part of what is asked for.
+        // Permitted frames that are not sent yet count towards the request.
         let waiting: u32 = self.due.iter().map(|(_, frames)| u32::from(*frames)).sum();
         let more = u32::from(frames).saturating_sub(waiting);
         self.grant(at, u16::try_from(more).unwrap_or(u16::MAX));
     }
 
-    /// When the next frame may go; never if none is due.
+    /// Time of the next frame, if any.
     pub fn next_at(&self) -> Option<Nanos> {
         self.due.front().map(|(at, _)| *at)
     }
 
-    /// The next frame, which is due.
+    /// Takes the next frame, which must be due.
     pub fn take(&mut self, message: u16, member: u16) -> Option<Frame> {
         let (_, frames) = self.due.front_mut()?;
         *frames = frames.saturating_sub(1);
@@ -82,11 +82,11 @@ impl Answer {
             Some(coded) => {
                 let symbol = coded.next;
                 let symbols = coded.encoder.symbols();
-                coded.next = after(symbol, symbols, UP_NUMBERS);
+                coded.next = next_symbol(symbol, symbols, UP_NUMBERS);
                 let (data, symbols) = (coded.encoder.symbol(symbol), symbols as u16);
                 Frame::Up { message, member, symbol, symbols, data }
             }
-            None => Frame::Lack { message, member, symbols: 0 },
+            None => Frame::Nack { message, member, symbols: 0 },
         })
     }
 }
@@ -107,19 +107,19 @@ mod tests {
             })
             .collect();
         assert_eq!(symbols, [0, 1, 2]);
-        answer.want(1, 3, 20);
-        answer.want(1, 3, 20);
+        answer.request(1, 3, 20);
+        answer.request(1, 3, 20);
         let count = std::iter::from_fn(|| answer.take(1, 2)).count();
         assert_eq!(count, 3, "one that waited and two more");
         assert_eq!(answer.next_at(), None);
-        answer.want(2, 1, 30);
+        answer.request(2, 1, 30);
         assert_eq!(answer.next_at(), Some(30));
     }
 
     #[test]
     fn an_acknowledgement_is_one_frame() {
         let mut answer = Answer::acknowledgement(5);
-        assert_eq!(answer.take(1, 2), Some(Frame::Lack { message: 1, member: 2, symbols: 0 }));
+        assert_eq!(answer.take(1, 2), Some(Frame::Nack { message: 1, member: 2, symbols: 0 }));
         assert_eq!((answer.take(1, 2), answer.symbols()), (None, 0));
     }
 }

@@ -1,5 +1,5 @@
-//! Erasure coding of a message: RaptorQ (RFC 6330), one source block, no sub-blocks. Any
-//! symbols, about as many as the message has, give it back.
+//! Erasure coding of a message with RaptorQ (RFC 6330): one source block, no sub-blocks. Any
+//! symbols, about as many as the message has, restore it.
 
 use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder,
@@ -7,33 +7,33 @@ use raptorq::{
 };
 use std::collections::BTreeSet;
 
-/// The longest message, in bytes, to bound what a receiver keeps.
+/// Maximum message size in bytes: bounds a receiver's memory.
 pub const LONGEST: usize = u16::MAX as usize;
-/// Symbols of a message at most, for the same.
-const MOST_SYMBOLS: usize = 4_096;
+/// Maximum number of source symbols, for the same reason.
+const MAX_SYMBOLS: usize = 4_096;
 
-/// Why a message cannot be coded.
+/// Why a message cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is longer than the longest, or has too many symbols.
-    #[error("a message of {0} bytes is too long for symbols of {1} bytes")]
+    /// The message is too long or has too many symbols.
+    #[error("message of {0} bytes is too long for symbols of {1} bytes")]
     Long(usize, usize),
-    /// Frames have no room for a symbol.
+    /// Frames cannot hold a symbol.
     #[error("frames of {0} bytes have no room for a symbol")]
     Small(usize),
 }
 
-/// What ends a message within its last symbol; zeros follow.
+/// End marker of a message in its last symbol; zeros follow.
 const END: u8 = 0x80;
 
-/// The symbols that a message of `bytes` and its end have, each of `symbol` bytes; at least 1.
+/// Number of symbols of `symbol` bytes for a message of `bytes` and its end marker; at least 1.
 pub fn symbols(bytes: usize, symbol: usize) -> usize {
     (bytes + 1).div_ceil(symbol.max(1))
 }
 
-/// Bytes of a symbol, at most `most`, of a message of `bytes`: it has as many symbols as with
-/// the longest ones, and hardly anything is filled up.
-pub fn even(bytes: usize, most: usize) -> usize {
+/// Symbol size for a message of `bytes`, at most `most`: as many symbols as with the largest
+/// size, with little padding.
+pub fn symbol_size(bytes: usize, most: usize) -> usize {
     (bytes + 1).div_ceil(symbols(bytes, most))
 }
 
@@ -41,13 +41,13 @@ fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation,
     let bytes = symbols.saturating_mul(symbol);
     let long = Refused::Long(bytes, symbol);
     let size = u16::try_from(symbol).map_err(|_| long)?;
-    if bytes == 0 || symbols > MOST_SYMBOLS || bytes - symbol > LONGEST {
+    if bytes == 0 || symbols > MAX_SYMBOLS || bytes - symbol > LONGEST {
         return Err(long);
     }
     Ok(ObjectTransmissionInformation::new(bytes as u64, size, 1, 1, 1))
 }
 
-/// A message as symbols, as many as are asked for.
+/// Encodes a message as a stream of symbols.
 #[derive(Debug)]
 pub struct Encoder {
     source: Vec<u8>,
@@ -56,10 +56,10 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// One for `bytes` in symbols of `symbol` bytes.
+    /// An encoder of `bytes` in symbols of `symbol` bytes.
     ///
     /// # Errors
-    /// When it is too long.
+    /// [`Refused`] if it is too long.
     pub fn new(bytes: &[u8], symbol: usize) -> Result<Self, Refused> {
         let symbols = symbols(bytes.len(), symbol);
         if bytes.len() > LONGEST {
@@ -73,13 +73,13 @@ impl Encoder {
         Ok(Self { source, symbol, repair })
     }
 
-    /// The symbols that the message itself has.
+    /// Number of source symbols.
     pub fn symbols(&self) -> usize {
         self.source.len() / self.symbol
     }
 
-    /// The symbol of this number: of the message itself below [`symbols`](Self::symbols),
-    /// for repair from there on.
+    /// The symbol with this number: a source symbol below [`symbols`](Self::symbols), a repair
+    /// symbol from there on.
     pub fn symbol(&self, number: u16) -> Vec<u8> {
         let begin = usize::from(number) * self.symbol;
         if let Some(own) = self.source.get(begin..begin + self.symbol) {
@@ -91,53 +91,53 @@ impl Encoder {
     }
 }
 
-/// Symbols on their way to a message.
+/// Decodes a message from symbols.
 #[derive(Debug)]
 pub struct Decoder {
     symbols: usize,
     symbol: usize,
-    had: BTreeSet<u16>,
+    received: BTreeSet<u16>,
     block: SourceBlockDecoder,
 }
 
 impl Decoder {
-    /// One for a message that has so many symbols of `symbol` bytes.
+    /// A decoder for a message with `symbols` source symbols of `symbol` bytes.
     ///
     /// # Errors
-    /// When it is too long.
+    /// [`Refused`] if it is too long.
     pub fn new(symbols: usize, symbol: usize) -> Result<Self, Refused> {
         let shape = shape(symbols, symbol)?;
         let block = SourceBlockDecoder::new(0, &shape, shape.transfer_length());
-        Ok(Self { symbols, symbol, had: BTreeSet::new(), block })
+        Ok(Self { symbols, symbol, received: BTreeSet::new(), block })
     }
 
-    /// Whether a symbol belongs to the same message, as far as its shape tells.
+    /// Whether a symbol has the shape of this message's symbols.
     pub fn fits(&self, symbols: usize, symbol: usize) -> bool {
         (self.symbols, self.symbol) == (symbols, symbol)
     }
 
-    /// Symbols that are still needed if coding were ideal; one when it was not.
-    pub fn lacks(&self) -> usize {
-        self.symbols.saturating_sub(self.had.len()).max(1)
+    /// Number of missing symbols with ideal coding; 1 if that was not enough.
+    pub fn missing(&self) -> usize {
+        self.symbols.saturating_sub(self.received.len()).max(1)
     }
 
-    /// Symbols that have come.
-    pub fn had(&self) -> usize {
-        self.had.len()
+    /// Number of received symbols.
+    pub fn received(&self) -> usize {
+        self.received.len()
     }
 
-    /// Takes a symbol; the message, if it is whole with it. One of another size, or that
-    /// was there before, changes nothing.
+    /// Adds a symbol; returns the message if it is complete. Ignores duplicates and symbols of
+    /// another size.
     pub fn add(&mut self, number: u16, data: &[u8]) -> Option<Vec<u8>> {
-        if data.len() != self.symbol || self.had.len() >= 2 * MOST_SYMBOLS {
+        if data.len() != self.symbol || self.received.len() >= 2 * MAX_SYMBOLS {
             return None;
         }
-        if !self.had.insert(number) {
+        if !self.received.insert(number) {
             return None;
         }
         let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
         let mut whole = self.block.decode([packet])?;
-        // Without an end it is no message.
+        // A message without an end marker is invalid.
         whole.truncate(whole.iter().rposition(|byte| *byte != 0).filter(|at| whole[*at] == END)?);
         Some(whole)
     }
@@ -154,17 +154,17 @@ mod tests {
         let encoder = Encoder::new(&message, 74).unwrap();
         assert_eq!(encoder.symbols(), 23);
         let mut decoder = Decoder::new(23, 74).unwrap();
-        // Repair alone.
+        // Repair symbols only.
         let whole = (23..60).find_map(|number| decoder.add(number, &encoder.symbol(number)));
         assert_eq!(whole.as_deref(), Some(&message[..]));
-        assert!(decoder.had() <= 25, "{}", decoder.had());
+        assert!(decoder.received() <= 25, "{}", decoder.received());
     }
 
     #[test]
     fn symbols_are_no_longer_than_they_must_be() {
         for (bytes, most, symbol) in [(717, 1_445, 718), (1_699, 72, 71), (0, 72, 1), (144, 72, 49)]
         {
-            assert_eq!(even(bytes, most), symbol);
+            assert_eq!(symbol_size(bytes, most), symbol);
             assert_eq!(symbols(bytes, symbol), symbols(bytes, most));
         }
     }
@@ -203,7 +203,7 @@ mod tests {
                 if whole.is_some() { break; }
             }
             prop_assert_eq!(whole, Some(message));
-            prop_assert!(decoder.had() <= encoder.symbols() + 8);
+            prop_assert!(decoder.received() <= encoder.symbols() + 8);
         }
     }
 }

@@ -1,23 +1,24 @@
-//! The frames of `multicast-fec`. The high nibble of the first byte is the version of the
-//! wire format, 1; the low nibble the kind. Numbers are big-endian. Each ends with a code
-//! that only members of the session can make ([`crate::keys`]).
+//! The frames of `multicast-fec`. In the long form the high nibble of the first byte is the
+//! version of the wire format, 1; the low nibble is the kind. Numbers are big-endian. Each frame
+//! ends with an authentication code that only members of the session can compute
+//! ([`crate::keys`]).
 //!
-//! Frames are as short as they can be told apart, since a frame of IEEE 802.15.4 leaves 85 bytes
-//! after IPv4 and UDP: 5 bytes before a symbol of a message of few, and 9 at most. The first byte of
-//! the short form is 110 in bits from the hub and 111 from a member, and one less than how many symbols
-//! the message has; after that is the message, and of a member one number of two: nine bits of who it
-//! is and seven of the symbol.
+//! Frames are as short as possible, because IEEE 802.15.4 leaves 85 bytes after IPv4 and UDP: the
+//! header of a symbol has 5 bytes for messages with few symbols, and 9 at most. The first byte of
+//! the short form has the bits 110 (hub) or 111 (member) and the number of symbols minus one. The
+//! message number follows, and from a member one 16-bit number: nine bits of member number and
+//! seven of symbol number.
 
-/// Bytes before the data of a symbol at most.
+/// Maximum header size of a symbol, in bytes.
 pub const HEADER: usize = 9;
-/// The same in the short form.
+/// Header size in the short form, in bytes.
 pub const SHORT: usize = 5;
-/// Bytes of an acknowledgement.
+/// Size of an acknowledgement, in bytes.
 pub const ACKNOWLEDGEMENT: usize = 6;
-/// A message of so many symbols at most uses no number that has not the short form.
-pub const FEW: usize = 32;
-/// Numbers of symbols below these have the short form, of the hub and of members; members' own
-/// numbers have it below the last.
+/// Messages with at most this many source symbols always fit the short form.
+pub const MAX_SHORT_SYMBOLS: usize = 32;
+/// Limits of the short form (exclusive): symbol numbers of the hub, symbol numbers of members,
+/// member numbers.
 pub const DOWN_NUMBERS: u16 = 1 << 8;
 pub const UP_NUMBERS: u16 = 1 << UP_BITS;
 pub const UP_MEMBERS: u16 = 1 << (16 - UP_BITS);
@@ -26,80 +27,81 @@ const UP_BITS: u32 = 7;
 const DOWN_SHORT: u8 = 0xc0;
 const UP_SHORT: u8 = 0xe0;
 const SHORT_KIND: u8 = 0xe0;
-pub(crate) const WANT_ALONE: u8 = 0x13;
+pub(crate) const REQUEST_UNICAST: u8 = 0x13;
 const DOWN: u8 = 0x14;
 const UP: u8 = 0x15;
-const WANT: u8 = 0x16;
-const LACK: u8 = 0x17;
-const HAD: u8 = 0x18;
+const REQUEST: u8 = 0x16;
+const NACK: u8 = 0x17;
+const ANSWERED: u8 = 0x18;
 
-/// A member has no symbol of a message, and was asked for its answer by multicast.
+/// The member has no symbol of a message; it was asked for its answer by multicast.
 pub const NO_SYMBOL: u8 = 254;
-/// A member has heard nothing of a message by multicast: it was asked alone.
+/// The member has received nothing of a message by multicast; it was asked by unicast.
 pub const NOTHING: u8 = 255;
 
-/// What a member is asked to send more of its answer.
+/// A request for a member's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Want {
-    /// Who.
+pub struct Request {
+    /// The member.
     pub member: u16,
-    /// Symbols that are lacking; 255 when nothing came from it at all.
+    /// Number of missing symbols; 255 if none has arrived.
     pub symbols: u8,
 }
 
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A symbol of the hub's message, to all.
+    /// A symbol of the hub's message, to all members.
     Down {
-        /// The message, by the low half of its number.
+        /// Low 16 bits of the message number.
         message: u16,
         /// The symbol's number.
         symbol: u16,
-        /// How many symbols the message has, not 0.
+        /// Number of source symbols, not 0.
         symbols: u16,
-        /// Frames of this burst that are still to come, at most 255 are said: whoever lacks
-        /// symbols says so when the burst is over.
+        /// Remaining frames of this burst, at most 255. A member that lacks symbols reports it
+        /// after the burst.
         left: u8,
         /// The symbol.
         data: Vec<u8>,
     },
     /// A symbol of a member's answer.
     Up {
-        /// The message that is answered.
+        /// The answered message.
         message: u16,
-        /// Who answers.
+        /// The member.
         member: u16,
         /// The symbol's number.
         symbol: u16,
-        /// How many symbols the answer has, not 0.
+        /// Number of source symbols of the answer, not 0.
         symbols: u16,
         /// The symbol.
         data: Vec<u8>,
     },
-    /// What the hub lacks of answers.
-    Want {
-        /// The message that is answered.
+    /// Requests of the hub for missing answers.
+    Request {
+        /// The answered message.
         message: u16,
-        /// The turn of asking, so that copies of one asking are answered once.
+        /// Request round, so that copies of a request are served once.
         turn: u8,
-        /// What, of whom.
-        wants: Vec<Want>,
-        /// Whether it goes to one of them, whom multicast does not seem to reach.
-        alone: bool,
+        /// The requests.
+        requests: Vec<Request>,
+        /// Whether it is sent by unicast, to a member that multicast does not seem to reach.
+        unicast: bool,
     },
-    /// A member lacks so many symbols of the hub's message.
-    Lack {
+    /// A member lacks symbols of the hub's message.
+    Nack {
         /// The message.
         message: u16,
-        /// Who.
+        /// The member.
         member: u16,
-        /// How many; [`NO_SYMBOL`] and [`NOTHING`] where it knows of none.
+        /// Number of missing symbols; [`NO_SYMBOL`] or [`NOTHING`] if it has none; 0 for an
+        /// acknowledgement.
         symbols: u8,
     },
-    /// Whose answers the hub has: a bit for each member from `first` on.
-    Had {
-        /// The message that is answered.
+    /// Members whose answers the hub has: one bit per member from `first` on.
+    Answered {
+        /// The answered message.
         message: u16,
         /// The member of the lowest bit of the first byte.
         first: u16,
@@ -108,7 +110,7 @@ pub enum Frame {
     },
 }
 
-/// Takes numbers off the front.
+/// Parses numbers.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -129,7 +131,7 @@ impl Reader<'_> {
 }
 
 impl Frame {
-    /// As it goes on the wire, without its code.
+    /// Encodes the frame, without its authentication code.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(96);
         let numbers = |bytes: &mut Vec<u8>, all: &[u16]| {
@@ -161,22 +163,22 @@ impl Frame {
                 }
                 bytes.extend_from_slice(data);
             }
-            Self::Want { message, turn, wants, alone } => {
-                bytes.push(if *alone { WANT_ALONE } else { WANT });
+            Self::Request { message, turn, requests, unicast } => {
+                bytes.push(if *unicast { REQUEST_UNICAST } else { REQUEST });
                 numbers(&mut bytes, &[*message]);
                 bytes.push(*turn);
-                for want in wants {
-                    numbers(&mut bytes, &[want.member]);
-                    bytes.push(want.symbols);
+                for request in requests {
+                    numbers(&mut bytes, &[request.member]);
+                    bytes.push(request.symbols);
                 }
             }
-            Self::Lack { message, member, symbols } => {
-                bytes.push(LACK);
+            Self::Nack { message, member, symbols } => {
+                bytes.push(NACK);
                 numbers(&mut bytes, &[*message, *member]);
                 bytes.push(*symbols);
             }
-            Self::Had { message, first, members } => {
-                bytes.push(HAD);
+            Self::Answered { message, first, members } => {
+                bytes.push(ANSWERED);
                 numbers(&mut bytes, &[*message, *first]);
                 bytes.extend_from_slice(members);
             }
@@ -184,7 +186,7 @@ impl Frame {
         bytes
     }
 
-    /// What came; nothing if it is none.
+    /// Decodes a frame without its code; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let frame = match reader.byte()? {
@@ -212,20 +214,20 @@ impl Frame {
                 symbols: reader.count()?,
                 data: reader.0.to_vec(),
             },
-            kind @ (WANT | WANT_ALONE) => {
+            kind @ (REQUEST | REQUEST_UNICAST) => {
                 let (message, turn) = (reader.number()?, reader.byte()?);
-                let mut wants = Vec::new();
+                let mut requests = Vec::new();
                 while !reader.0.is_empty() {
-                    wants.push(Want { member: reader.number()?, symbols: reader.byte()? });
+                    requests.push(Request { member: reader.number()?, symbols: reader.byte()? });
                 }
-                Self::Want { message, turn, wants, alone: kind == WANT_ALONE }
+                Self::Request { message, turn, requests, unicast: kind == REQUEST_UNICAST }
             }
-            LACK => {
+            NACK => {
                 let (message, member) = (reader.number()?, reader.number()?);
                 let symbols = reader.byte()?;
-                reader.0.is_empty().then_some(Self::Lack { message, member, symbols })?
+                reader.0.is_empty().then_some(Self::Nack { message, member, symbols })?
             }
-            HAD => Self::Had {
+            ANSWERED => Self::Answered {
                 message: reader.number()?,
                 first: reader.number()?,
                 members: reader.0.to_vec(),
@@ -235,10 +237,10 @@ impl Frame {
         Some(frame)
     }
 
-    /// Who says to have sent a frame that is for the hub, before its code is checked.
+    /// The claimed sender of a frame for the hub; its code is not checked yet.
     pub fn member(bytes: &[u8]) -> Option<u16> {
         match bytes {
-            [UP | LACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
+            [UP | NACK, _, _, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
             [kind, _, _, high, low, ..] if kind & SHORT_KIND == UP_SHORT => {
                 Some(u16::from_be_bytes([*high, *low]) >> UP_BITS)
             }
@@ -246,37 +248,37 @@ impl Frame {
         }
     }
 
-    /// The message that it belongs to.
+    /// Low 16 bits of the message number.
     pub fn message(&self) -> u16 {
         match self {
             Self::Down { message, .. }
             | Self::Up { message, .. }
-            | Self::Want { message, .. }
-            | Self::Lack { message, .. }
-            | Self::Had { message, .. } => *message,
+            | Self::Request { message, .. }
+            | Self::Nack { message, .. }
+            | Self::Answered { message, .. } => *message,
         }
     }
 }
 
-/// How many symbols as the short form has it, for few.
+/// The number of symbols as in the short form, if it fits.
 fn few(symbols: u16) -> Option<u8> {
     let few = u8::try_from(symbols.checked_sub(1)?).ok()?;
-    (usize::from(few) < FEW).then_some(few)
+    (usize::from(few) < MAX_SHORT_SYMBOLS).then_some(few)
 }
 
-/// Whether a datagram is a frame, by its first byte.
+/// Whether a datagram can be a frame, by its first byte.
 pub(crate) fn is_frame(first: u8) -> bool {
-    matches!(first, WANT_ALONE..=HAD | DOWN_SHORT..)
+    matches!(first, REQUEST_UNICAST..=ANSWERED | DOWN_SHORT..)
 }
 
-/// The number of the symbol after `number`, of a message of so many: of few they come again from the
-/// first of repair on, below `short`.
-pub fn after(number: u16, symbols: usize, short: u16) -> u16 {
+/// The symbol number after `number`. For messages with few symbols, repair symbol numbers wrap
+/// so that they stay below `short`.
+pub fn next_symbol(number: u16, symbols: usize, short: u16) -> u16 {
     let next = number.wrapping_add(1);
-    if symbols <= FEW && next >= short { symbols as u16 } else { next }
+    if symbols <= MAX_SHORT_SYMBOLS && next >= short { symbols as u16 } else { next }
 }
 
-/// The whole number of which `low` is the low half and that is nearest to `near`.
+/// Restores a full number from its low 16 bits: the candidate nearest to `near`.
 pub fn widen(low: u16, near: u64) -> u64 {
     let base = near & !0xffff;
     let candidates = [base.checked_sub(0x1_0000), Some(base), base.checked_add(0x1_0000)];
@@ -289,7 +291,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// How many symbols, and one of their numbers: few and many.
+    /// Number of symbols, and one of their numbers: few and many.
     fn of() -> impl Strategy<Value = (u16, u16)> {
         prop_oneof![(1_u16..40, 0_u16..300), (1_u16.., any::<u16>())]
     }
@@ -312,17 +314,18 @@ mod tests {
                 }
             ),
             (any::<(u16, u8, bool)>(), prop::collection::vec(any::<(u16, u8)>(), 0..26)).prop_map(
-                |((message, turn, alone), wants)| {
-                    let wants = wants.into_iter().map(|(member, symbols)| Want { member, symbols });
-                    Frame::Want { message, turn, wants: wants.collect(), alone }
+                |((message, turn, unicast), requests)| {
+                    let requests =
+                        requests.into_iter().map(|(member, symbols)| Request { member, symbols });
+                    Frame::Request { message, turn, requests: requests.collect(), unicast }
                 }
             ),
-            any::<(u16, u16, u8)>().prop_map(|(message, member, symbols)| Frame::Lack {
+            any::<(u16, u16, u8)>().prop_map(|(message, member, symbols)| Frame::Nack {
                 message,
                 member,
                 symbols
             }),
-            (any::<(u16, u16)>(), data()).prop_map(|((message, first), members)| Frame::Had {
+            (any::<(u16, u16)>(), data()).prop_map(|((message, first), members)| Frame::Answered {
                 message,
                 first,
                 members
@@ -339,7 +342,7 @@ mod tests {
         #[test]
         fn anything_is_a_frame_or_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             if let Some(frame) = Frame::decode(&bytes) {
-                // In the shortest form.
+                // In the short form.
                 let again = frame.encode();
                 prop_assert!(again.len() <= bytes.len());
                 prop_assert_eq!(Frame::decode(&again), Some(frame));
@@ -372,7 +375,16 @@ mod tests {
 
     #[test]
     fn of_few_symbols_no_number_is_long() {
-        assert_eq!((after(126, FEW, 128), after(127, FEW, 128)), (127, FEW as u16));
-        assert_eq!((after(127, FEW + 1, 128), after(u16::MAX, FEW + 1, 128)), (128, 0));
+        assert_eq!(
+            (next_symbol(126, MAX_SHORT_SYMBOLS, 128), next_symbol(127, MAX_SHORT_SYMBOLS, 128)),
+            (127, MAX_SHORT_SYMBOLS as u16)
+        );
+        assert_eq!(
+            (
+                next_symbol(127, MAX_SHORT_SYMBOLS + 1, 128),
+                next_symbol(u16::MAX, MAX_SHORT_SYMBOLS + 1, 128)
+            ),
+            (128, 0)
+        );
     }
 }

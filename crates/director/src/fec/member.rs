@@ -1,62 +1,62 @@
-//! The members' side of `multicast-fec`.
+//! The member of `multicast-fec`.
 
 use super::answer::Answer;
-use super::code::{Decoder, Refused, even};
-use super::frame::{Frame, NO_SYMBOL, NOTHING, Want, widen};
-use super::plan::{FecSettings, Schedule, Wanted, rank};
+use super::code::{Decoder, Refused, symbol_size};
+use super::frame::{Frame, NO_SYMBOL, NOTHING, Request, widen};
+use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::Nanos;
-use crate::chance::Chance;
 use crate::keys::Keys;
 use crate::pace::Pace;
+use crate::rng::Rng;
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::BTreeMap;
 
-/// Messages of which something is kept at most; older ones give way.
-const MOST_OPEN: usize = 32;
-/// What is lacking is said so often in vain before a message is given up.
-const MOST_TRIES: u32 = 12;
-/// A member is asked for all of its answer.
+/// Maximum number of messages with state; the oldest is dropped.
+const MAX_OPEN: usize = 32;
+/// Number of unanswered `Nack` frames after which a message is dropped.
+const MAX_TRIES: u32 = 12;
+/// Value of [`Request::symbols`] that requests the whole answer.
 const ALL: u8 = 255;
 
-/// A message of which not all is there.
+/// An incomplete message.
 #[derive(Debug)]
-struct Hearing {
+struct Incomplete {
     decoder: Option<Decoder>,
-    /// Whether it was asked by multicast.
+    /// Whether its answer was requested by multicast.
     asked: bool,
-    /// When to say what is lacking, unless more comes before.
-    lack_at: Nanos,
+    /// Time of the next `Nack` frame, unless more symbols arrive before.
+    nack_at: Nanos,
     tries: u32,
 }
 
-/// A message that is there, and how it is answered.
+/// A complete message and its answer.
 #[derive(Debug)]
-struct Heard {
+struct Complete {
     schedule: Schedule,
-    /// When the first member's slot begins.
+    /// Start of the first member's slot.
     slots_at: Nanos,
     answer: Option<Answer>,
 }
 
-/// A member of a group.
+/// A member of a multicast group.
 #[derive(Debug)]
 pub struct FecMember {
     settings: FecSettings,
     number: u16,
     own: Keys,
     hub: Keys,
-    hearing: BTreeMap<MessageId, Hearing>,
-    heard: BTreeMap<MessageId, Heard>,
-    had: Window,
+    incomplete: BTreeMap<MessageId, Incomplete>,
+    complete: BTreeMap<MessageId, Complete>,
+    window: Window,
     newest: MessageId,
     pace: Pace,
-    chance: Chance,
+    rng: Rng,
 }
 
 impl FecMember {
-    /// The member of this number, of so many; `own` and `hub` are the keys of what it and
-    /// the hub send. What chance decides comes from `seed`.
+    /// Creates member `number` of `members`. `own` and `hub` are the keys for frames from this
+    /// member and from the hub; `seed` seeds the random backoff.
     pub fn new(
         settings: FecSettings,
         (number, members): (u16, u16),
@@ -68,12 +68,12 @@ impl FecMember {
             number,
             own,
             hub,
-            hearing: BTreeMap::new(),
-            heard: BTreeMap::new(),
-            had: Window::new(1 << 14),
+            incomplete: BTreeMap::new(),
+            complete: BTreeMap::new(),
+            window: Window::new(1 << 14),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
-            chance: Chance::new(seed ^ (u64::from(number) << 32)),
+            rng: Rng::new(seed ^ (u64::from(number) << 32)),
         }
     }
 
@@ -81,7 +81,7 @@ impl FecMember {
         self.settings.airtime(self.settings.datagram)
     }
 
-    /// Takes what came by multicast: a message, if it is whole with it.
+    /// Handles a frame from the hub; returns the message if it is complete.
     pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> Option<(MessageId, Vec<u8>)> {
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
@@ -89,22 +89,22 @@ impl FecMember {
             Frame::Down { symbol, symbols, left, data, .. } => {
                 self.down(message, symbol, usize::from(symbols), left, &data, now)
             }
-            Frame::Want { turn, wants, alone, .. } => {
-                self.want(message, (turn, alone), &wants, now);
+            Frame::Request { turn, requests, unicast, .. } => {
+                self.request(message, (turn, unicast), &requests, now);
                 None
             }
-            Frame::Had { first, members, .. } => {
+            Frame::Answered { first, members, .. } => {
                 let place = self.number.checked_sub(first).map(usize::from);
                 let byte = place.and_then(|place| members.get(place / 8));
                 if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
-                    && let Some(heard) = self.heard.get_mut(&message)
+                    && let Some(complete) = self.complete.get_mut(&message)
                 {
-                    heard.answer = None;
+                    complete.answer = None;
                 }
                 None
             }
-            // These go to the hub.
-            Frame::Up { .. } | Frame::Lack { .. } => None,
+            // These frames are for the hub.
+            Frame::Up { .. } | Frame::Nack { .. } => None,
         }
     }
 
@@ -117,56 +117,56 @@ impl FecMember {
         data: &[u8],
         now: Nanos,
     ) -> Option<(MessageId, Vec<u8>)> {
-        if self.had.has(message) {
+        if self.window.has(message) {
             return None;
         }
         self.newest = self.newest.max(message);
         let burst_ends = now + Nanos::from(left) * self.frame_time();
-        let lack_at = burst_ends + self.backoff(0);
-        let fresh = Hearing { decoder: None, asked: false, lack_at, tries: 0 };
-        self.hearing.entry(message).or_insert(fresh);
-        if self.hearing.len() > MOST_OPEN {
-            self.hearing.pop_first();
+        let nack_at = burst_ends + self.backoff(0);
+        let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
+        self.incomplete.entry(message).or_insert(fresh);
+        if self.incomplete.len() > MAX_OPEN {
+            self.incomplete.pop_first();
         }
-        let hearing = self.hearing.get_mut(&message)?;
-        // More is coming: silence until it is over, and then only if it was not enough.
-        hearing.lack_at = lack_at;
-        hearing.tries = 0;
-        if hearing.decoder.is_none() {
-            hearing.decoder = Decoder::new(symbols, data.len()).ok();
+        let incomplete = self.incomplete.get_mut(&message)?;
+        // More symbols are coming: report only after the burst, if they were not enough.
+        incomplete.nack_at = nack_at;
+        incomplete.tries = 0;
+        if incomplete.decoder.is_none() {
+            incomplete.decoder = Decoder::new(symbols, data.len()).ok();
         }
-        let decoder = hearing.decoder.as_mut()?;
+        let decoder = incomplete.decoder.as_mut()?;
         if !decoder.fits(symbols, data.len()) {
             return None;
         }
         let whole = decoder.add(symbol, data)?;
-        self.hearing.remove(&message);
-        self.had.insert(message);
+        self.incomplete.remove(&message);
+        self.window.insert(message);
         let (schedule, rest) = Schedule::decode(&whole)?;
         let slots_at = burst_ends.max(now);
-        let mut heard = Heard { schedule, slots_at, answer: None };
-        if schedule.wanted == Wanted::Acknowledgements {
-            heard.answer = Some(Answer::acknowledgement(self.slot(&heard, message)));
+        let mut complete = Complete { schedule, slots_at, answer: None };
+        if schedule.response == ResponseKind::Acknowledgements {
+            complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
         }
-        self.heard.insert(message, heard);
-        if self.heard.len() > MOST_OPEN {
-            self.heard.pop_first();
+        self.complete.insert(message, complete);
+        if self.complete.len() > MAX_OPEN {
+            self.complete.pop_first();
         }
         Some((message, rest.to_vec()))
     }
 
-    /// When this member's slot for a message begins; never unasked where there are none.
-    fn slot(&self, heard: &Heard, message: MessageId) -> Nanos {
-        if heard.schedule.slot_us == 0 {
+    /// Start of this member's slot for a message; `MAX` without slots, to wait for a request.
+    fn slot(&self, complete: &Complete, message: MessageId) -> Nanos {
+        if complete.schedule.slot_us == 0 {
             return Nanos::MAX;
         }
-        let rank = Nanos::from(rank(self.number, self.settings.members, message));
-        heard.slots_at + rank * Nanos::from(heard.schedule.slot_us) * 1_000
+        let slot_index = Nanos::from(slot_index(self.number, self.settings.members, message));
+        complete.slots_at + slot_index * Nanos::from(complete.schedule.slot_us) * 1_000
     }
 
-    /// How long to listen before saying what is lacking, doubled with each try. Drawn so
-    /// that of a large group few speak early and the others hear of it (the truncated
-    /// exponential distribution of RFC 5401, 3.2.2). One alone speaks at once.
+    /// Random backoff before a `Nack` frame, doubled with each try. The distribution (truncated
+    /// exponential, RFC 5401, 3.2.2) lets few members of a large group report early, and the
+    /// repair suppresses the other reports. A single member reports at once.
     fn backoff(&mut self, tries: u32) -> Nanos {
         if self.settings.members <= 1 {
             return (2 * self.frame_time()) << tries.min(6);
@@ -174,14 +174,14 @@ impl FecMember {
         let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
         let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;
-        let wait = most / lambda * (self.chance.share() * spread + 1.0).ln();
+        let wait = most / lambda * (self.rng.uniform() * spread + 1.0).ln();
         (2 * self.frame_time() + wait as Nanos) << tries.min(6)
     }
 
-    /// Answers a message that has come; `false` if it does not wait for an answer.
+    /// Answers a received message; `false` if it has no open answer.
     ///
     /// # Errors
-    /// When the answer is too long.
+    /// [`Refused`] if the answer is too long, or frames are too small.
     pub fn answer(
         &mut self,
         message: MessageId,
@@ -192,62 +192,72 @@ impl FecMember {
         if symbol == 0 {
             return Err(Refused::Small(self.settings.datagram));
         }
-        let Some(heard) = self.heard.get(&message) else { return Ok(false) };
-        if heard.schedule.wanted != Wanted::Answers || heard.answer.is_some() {
+        let Some(complete) = self.complete.get(&message) else { return Ok(false) };
+        if complete.schedule.response != ResponseKind::Answers || complete.answer.is_some() {
             return Ok(false);
         }
-        let at = self.slot(heard, message).max(now);
-        let loss = f64::from(heard.schedule.loss) / 255.0;
+        let at = self.slot(complete, message).max(now);
+        let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let mut answer = Answer::new(bytes, even(bytes.len(), symbol))?;
-        let more = u16::from(heard.schedule.more);
+        let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
+        let more = u16::from(complete.schedule.more);
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
-        if let Some(heard) = self.heard.get_mut(&message) {
-            heard.answer = Some(answer);
+        if let Some(complete) = self.complete.get_mut(&message) {
+            complete.answer = Some(answer);
         }
         Ok(true)
     }
 
-    /// The hub asks. Members answer in the order in which they are asked, each when those
-    /// before it should be done.
-    fn want(&mut self, message: MessageId, (turn, alone): (u8, bool), wants: &[Want], now: Nanos) {
-        let Some(place) = wants.iter().position(|want| want.member == self.number) else { return };
-        if !self.had.has(message) {
-            // Asked for an answer to what is not there.
+    /// Handles a request of the hub. Members answer in the order of the request, each after the
+    /// expected end of the previous ones.
+    fn request(
+        &mut self,
+        message: MessageId,
+        (turn, unicast): (u8, bool),
+        requests: &[Request],
+        now: Nanos,
+    ) {
+        let Some(place) = requests.iter().position(|request| request.member == self.number) else {
+            return;
+        };
+        if !self.window.has(message) {
+            // The requested message has not arrived.
             self.newest = self.newest.max(message);
-            let lack = Hearing { decoder: None, asked: false, lack_at: now, tries: 0 };
-            let hearing = self.hearing.entry(message).or_insert(lack);
-            hearing.asked |= !alone;
-            hearing.lack_at = hearing.lack_at.min(now + 1);
+            let nack = Incomplete { decoder: None, asked: false, nack_at: now, tries: 0 };
+            let incomplete = self.incomplete.entry(message).or_insert(nack);
+            incomplete.asked |= !unicast;
+            incomplete.nack_at = incomplete.nack_at.min(now + 1);
             return;
         }
         let frame = self.frame_time();
-        let Some(heard) = self.heard.get_mut(&message) else { return };
-        let loss = f64::from(heard.schedule.loss) / 255.0;
+        let Some(complete) = self.complete.get_mut(&message) else { return };
+        let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let Some(answer) = &mut heard.answer else { return };
+        let Some(answer) = &mut complete.answer else { return };
         let symbols = answer.symbols();
-        let frames = |want: &Want| match (want.symbols, symbols) {
+        let frames = |request: &Request| match (request.symbols, symbols) {
             (_, 0) => 1,
             (ALL, symbols) => seen.answer_burst(symbols),
             (lacking, _) => seen.repair(usize::from(lacking)),
         };
-        let before: Nanos = wants[..place].iter().map(|want| Nanos::from(frames(want))).sum();
-        answer.want(turn, frames(&wants[place]), now + before * frame);
+        let before: Nanos =
+            requests[..place].iter().map(|request| Nanos::from(frames(request))).sum();
+        answer.request(turn, frames(&requests[place]), now + before * frame);
     }
 
-    /// The next datagram for the hub at `now`, if one may go; when to look again.
+    /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        let Some((at, message, lacks)) = self.next() else { return (None, None) };
+        let Some((at, message, is_nack)) = self.next() else { return (None, None) };
         let at = at.max(self.pace.next_at());
         if at > now {
             return (None, Some(at));
         }
         let low = message as u16;
-        let frame = if lacks {
-            self.lack(message, now)
+        let frame = if is_nack {
+            self.nack(message, now)
         } else {
-            let answer = self.heard.get_mut(&message).and_then(|heard| heard.answer.as_mut());
+            let answer =
+                self.complete.get_mut(&message).and_then(|complete| complete.answer.as_mut());
             answer.and_then(|answer| answer.take(low, self.number))
         };
         let Some(frame) = frame else { return (None, Some(now)) };
@@ -257,30 +267,30 @@ impl FecMember {
         (Some(bytes), Some(self.pace.next_at()))
     }
 
-    /// What is due first: when, for which message, and whether it is to say what it lacks.
+    /// The next transmission: time, message, and whether it is a `Nack` frame.
     fn next(&self) -> Option<(Nanos, MessageId, bool)> {
-        let lacks = self.hearing.iter().map(|(id, hearing)| (hearing.lack_at, *id, true));
-        let answers = self.heard.iter().filter_map(|(id, heard)| {
-            let at = heard.answer.as_ref()?.next_at()?;
+        let nacks = self.incomplete.iter().map(|(id, incomplete)| (incomplete.nack_at, *id, true));
+        let answers = self.complete.iter().filter_map(|(id, complete)| {
+            let at = complete.answer.as_ref()?.next_at()?;
             (at != Nanos::MAX).then_some((at, *id, false))
         });
-        lacks.chain(answers).min()
+        nacks.chain(answers).min()
     }
 
-    fn lack(&mut self, message: MessageId, now: Nanos) -> Option<Frame> {
-        let tries = self.hearing.get(&message)?.tries + 1;
-        if tries > MOST_TRIES {
-            // Whoever sent it has gone.
-            self.hearing.remove(&message);
+    fn nack(&mut self, message: MessageId, now: Nanos) -> Option<Frame> {
+        let tries = self.incomplete.get(&message)?.tries + 1;
+        if tries > MAX_TRIES {
+            // The sender is gone.
+            self.incomplete.remove(&message);
             return None;
         }
         let wait = self.settings.round_trip + self.backoff(tries);
-        let hearing = self.hearing.get_mut(&message)?;
-        hearing.tries = tries;
-        hearing.lack_at = now + wait;
-        let some = |decoder: &Decoder| decoder.lacks().min(usize::from(NO_SYMBOL) - 1) as u8;
-        let none = if hearing.asked { NO_SYMBOL } else { NOTHING };
-        let symbols = hearing.decoder.as_ref().map_or(none, some);
-        Some(Frame::Lack { message: message as u16, member: self.number, symbols })
+        let incomplete = self.incomplete.get_mut(&message)?;
+        incomplete.tries = tries;
+        incomplete.nack_at = now + wait;
+        let some = |decoder: &Decoder| decoder.missing().min(usize::from(NO_SYMBOL) - 1) as u8;
+        let none = if incomplete.asked { NO_SYMBOL } else { NOTHING };
+        let symbols = incomplete.decoder.as_ref().map_or(none, some);
+        Some(Frame::Nack { message: message as u16, member: self.number, symbols })
     }
 }

@@ -1,13 +1,13 @@
-//! `multicast-fec`: a message to a whole group by multicast, erasure coded, and the group's
-//! answers, coded too, one member after another. Paced by the sender, for frames as small
-//! as 127 bytes.
+//! `multicast-fec`: sends a message to a group by multicast with forward error correction, and
+//! collects the members' answers, also coded. Paced by the sender, for frames as small as 127
+//! bytes.
 //!
-//! The hub sends as many symbols as it takes for all to have the message with an even
-//! chance; who still lacks some says so after a moment drawn at random, and is silent if
-//! the hub is heard to send more. With the message comes when answers are due: each member
-//! has a slot, in an order that changes with each message, so that three hundred answers
-//! do not meet. A member sends a little less than it takes on average; the hub asks for
-//! what is lacking, some members at a time, while others have their slots.
+//! The hub first sends as many symbols as give all members the message with a probability of
+//! 50 %. A member that lacks symbols reports it after a random backoff, unless the hub sends more
+//! before. The message carries the answer schedule: each member has a slot, in an order that
+//! changes with each message, so that three hundred answers do not collide. A member sends
+//! slightly fewer symbols than needed on average; the hub requests the missing ones, from some
+//! members at a time, while others use their slots.
 
 mod answer;
 mod code;
@@ -18,8 +18,8 @@ mod plan;
 mod sending;
 
 pub use code::{Decoder, Encoder, Refused, symbols};
-pub use frame::{Frame, HEADER, Want, widen};
-pub(crate) use frame::{WANT_ALONE, is_frame};
+pub use frame::{Frame, HEADER, Request, widen};
+pub(crate) use frame::{REQUEST_UNICAST, is_frame};
 pub use hub::{Addressed, FecHub, HubEvent};
 pub use member::FecMember;
-pub use plan::{FecSettings, Schedule, Wanted};
+pub use plan::{FecSettings, ResponseKind, Schedule};

@@ -1,6 +1,6 @@
 //! A hub's session on sockets.
 
-use super::outside::{Ends, Stacks, Way, Woken};
+use super::outside::{Ends, Readiness, Stacks, Way};
 use super::path::Paths;
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
@@ -16,33 +16,33 @@ use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
-/// The system is asked of one member's way so often at most.
+/// Minimum interval of path MTU queries to the system, in ns.
 const LOOK_EVERY: Nanos = 1_000_000_000;
 
-/// What came of a message.
+/// Responses to a message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// The answers; empty ones where members only acknowledge.
+    /// The answers; empty ones if members only acknowledge.
     pub answers: BTreeMap<MemberId, Vec<u8>>,
-    /// Who has not answered by the deadline.
+    /// Members that have not answered by the deadline.
     pub lacking: Vec<MemberId>,
 }
 
-enum Order {
+enum Command {
     Send(Vec<u8>, Option<Vec<MemberId>>, oneshot::Sender<Result<Collected, SessionError>>),
     Explain(oneshot::Sender<Explanation>),
     Ready(oneshot::Sender<()>),
     Use(ModelId),
 }
 
-/// A session, by its hub. It is over when this is dropped.
+/// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
-    orders: mpsc::UnboundedSender<Order>,
+    commands: mpsc::UnboundedSender<Command>,
 }
 
 impl Session {
-    /// Begins a session at `local` with members at these addresses.
+    /// Starts a session at `local` with members at these addresses.
     pub(super) fn open(
         mut config: Config,
         map: Arc<PerformanceMap>,
@@ -66,12 +66,12 @@ impl Session {
         let hub = Hub::new(config, map, members.len(), session_number(), random()?)?;
         let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
         let numbers = addresses.iter().copied().zip(0..).collect();
-        let (orders, told) = mpsc::unbounded_channel();
+        let (commands, receiver) = mpsc::unbounded_channel();
         let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             hub,
             socket: socket::unicast(local)?,
-            woken: Woken::of(&stacks)?,
+            woken: Readiness::of(&stacks)?,
             stacks,
             group,
             addresses,
@@ -82,31 +82,31 @@ impl Session {
             waiting: HashMap::new(),
             ready: Vec::new(),
         };
-        tokio::spawn(driver.run(told));
-        Ok(Self { orders })
+        tokio::spawn(driver.run(receiver));
+        Ok(Self { commands })
     }
 
-    /// Waits until all members are there; `false` if they are not in time.
+    /// Waits until all members have joined; `false` on timeout.
     pub async fn ready(&self, patience: Duration) -> bool {
-        let (tell, told) = oneshot::channel();
-        let _ = self.orders.send(Order::Ready(tell));
-        matches!(timeout(patience, told).await, Ok(Ok(())))
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.commands.send(Command::Ready(reply));
+        matches!(timeout(patience, receiver).await, Ok(Ok(())))
     }
 
-    /// Sends a message to all members and waits for what they answer, or acknowledge, until
-    /// all have or the deadline is over.
+    /// Sends a message to all members and waits for their answers or acknowledgements, until all
+    /// have responded or the deadline has passed.
     ///
     /// # Errors
-    /// When no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, or the session is over.
     pub async fn collect(&self, message: &[u8]) -> Result<Collected, SessionError> {
         self.send(message, None).await
     }
 
-    /// Sends a message to one member and waits for its answer; none if there is none by the
+    /// Sends a message to one member and waits for its answer; `None` if there is none by the
     /// deadline.
     ///
     /// # Errors
-    /// When no model can carry the message, or the session is over.
+    /// [`SessionError`] if no model can carry the message, or the session is over.
     pub async fn request(
         &self,
         member: MemberId,
@@ -121,36 +121,36 @@ impl Session {
         message: &[u8],
         to: Option<Vec<MemberId>>,
     ) -> Result<Collected, SessionError> {
-        let (tell, told) = oneshot::channel();
-        let order = Order::Send(message.to_vec(), to, tell);
-        self.orders.send(order).map_err(|_| SessionError::Over)?;
-        told.await.map_err(|_| SessionError::Over)?
+        let (reply, receiver) = oneshot::channel();
+        let command = Command::Send(message.to_vec(), to, reply);
+        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
     }
 
-    /// Why the session uses the model that it uses; nothing if it is over.
+    /// Explains which model the session uses and why; `None` if the session is over.
     pub async fn explain(&self) -> Option<Explanation> {
-        let (tell, told) = oneshot::channel();
-        self.orders.send(Order::Explain(tell)).ok()?;
-        told.await.ok()
+        let (reply, receiver) = oneshot::channel();
+        self.commands.send(Command::Explain(reply)).ok()?;
+        receiver.await.ok()
     }
 
-    /// Goes over to a model by name, whatever the map says.
+    /// Changes to a model regardless of the map.
     pub fn use_model(&self, model: ModelId) {
-        let _ = self.orders.send(Order::Use(model));
+        let _ = self.commands.send(Command::Use(model));
     }
 }
 
-/// A message whose sender waits.
+/// A message with a waiting sender.
 struct Waiting {
     collected: Collected,
-    tell: oneshot::Sender<Result<Collected, SessionError>>,
+    reply: oneshot::Sender<Result<Collected, SessionError>>,
 }
 
 struct Driver {
     hub: Hub,
     socket: UdpSocket,
     stacks: Stacks,
-    woken: Woken,
+    woken: Readiness,
     group: SocketAddr,
     addresses: Vec<SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
@@ -162,20 +162,20 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut buffer = vec![0; LONGEST];
         loop {
             let wake = self.turn().await;
             tokio::select! {
-                order = orders.recv() => match order {
-                    Some(order) => self.obey(order),
+                command = commands.recv() => match command {
+                    Some(command) => self.execute(command),
                     None => return,
                 },
-                came = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = came {
+                received = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = received {
                         self.receive(&buffer[..length], from);
                     }
-                    // What else is there already.
+                    // Receive the other queued datagrams.
                     for _ in 1..AT_ONCE {
                         let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) else { break };
                         self.receive(&buffer[..length], from);
@@ -196,10 +196,10 @@ impl Driver {
         self.hub.receive(datagram, member, self.clock.now());
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, command: Command) {
         let now = self.clock.now();
-        match order {
-            Order::Send(bytes, to, tell) => {
+        match command {
+            Command::Send(bytes, to, reply) => {
                 if now >= self.look_at {
                     self.look_at = now + LOOK_EVERY;
                     self.paths.look();
@@ -211,19 +211,19 @@ impl Driver {
                 };
                 match sent {
                     Ok(number) => {
-                        let waiting = Waiting { collected: Collected::default(), tell };
+                        let waiting = Waiting { collected: Collected::default(), reply };
                         self.waiting.insert(number, waiting);
                     }
-                    Err(error) => drop(tell.send(Err(error))),
+                    Err(error) => drop(reply.send(Err(error))),
                 }
             }
-            Order::Explain(tell) => drop(tell.send(self.hub.explain())),
-            Order::Ready(tell) => self.ready.push(tell),
-            Order::Use(model) => drop(self.hub.force(model, now)),
+            Command::Explain(reply) => drop(reply.send(self.hub.explain())),
+            Command::Ready(reply) => self.ready.push(reply),
+            Command::Use(model) => drop(self.hub.force(model, now)),
         }
     }
 
-    /// Does what is due; when to look again.
+    /// Sends due datagrams and reports events; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
         let mut wake = None;
         for _ in 0..AT_ONCE {
@@ -237,22 +237,22 @@ impl Driver {
                 To::Hub => None,
             };
             if let Some(to) = to {
-                // What cannot be sent is lost, as on any other way.
+                // A failed send counts as a loss on the path.
                 let _ = self.socket.send_to(&bytes, to).await;
             }
         }
         for event in self.hub.take_events() {
-            self.tell(event);
+            self.handle_event(event);
         }
         if self.hub.is_ready() {
-            for tell in self.ready.drain(..) {
-                let _ = tell.send(());
+            for reply in self.ready.drain(..) {
+                let _ = reply.send(());
             }
         }
         wake
     }
 
-    fn tell(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Answer { message, member, bytes } => {
                 if let Some(waiting) = self.waiting.get_mut(&message) {
@@ -267,7 +267,7 @@ impl Driver {
             Event::Over { message, lacking } => {
                 if let Some(mut waiting) = self.waiting.remove(&message) {
                     waiting.collected.lacking = lacking;
-                    let _ = waiting.tell.send(Ok(waiting.collected));
+                    let _ = waiting.reply.send(Ok(waiting.collected));
                 }
             }
             Event::Joined(_) | Event::ModelChange { .. } => {}

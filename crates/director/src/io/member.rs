@@ -1,6 +1,6 @@
 //! A member on sockets.
 
-use super::outside::{self, Ends, Stacks, Way, Woken};
+use super::outside::{self, Ends, Readiness, Stacks, Way};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
 use crate::carrier::To;
@@ -12,7 +12,7 @@ use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
 use tokio::time::sleep_until;
 
-/// A message that has come, to be answered or not.
+/// A received message, which can be answered.
 #[derive(Debug)]
 pub struct Request {
     /// The message.
@@ -22,20 +22,20 @@ pub struct Request {
 }
 
 impl Request {
-    /// Answers it.
+    /// Answers the message.
     pub fn reply(self, answer: &[u8]) {
         let _ = self.answers.send((self.number, answer.to_vec()));
     }
 }
 
-/// A member of whichever session its hub begins. It is out of it when this is dropped.
+/// A member that joins sessions of its hub. It leaves when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
 }
 
 impl Listener {
-    /// At `local`, for the hub at `hub`.
+    /// Listens at `local` for the hub at `hub`.
     pub(super) fn open(
         config: Config,
         local: SocketAddrV4,
@@ -52,12 +52,12 @@ impl Listener {
         };
         let member = Member::new(config.security, config.below, random()?);
         let member = member.map_err(SessionError::from)?.with_outside(&outside::models(ways));
-        let (tell, requests) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(ways, &ends)?;
         let driver = Driver {
             member,
             socket: socket::unicast(local)?,
-            woken: Woken::of(&stacks)?,
+            woken: Readiness::of(&stacks)?,
             stacks,
             local,
             hub: SocketAddr::V4(hub),
@@ -65,34 +65,34 @@ impl Listener {
             join_at: 0,
             clock: Clock::start(),
         };
-        tokio::spawn(driver.run(tell));
+        tokio::spawn(driver.run(sender));
         Ok(Self { requests })
     }
 
-    /// The next message; each comes once. Nothing if the session can go on no more.
+    /// The next message; each is delivered once. `None` if the session has ended.
     pub async fn next(&mut self) -> Option<Request> {
         self.requests.recv().await
     }
 }
 
-/// From one time that a group is joined again to the next.
+/// Minimum interval of multicast joins, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 
 struct Driver {
     member: Member,
     socket: UdpSocket,
     stacks: Stacks,
-    woken: Woken,
+    woken: Readiness,
     local: SocketAddrV4,
     hub: SocketAddr,
     group: Option<(SocketAddrV4, UdpSocket)>,
-    /// Before this a group is not joined again.
+    /// Earliest time of the next join.
     join_at: Nanos,
     clock: Clock,
 }
 
 impl Driver {
-    async fn run(mut self, tell: mpsc::UnboundedSender<Request>) {
+    async fn run(mut self, sender: mpsc::UnboundedSender<Request>) {
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut buffer = vec![0; LONGEST];
         let mut from_group = vec![0; LONGEST];
@@ -104,7 +104,7 @@ impl Driver {
                     MemberEvent::Message { number, bytes } => {
                         let answers = answers.clone();
                         let request = Request { message: bytes, number, answers };
-                        if tell.send(request).is_err() {
+                        if sender.send(request).is_err() {
                             return;
                         }
                     }
@@ -113,11 +113,11 @@ impl Driver {
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some((number, answer)) = answered.recv() => {
-                    // What no model can carry is not answered; the hub's deadline tells.
+                    // An answer that no model can carry is lost; the hub sees its deadline pass.
                     let _ = self.member.answer(number, &answer, self.clock.now());
                 }
-                came = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = came && from == self.hub {
+                received = self.socket.recv_from(&mut buffer) => {
+                    if let Ok((length, from)) = received && from == self.hub {
                         let datagram = &buffer[..length];
                         self.member.receive(datagram, self.clock.now());
                         if self.member.misses_multicast(datagram) {
@@ -133,13 +133,13 @@ impl Driver {
                         self.member.receive(&frame, self.clock.now());
                     }
                 }
-                () = tell.closed() => return,
+                () = sender.closed() => return,
                 () = sleep_until(self.clock.until(wake)) => {}
             }
         }
     }
 
-    /// Says again that the group is wanted: whoever forwards multicast may not have heard it.
+    /// Joins the group again: multicast routers or switches may have missed the first join.
     fn join_again(&mut self) {
         let now = self.clock.now();
         if now >= self.join_at
@@ -152,15 +152,15 @@ impl Driver {
         }
     }
 
-    /// Hears a group, if it does not yet. Without multicast the models that need it fail, and
-    /// the hub sees that.
+    /// Joins a group, unless joined. If that fails, multicast models fail, and the hub detects
+    /// it.
     fn hear(&mut self, group: SocketAddrV4) {
         if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
             self.group = socket::group(group, *self.local.ip()).ok().map(|own| (group, own));
         }
     }
 
-    /// Sends what is due; when to look again.
+    /// Sends due datagrams; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
         let mut wake = None;
         for _ in 0..AT_ONCE {
@@ -174,7 +174,7 @@ impl Driver {
     }
 }
 
-/// The length of what comes from the group; never, if none is heard.
+/// Receives from the group and returns the length; pending forever without a group.
 async fn hear(group: Option<&UdpSocket>, buffer: &mut [u8]) -> usize {
     let Some(socket) = group else { return std::future::pending().await };
     loop {

@@ -1,5 +1,5 @@
-//! Sessions on sockets: a task of tokio's for each, which gives the core the time and
-//! datagrams, and does what it says.
+//! Sessions on sockets. Each session has a tokio task, the I/O driver, which passes datagrams and
+//! time to the core and sends the core's datagrams.
 
 mod hub;
 mod member;
@@ -18,32 +18,32 @@ use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
-/// Why there is no session on sockets, or it failed.
+/// Error of a session on sockets.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The session itself.
+    /// Session error.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A socket.
+    /// Socket error.
     #[error("{what}: {source}")]
     Socket {
-        /// What was tried, with the address.
+        /// The operation, with the address.
         what: String,
-        /// Why it failed.
+        /// The system error.
         source: std::io::Error,
     },
-    /// No random numbers are to be had from the system.
-    #[error("the system has no random numbers")]
+    /// The system provides no random numbers.
+    #[error("cannot read random numbers from the system")]
     Random,
 }
 
-/// The first address of IPv4 of a name and a port, such as `meter-7:5700`; asks whoever
-/// resolves names here, and waits for it.
+/// Resolves a name and port, such as `meter-7:5700`, to its first IPv4 address. Blocks until the
+/// resolver answers.
 ///
 /// # Errors
-/// When there is none.
+/// [`Error::Socket`] if the name has no IPv4 address.
 pub fn resolve(name: &str) -> Result<SocketAddrV4, Error> {
-    let wrong = |source| Error::Socket { what: format!("the address of {name}"), source };
+    let wrong = |source| Error::Socket { what: format!("cannot resolve {name}"), source };
     let found = name.to_socket_addrs().map_err(wrong)?;
     let mut found = found.filter_map(|address| match address {
         SocketAddr::V4(address) => Some(address),
@@ -52,14 +52,14 @@ pub fn resolve(name: &str) -> Result<SocketAddrV4, Error> {
     found.next().ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
 }
 
-/// Datagrams that are sent before it is looked whether any came.
+/// Datagrams per turn in one direction.
 const AT_ONCE: usize = 32;
-/// The longest datagram.
+/// Maximum datagram size, in bytes.
 const LONGEST: usize = 65_536;
-/// So long nobody sleeps, in case a clock's wake-up is lost.
+/// Maximum sleep, in case a wake-up is lost.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// A clock that does not jump, from the start of a session.
+/// A monotonic clock, from the start of a session.
 #[derive(Debug, Clone, Copy)]
 struct Clock(Instant);
 
@@ -72,14 +72,14 @@ impl Clock {
         self.0.elapsed().as_nanos() as Nanos
     }
 
-    /// When it will be `at`; not too far off.
+    /// The instant of `at`, limited to the maximum sleep.
     fn until(self, at: Option<Nanos>) -> Instant {
         let latest = Instant::now() + LONGEST_SLEEP;
         at.map_or(latest, |at| (self.0 + Duration::from_nanos(at)).min(latest))
     }
 }
 
-/// us since 1970, so that a later session is told from an earlier one.
+/// Session number: us since 1970, so that a later session has a larger one.
 fn session_number() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_micros() as u64).max(1)

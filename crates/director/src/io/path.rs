@@ -1,9 +1,9 @@
-//! What the system knows of the ways to members.
+//! Path MTU to members, as known by the system.
 
 use std::net::{SocketAddrV4, UdpSocket};
 
-/// The longest packets that get through to members, as the system knows it of its interfaces,
-/// routes, and what routers have said (RFC 1191): nothing is sent to find it out.
+/// Path MTU per member, which the system knows from interfaces, routes and ICMP messages
+/// (RFC 1191). Nothing is sent to discover it.
 #[derive(Debug)]
 pub(super) struct Paths {
     local: SocketAddrV4,
@@ -13,18 +13,18 @@ pub(super) struct Paths {
 }
 
 impl Paths {
-    /// The ways from `local` to these members.
+    /// Queries the paths from `local` to these members.
     pub fn new(local: SocketAddrV4, members: &[SocketAddrV4]) -> Self {
         let mtu = members.iter().map(|member| ask(local, *member)).collect();
         Self { local, members: members.to_vec(), mtu, next: 0 }
     }
 
-    /// Bytes of a packet that gets through to all; nothing where nobody knows.
+    /// The smallest path MTU in bytes; `None` if unknown.
     pub fn mtu(&self) -> Option<u32> {
         self.mtu.iter().flatten().min().copied()
     }
 
-    /// Asks again of one member, another each time.
+    /// Queries the path to the next member, in turn.
     pub fn look(&mut self) {
         if let Some(member) = self.members.get(self.next) {
             self.mtu[self.next] = ask(self.local, *member);
@@ -34,7 +34,7 @@ impl Paths {
 }
 
 fn ask(local: SocketAddrV4, member: SocketAddrV4) -> Option<u32> {
-    // A socket of its own, since only one that has a peer knows of a way.
+    // Only a connected socket has a path MTU, so this needs an extra one.
     let socket = UdpSocket::bind(SocketAddrV4::new(*local.ip(), 0)).ok()?;
     socket.connect(member).ok()?;
     rustix::net::sockopt::ip_mtu(&socket).ok().filter(|mtu| *mtu >= 68)
@@ -49,7 +49,7 @@ mod tests {
         let local: SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
         let own = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
         let mut paths = Paths::new(local, &["127.0.0.1:9".parse().unwrap()]);
-        // No packet of IPv4 is longer than that, whatever the interface takes.
+        // No IPv4 packet is longer, whatever the interface's MTU.
         let own = own.trim().parse::<u32>().unwrap().min(65_535);
         assert_eq!(paths.mtu(), Some(own));
         paths.look();

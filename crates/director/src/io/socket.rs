@@ -5,17 +5,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use tokio::net::UdpSocket;
 
-/// Room for what comes while a program does something else.
+/// Receive buffer size, in bytes.
 const ROOM: usize = 1 << 20;
 
 fn finish(socket: Socket) -> std::io::Result<UdpSocket> {
     socket.set_nonblocking(true)?;
-    // Less is given where the system has a limit; that is no reason to fail.
+    // The system may grant less; that is acceptable.
     let _ = socket.set_recv_buffer_size(ROOM);
     UdpSocket::from_std(socket.into())
 }
 
-/// A socket at `local`, whose multicast goes out where `local` is, one hop far.
+/// A socket bound to `local`; sends multicast from that interface with a TTL of 1.
 pub(super) fn unicast(local: SocketAddrV4) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
@@ -26,18 +26,22 @@ pub(super) fn unicast(local: SocketAddrV4) -> Result<UdpSocket, Error> {
         }
         finish(socket)
     };
-    open().map_err(|source| Error::Socket { what: format!("a socket at {local}"), source })
+    open()
+        .map_err(|source| Error::Socket { what: format!("cannot bind UDP socket {local}"), source })
 }
 
-/// A socket that hears a group, where `interface` is.
+/// A socket that receives from a multicast group at `interface`.
 pub(super) fn group(group: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-        // Several members on one host hear one group.
+        // Several members on one host can join the same group.
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::V4(group).into())?;
         socket.join_multicast_v4(group.ip(), &interface)?;
         finish(socket)
     };
-    open().map_err(|source| Error::Socket { what: format!("joining the group {group}"), source })
+    open().map_err(|source| Error::Socket {
+        what: format!("cannot join multicast group {group}"),
+        source,
+    })
 }

@@ -1,4 +1,4 @@
-//! The performance map: how models did under which conditions.
+//! The performance map: measured performance of models by network and traffic conditions.
 
 mod near;
 
@@ -11,30 +11,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// The form of the file that this reads and writes.
-const FORM: u32 = 1;
+/// Version of the file format that this code reads and writes.
+const FORMAT: u32 = 1;
 
-/// What a figure was in most cases.
+/// Quantiles of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// The median.
+    /// Median.
     pub p50: f64,
-    /// What nine tenths did not exceed.
+    /// 90th percentile.
     pub p90: f64,
-    /// What 99 of 100 did not exceed.
+    /// 99th percentile.
     pub p99: f64,
 }
 
 impl Quantiles {
-    /// The same of the time until the last of so many is there, each by itself: all are there by
-    /// a time with the probability that one is, to the power of how many they are.
+    /// Quantiles of the maximum over independent members: P(max <= t) = P(one <= t)^members.
     pub(crate) fn last_of(&self, members: f64) -> Self {
         let at = |share: f64| self.at(share.powf(1.0 / members.max(1.0)));
         Self { p50: at(0.5), p90: at(0.9), p99: at(0.99) }
     }
 
-    /// What this share does not exceed: between the quantiles in the logarithm of what lies
-    /// beyond them, and nothing beyond the last.
+    /// The value at this share, interpolated between the quantiles over log(1 / (1 - share));
+    /// no extrapolation beyond the last one.
     fn at(&self, share: f64) -> f64 {
         let known = [(2_f64, self.p50), (10.0, self.p90), (100.0, self.p99)];
         let at = (1.0 / (1.0 - share).max(0.01)).max(2.0);
@@ -44,23 +43,23 @@ impl Quantiles {
     }
 }
 
-/// How a model did.
+/// Performance of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// From when a message was meant to be sent until it (and its answer, where there is
-    /// one) was there, in ms.
+    /// Delay in ms: from the planned sending time until the message (and its answer, if the
+    /// pattern has one) has arrived.
     pub delay_ms: Quantiles,
-    /// Between what they were in repeats, where there were some.
+    /// Minimum and maximum over repeats; `None` without repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_interval: Option<(Quantiles, Quantiles)>,
-    /// The share of messages that arrived, 0 to 1.
+    /// Share of delivered messages, 0 to 1.
     pub delivery: f64,
-    /// Bytes on the wire for each message and member.
+    /// Bytes on the wire per message and member.
     pub bytes: f64,
-    /// Energy for each message and member, in J; 0 where nobody measured it.
+    /// Energy per message and member, in J; 0 if not measured.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub energy: f64,
-    /// How many messages this rests on.
+    /// Number of measured messages.
     pub messages: f64,
 }
 
@@ -69,8 +68,8 @@ fn is_zero(value: &f64) -> bool {
 }
 
 impl Figures {
-    /// The figures of a model that was measured several times in one place: means, and for
-    /// the delay the least and the greatest. `runs` is not empty.
+    /// Combines repeated measurements of a model at one point: the means, and the delay's
+    /// minimum and maximum. `runs` must not be empty.
     pub fn of_repeats(runs: &[Self]) -> Self {
         let count = runs.len().max(1) as f64;
         let mean = |of: &dyn Fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / count;
@@ -98,35 +97,35 @@ impl Figures {
     }
 }
 
-/// A place of the map.
+/// A point of the map.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// Where it is.
+    /// Its conditions.
     pub at: Conditions,
-    /// How the model did there.
+    /// Performance of the model there.
     pub figures: Figures,
 }
 
-/// Why a map cannot be read.
+/// Error while reading a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// It is no JSON, or not of this form.
+    /// Not JSON, or not a performance map.
     #[error("this is not a performance map: {0}")]
     Form(#[from] serde_json::Error),
-    /// It is of a later form.
-    #[error("this performance map has format {0}; this version reads format {FORM}")]
+    /// The format is not the one that this version reads.
+    #[error("this performance map has format {0}; this version reads format {FORMAT}")]
     Later(u32),
-    /// A figure is none.
-    #[error("a point of {0} has a figure that is not a number of 0 or more")]
+    /// A figure is out of range.
+    #[error("a point of {0} has an invalid figure: use numbers >= 0, and shares from 0 to 1")]
     Figure(ModelId),
 }
 
-/// How models did under which conditions.
+/// Measured performance of models by conditions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PerformanceMap {
     form: u32,
     points: BTreeMap<ModelId, Vec<Point>>,
-    /// The points as they are looked for.
+    /// Search index over the points.
     #[serde(skip)]
     index: Index,
 }
@@ -134,11 +133,11 @@ pub struct PerformanceMap {
 impl PerformanceMap {
     /// A map without points.
     pub fn new() -> Self {
-        Self { form: FORM, points: BTreeMap::new(), index: Index::default() }
+        Self { form: FORMAT, points: BTreeMap::new(), index: Index::default() }
     }
 
-    /// The map that the library brings along: its own models over a grid of networks, in
-    /// virtual time (`docs/director.md` says how it was made). Empty without the feature `map`.
+    /// The built-in map: the library's own models over a grid of networks, measured in virtual
+    /// time (`docs/director.md` describes how). Empty without the feature `map`.
     pub fn shipped() -> Arc<Self> {
         static MAP: OnceLock<Arc<PerformanceMap>> = OnceLock::new();
         #[cfg(feature = "map")]
@@ -149,17 +148,17 @@ impl PerformanceMap {
         MAP.get_or_init(|| Arc::new(read())).clone()
     }
 
-    /// Reads a map.
+    /// Reads a map from JSON.
     ///
     /// # Errors
-    /// When it is none, is of a later form, or holds what is no figure.
+    /// [`MapError`] if the text is not a map, has another format, or has an invalid figure.
     pub fn from_json(text: &str) -> Result<Self, MapError> {
         let mut map: Self = serde_json::from_str(text)?;
-        if map.form != FORM {
+        if map.form != FORMAT {
             return Err(MapError::Later(map.form));
         }
         for (model, points) in &map.points {
-            if points.iter().any(|point| !point.is_sound()) {
+            if points.iter().any(|point| !point.is_valid()) {
                 return Err(MapError::Figure(*model));
             }
             points.iter().for_each(|point| map.index.add(*model, point));
@@ -167,45 +166,45 @@ impl PerformanceMap {
         Ok(map)
     }
 
-    /// The map as a file.
+    /// Writes the map as JSON.
     pub fn to_json(&self) -> String {
-        // A line for each point.
+        // One line per point.
         let text = serde_json::to_string(self).unwrap_or_default();
         text.replace("{\"at\"", "\n{\"at\"")
     }
 
-    /// Adds a place.
+    /// Adds a point.
     pub fn add(&mut self, model: ModelId, point: Point) {
         self.index.add(model, &point);
         self.points.entry(model).or_default().push(point);
     }
 
-    /// The models that it knows something of.
+    /// The models with points.
     pub fn models(&self) -> impl Iterator<Item = ModelId> {
         self.points.keys().copied()
     }
 
-    /// The places of the map near `here`, to ask for models there.
+    /// The points near `here`, as input of [`predict`](Self::predict).
     pub fn near(&self, here: &Conditions) -> Near {
         self.index.near(here)
     }
 
-    /// The places of the map near `here`, and those near the same with another loss.
+    /// The points near `here`, and those near `here` with another loss.
     pub fn near_both(&self, here: &Conditions, loss: f64) -> [Near; 2] {
         self.index.near_both(here, loss)
     }
 
-    /// What `model` may be expected to do near some places: what arithmetic says, corrected as it
-    /// is corrected at the sixteen nearest places, with how far the nearest is. So the map need not
-    /// be dense: of a longer message or a larger group arithmetic knows what it does to all models.
-    /// Nothing where the map has no place within reach.
+    /// Predicts the performance of `model` near some points, and returns the distance to the
+    /// nearest one. The prediction is analytic, corrected by the errors at the sixteen nearest
+    /// points. So the map need not be dense: the analytic model covers message and group size.
+    /// `None` if the map has no point in reach.
     pub fn predict(&self, model: ModelId, near: &Near) -> Option<(Figures, f64)> {
         self.index.predict(model, near)
     }
 }
 
 impl Point {
-    fn is_sound(&self) -> bool {
+    fn is_valid(&self) -> bool {
         let Figures { delay_ms, delivery, bytes, energy, messages, .. } = self.figures;
         let at = &self.at;
         let from_zero = [
@@ -242,7 +241,7 @@ pub(crate) mod tests {
         let all = Quantiles { p50: 10.0, p90: 30.0, p99: 50.0 };
         let one = all.last_of(1.0);
         assert!((one.p50 - 10.0).abs() + (one.p90 - 30.0).abs() + (one.p99 - 50.0).abs() < 1e-9);
-        // Half of the pairs have both when 71 % of the single ones are there.
+        // Half of the pairs are complete at the 71st percentile of one.
         let two = all.last_of(2.0).p50;
         let wanted = 10.0 + 20.0 * (2.0 * 0.292_893_f64).recip().ln() / 5_f64.ln();
         assert!((two - wanted).abs() < 1e-3, "{two}, {wanted}");

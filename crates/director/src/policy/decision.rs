@@ -1,49 +1,49 @@
-//! What is decided, and why.
+//! The decision and its reason.
 
 use crate::model::ModelId;
 use std::fmt;
 
-/// What is to be done.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Choice {
-    /// The model stays.
+    /// Keep the model.
     Stay,
-    /// It changes to this one.
+    /// Change to this model.
     Change(ModelId),
 }
 
-/// A choice and why.
+/// A choice and its reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// What is to be done.
+    /// The action.
     pub choice: Choice,
-    /// The model that is best now, whether it is worth a change or not.
+    /// The best model now, whether or not a change pays off.
     pub best: Option<ModelId>,
-    /// What the present model costs, and what the best would, in ms of delay or what is
-    /// as bad; nothing where the map does not say.
+    /// Cost of the current model and of the best one, in ms of delay or an equivalent; `None`
+    /// if the map has no prediction.
     pub costs: (Option<f64>, Option<f64>),
-    /// What each model would cost that may be chosen, the cheapest first.
+    /// Cost of each eligible model, cheapest first.
     pub all: Vec<(ModelId, f64)>,
-    /// Why nothing changes, or why now.
-    pub why: Why,
+    /// The reason.
+    pub reason: Reason,
 }
 
-/// Why a decision is what it is.
+/// The reason for a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// The present model is the best.
+pub enum Reason {
+    /// The current model is the best.
     Best,
-    /// Another is better, but not by enough.
+    /// Another is better, but the gain is below the threshold.
     SmallGain,
-    /// Another is better, but has not been for long enough.
+    /// Another is better, but not for long enough.
     NotSustained,
-    /// Another is better, but the last change was a moment ago.
+    /// Another is better, but the last change was too recent.
     Dwelling,
-    /// Another is better by enough, and has been for a while.
+    /// Another is better by enough, and for long enough.
     Gain,
-    /// A deadline was missed, or nothing came through, and another is better.
+    /// A deadline was missed or no messages arrive, and another is better.
     Urgent,
-    /// Nothing that is known of would do.
+    /// No eligible model has a known cost.
     Nothing,
 }
 
@@ -55,22 +55,25 @@ impl fmt::Display for Decision {
         };
         let (own, best) = (ms(self.costs.0), ms(self.costs.1));
         let model = self.best.map_or("no model", ModelId::name);
-        match self.why {
-            Why::Best => write!(f, "the model in use is the best, at {own}"),
-            Why::SmallGain => {
-                write!(f, "{model} would cost {best} in place of {own}: too small a gain")
+        match self.reason {
+            Reason::Best => write!(f, "the model in use is the best, cost {own}"),
+            Reason::SmallGain => {
+                write!(f, "{model} would cost {best} instead of {own}: the gain is too small")
             }
-            Why::NotSustained => {
-                write!(f, "{model} would cost {best} in place of {own}, but only of late")
+            Reason::NotSustained => {
+                write!(f, "{model} would cost {best} instead of {own}, but not for long enough")
             }
-            Why::Dwelling => {
-                write!(f, "{model} would cost {best} in place of {own}, right after a change")
+            Reason::Dwelling => {
+                write!(
+                    f,
+                    "{model} would cost {best} instead of {own}, but the last change is too recent"
+                )
             }
-            Why::Gain => write!(f, "{model}: it costs {best} in place of {own}"),
-            Why::Urgent => {
-                write!(f, "{model} at once: it costs {best}, and the model in use fails")
+            Reason::Gain => write!(f, "change to {model}: cost {best} instead of {own}"),
+            Reason::Urgent => {
+                write!(f, "urgent change to {model}: cost {best}, the model in use fails")
             }
-            Why::Nothing => write!(f, "no model that suits is known to get through here"),
+            Reason::Nothing => write!(f, "no suitable model is known to work on this network"),
         }
     }
 }

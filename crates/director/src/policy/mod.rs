@@ -1,13 +1,13 @@
-//! The choice: which model serves a session best, and whether a change is worth it.
+//! Model selection: which model serves a session best, and whether a change pays off.
 
 mod cost;
 mod decision;
 #[cfg(test)]
 mod tests;
 
-pub use self::decision::{Choice, Decision, Why};
+pub use self::decision::{Choice, Decision, Reason};
 
-use self::cost::patience;
+use self::cost::timeout;
 use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap};
@@ -15,20 +15,20 @@ use crate::model::{ModelId, Models};
 use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
 
-/// When a change is worth it.
+/// Thresholds for a model change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// The least gain, as a share of the present cost.
+    /// Minimum gain, as a share of the current cost.
     pub gain: f64,
-    /// What a change costs, in ms of delay, spread over the least dwell.
+    /// Cost of a change in ms of delay, spread over the minimum dwell time.
     pub switch_ms: f64,
-    /// So often in a row a model has to be better.
+    /// Number of consecutive decisions in which a model must be better.
     pub sustained: u32,
-    /// The least time between two changes.
+    /// Minimum time between two changes, in ns.
     pub dwell_ns: Nanos,
-    /// The share of the narrowest part that a model may fill, 0 to 1.
+    /// Maximum share of the bottleneck rate that a model may use, 0 to 1.
     pub most_load: f64,
-    /// Predictions are made anew when conditions have moved so far, in doublings.
+    /// Distance in doublings by which conditions must move for new predictions.
     pub moved: f64,
 }
 
@@ -45,44 +45,44 @@ impl Default for Settings {
     }
 }
 
-/// How fast what is seen corrects what the map says: of all models, since what makes one
-/// slower than the map says (a network that is not as it is thought to be) makes others slower.
+/// Learning rate of the correction for all models. It is common to all because a cause such as
+/// a wrongly assumed network slows down every model.
 const LEARN: f64 = 0.1;
-/// How fast it corrects what is said of the model in use beside the others.
+/// Learning rate of the correction for the model in use alone.
 const LEARN_OWN: f64 = 0.03;
-/// By how much a failure makes a model dearer, as a logarithm: when some are lacking, and when
-/// all are; and how dear it may get.
+/// Penalty for a failure, as a logarithm: if some members are missing, and if all are; and the
+/// maximum penalty.
 const FAILURE: [f64; 2] = [0.15, 1.0];
-const MOST_FAILED: f64 = 2.0;
-/// Further off than this, as a logarithm, the map is not held to be.
-const MOST_OFF: f64 = 1.5;
-/// What is known against a model that is not in use is forgotten at this pace, in ns.
+const MAX_FAILED: f64 = 2.0;
+/// Limit of the corrections, as a logarithm.
+const MAX_OFF: f64 = 1.5;
+/// Time constant with which corrections of unused models decay, in ns.
 const FORGET: f64 = 60e9;
 
-/// Chooses for one session.
+/// Model selection for one session.
 #[derive(Debug, Clone)]
 pub struct Policy {
     pattern: Pattern,
-    asked: TransportProperties,
+    properties: TransportProperties,
     targets: QosTargets,
     settings: Settings,
-    /// What suits the session at all.
+    /// The models that suit the session.
     candidates: Vec<Candidate>,
     current: ModelId,
     since: Nanos,
     challenger: Option<(ModelId, u32)>,
-    /// Where the predictions were made, and with what loss at worst.
+    /// Conditions of the last predictions: expected, and with the worst-case loss.
     at: Option<(Conditions, Conditions)>,
-    /// The share of frames that may be lost at worst.
-    most_loss: f64,
-    /// Whether multicast gets through to nobody.
+    /// Worst-case frame loss.
+    worst_loss: f64,
+    /// Whether multicast reaches no member.
     no_multicast: bool,
-    /// Whether only what sends again will do for now.
-    rescue: bool,
-    /// What all members have.
-    had: Models,
-    /// The logarithm of what is seen over what the map says, of the delay, whatever the model.
-    common: f64,
+    /// Whether the next decision excludes unreliable models.
+    fall_back: bool,
+    /// Models that all members have.
+    member_models: Models,
+    /// Logarithm of measured over predicted delay, common to all models.
+    common_correction: f64,
     decided_at: Nanos,
 }
 
@@ -90,20 +90,20 @@ pub struct Policy {
 struct Candidate {
     model: ModelId,
     predicted: Option<(Figures, f64)>,
-    /// Bytes a message that it cannot do without: some send more where there is room.
+    /// Minimum bytes per message: some models send more where there is capacity.
     needs: f64,
-    /// The share of messages that at worst would have to be sent again by another model.
+    /// Worst-case share of messages that another model would have to send again.
     risk: f64,
-    /// The same of this model beside the others.
-    own: f64,
+    /// Logarithm of measured over predicted delay for this model, on top of the common one.
+    correction: f64,
     score: i32,
 }
 
 impl Policy {
-    /// A policy for a session that begins with `current`, among `available`.
+    /// A policy for a session that starts with `current`, among `available`.
     pub fn new(
         pattern: Pattern,
-        asked: TransportProperties,
+        properties: TransportProperties,
         targets: QosTargets,
         available: &[ModelId],
         current: ModelId,
@@ -111,19 +111,19 @@ impl Policy {
     ) -> Self {
         let candidates = available
             .iter()
-            .filter(|model| model.suits(pattern, &asked).is_ok())
+            .filter(|model| model.suits(pattern, &properties).is_ok())
             .map(|model| Candidate {
                 model: *model,
                 predicted: None,
                 needs: 0.0,
                 risk: 0.0,
-                own: 0.0,
-                score: model.score(&asked),
+                correction: 0.0,
+                score: model.score(&properties),
             })
             .collect();
         Self {
             pattern,
-            asked,
+            properties,
             targets,
             settings,
             candidates,
@@ -131,60 +131,62 @@ impl Policy {
             since: 0,
             challenger: None,
             at: None,
-            most_loss: 0.0,
+            worst_loss: 0.0,
             no_multicast: false,
-            rescue: false,
-            had: Models::ALL,
-            common: 0.0,
+            fall_back: false,
+            member_models: Models::ALL,
+            common_correction: 0.0,
             decided_at: 0,
         }
     }
 
-    /// Something is lacking that a model which sends nothing again will never bring: the next
-    /// decision is for one that does, unless that is not wished for.
-    pub fn rescue(&mut self) {
-        self.rescue = self.rescues();
+    /// Messages are missing that an unreliable model never retransmits: the next decision
+    /// selects a reliable one, unless the application avoids reliability.
+    pub fn fall_back(&mut self) {
+        self.fall_back = self.may_fall_back();
     }
 
-    fn rescues(&self) -> bool {
-        !matches!(self.asked.reliability, Preference::Avoid | Preference::Prohibit)
+    fn may_fall_back(&self) -> bool {
+        !matches!(self.properties.reliability, Preference::Avoid | Preference::Prohibit)
     }
 
-    /// So many frames may be lost at worst, from 0 to 1.
+    /// Sets the worst-case frame loss, 0 to 1.
     pub fn may_lose(&mut self, most: f64) {
-        self.most_loss = most;
+        self.worst_loss = most;
     }
 
-    /// What all members have: other models are out. Whether the one in use is in.
-    pub fn members_have(&mut self, models: Models) -> bool {
-        self.had = models;
+    /// Sets the models that all members have and excludes the others. Returns whether the model
+    /// in use is still allowed.
+    pub fn set_member_models(&mut self, models: Models) -> bool {
+        self.member_models = models;
         models.has(self.current)
     }
 
-    /// Whether all have a model, as far as is known.
+    /// Whether all members have a model, as far as known.
     pub fn has(&self, model: ModelId) -> bool {
-        self.had.has(model) && self.candidates.iter().any(|candidate| candidate.model == model)
+        self.member_models.has(model)
+            && self.candidates.iter().any(|candidate| candidate.model == model)
     }
 
-    /// The model in use has not taken a message: all are looked at anew.
-    pub fn refused(&mut self) {
+    /// The model in use has rejected a message: forces new predictions.
+    pub fn invalidate(&mut self) {
         self.at = None;
     }
 
-    /// Multicast gets through to nobody, or does again: models that need it are out, or in.
+    /// Sets whether multicast works; without it, multicast models are excluded.
     pub fn multicast(&mut self, gets_through: bool) {
         self.no_multicast = !gets_through;
-        // That they failed was the network's fault.
+        // Their failures were the network's fault.
         let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
-        others.for_each(|candidate| candidate.own = candidate.own.min(0.0));
+        others.for_each(|candidate| candidate.correction = candidate.correction.min(0.0));
     }
 
-    /// The model that is in use.
+    /// The model in use.
     pub fn current(&self) -> ModelId {
         self.current
     }
 
-    /// What is best where a session begins; it is the model in use from now on.
+    /// Selects the model at the start of a session and makes it the model in use.
     pub fn begin(&mut self, here: &Conditions, map: &PerformanceMap) -> ModelId {
         self.predict(here, map);
         if let Some((model, _)) = self.costs(here).first() {
@@ -193,7 +195,7 @@ impl Policy {
         self.current
     }
 
-    /// What each model costs that may be chosen, the cheapest first.
+    /// Cost of each eligible model, cheapest first.
     fn costs(&self, here: &Conditions) -> Vec<(ModelId, f64)> {
         let cost = |candidate: &Candidate| Some((candidate.model, self.cost(candidate, here)?));
         let mut costs: Vec<(ModelId, f64)> = self.candidates.iter().filter_map(cost).collect();
@@ -201,69 +203,74 @@ impl Policy {
         costs
     }
 
-    /// Somebody else has chosen.
-    pub fn follow(&mut self, model: ModelId, now: Nanos) {
+    /// Takes over a model that the caller has selected.
+    pub fn set_current(&mut self, model: ModelId, now: Nanos) {
         self.current = model;
         self.since = now;
         self.challenger = None;
     }
 
-    /// Whether a model may be chosen at all, and if not, why.
+    /// Checks whether a model suits the session.
+    ///
+    /// # Errors
+    /// The reason why not.
     pub fn suits(&self, model: ModelId) -> Result<(), &'static str> {
-        model.suits(self.pattern, &self.asked)
+        model.suits(self.pattern, &self.properties)
     }
 
-    /// A message of the model in use was with all, and all answers back, after `ms`: what the
-    /// map says is corrected by that.
-    pub fn observed(&mut self, ms: f64) {
-        let (current, common) = (self.current, self.common);
+    /// Records that a message of the model in use took `ms` until all answers arrived; corrects
+    /// the predictions.
+    pub fn record_delay(&mut self, ms: f64) {
+        let (current, common_correction) = (self.current, self.common_correction);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own
             && let Some((figures, _)) = &candidate.predicted
         {
             let usual = figures.delay_ms.p50.max(1e-3);
             let off = (ms.max(1e-3) / usual).ln().clamp(-3.0, 3.0);
-            let error = off - common - candidate.own;
-            self.common = (self.common + LEARN * error).clamp(-MOST_OFF, MOST_OFF);
-            candidate.own = (candidate.own + LEARN_OWN * error).clamp(-MOST_OFF, MOST_FAILED);
+            let error = off - common_correction - candidate.correction;
+            self.common_correction =
+                (self.common_correction + LEARN * error).clamp(-MAX_OFF, MAX_OFF);
+            candidate.correction =
+                (candidate.correction + LEARN_OWN * error).clamp(-MAX_OFF, MAX_FAILED);
         }
     }
 
-    /// The model in use has not done what it should have done by now; `wholly` when it has
-    /// done nothing, though the network carries something.
-    pub fn failed(&mut self, wholly: bool) {
+    /// Records that a message of the model in use is late; `wholly` if nothing arrived although
+    /// the network works.
+    pub fn record_failure(&mut self, wholly: bool) {
         let current = self.current;
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own {
-            candidate.own = (candidate.own + FAILURE[usize::from(wholly)]).min(MOST_FAILED);
+            candidate.correction =
+                (candidate.correction + FAILURE[usize::from(wholly)]).min(MAX_FAILED);
         }
     }
 
-    /// How long a message of the model in use should take until all is back, in ms; nothing
-    /// where nobody knows.
+    /// Expected 99th percentile of the delay of the model in use, in ms; `None` if unknown.
     pub fn expected_ms(&self) -> Option<f64> {
         let current = self.current;
         let candidate = self.candidates.iter().find(|candidate| candidate.model == current)?;
         let (figures, _) = candidate.predicted.as_ref()?;
-        Some(figures.delay_ms.p99 * (self.common + candidate.own).exp())
+        Some(figures.delay_ms.p99 * (self.common_correction + candidate.correction).exp())
     }
 
-    /// How long a message of the model in use may take before it is held to have failed.
-    pub fn patience(&self, here: &Conditions) -> Nanos {
-        (patience(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
+    /// Timeout after which a message of the model in use counts as failed, in ns.
+    pub fn timeout(&self, here: &Conditions) -> Nanos {
+        (timeout(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
     }
 
-    /// What is held against models that are not in use is forgotten by and by.
+    /// Decays the corrections of unused models.
     fn forget(&mut self, now: Nanos) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.decided_at, now));
         let keep = (-(passed as f64) / FORGET).exp();
         let current = self.current;
         let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);
-        others.for_each(|candidate| candidate.own *= keep);
+        others.for_each(|candidate| candidate.correction *= keep);
     }
 
-    /// What to do at `now`, where the network is like `here`. `urgent` says that a
-    /// deadline was missed or that nothing comes through.
+    /// Decides at `now` under the conditions `here`. `urgent`: a deadline was missed, or no
+    /// messages arrive.
     pub fn decide(
         &mut self,
         now: Nanos,
@@ -275,14 +282,14 @@ impl Policy {
         self.forget(now);
         let all = self.costs(here);
         let own = all.iter().find(|(model, _)| *model == self.current).map(|(_, cost)| *cost);
-        self.rescue = false;
+        self.fall_back = false;
         let Some((model, cost)) = all.first().copied() else {
             self.challenger = None;
-            let (choice, best, why) = (Choice::Stay, None, Why::Nothing);
-            return Decision { choice, best, costs: (own, None), all, why };
+            let (choice, best, reason) = (Choice::Stay, None, Reason::Nothing);
+            return Decision { choice, best, costs: (own, None), all, reason };
         };
-        let why = self.judge(now, (model, cost), own, urgent);
-        let changes = matches!(why, Why::Gain | Why::Urgent);
+        let reason = self.judge(now, (model, cost), own, urgent);
+        let changes = matches!(reason, Reason::Gain | Reason::Urgent);
         if changes {
             self.current = model;
             self.since = now;
@@ -293,7 +300,7 @@ impl Policy {
             best: Some(model),
             costs: (own, Some(cost)),
             all,
-            why,
+            reason,
         }
     }
 
@@ -303,20 +310,20 @@ impl Policy {
         (model, cost): (ModelId, f64),
         own: Option<f64>,
         urgent: bool,
-    ) -> Why {
+    ) -> Reason {
         if model == self.current {
             self.challenger = None;
-            return Why::Best;
+            return Reason::Best;
         }
         if urgent {
-            return Why::Urgent;
+            return Reason::Urgent;
         }
-        // What is in use and of no known cost has nothing to be held against.
+        // A model in use without a known cost is always worth replacing.
         let enough =
             own.is_none_or(|own| cost + self.settings.switch_ms < own * (1.0 - self.settings.gain));
         if !enough {
             self.challenger = None;
-            return Why::SmallGain;
+            return Reason::SmallGain;
         }
         let times = match self.challenger {
             Some((known, times)) if known == model => times + 1,
@@ -324,11 +331,11 @@ impl Policy {
         };
         self.challenger = Some((model, times));
         if times < self.settings.sustained {
-            Why::NotSustained
+            Reason::NotSustained
         } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
-            Why::Dwelling
+            Reason::Dwelling
         } else {
-            Why::Gain
+            Reason::Gain
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Which model is chosen, and when another is.
+//! Tests of model selection.
 
 use super::*;
 use crate::map::Point;
 use crate::map::tests::figures;
 
-/// UDP is quick and loses, ARQ is slower and does not; which is best depends on what
-/// is asked and on the loss.
+/// UDP is fast and loses messages, ARQ is slower and does not; the best one depends on the
+/// requirements and the loss.
 fn map() -> PerformanceMap {
     let mut map = PerformanceMap::new();
     for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
@@ -35,27 +35,32 @@ const SECOND: Nanos = 1_000_000_000;
 fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
     let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
     let (map, mut policy) = (map(), policy(targets));
-    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).why, Why::Best);
-    let whys: Vec<Why> =
-        (10..13).map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).why).collect();
-    assert_eq!(whys, [Why::NotSustained, Why::NotSustained, Why::Gain]);
+    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).reason, Reason::Best);
+    let whys: Vec<Reason> = (10..13)
+        .map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).reason)
+        .collect();
+    assert_eq!(whys, [Reason::NotSustained, Reason::NotSustained, Reason::Gain]);
     assert_eq!(policy.current(), ModelId::UdpArq);
-    let back: Vec<Why> =
-        (13..20).map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).why).collect();
-    assert_eq!(back[..4], [Why::NotSustained, Why::NotSustained, Why::Dwelling, Why::Dwelling]);
-    assert_eq!(back[4], Why::Gain);
+    let back: Vec<Reason> = (13..20)
+        .map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).reason)
+        .collect();
+    assert_eq!(
+        back[..4],
+        [Reason::NotSustained, Reason::NotSustained, Reason::Dwelling, Reason::Dwelling]
+    );
+    assert_eq!(back[4], Reason::Gain);
 }
 
 #[test]
 fn while_little_is_known_what_sends_again_is_worth_its_price() {
-    // What is lost is missed after 3 x 1 ms, two round trips and 100 ms more.
+    // A loss is detected after 3 x 1 ms, two round trips and 100 ms.
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     policy.may_lose(0.1);
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpArq);
     policy.may_lose(0.0);
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
-    // Who wants no reliability is not made to pay for it.
-    policy.asked.reliability = Preference::Avoid;
+    // Without a reliability requirement there is no surcharge.
+    policy.properties.reliability = Preference::Avoid;
     policy.may_lose(0.1);
     policy.at = None;
     assert_eq!(policy.begin(&at(0.0), &map), ModelId::UdpRequestResponse);
@@ -67,33 +72,33 @@ fn it_changes_at_once_when_the_model_fails() {
     let (map, mut policy) = (map(), policy(targets));
     let decision = policy.decide(SECOND, &at(0.3), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq));
-    assert!(decision.to_string().contains("udp-arq at once"), "{decision}");
+    assert!(decision.to_string().contains("urgent change to udp-arq"), "{decision}");
 }
 
 #[test]
 fn small_gains_change_nothing() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    // What is lost may be lost.
-    policy.asked.reliability = Preference::Avoid;
+    // Losses are acceptable.
+    policy.properties.reliability = Preference::Avoid;
     policy.current = ModelId::UdpArq;
     for second in 1..50 {
         let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
-        assert_ne!(decision.why, Why::Urgent);
+        assert_ne!(decision.reason, Reason::Urgent);
         if second > 3 {
-            // Half the delay at 70 % of delivery: a gain.
+            // Half the delay at 70 % delivery is a gain.
             assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
         }
     }
     let mut near = self::policy(QosTargets::default());
     near.settings.gain = 0.9;
     near.current = ModelId::UdpArq;
-    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).why, Why::SmallGain);
+    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).reason, Reason::SmallGain);
 }
 
 #[test]
 fn what_would_fill_the_network_is_no_choice() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    // 100 B a message are 80 % of this, 150 B too much.
+    // 100 B per message are 80 % of the rate, 150 B are too much.
     let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
     let mut reaching = PerformanceMap::new();
     for model in map.models() {
@@ -104,7 +109,7 @@ fn what_would_fill_the_network_is_no_choice() {
     assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
     let fuller = Conditions { messages_s: 1.2, ..here };
     let decision = policy.decide(SECOND, &fuller, &reaching, false);
-    assert_eq!((decision.best, decision.why), (None, Why::Nothing));
+    assert_eq!((decision.best, decision.reason), (None, Reason::Nothing));
     assert_eq!(decision.choice, Choice::Stay);
 }
 
@@ -113,14 +118,14 @@ fn what_is_seen_corrects_what_the_map_says_of_all() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     policy.decide(SECOND, &at(0.0), &map, false);
     let before = policy.expected_ms().unwrap();
-    // The network is slower than the map has it: that is no reason to take another model.
+    // The network is slower than in the map: no reason to change the model.
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
-    (0..200).for_each(|_| policy.observed(3.0 * figures.delay_ms.p50));
+    (0..200).for_each(|_| policy.record_delay(3.0 * figures.delay_ms.p50));
     let expected = policy.expected_ms().unwrap();
     assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
-    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).why, Why::Best);
-    // That the model fails is one, until it is forgotten.
-    (0..2).for_each(|_| policy.failed(true));
+    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).reason, Reason::Best);
+    // A failure of the model is a reason, until it has decayed.
+    (0..2).for_each(|_| policy.record_failure(true));
     let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
     let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
@@ -133,14 +138,14 @@ fn who_is_alone_is_as_fast_as_usual() {
     let before = policy.decide(SECOND, &at(0.0), &map, false).all;
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
     assert!(figures.delay_ms.p99 > 2.0 * figures.delay_ms.p50);
-    (0..200).for_each(|_| policy.observed(figures.delay_ms.p50));
+    (0..200).for_each(|_| policy.record_delay(figures.delay_ms.p50));
     let after = policy.decide(2 * SECOND, &at(0.0), &map, false).all;
     let close = |(a, b): (&(_, f64), &(_, f64))| (a.1 / b.1 - 1.0).abs() < 1e-6;
     assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");
 }
 
 #[test]
-fn what_nobody_measured_is_no_better_than_what_is_like_it() {
+fn an_unmeasured_model_is_no_better_than_a_similar_one() {
     let all = PerformanceMap::shipped().to_json();
     let mut all: serde_json::Value = serde_json::from_str(&all).unwrap();
     let points = all["points"].as_object_mut().unwrap();

@@ -1,4 +1,4 @@
-//! Why a session uses the model that it uses, in words.
+//! Explanation of the current model, as text.
 
 use crate::conditions::Conditions;
 use crate::estimate::Estimate;
@@ -6,20 +6,20 @@ use crate::model::ModelId;
 use crate::policy::Decision;
 use std::fmt;
 
-/// Why a session uses the model that it uses.
+/// Explains which model a session uses and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
-    /// The model, the newer one while it changes.
+    /// The model; during a change the new one.
     pub model: ModelId,
-    /// Whether members are going over to it.
+    /// Whether members are changing to it.
     pub changing: bool,
-    /// What the network is taken to be like.
+    /// Assumed and estimated conditions.
     pub conditions: Conditions,
-    /// Whether multicast gets through, as far as is known.
+    /// Whether multicast works, as far as known.
     pub multicast: bool,
-    /// What was seen of it.
+    /// The estimate from traffic.
     pub estimate: Estimate,
-    /// The last choice; none while nothing was sent.
+    /// The last decision; `None` before the first message.
     pub decision: Option<Decision>,
 }
 
@@ -30,11 +30,11 @@ impl fmt::Display for Explanation {
             f,
             "{}{}",
             self.model,
-            if self.changing { ", members are going over" } else { "" }
+            if self.changing { ", members are changing to it" } else { "" }
         )?;
         writeln!(
             f,
-            "network: {:.1} % lost, {:.1} in a row, round trip {:.1} ms, {:.0} kbit/s, packets of {:.0} B{}",
+            "network: loss {:.1} %, burst length {:.1}, RTT {:.1} ms, {:.0} kbit/s, MTU {:.0} B{}",
             here.loss * 100.0,
             here.burst,
             here.rtt_ns as f64 / 1e6,
@@ -44,17 +44,17 @@ impl fmt::Display for Explanation {
         )?;
         writeln!(
             f,
-            "application: {:.0} B to {:.0}, {:.2} a second; {:.0} frames seen",
+            "application: {:.0} B to {:.0} members, {:.2} messages/s; {:.0} frames observed",
             here.payload, here.group, here.messages_s, self.estimate.weight,
         )?;
         match &self.decision {
-            None => write!(f, "nothing was sent yet"),
+            None => write!(f, "no message sent yet"),
             Some(decision) => {
                 write!(f, "{decision}")?;
                 let costs =
                     decision.all.iter().map(|(model, cost)| format!("{model} {cost:.0} ms"));
                 let costs = costs.collect::<Vec<_>>().join(", ");
-                if costs.is_empty() { Ok(()) } else { write!(f, "\nall: {costs}") }
+                if costs.is_empty() { Ok(()) } else { write!(f, "\ncosts: {costs}") }
             }
         }
     }

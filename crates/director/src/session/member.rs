@@ -1,28 +1,28 @@
-//! A member of a session.
+//! A session's member: the leaf endpoint.
 
 use super::{Security, SessionError};
 use crate::Nanos;
-use crate::carrier::{self, MemberCarrier, Place};
-use crate::chance::Chance;
+use crate::carrier::{self, MemberCarrier, Params};
 use crate::envelope::{self, FromMember, Invitation, Sender};
 use crate::keys::{Root, ShortKey};
 use crate::model::{ModelId, Models};
+use crate::rng::Rng;
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddrV4;
 
-/// What happens at a member.
+/// An event at a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberEvent {
-    /// It is in a session, whose multicast goes to this group; said with each epoch.
+    /// The member has joined a session or one of its epochs; multicast uses this group.
     Joined {
         /// The group.
         group: SocketAddrV4,
         /// The model of the epoch.
         model: ModelId,
     },
-    /// A message has come; each comes once.
+    /// A message has arrived; each message is reported once.
     Message {
         /// Its number.
         number: MessageId,
@@ -31,25 +31,25 @@ pub enum MemberEvent {
     },
 }
 
-/// Answers that are kept in case they have to be given again.
+/// Number of answers kept for retransmission.
 const ANSWERS: usize = 64;
-/// Numbers of messages that are remembered.
+/// Size of the replay window, in messages.
 const WINDOW: usize = 1 << 14;
-/// So long a member waits before it says again that it is there; doubled up to 32 times.
+/// Initial interval between hellos; doubled up to a factor of 32.
 const HELLO_EVERY: Nanos = 500_000_000;
 
-/// A model that members have left is given up when nothing has come by it for so long.
+/// A former model is removed after this idle time.
 const LEFT: Nanos = 30_000_000_000;
 
 /// A model in use.
 struct Stage {
     model: ModelId,
-    /// When something last came by it.
-    heard_at: Nanos,
+    /// Time of the last datagram on it.
+    received_at: Nanos,
     carrier: Box<dyn MemberCarrier>,
 }
 
-/// The session that a member is in.
+/// The joined session.
 struct Joined {
     root: Root,
     sender: Sender,
@@ -57,20 +57,20 @@ struct Joined {
     epoch: u32,
     answered: bool,
     stages: BTreeMap<u32, Stage>,
-    had: Window,
+    window: Window,
     newest: MessageId,
-    open: BTreeMap<MessageId, Heard>,
+    open: BTreeMap<MessageId, ReceivedMessage>,
 }
 
-/// A message that has come.
-struct Heard {
-    /// By which epoch it came last.
+/// A received message.
+struct ReceivedMessage {
+    /// The epoch in which it last arrived.
     epoch: u32,
     bytes: usize,
     answer: Option<Vec<u8>>,
 }
 
-/// A member of a session.
+/// A session's member: the leaf endpoint.
 pub struct Member {
     security: Security,
     models: Models,
@@ -78,20 +78,20 @@ pub struct Member {
     incarnation: u32,
     below: usize,
     joined: Option<Joined>,
-    /// When and how often it said that it is there.
+    /// Time of the next hello, and the number of hellos sent.
     hello_at: Nanos,
     hellos: u32,
     control: VecDeque<Vec<u8>>,
-    chance: Chance,
+    rng: Rng,
     events: VecDeque<MemberEvent>,
 }
 
 impl Member {
-    /// One that is in no session yet. `seed` is to be drawn at random: no two starts of a
-    /// member may have the same.
+    /// A member without a session. `below` is the header size below a datagram in bytes. `seed`
+    /// must be random: two starts of a member must not use the same one.
     ///
     /// # Errors
-    /// When the key is too short.
+    /// [`ShortKey`] if the key is too short.
     pub fn new(security: Security, below: usize, seed: u64) -> Result<Self, ShortKey> {
         let invites = security.root(0)?;
         Ok(Self {
@@ -104,19 +104,19 @@ impl Member {
             hello_at: 0,
             hellos: 0,
             control: VecDeque::new(),
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             events: VecDeque::new(),
         })
     }
 
-    /// The same with these models alone, of those that are compiled in.
+    /// Restricts the member to these of the compiled-in models.
     #[must_use]
     pub fn with_models(mut self, models: Models) -> Self {
         self.models = self.models.and(models);
         self
     }
 
-    /// The same with means for these models of other stacks, too.
+    /// Adds models of external stacks for which the member has an adapter.
     #[must_use]
     pub fn with_outside(mut self, models: &[ModelId]) -> Self {
         let outside = models.iter().copied().filter(|model| model.is_outside());
@@ -124,7 +124,7 @@ impl Member {
         self
     }
 
-    /// Takes a datagram from the hub or the group, or a frame of another stack.
+    /// Handles a datagram from the hub or the group, or a frame of an external stack.
     pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
         if let Some(invitation) = Invitation::open(&self.invites, datagram) {
             self.invited(&invitation, now);
@@ -138,19 +138,19 @@ impl Member {
             return;
         }
         if envelope::is_envelope(datagram) {
-            // By itself it is of the plain model, in the epoch that it says.
+            // A bare envelope belongs to the plain model; it carries its epoch.
             self.message(datagram, now);
             return;
         }
         let mut whole = Vec::new();
-        // Frames of other stacks say no epoch: envelopes do, and once will do.
+        // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
         let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
         let newest = newest.map(|(epoch, _)| *epoch);
         for (epoch, stage) in &mut joined.stages {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
-                stage.heard_at = now;
+                stage.received_at = now;
                 whole.extend(stage.carrier.receive(datagram, now));
             }
         }
@@ -159,38 +159,39 @@ impl Member {
         }
     }
 
-    /// Whether a datagram that came to this member alone should have come by multicast, which
-    /// does not reach it: it may help to join the group again.
+    /// Whether a unicast datagram should have arrived by multicast, which does not reach this
+    /// member. To join the group again may help.
     pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
         self.joined.as_ref().is_some_and(|joined| joined.members > 1) && carrier::asks(datagram)
     }
 
     fn invited(&mut self, invitation: &Invitation, now: Nanos) {
         let Ok(root) = self.security.root(invitation.session) else { return };
-        // An older session, or an older epoch of this one, has been said again by somebody.
+        // Ignore an old session or epoch: either its invitation was replayed, or the hub's clock
+        // was set back.
         let known = self.joined.as_ref().map(|joined| (joined.root.session(), joined.epoch));
         let newer = known.is_none_or(|known| known < (invitation.session, invitation.epoch));
         if let Some(known) = known.filter(|known| *known > (invitation.session, invitation.epoch)) {
-            // Or its clock has been set back: it hears what number would be late enough.
+            // In the second case the hello tells the hub which session number to exceed.
             if known.0 > invitation.session && self.control.is_empty() {
-                let draw = self.chance.bits();
+                let draw = self.rng.bits();
                 self.control.push_back(envelope::seal_hello(&self.invites, draw, known.0));
             }
             return;
         }
         let sender = Sender { member: invitation.member.0, incarnation: self.incarnation };
         if newer {
-            let place = self.place(invitation, &root);
+            let params = self.params(invitation, &root);
             let model = invitation.model.filter(|model| self.models.has(*model));
             let stage = model.and_then(|model| {
-                let carrier = carrier::member(model, &place, sender.member)?;
-                Some(Stage { model, heard_at: now, carrier })
+                let carrier = carrier::member(model, &params, sender.member)?;
+                Some(Stage { model, received_at: now, carrier })
             });
             let Some(stage) = stage else {
-                // Of a later version, or not compiled in: the hub takes another.
+                // A model of a later version or not compiled in: the hub must select another.
                 let cannot = FromMember::Cannot(invitation.epoch, self.models);
-                let said = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
-                self.control.push_back(said);
+                let sealed = envelope::seal_member(&root, invitation.epoch, sender, &cannot);
+                self.control.push_back(sealed);
                 return;
             };
             self.enter(invitation, root, sender, stage);
@@ -198,8 +199,8 @@ impl Member {
         self.ready();
     }
 
-    fn place(&mut self, invitation: &Invitation, root: &Root) -> Place {
-        Place {
+    fn params(&mut self, invitation: &Invitation, root: &Root) -> Params {
+        Params {
             root: root.clone(),
             epoch: invitation.epoch,
             members: invitation.member.1,
@@ -209,12 +210,12 @@ impl Member {
             loss: f64::from(invitation.loss) / 255.0,
             round_trip: invitation.round_trip,
             answer: 0,
-            thrifty: false,
-            seed: self.chance.bits(),
+            efficient: false,
+            seed: self.rng.bits(),
         }
     }
 
-    /// Goes over to an epoch, of this session or of a new one.
+    /// Changes to an epoch, of this session or of a new one.
     fn enter(&mut self, invitation: &Invitation, root: Root, sender: Sender, stage: Stage) {
         let joined = match &mut self.joined {
             Some(joined) if joined.root.session() == invitation.session => joined,
@@ -225,7 +226,7 @@ impl Member {
                 epoch: invitation.epoch,
                 answered: invitation.answered,
                 stages: BTreeMap::new(),
-                had: Window::new(WINDOW),
+                window: Window::new(WINDOW),
                 newest: invitation.next,
                 open: BTreeMap::new(),
             }),
@@ -233,14 +234,14 @@ impl Member {
         joined.epoch = invitation.epoch;
         let (group, model) = (invitation.group, stage.model);
         joined.stages.insert(invitation.epoch, stage);
-        // What is under way on the model before this one still comes and goes.
+        // Keep the previous model: it can have messages in flight.
         while joined.stages.len() > 2 {
             joined.stages.pop_first();
         }
         self.events.push_back(MemberEvent::Joined { group, model });
     }
 
-    /// Says in which epoch it is.
+    /// Reports the current epoch to the hub.
     fn ready(&mut self) {
         let Some(joined) = &self.joined else { return };
         let ready = FromMember::Ready(joined.epoch, self.models);
@@ -255,29 +256,29 @@ impl Member {
             return;
         };
         joined.newest = joined.newest.max(number);
-        if joined.had.insert(number) {
-            let heard = Heard { epoch, bytes: bytes.len(), answer: None };
-            joined.open.insert(number, heard);
+        if joined.window.insert(number) {
+            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
+            joined.open.insert(number, received);
             if joined.open.len() > ANSWERS {
                 joined.open.pop_first();
             }
             self.events.push_back(MemberEvent::Message { number, bytes });
         }
-        let Some(heard) = joined.open.get_mut(&number) else { return };
-        heard.epoch = epoch;
-        // The hub has not heard of it, and asks again.
-        let answer = heard.answer.clone();
+        let Some(received) = joined.open.get_mut(&number) else { return };
+        received.epoch = epoch;
+        // A duplicate: the hub lacks the answer, so send it again.
+        let answer = received.answer.clone();
         if let Some(answer) = answer {
-            let _ = joined.give(number, &FromMember::Answer(number, answer), now);
+            let _ = joined.send(number, &FromMember::Answer(number, answer), now);
         } else if !joined.answered {
-            let _ = joined.give(number, &FromMember::Acknowledge(number), now);
+            let _ = joined.send(number, &FromMember::Acknowledge(number), now);
         }
     }
 
     /// Answers a message.
     ///
     /// # Errors
-    /// When the session is over, or no model can carry it.
+    /// [`SessionError`] if the session is over, or no model can carry the answer.
     pub fn answer(
         &mut self,
         number: MessageId,
@@ -285,15 +286,15 @@ impl Member {
         now: Nanos,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
-        let heard = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
-        if heard.answer.is_some() {
+        let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        if received.answer.is_some() {
             return Ok(());
         }
-        heard.answer = Some(bytes.to_vec());
-        joined.give(number, &FromMember::Answer(number, bytes.to_vec()), now)
+        received.answer = Some(bytes.to_vec());
+        joined.send(number, &FromMember::Answer(number, bytes.to_vec()), now)
     }
 
-    /// The next datagram that goes to the hub at `now`, and when to look again.
+    /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         if let Some(ready) = self.control.pop_front() {
             return (Some(ready), Some(now));
@@ -304,11 +305,11 @@ impl Member {
             }
             self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
             self.hellos += 1;
-            let draw = self.chance.bits();
+            let draw = self.rng.bits();
             return (Some(envelope::seal_hello(&self.invites, draw, 0)), Some(self.hello_at));
         };
         let epoch = joined.epoch;
-        joined.stages.retain(|known, stage| *known == epoch || now < stage.heard_at + LEFT);
+        joined.stages.retain(|known, stage| *known == epoch || now < stage.received_at + LEFT);
         let mut wake = None;
         for stage in joined.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
@@ -320,28 +321,29 @@ impl Member {
         (None, wake)
     }
 
-    /// What has happened since the last time.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
         std::mem::take(&mut self.events)
     }
 }
 
 impl Joined {
-    /// Sends to the hub by the model that a message came by, or by the newest.
-    fn give(
+    /// Sends to the hub over the model of the message, or over the newest one.
+    fn send(
         &mut self,
         number: MessageId,
         what: &FromMember,
         now: Nanos,
     ) -> Result<(), SessionError> {
-        let Heard { epoch, bytes, .. } = self.open.get(&number).ok_or(SessionError::Over)?;
+        let ReceivedMessage { epoch, bytes, .. } =
+            self.open.get(&number).ok_or(SessionError::Over)?;
         let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
         let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
         if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
             return Ok(());
         }
         let sealed = envelope::seal_member(&self.root, epoch, self.sender, what);
-        let given = stage.carrier.answer(number, *bytes, &sealed, now);
-        given.map_err(|why| SessionError::Refused(stage.model, why))
+        let sent = stage.carrier.answer(number, *bytes, &sealed, now);
+        sent.map_err(|why| SessionError::Refused(stage.model, why))
     }
 }

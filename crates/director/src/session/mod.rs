@@ -1,10 +1,10 @@
-//! A session: a hub and its members, whose messages go by one model now and by another
-//! later. No I/O and no clock; [`crate::io`] has both.
+//! A session: a hub (root endpoint) and its members (leaf endpoints). The session changes the
+//! model of its messages over time. No I/O and no clock; [`crate::io`] provides both.
 
 mod explain;
 mod hub;
 mod member;
-mod reach;
+mod multicast;
 
 pub use explain::Explanation;
 pub use hub::Hub;
@@ -20,13 +20,12 @@ use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
 use std::net::SocketAddrV4;
 
-/// Whether a session is protected. It is, unless this says otherwise by name.
+/// Security of a session. It can only be disabled explicitly.
 #[derive(Clone)]
 pub enum Security {
-    /// By a key that both ends have: 16 bytes at least, drawn at random, or exported from
-    /// TLS.
+    /// Pre-shared key: at least 16 random bytes, or a key exported from TLS.
     Key(Vec<u8>),
-    /// Not at all: whoever is on the way can read, change and make up messages.
+    /// No security: everyone on the path can read, change and forge messages.
     InsecureOnPurpose,
 }
 
@@ -40,10 +39,10 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// The root of a session's keys.
+    /// The root key of a session.
     ///
     /// # Errors
-    /// When the key is too short.
+    /// [`ShortKey`] if the key is too short.
     pub fn root(&self, session: u64) -> Result<Root, ShortKey> {
         match self {
             Self::Key(key) => Root::new(key, session),
@@ -52,33 +51,33 @@ impl Security {
     }
 }
 
-/// What a session is to be.
+/// Session configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Who talks to whom.
+    /// Communication pattern.
     pub pattern: Pattern,
-    /// What is asked of the transport.
+    /// Requested transport properties.
     pub properties: TransportProperties,
-    /// What is to be reached.
+    /// Quality-of-service targets.
     pub targets: QosTargets,
-    /// Whether it is protected.
+    /// Security.
     pub security: Security,
-    /// What the network is thought to be like before anything is seen of it.
+    /// Assumed network conditions before the first estimate.
     pub assumed: Conditions,
-    /// Bytes on the wire below a datagram: 28 of IPv4 and UDP and those of the frame.
+    /// Header bytes on the wire below a datagram: 28 of IPv4 and UDP plus those of the frame.
     pub below: usize,
-    /// The group that multicast models use.
+    /// Multicast group.
     pub group: SocketAddrV4,
-    /// When a change is worth it.
+    /// Thresholds for a model change.
     pub settings: Settings,
-    /// The only models that may be used; all that there are if it is empty.
+    /// Allowed models; empty for all available ones.
     pub models: Vec<ModelId>,
-    /// The models of other stacks that there are means for; none where nobody has them.
+    /// Models of external stacks that are configured; empty without any.
     pub outside: Vec<ModelId>,
 }
 
 impl Config {
-    /// A session of this pattern with a key, on a quiet local network.
+    /// A session of this pattern with default conditions: an idle local network.
     pub fn new(pattern: Pattern, security: Security) -> Self {
         Self {
             pattern,
@@ -94,25 +93,25 @@ impl Config {
         }
     }
 
-    /// Bytes of a datagram at most: what IPv4 and UDP leave of a packet.
+    /// Maximum datagram size in bytes: the MTU minus IPv4 and UDP headers.
     pub fn datagram(&self) -> usize {
         (self.assumed.mtu as usize).saturating_sub(28).min(65_000)
     }
 }
 
-/// Why there is no session, or a message is not taken.
+/// Why a session cannot start, or cannot take a message.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// The key is too short.
     #[error(transparent)]
     Key(#[from] ShortKey),
-    /// No model suits.
-    #[error("no model suits a session of this pattern: {0}")]
+    /// No model suits the session.
+    #[error("no available model suits the session: {0}")]
     NoModel(String),
-    /// There are no members, or too many.
+    /// No members, or too many.
     #[error("a session has 1 to 65,534 members, not {0}")]
     Members(usize),
-    /// The model cannot carry a message.
+    /// The model has rejected a message.
     #[error("{0} cannot carry the message: {1}")]
     Refused(ModelId, String),
     /// The session is over.
@@ -120,42 +119,42 @@ pub enum SessionError {
     Over,
 }
 
-/// What happens in a hub's session.
+/// An event at a hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// A member has answered a message; once for each message and member.
+    /// A member has answered a message; once per message and member.
     Answer {
         /// The message.
         message: MessageId,
-        /// Who.
+        /// The member.
         member: MemberId,
         /// The answer.
         bytes: Vec<u8>,
     },
-    /// A member has a message that is not answered.
+    /// A member has acknowledged a message of a pattern without answers.
     Acknowledged {
         /// The message.
         message: MessageId,
-        /// Who.
+        /// The member.
         member: MemberId,
     },
-    /// Nobody is waited for any more; who has not answered or acknowledged it by its
-    /// deadline.
+    /// A message is finished: all members have answered or acknowledged it, or its deadline has
+    /// passed.
     Over {
         /// The message.
         message: MessageId,
-        /// Who is lacking.
+        /// The members that have not.
         lacking: Vec<MemberId>,
     },
-    /// A member is there.
+    /// A member has joined.
     Joined(MemberId),
-    /// The session goes over to another model.
+    /// The session changes its model.
     ModelChange {
-        /// From which.
+        /// The old model.
         from: ModelId,
-        /// To which.
+        /// The new model.
         to: ModelId,
-        /// At what time.
+        /// Time of the change.
         at: Nanos,
     },
 }

@@ -1,4 +1,4 @@
-//! A hub and members in virtual time, over a channel that they share and that loses.
+//! A hub and members over a shared, lossy channel in virtual time.
 
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
@@ -11,25 +11,25 @@ const KEY: &[u8] = b"a key that both ends have";
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
-    /// The hub (none) or a member looks what is to be done.
+    /// The hub (`None`) or a member is polled.
     Wake(Option<u32>),
-    /// A datagram is there.
+    /// A datagram arrives: receiver, sender, content.
     Arrive(Option<u32>, Option<u32>, Vec<u8>),
     /// The application sends its next message.
     Send,
-    /// The session goes over to another model.
+    /// The session changes to another model.
     Change(ModelId),
-    /// A member starts anew.
+    /// A member restarts.
     Restart(u32),
-    /// So many percent are lost from now on.
+    /// Sets the loss, in percent.
     Lose(u8),
-    /// Other stacks carry nothing from now on.
+    /// External stacks fail.
     Stop,
-    /// Messages go to so many members from now on, the first.
+    /// Sets the number of receivers per message: the first members.
     Reach(u32),
-    /// The channel carries so many bit/s from now on.
+    /// Sets the data rate, in bit/s.
     Carry(u32),
-    /// Packets are known to have so many bytes at most from now on.
+    /// Sets the path MTU, in bytes.
     Packets(u32),
 }
 
@@ -40,27 +40,27 @@ pub struct Bed {
     number: u64,
     state: u64,
     loss: f64,
-    /// So many members, the first, are reached by no multicast.
-    pub deaf: u32,
-    /// Whether other stacks carry what they are given.
+    /// Number of members that multicast does not reach: the first ones.
+    pub unreachable: u32,
+    /// Whether external stacks work.
     stacks: bool,
-    /// To so many members, the first, messages go.
+    /// Number of receivers per message: the first members.
     to: u32,
     rate_bit_s: f64,
     free_at: Nanos,
-    /// When the hub and the members look next: one moment each.
+    /// Next wake-up of the hub and of each member.
     pub wakes: BTreeMap<Option<u32>, Nanos>,
     pub bytes: u64,
-    /// The longest datagram.
+    /// Size of the longest datagram.
     pub longest: usize,
-    /// How often members were invited.
+    /// Number of invitations.
     pub invited: usize,
-    /// What each member's application got, in order.
+    /// Messages that each member's application has received, in order.
     pub had: Vec<Vec<Vec<u8>>>,
     pub answers: BTreeMap<(u64, u32), Vec<u8>>,
     acknowledged: BTreeMap<u64, u32>,
     pub over: BTreeMap<u64, usize>,
-    /// When messages were sent, and how long all of their answers took.
+    /// Sending times of messages, and time until all of their answers arrived.
     sent_at: Vec<Nanos>,
     pub took: BTreeMap<u64, Nanos>,
     pub changes: Vec<(ModelId, ModelId)>,
@@ -75,7 +75,7 @@ pub fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Conf
     config
 }
 
-/// What an invitation begins with.
+/// First byte of an invitation.
 const INVITATION: u8 = 0x24;
 
 pub const OUTSIDE: [ModelId; 4] = [
@@ -101,7 +101,7 @@ impl Bed {
             number: 0,
             state: seed | 1,
             loss,
-            deaf: 0,
+            unreachable: 0,
             stacks: true,
             rate_bit_s: config.assumed.rate_bit_s,
             free_at: 0,
@@ -150,9 +150,9 @@ impl Bed {
         let receivers: Vec<Option<u32>> = match to {
             To::Hub => vec![None],
             To::Member(member) => vec![Some(member)],
-            To::Group => (self.deaf..self.members.len() as u32).map(Some).collect(),
+            To::Group => (self.unreachable..self.members.len() as u32).map(Some).collect(),
         };
-        // 30 ms, give or take 5.
+        // 30 ms +/- 5 ms.
         let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;
         let outside = director::carrier::model_of(datagram).is_some();
         for receiver in receivers {
@@ -163,7 +163,7 @@ impl Bed {
         }
     }
 
-    /// Until nothing is open, or `until`.
+    /// Runs until the event queue is empty, or `until`.
     pub fn run(&mut self, until: Nanos, mut payload: impl FnMut(u64) -> Vec<u8>) -> Nanos {
         let mut sent = 0;
         while let Some(next) = self.queue.peek() {
@@ -180,7 +180,7 @@ impl Bed {
                     who
                 }
                 What::Arrive(None, from, datagram) => {
-                    // What another stack carries has no address.
+                    // Frames of external stacks have no source address.
                     let outside = director::carrier::model_of(&datagram).is_some();
                     self.hub.receive(&datagram, from.filter(|_| !outside), now);
                     None

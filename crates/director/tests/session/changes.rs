@@ -1,12 +1,12 @@
-//! Sessions that go over from one model to another, or have reason not to.
+//! Sessions that change their model, or have reason not to.
 
 use crate::bed::*;
 use director::session::Hub;
 use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap};
 use std::sync::Arc;
 
-/// Two prices in a row fill four fifths of the channel. What is seen of it meanwhile, from waits in
-/// a full channel among it, is no reason to go over to anything, or to invite all again.
+/// Two successive prices fill four fifths of the channel. Queueing delays meanwhile are no reason
+/// to change the model, or to invite all members again.
 #[test]
 fn a_full_channel_stays_with_what_fits() {
     let full = Conditions { messages_s: 1.0 / 60.0, ..constrained() };
@@ -16,12 +16,12 @@ fn a_full_channel_stays_with_what_fits() {
         bed.run(160 * SECOND, |_| vec![3; 1_699]);
         assert_eq!((bed.answers.len(), bed.hub.open_messages()), (600, 0), "seed {seed}");
         assert!(bed.changes.is_empty(), "{:?}", bed.changes);
-        // 1.148 MB a price at least; joining is less than a tenth of that.
+        // A price takes 1.148 MB at least; joining is less than a tenth of that.
         assert!(bed.bytes < 3_000_000, "{}", bed.bytes);
     }
 }
 
-/// When all comes back at once, nobody is taken for deaf who was only cut off.
+/// After an outage of all members, multicast is not considered blocked.
 #[test]
 fn an_outage_is_no_proof_against_multicast() {
     let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
@@ -39,7 +39,7 @@ fn an_outage_is_no_proof_against_multicast() {
     }
 }
 
-/// What is expected of a model follows to how many messages go.
+/// Predictions follow the number of receivers.
 #[test]
 fn the_choice_knows_the_fan_out() {
     let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
@@ -60,7 +60,7 @@ fn the_choice_knows_the_fan_out() {
     assert_eq!(bed.answers.len(), 12 * (60 + 1 + 60));
 }
 
-/// A channel that has become narrower, and then as wide again, is used as before.
+/// A channel whose rate drops and recovers is used as before.
 #[test]
 fn what_the_channel_carries_again_is_used_again() {
     let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
@@ -79,7 +79,7 @@ fn what_the_channel_carries_again_is_used_again() {
     }
 }
 
-/// The system may learn of a narrower way while messages are under way, and of a wider one.
+/// The path MTU can shrink and grow while messages are in flight.
 #[test]
 fn packets_follow_what_the_way_takes() {
     for model in [ModelId::UdpArq, ModelId::MulticastFec] {
@@ -89,7 +89,7 @@ fn packets_follow_what_the_way_takes() {
         let mut longest = Vec::new();
         for (at, bytes) in [(0, 9_000), (10, 300), (20, 1_200)] {
             bed.at(at * SECOND, What::Packets(bytes));
-            // What is under way keeps its shape.
+            // Messages in flight keep their encoding.
             bed.run((at + 4) * SECOND, |_| vec![3; 3_000]);
             bed.longest = 0;
             bed.run((at + 10) * SECOND - 1, |_| vec![3; 3_000]);
@@ -127,7 +127,7 @@ fn changes_under_loss_lose_nothing_and_double_nothing() {
     }
 }
 
-/// QUIC makes a connection for each epoch and member: two of them at once in each change.
+/// QUIC opens a connection per epoch and member, so each change has two at a time.
 #[test]
 fn epochs_of_quic_do_not_mix() {
     let here = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
@@ -141,7 +141,7 @@ fn epochs_of_quic_do_not_mix() {
     assert_eq!((bed.answers.len(), bed.hub.open_messages()), (180, 0));
 }
 
-/// What does not fit is carried by another model, if there is one.
+/// A message that does not fit goes over another model, if there is one.
 #[test]
 fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     let here = Conditions { rate_bit_s: 2e6, ..Conditions::default() };
@@ -152,11 +152,11 @@ fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     bed.run(30 * SECOND, |n| vec![n as u8; if n < 3 { 500 } else { 5_000 }]);
     assert_eq!(bed.changes.last(), Some(&(ModelId::QuicDatagrams, ModelId::QuicStreams)));
     assert_eq!((bed.answers.len(), bed.hub.open_messages()), (18, 0));
-    // Held to one model, the session says why not; and where packets are small, too.
+    // With a single model the error names the reason, also for small packets.
     let only = config(Pattern::RequestResponse, here, &models[..1]);
     let small = Conditions { mtu: 500.0, ..here };
     let narrow = config(Pattern::RequestResponse, small, &models[1..]);
-    for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "no room")] {
+    for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "too small")] {
         let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
         let why = hub.send(&vec![1; length], 0).unwrap_err().to_string();
         assert!(why.contains("cannot carry the message") && why.contains(word), "{why}");
@@ -164,7 +164,7 @@ fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     }
 }
 
-/// Where packets are small QUIC is never tried, however badly others do.
+/// QUIC is never tried with small packets, however badly other models perform.
 #[test]
 fn small_packets_are_not_for_quic() {
     for mtu in [127.0, 500.0] {
@@ -178,7 +178,7 @@ fn small_packets_are_not_for_quic() {
     }
 }
 
-/// A stack that carries nothing any more looks like an outage, but for datagrams.
+/// A stack that delivers nothing looks like an outage, except that datagrams arrive.
 #[test]
 fn a_stack_that_dies_is_left_and_nothing_is_lost() {
     let here = Conditions { rate_bit_s: 2e6, rtt_ns: 20_000_000, ..Conditions::default() };

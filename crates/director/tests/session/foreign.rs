@@ -9,8 +9,7 @@ use std::sync::Arc;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Without keys any bytes are read as far as they make sense; nothing breaks, and
-    /// nothing is made up that was not said.
+    /// Without keys all bytes are parsed; nothing panics, and no messages are invented.
     #[test]
     fn datagrams_do_no_harm(
         datagrams in prop::collection::vec(
@@ -25,7 +24,7 @@ proptest! {
         config.security = Security::InsecureOnPurpose;
         let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
         let mut member = Member::new(Security::InsecureOnPurpose, 42, 7).unwrap();
-        // Not all carry as much as this.
+        // Some models cannot carry a message of this size.
         let _ = hub.send(&[5; 3_000], 0);
         hub.send(&[5; 1_000], 0).unwrap();
         let mut now = 1;
@@ -47,7 +46,7 @@ proptest! {
         prop_assert!(hub.open_messages() <= 2);
     }
 
-    /// With keys nothing that a stranger says is heard at all.
+    /// With keys all datagrams of strangers are ignored.
     #[test]
     fn strangers_change_nothing(
         datagrams in prop::collection::vec((0_u8..48, prop::collection::vec(any::<u8>(), 0..100)), 1..40)

@@ -1,4 +1,4 @@
-//! Who is in a session, and who is not.
+//! Joining a session.
 
 use crate::bed::*;
 use director::session::{Config, Hub, Member, Security};
@@ -21,7 +21,7 @@ fn three_hundred_meters_join_hear_a_price_and_answer() {
     assert!(said.starts_with("multicast-fec"), "{said}");
 }
 
-/// Members repeat that they are there until they are invited, and it takes seconds to invite all.
+/// Members repeat their hello until they are invited; to invite all members takes seconds.
 #[test]
 fn who_has_joined_is_not_invited_again() {
     let whole = Conditions { loss: 0.0, ..constrained() };
@@ -29,10 +29,10 @@ fn who_has_joined_is_not_invited_again() {
         let mut bed = Bed::new(&config(Pattern::PublishCollect, whole, &[]), 300, loss, 5);
         bed.run(60 * SECOND, |_| Vec::new());
         let invited = bed.invited;
-        // Each until an invitation and what is said to it have come.
+        // Per member until both an invitation and the response to it arrive.
         let needed = 300.0 / (1.0 - loss).powi(2);
         assert!(bed.hub.is_ready() && (invited as f64) < 1.2 * needed, "{invited}, {loss}");
-        // Who has started anew is.
+        // A restarted member is invited again.
         bed.at(61 * SECOND, What::Restart(7));
         bed.at(62 * SECOND, What::Send);
         bed.run(120 * SECOND, |_| vec![7; 50]);
@@ -40,8 +40,8 @@ fn who_has_joined_is_not_invited_again() {
     }
 }
 
-/// Ends of two versions, or built with other features, take what both have; and what a later
-/// version adds to an invitation is passed over (`envelope`).
+/// Endpoints of two versions, or with different features, use a common model; additions of a
+/// later version to an invitation are ignored (`envelope`).
 #[test]
 fn ends_that_have_other_models_agree() {
     let config = config(Pattern::PublishCollect, constrained(), &[]);
@@ -83,7 +83,7 @@ fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     for model in [ModelId::UdpArq, ModelId::MulticastFec, ModelId::QuicStreams] {
         let config = config(Pattern::PublishSubscribe, lossy, &[model]);
         let mut bed = Bed::new(&config, 3, 0.1, 11);
-        // Ten seconds for each member at this rate; it starts anew in the middle of it.
+        // Ten seconds per member at this rate; the restart is in the middle.
         bed.at(5 * SECOND, What::Send);
         bed.at(6 * SECOND, What::Restart(1));
         bed.run(400 * SECOND, |_| vec![9; 40_000]);
@@ -92,7 +92,7 @@ fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
     }
 }
 
-/// Without keys anybody may say to know the last session that there can be.
+/// Without keys anyone can claim to know the last possible session.
 #[test]
 fn there_is_none_after_the_last_session() {
     let mut config = Config::new(Pattern::PublishCollect, Security::InsecureOnPurpose);
@@ -100,11 +100,11 @@ fn there_is_none_after_the_last_session() {
     let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 1, 5, 7).unwrap();
     let hello = [&[0x26][..], &[0; 8], &[0xff; 8]].concat();
     hub.receive(&hello, Some(0), 1);
-    assert!(hub.poll(1).0.is_some(), "it is invited all the same");
+    assert!(hub.poll(1).0.is_some(), "it is still invited");
 }
 
 #[test]
-fn without_the_key_nobody_joins_and_deadlines_are_told() {
+fn without_the_key_no_member_joins_and_deadlines_expire() {
     let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
     config.targets.deadline_ns = Some(2 * SECOND);
     let mut bed = Bed::new(&config, 1, 0.0, 1);
@@ -124,7 +124,7 @@ fn a_hub_that_starts_anew_is_heard_even_if_its_clock_was_set_back() {
         bed.at(SECOND, What::Send);
         bed.run(2 * SECOND, |_| vec![1; 50]);
         assert_eq!(bed.answers.len(), 3);
-        // The first began at 1,000.
+        // The first hub's session number is 1,000.
         bed.hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, session, 9).unwrap();
         bed.answers.clear();
         bed.wakes.clear();
@@ -132,7 +132,7 @@ fn a_hub_that_starts_anew_is_heard_even_if_its_clock_was_set_back() {
         (0..3).for_each(|n| bed.wake(Some(n), 2 * SECOND));
         bed.at(3 * SECOND, What::Send);
         bed.run(9 * SECOND, |_| vec![2; 50]);
-        assert_eq!(bed.answers.len(), 3, "begun at {session}");
+        assert_eq!(bed.answers.len(), 3, "session {session}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! Whole sessions in virtual time: a hub and members over a channel that they share and
-//! that loses, with models that change while messages are under way.
+//! Whole sessions in virtual time: a hub and members over a shared, lossy channel, with model
+//! changes while messages are in flight.
 
 mod bed;
 mod changes;
@@ -9,14 +9,14 @@ mod joining;
 use bed::*;
 use director::{Conditions, ModelId, Pattern};
 
-/// Short messages over a bad network, many times, where multicast reaches all, some or nobody:
-/// each is answered by all, soon.
+/// Short messages over a bad network with many seeds, while multicast reaches all, some or no
+/// members: all members answer each message in time.
 #[test]
 fn no_draw_of_chance_holds_a_session_up() {
     let here = Conditions { payload: 20.0, ..constrained() };
     for seed in 1..400 {
         let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[]), 4, 0.3, seed);
-        bed.deaf = (seed % 5) as u32;
+        bed.unreachable = (seed % 5) as u32;
         bed.at(10 * SECOND, What::Send);
         bed.run(70 * SECOND, |_| vec![7; 21]);
         let said = bed.hub.explain();
@@ -52,13 +52,13 @@ fn each_model_carries_each_pattern_that_it_serves() {
     }
 }
 
-/// One member needs no group: no multicast reaches it here. And a round trip is seen as it is.
+/// One member needs no multicast, which is blocked here. The round-trip estimate is right.
 #[test]
 fn one_member_hears_all_alone() {
     let here = Conditions { rate_bit_s: 1e6, rtt_ns: 300_000_000, ..Conditions::default() };
     let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
     let mut bed = Bed::new(&config, 1, 0.1, 5);
-    bed.deaf = 1;
+    bed.unreachable = 1;
     (0..30).for_each(|n| bed.at(2 * SECOND + n * SECOND, What::Send));
     bed.run(60 * SECOND, |_| vec![3; 300]);
     assert_eq!(bed.answers.len(), 30);

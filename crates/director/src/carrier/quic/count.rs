@@ -1,5 +1,5 @@
-//! Counts what came. A connection's own figures say only what was lost; who controls its
-//! window hears of both.
+//! Counts acknowledged packets. The statistics of a connection contain only lost packets, but its
+//! congestion controller sees both.
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, CubicConfig};
@@ -8,24 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Makes controllers as they are by default (CUBIC, RFC 9438), which add up here.
+/// Creates default controllers (CUBIC, RFC 9438) that count acknowledged packets.
 pub struct Counter(pub Arc<AtomicU32>);
 
 impl ControllerFactory for Counter {
     fn build(self: Arc<Self>, now: Instant, mtu: u16) -> Box<dyn Controller> {
         let inner = Arc::new(CubicConfig::default()).build(now, mtu);
-        Box::new(Counting { inner, came: self.0.clone() })
+        Box::new(Counting { inner, received: self.0.clone() })
     }
 }
 
 struct Counting {
     inner: Box<dyn Controller>,
-    came: Arc<AtomicU32>,
+    received: Arc<AtomicU32>,
 }
 
 impl Controller for Counting {
     fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, idle: bool, rtt: &RttEstimator) {
-        self.came.fetch_add(1, Ordering::Relaxed);
+        self.received.fetch_add(1, Ordering::Relaxed);
         self.inner.on_ack(now, sent, bytes, idle, rtt);
     }
 
@@ -42,7 +42,7 @@ impl Controller for Counting {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Self { inner: self.inner.clone_box(), came: self.came.clone() })
+        Box::new(Self { inner: self.inner.clone_box(), received: self.received.clone() })
     }
 
     fn initial_window(&self) -> u64 {

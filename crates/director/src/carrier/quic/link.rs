@@ -1,6 +1,6 @@
-//! One connection: what is under way on it, and what of it came.
+//! A QUIC connection and its outstanding messages.
 
-use super::settings::MOST_MESSAGE;
+use super::settings::MAX_MESSAGE;
 use super::{Kind, Message};
 use crate::Nanos;
 use crate::switch::MessageId;
@@ -12,54 +12,54 @@ use quinn_proto::{
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-/// Bytes of messages that are here by part; a sender that keeps to its window has fewer.
-const MOST_PARTIAL: usize = 8 << 20;
+/// Maximum bytes of incomplete messages; a sender that respects its window stays below.
+const MAX_PARTIAL: usize = 8 << 20;
 
-/// Why a connection ends that nobody needs any more.
+/// Close code of a connection of a retired model.
 const RETIRED: VarInt = VarInt::from_u32(1);
 
-/// A message on its stream.
+/// An outgoing message on its stream.
 struct Flight {
     message: Message,
     written: usize,
 }
 
-/// One connection.
+/// A connection.
 pub struct Link {
     pub handle: ConnectionHandle,
     pub connection: Connection,
-    /// Whether this end has begun it.
+    /// Whether this end has opened it.
     pub own: bool,
-    /// Whether both ends know each other.
-    pub up: bool,
-    /// Whether the other end is known to know that.
+    /// Whether the handshake is complete.
+    pub established: bool,
+    /// Whether the other end is known to have completed it.
     confirmed: bool,
-    /// Whether it is of no use any more.
-    pub over: bool,
-    /// Whether its endpoint has forgotten it.
+    /// Whether it is unusable.
+    pub dead: bool,
+    /// Whether the endpoint has dropped it.
     drained: bool,
-    /// By its streams, of which the newest alone may not be wholly written.
-    flying: BTreeMap<StreamId, Flight>,
+    /// Messages by stream; only the newest may be partly written.
+    in_flight: BTreeMap<StreamId, Flight>,
     partial: BTreeMap<StreamId, Vec<u8>>,
-    /// When it last heard from the other end, or began to wait for it.
+    /// Time of the last datagram from the other end, or of the start of waiting for it.
     since: Nanos,
-    /// Packets that were told to be lost.
+    /// Packets reported as lost.
     lost: u64,
 }
 
-/// What has come of a connection.
+/// Events of connections.
 #[derive(Default)]
-pub struct Told {
-    /// Messages that the other end has.
-    pub had: Vec<MessageId>,
-    /// Envelopes that are whole.
+pub struct LinkEvents {
+    /// Messages that the other end has received.
+    pub delivered: Vec<MessageId>,
+    /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
-    /// The other end has said that all has gone over to another model.
+    /// Whether the other end has retired the model.
     pub retired: bool,
 }
 
 impl Link {
-    /// One that begins now.
+    /// A connection that starts now.
     pub fn new(
         (handle, connection): (ConnectionHandle, Connection),
         own: bool,
@@ -69,48 +69,48 @@ impl Link {
             handle,
             connection,
             own,
-            up: false,
+            established: false,
             confirmed: !own,
-            over: false,
+            dead: false,
             drained: false,
-            flying: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             partial: BTreeMap::new(),
             since: now,
             lost: 0,
         }
     }
 
-    /// A datagram has come.
-    pub fn heard(&mut self, now: Nanos) {
+    /// Records a received datagram.
+    pub fn touch(&mut self, now: Nanos) {
         self.since = now;
-        self.confirmed |= self.up;
+        self.confirmed |= self.established;
     }
 
-    /// Since when the other end is waited for; never while nothing is.
+    /// Start of waiting for the other end; `None` if nothing is outstanding.
     pub fn waits_since(&self) -> Option<Nanos> {
-        (!self.up || !self.flying.is_empty()).then_some(self.since)
+        (!self.established || !self.in_flight.is_empty()).then_some(self.since)
     }
 
-    /// Whether a message is under way here.
+    /// Whether a message is outstanding on this connection.
     pub fn has(&self, number: MessageId) -> bool {
-        self.flying.values().any(|flight| flight.message.number == number)
+        self.in_flight.values().any(|flight| flight.message.number == number)
     }
 
-    /// Takes of what waits as much as goes now.
+    /// Sends queued messages as far as flow control permits.
     pub fn fill(&mut self, kind: Kind, waiting: &mut VecDeque<Message>, now: Nanos) {
         if kind == Kind::Datagrams {
-            // One that overtakes the end of the handshake would be lost.
+            // A datagram that overtakes the end of the handshake would be lost.
             if !self.confirmed {
                 return;
             }
             for message in waiting.drain(..) {
-                // What is too long for it was refused; the oldest make room for the newest.
+                // `send` has rejected messages that are too long; the oldest are dropped if full.
                 let _ = self.connection.datagrams().send(message.bytes, true);
             }
             return;
         }
         loop {
-            if let Some(mut last) = self.flying.last_entry() {
+            if let Some(mut last) = self.in_flight.last_entry() {
                 let id = *last.key();
                 let Flight { message, written } = last.get_mut();
                 if *written < message.bytes.len() {
@@ -119,7 +119,7 @@ impl Link {
                     if *written < message.bytes.len() {
                         return;
                     }
-                    // It fails for streams that the other end has stopped: that is told, too.
+                    // Fails if the other end has stopped the stream, which is an event as well.
                     let _ = stream.finish();
                 }
             }
@@ -128,30 +128,30 @@ impl Link {
             }
             let Some(id) = self.connection.streams().open(Dir::Uni) else { return };
             let Some(message) = waiting.pop_front() else { return };
-            if self.flying.is_empty() {
+            if self.in_flight.is_empty() {
                 self.since = now;
             }
-            self.flying.insert(id, Flight { message, written: 0 });
+            self.in_flight.insert(id, Flight { message, written: 0 });
         }
     }
 
-    /// Gives up what is too late.
+    /// Resets streams of expired messages.
     pub fn expire(&mut self, now: Nanos) {
         let late = |flight: &Flight| flight.message.until.is_some_and(|until| until <= now);
-        for (id, _) in self.flying.extract_if(.., |_, flight| late(flight)) {
+        for (id, _) in self.in_flight.extract_if(.., |_, flight| late(flight)) {
             let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
         }
     }
 
-    /// Does what is due by now.
+    /// Handles due timers.
     pub fn run(&mut self, at: Instant) {
         if self.connection.poll_timeout().is_some_and(|due| due <= at) {
             self.connection.handle_timeout(at);
         }
     }
 
-    /// Looks what has happened.
-    pub fn settle(&mut self, endpoint: &mut Endpoint, told: &mut Told) {
+    /// Handles pending events.
+    pub fn settle(&mut self, endpoint: &mut Endpoint, events: &mut LinkEvents) {
         loop {
             while let Some(event) = self.connection.poll_endpoint_events() {
                 self.drained |= event.is_drained();
@@ -161,42 +161,44 @@ impl Link {
             }
             match self.connection.poll() {
                 None => return,
-                Some(Event::Connected) => self.up = true,
+                Some(Event::Connected) => self.established = true,
                 Some(Event::ConnectionLost { reason }) => {
-                    self.over = true;
-                    told.retired |= matches!(reason,
+                    self.dead = true;
+                    events.retired |= matches!(reason,
                         ConnectionError::ApplicationClosed(said) if said.error_code == RETIRED);
                 }
                 Some(Event::DatagramReceived) => {
                     let datagrams = std::iter::from_fn(|| self.connection.datagrams().recv());
-                    told.envelopes.extend(datagrams.map(|datagram| datagram.to_vec()));
+                    events.envelopes.extend(datagrams.map(|datagram| datagram.to_vec()));
                 }
-                Some(Event::Stream(event)) => self.stream(&event, told),
+                Some(Event::Stream(event)) => self.stream(&event, events),
                 Some(Event::HandshakeDataReady | Event::DatagramsUnblocked) => {}
             }
         }
     }
 
-    fn stream(&mut self, event: &StreamEvent, told: &mut Told) {
+    fn stream(&mut self, event: &StreamEvent, events: &mut LinkEvents) {
         match *event {
             StreamEvent::Opened { dir } => {
                 while let Some(id) = self.connection.streams().accept(dir) {
-                    told.envelopes.extend(self.read(id));
+                    events.envelopes.extend(self.read(id));
                 }
             }
-            StreamEvent::Readable { id } => told.envelopes.extend(self.read(id)),
+            StreamEvent::Readable { id } => events.envelopes.extend(self.read(id)),
             StreamEvent::Finished { id } => {
-                told.had.extend(self.flying.remove(&id).map(|flight| flight.message.number));
+                events
+                    .delivered
+                    .extend(self.in_flight.remove(&id).map(|flight| flight.message.number));
             }
             StreamEvent::Stopped { id, .. } => {
-                self.flying.remove(&id);
+                self.in_flight.remove(&id);
                 let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
             }
             StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
         }
     }
 
-    /// What a stream holds, once it is whole.
+    /// The content of a stream, if complete.
     fn read(&mut self, id: StreamId) -> Option<Vec<u8>> {
         let mut stream = self.connection.recv_stream(id);
         let mut chunks = stream.read(true).ok()?;
@@ -211,29 +213,29 @@ impl Link {
         };
         let _ = chunks.finalize();
         let held: usize = self.partial.values().map(Vec::len).sum();
-        self.over |= held > MOST_PARTIAL || self.partial.get(&id)?.len() > MOST_MESSAGE;
+        self.dead |= held > MAX_PARTIAL || self.partial.get(&id)?.len() > MAX_MESSAGE;
         let whole = whole?;
         self.partial.remove(&id).filter(|_| whole)
     }
 
-    /// Packets that were lost since the last time.
+    /// Lost packets since the last call.
     pub fn take_lost(&mut self) -> u32 {
         let lost = self.connection.stats().path.lost_packets;
         let new = lost - std::mem::replace(&mut self.lost, lost);
         u32::try_from(new).unwrap_or(u32::MAX)
     }
 
-    /// Tells the other end that all has gone over to another model.
+    /// Closes the connection because the model is retired.
     pub fn close(&mut self, at: Instant) {
-        self.flying.clear();
+        self.in_flight.clear();
         self.connection.close(at, RETIRED, Bytes::new());
     }
 
-    /// Ends it; messages that the other end is not known to have, in their order.
+    /// Removes the connection; returns its outstanding messages in order.
     pub fn end(self, endpoint: &mut Endpoint) -> impl DoubleEndedIterator<Item = Message> {
         if !self.drained {
             endpoint.handle_event(self.handle, EndpointEvent::drained());
         }
-        self.flying.into_values().map(|flight| flight.message)
+        self.in_flight.into_values().map(|flight| flight.message)
     }
 }

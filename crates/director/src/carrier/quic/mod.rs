@@ -1,13 +1,13 @@
-//! QUIC (RFC 9000) between a hub and its members: a stream for each envelope, or a datagram
-//! (RFC 9221).
+//! QUIC (RFC 9000) between a hub and its members: one stream or one datagram (RFC 9221) per
+//! envelope.
 //!
-//! Whichever end has something to send and no connection begins one; usually that is the
-//! hub. Each knows the other's public key beforehand, from the session's keys. A connection
-//! that is lost, or silent while something is waited for, is begun again, with what the
-//! other end is not known to have. Congestion control is QUIC's own, below the pace.
+//! An end with a message and without a connection opens one; usually that is the hub. The ends
+//! know each other's public keys from the session's keys. A lost or unresponsive connection is
+//! replaced, and outstanding messages are sent again. Congestion control is QUIC's, below the
+//! session's pacing.
 //!
-//! A datagram begins with a byte for the model (the high nibble is the version of the wire
-//! format, 1) and one for session and epoch, so that two epochs can be open at once.
+//! A datagram starts with a byte for the model (its high nibble is the version of the wire
+//! format, 1) and a byte for session and epoch, so that two epochs can be in use in parallel.
 
 mod count;
 mod link;
@@ -16,10 +16,10 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use self::link::{Link, Told};
-use self::settings::{Ends, ID, MOST_MESSAGE};
-use super::peers::{Came, Exchange, Hub, Member};
-use super::{HubCarrier, MemberCarrier, Place};
+use self::link::{Link, LinkEvents};
+use self::settings::{Ends, ID, MAX_MESSAGE};
+use super::peers::{Exchange, Hub, Incoming, Member};
+use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::keys::Party;
 use crate::switch::MessageId;
@@ -30,46 +30,46 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes before a packet of QUIC.
+/// Header size before a QUIC packet, in bytes.
 const MARK: usize = 2;
-/// Bytes of a packet at least (RFC 9000, section 14).
-const LEAST_PACKET: usize = 1_200;
-/// And at most: the first ones are filled up to it.
-const MOST_PACKET: usize = 1_472;
-/// What a packet has beside a datagram's bytes, as `quinn-proto` reckons: flags, a number of
-/// the connection, one of the packet, the seal, the head of the frame.
+/// Minimum packet size in bytes (RFC 9000, section 14).
+const MIN_PACKET: usize = 1_200;
+/// Maximum packet size in bytes; the first packets are padded to it.
+const MAX_PACKET: usize = 1_472;
+/// Overhead of a datagram in a packet, as `quinn-proto` counts it: flags, connection id, packet
+/// number, AEAD tag, frame header.
 const DATAGRAM_OVERHEAD: usize = 1 + ID + 4 + 16 + 9;
-/// What waits at most; the oldest makes room.
-const MOST_WAITING: usize = 1_024;
-/// Connections with one other end at most: the present one, one that it has lost, and one that
-/// it begins.
-const MOST_LINKS: usize = 4;
-/// An end that is waited for is given this long at least, whatever round trip was assumed.
-const LEAST_PATIENCE: Nanos = 3_000_000_000;
-/// Nothing takes its turn for longer than this, in ns.
-const MOST_TURN: f64 = 60e9;
-/// Where datagrams go, the session knows; here there is one other end.
+/// Maximum queue length; drops the oldest.
+const MAX_WAITING: usize = 1_024;
+/// Maximum number of connections with one end: the current one, a lost one, a new one, and one
+/// in reserve.
+const MAX_LINKS: usize = 4;
+/// Minimum timeout of an unresponsive connection in ns, whatever round trip is assumed.
+const MIN_TIMEOUT: Nanos = 3_000_000_000;
+/// Maximum duration of a turn, in ns.
+const MAX_TURN: f64 = 60e9;
+/// Placeholder address of the other end: the session does the addressing.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
-/// What carries an envelope.
+/// How envelopes are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A stream, sent again until it is there.
+    /// In a stream, with retransmission.
     Streams,
-    /// A datagram, sent once.
+    /// In a datagram, sent once.
     Datagrams,
 }
 
-/// Bytes of a packet here; none if QUIC cannot be here.
-fn packet(place: &Place) -> Option<u16> {
-    let room = place.datagram.checked_sub(MARK)?.min(MOST_PACKET);
-    u16::try_from(room).ok().filter(|_| room >= LEAST_PACKET)
+/// Packet size in bytes; `None` if datagrams are too small for QUIC.
+fn packet(params: &Params) -> Option<u16> {
+    let room = params.datagram.checked_sub(MARK)?.min(MAX_PACKET);
+    u16::try_from(room).ok().filter(|_| room >= MIN_PACKET)
 }
 
-/// How long all members take for a packet each.
-fn turn(place: &Place) -> Nanos {
-    let airtime = (place.datagram + place.below) as f64 * 8e9 / place.rate_bit_s.max(1.0);
-    (airtime * f64::from(place.members)).min(MOST_TURN) as Nanos
+/// Duration of a turn: one packet per member, in ns.
+fn turn(params: &Params) -> Nanos {
+    let airtime = (params.datagram + params.below) as f64 * 8e9 / params.rate_bit_s.max(1.0);
+    (airtime * f64::from(params.members)).min(MAX_TURN) as Nanos
 }
 
 fn nanos(duration: Duration) -> Nanos {
@@ -83,45 +83,45 @@ struct Message {
     until: Option<Nanos>,
 }
 
-/// One end, towards one other.
+/// One end of the connections with one other end.
 struct Quic {
     kind: Kind,
     mark: [u8; MARK],
-    /// Bytes of an envelope at most.
+    /// Maximum envelope size, in bytes.
     most: usize,
     ends: Ends,
-    /// The moment 0.
+    /// The instant of time 0.
     base: Instant,
-    /// The oldest first.
+    /// Connections, oldest first.
     links: Vec<Link>,
     waiting: VecDeque<Message>,
-    told: Told,
-    /// How long the other end is waited for.
-    patience: Nanos,
-    /// No connection is begun before; never when all has gone over to another model.
-    begin_at: Nanos,
+    events: LinkEvents,
+    /// Timeout of an unresponsive connection, in ns.
+    timeout: Nanos,
+    /// Earliest time of the next connection attempt; `MAX` after the model is retired.
+    connect_at: Nanos,
 }
 
 impl Quic {
-    fn new(place: &Place, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
-        let packet = usize::from(packet(place)?);
-        // Of one session no two epochs that are open at once have the same.
-        let epoch = place.epoch.wrapping_add(place.root.session() as u32) as u8;
+    fn new(params: &Params, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
+        let packet = usize::from(packet(params)?);
+        // Differs between any two epochs of a session that are in use in parallel.
+        let epoch = params.epoch.wrapping_add(params.root.session() as u32) as u8;
         let (mark, most) = match kind {
-            Kind::Streams => (0x19, MOST_MESSAGE),
+            Kind::Streams => (0x19, MAX_MESSAGE),
             Kind::Datagrams => (0x1a, packet - DATAGRAM_OVERHEAD),
         };
         Some(Self {
             kind,
             mark: [mark, epoch],
             most,
-            ends: settings::ends(place, kind, ends, member)?,
+            ends: settings::ends(params, kind, ends, member)?,
             base: Instant::now(),
             links: Vec::new(),
             waiting: VecDeque::new(),
-            told: Told::default(),
-            patience: LEAST_PATIENCE + 8 * (place.round_trip + turn(place)),
-            begin_at: 0,
+            events: LinkEvents::default(),
+            timeout: MIN_TIMEOUT + 8 * (params.round_trip + turn(params)),
+            connect_at: 0,
         })
     }
 
@@ -129,41 +129,41 @@ impl Quic {
         self.base.checked_add(Duration::from_nanos(now)).unwrap_or(self.base)
     }
 
-    /// Looks what has happened, and ends what is lost.
+    /// Handles events of connections, and removes dead ones.
     fn settle(&mut self, now: Nanos) {
         for link in &mut self.links {
-            link.settle(&mut self.ends.endpoint, &mut self.told);
-            link.over |= link.waits_since().is_some_and(|since| since + self.patience <= now);
+            link.settle(&mut self.ends.endpoint, &mut self.events);
+            link.dead |= link.waits_since().is_some_and(|since| since + self.timeout <= now);
         }
-        // One that a stranger has begun, by a packet that was recorded, goes before others.
-        if self.links.len() > MOST_LINKS {
-            let stranger = self.links.iter().position(|link| !link.up && !link.own);
-            self.links[stranger.unwrap_or(0)].over = true;
+        // First drop incomplete incoming connections: a replayed packet can open one.
+        if self.links.len() > MAX_LINKS {
+            let stranger = self.links.iter().position(|link| !link.established && !link.own);
+            self.links[stranger.unwrap_or(0)].dead = true;
         }
-        if self.told.retired {
-            self.begin_at = Nanos::MAX;
+        if self.events.retired {
+            self.connect_at = Nanos::MAX;
         }
-        for link in self.links.extract_if(.., |link| link.over) {
+        for link in self.links.extract_if(.., |link| link.dead) {
             for message in link.end(&mut self.ends.endpoint).rev() {
                 self.waiting.push_front(message);
             }
         }
     }
 
-    /// Begins a connection if one is lacking; when to look again.
-    fn begin(&mut self, now: Nanos) -> Option<Nanos> {
-        if self.waiting.is_empty() || self.links.iter().any(|link| link.up || link.own) {
+    /// Opens a connection if needed; returns the time of the next attempt.
+    fn connect(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.waiting.is_empty() || self.links.iter().any(|link| link.established || link.own) {
             return None;
         }
-        if now < self.begin_at {
-            return Some(self.begin_at).filter(|at| *at < Nanos::MAX);
+        if now < self.connect_at {
+            return Some(self.connect_at).filter(|at| *at < Nanos::MAX);
         }
-        // An end that refuses is not asked all the time.
-        self.begin_at = now + self.patience / 8;
+        // Back off while the other end refuses.
+        self.connect_at = now + self.timeout / 8;
         let (at, client) = (self.at(now), self.ends.client.clone());
-        // It fails where there are no numbers for connections any more, and is tried again.
-        let begun = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
-        self.links.push(Link::new(begun, true, now));
+        // Fails if connection ids are exhausted; retried later.
+        let opened = self.ends.endpoint.connect(at, client, OTHER, "member").ok()?;
+        self.links.push(Link::new(opened, true, now));
         None
     }
 
@@ -186,46 +186,46 @@ impl Exchange for Quic {
     ) -> Result<(), String> {
         if sealed.len() > self.most {
             let (most, length) = (self.most, sealed.len());
-            return Err(format!("it takes {length} bytes, and a message {most} at most"));
+            return Err(format!("the message has {length} bytes, this model takes {most} at most"));
         }
         let known = self.waiting.iter().any(|message| message.number == number);
         if known || self.links.iter().any(|link| link.has(number)) {
             return Ok(());
         }
-        if self.waiting.len() >= MOST_WAITING {
+        if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Message { number, bytes: Bytes::copy_from_slice(sealed), until });
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Came {
-        let Some(packet) = datagram.strip_prefix(&self.mark) else { return Came::default() };
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+        let Some(packet) = datagram.strip_prefix(&self.mark) else { return Incoming::default() };
         let (at, mut reply) = (self.at(now), Vec::new());
         let endpoint = &mut self.ends.endpoint;
         match endpoint.handle(at, OTHER, None, None, BytesMut::from(packet), &mut reply) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(link) = self.links.iter_mut().find(|link| link.handle == handle) {
-                    link.heard(now);
+                    link.touch(now);
                     link.connection.handle_event(event);
                 }
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
-                if let Ok(begun) = endpoint.accept(incoming, at, &mut reply, None) {
-                    self.links.push(Link::new(begun, false, now));
+                if let Ok(opened) = endpoint.accept(incoming, at, &mut reply, None) {
+                    self.links.push(Link::new(opened, false, now));
                 }
             }
             Some(DatagramEvent::Response(_)) | None => {}
         }
         let lost = self.links.iter_mut().map(Link::take_lost).sum();
-        let came = self.ends.came.swap(0, Ordering::Relaxed);
-        let newest = self.links.iter().rev().find(|link| link.up).filter(|_| came > 0);
+        let received = self.ends.received.swap(0, Ordering::Relaxed);
+        let newest = self.links.iter().rev().find(|link| link.established).filter(|_| received > 0);
         let round_trip = newest.map(|link| nanos(link.connection.rtt()));
         self.settle(now);
-        Came {
-            envelopes: std::mem::take(&mut self.told.envelopes),
+        Incoming {
+            envelopes: std::mem::take(&mut self.events.envelopes),
             reply: (!reply.is_empty()).then(|| self.marked(&reply)),
-            frames: (came, lost),
+            frames: (received, lost),
             round_trip,
         }
     }
@@ -235,8 +235,8 @@ impl Exchange for Quic {
         self.links.iter_mut().for_each(|link| link.run(at));
         self.settle(now);
         self.expire(now);
-        let mut wake = self.begin(now);
-        if let Some(link) = self.links.iter_mut().rev().find(|link| link.up) {
+        let mut wake = self.connect(now);
+        if let Some(link) = self.links.iter_mut().rev().find(|link| link.established) {
             link.fill(self.kind, &mut self.waiting, now);
         }
         let mut packet = Vec::new();
@@ -246,7 +246,7 @@ impl Exchange for Quic {
             }
         }
         for link in &mut self.links {
-            let silent = link.waits_since().map(|since| since + self.patience);
+            let silent = link.waits_since().map(|since| since + self.timeout);
             let due = link.connection.poll_timeout();
             let due = due.map(|due| nanos(due.saturating_duration_since(self.base)));
             wake = [wake, silent, due].into_iter().flatten().min();
@@ -254,27 +254,27 @@ impl Exchange for Quic {
         (None, wake)
     }
 
-    fn take_had(&mut self) -> Vec<MessageId> {
-        std::mem::take(&mut self.told.had)
+    fn take_delivered(&mut self) -> Vec<MessageId> {
+        std::mem::take(&mut self.events.delivered)
     }
 
     fn retire(&mut self, now: Nanos) {
         self.waiting.clear();
-        self.begin_at = Nanos::MAX;
+        self.connect_at = Nanos::MAX;
         let at = self.at(now);
         self.links.iter_mut().for_each(|link| link.close(at));
     }
 }
 
-/// The hub's side.
-pub fn hub(place: &Place, kind: Kind) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(place, move |place, member| {
-        Quic::new(place, kind, (Party::Hub, Party::Member(member)), member)
+/// The hub's transport.
+pub fn hub(params: &Params, kind: Kind) -> Box<dyn HubCarrier> {
+    Box::new(Hub::new(params, move |params, member| {
+        Quic::new(params, kind, (Party::Hub, Party::Member(member)), member)
     }))
 }
 
-/// The side of the member of this number.
-pub fn member(place: &Place, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
-    let exchange = Quic::new(place, kind, (Party::Member(number), Party::Hub), number);
-    Box::new(Member::new(place, exchange, kind == Kind::Streams))
+/// The transport of the member with this number.
+pub fn member(params: &Params, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
+    let exchange = Quic::new(params, kind, (Party::Member(number), Party::Hub), number);
+    Box::new(Member::new(params, exchange, kind == Kind::Streams))
 }

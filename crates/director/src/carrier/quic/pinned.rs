@@ -1,5 +1,5 @@
-//! The key pair of an end, known to the other beforehand: no certificates, no authorities
-//! (raw public keys, RFC 7250).
+//! Authentication by pinned raw public keys (RFC 7250): both ends know each other's key, without
+//! certificates or authorities.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
@@ -11,10 +11,10 @@ use rustls::sign::{CertifiedKey, SigningKey};
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, PeerIncompatible, SignatureScheme};
 use std::sync::Arc;
 
-/// What comes before an Ed25519 key of 32 bytes in PKCS #8 (RFC 8410, section 7).
+/// Prefix of a 32-byte Ed25519 key in PKCS #8 (RFC 8410, section 7).
 const PKCS8: [u8; 16] = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// The key pair that is made from a seed.
+/// The key pair of a seed.
 pub fn own(seed: &[u8; 32]) -> Option<CertifiedKey> {
     let key = key(seed)?;
     Some(CertifiedKey::new(vec![public(&*key)?], key))
@@ -29,7 +29,7 @@ fn public(key: &dyn SigningKey) -> Option<CertificateDer<'static>> {
     Some(CertificateDer::from(key.public_key()?.as_ref().to_vec()))
 }
 
-/// Believes the one key that the other end has.
+/// Accepts only the other end's key.
 #[derive(Debug)]
 pub struct Pinned {
     key: CertificateDer<'static>,
@@ -37,7 +37,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// The key that is made from this seed.
+    /// Pins the public key of this seed.
     pub fn of(seed: &[u8; 32], provider: Arc<CryptoProvider>) -> Option<Self> {
         Some(Self { key: public(&*key(seed)?)?, provider })
     }
@@ -45,7 +45,7 @@ impl Pinned {
     fn check(&self, key: &CertificateDer<'_>) -> Result<(), Error> {
         match *key == self.key {
             true => Ok(()),
-            false => Err(Error::General("this is not the other end's key".to_owned())),
+            false => Err(Error::General("unexpected public key of the other end".to_owned())),
         }
     }
 

@@ -1,9 +1,9 @@
-//! What connections are made with: who the ends are, and what they may take.
+//! Configuration of QUIC endpoints: keys and limits.
 
 use super::count::Counter;
 use super::pinned::{self, Pinned};
 use super::{Kind, packet, turn};
-use crate::carrier::Place;
+use crate::carrier::Params;
 use crate::keys::{Party, Scope, Use};
 use ::ring::hmac;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -19,36 +19,41 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Bytes of a message at most.
-pub const MOST_MESSAGE: usize = 1 << 20;
-/// Bytes under way each way at most.
+/// Maximum message size, in bytes.
+pub const MAX_MESSAGE: usize = 1 << 20;
+/// Maximum bytes in flight per direction.
 const WINDOW: u32 = 2 << 20;
-/// Messages under way each way at most; others wait.
-const MOST_STREAMS: u32 = 64;
-/// After so long without anything a connection is forgotten. The next message makes another.
+/// Maximum messages in flight per direction; others are queued.
+const MAX_STREAMS: u32 = 64;
+/// Idle timeout of a connection; the next message opens another one.
 const IDLE_MS: u32 = 600_000;
-/// Bytes of a connection's number on the wire: few, since an end has few connections.
+/// Length of a connection id in bytes: short, since an end has few connections.
 pub const ID: usize = 4;
-/// Both ends say that this is what they talk.
+/// ALPN protocol name.
 const PROTOCOL: &[u8] = b"director/1";
 
-/// An end's part of all its connections with one other.
+/// An end's configuration for all connections with one other end.
 pub struct Ends {
-    /// What tells them apart.
+    /// The QUIC endpoint.
     pub endpoint: Endpoint,
-    /// What a connection is begun with.
+    /// The client configuration.
     pub client: ClientConfig,
-    /// Packets that came, of those that are acknowledged.
-    pub came: Arc<AtomicU32>,
+    /// Number of acknowledged packets.
+    pub received: Arc<AtomicU32>,
 }
 
-/// The end of `own` towards `other`, a hub and its member of this number or the other way
-/// round; none if the model cannot be here.
-pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16) -> Option<Ends> {
-    // A hub has another key pair for each member.
+/// The configuration of `own` towards `other`; one of them is the hub, the other the member with
+/// this number. `None` if the model does not work with these parameters.
+pub fn ends(
+    params: &Params,
+    kind: Kind,
+    (own, other): (Party, Party),
+    member: u16,
+) -> Option<Ends> {
+    // A hub has a separate key pair per member.
     let seed = |what, from| {
-        let scope = Scope::new(what, place.epoch, from);
-        place.root.seed(&Scope { incarnation: u32::from(member), ..scope })
+        let scope = Scope::new(what, params.epoch, from);
+        params.root.seed(&Scope { incarnation: u32::from(member), ..scope })
     };
     let kx_groups = vec![ring::kx_group::X25519];
     let provider = Arc::new(CryptoProvider { kx_groups, ..ring::default_provider() });
@@ -75,47 +80,47 @@ pub fn ends(place: &Place, kind: Kind, (own, other): (Party, Party), member: u16
     server.alpn_protocols = vec![PROTOCOL.to_vec()];
     server.send_tls13_tickets = 0;
 
-    let came = Arc::new(AtomicU32::new(0));
-    let transport = Arc::new(transport(place, kind, came.clone())?);
+    let received = Arc::new(AtomicU32::new(0));
+    let transport = Arc::new(transport(params, kind, received.clone())?);
     let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client).ok()?));
     client.transport_config(transport.clone());
     let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server).ok()?));
     server.transport_config(transport).migration(false);
 
-    // An end that has started anew has the same: it can say that it knows a connection no more.
+    // Same key after a restart, so that a restarted end can send stateless resets.
     let reset = hmac::Key::new(hmac::HMAC_SHA256, &seed(Use::Reset, own));
     let mut config = EndpointConfig::new(Arc::new(reset));
     config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(ID)));
-    let mut chance = [0; 32];
-    chance[..8].copy_from_slice(&place.seed.to_be_bytes());
-    chance[8..10].copy_from_slice(&member.to_be_bytes());
-    let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, Some(chance));
-    Some(Ends { endpoint, client, came })
+    let mut seed_bytes = [0; 32];
+    seed_bytes[..8].copy_from_slice(&params.seed.to_be_bytes());
+    seed_bytes[8..10].copy_from_slice(&member.to_be_bytes());
+    let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, Some(seed_bytes));
+    Some(Ends { endpoint, client, received })
 }
 
-fn transport(place: &Place, kind: Kind, came: Arc<AtomicU32>) -> Option<TransportConfig> {
-    let mtu = packet(place)?;
+fn transport(params: &Params, kind: Kind, received: Arc<AtomicU32>) -> Option<TransportConfig> {
+    let mtu = packet(params)?;
     let (streams, datagrams) = match kind {
-        Kind::Streams => (MOST_STREAMS, None),
+        Kind::Streams => (MAX_STREAMS, None),
         Kind::Datagrams => (0, Some(WINDOW as usize)),
     };
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(streams))
-        .stream_receive_window(VarInt::from_u32(MOST_MESSAGE as u32))
+        .stream_receive_window(VarInt::from_u32(MAX_MESSAGE as u32))
         .receive_window(VarInt::from_u32(WINDOW))
         .send_window(u64::from(WINDOW))
         .datagram_receive_buffer_size(datagrams)
         .datagram_send_buffer_size(WINDOW as usize)
         .max_idle_timeout(Some(VarInt::from_u32(IDLE_MS).into()))
-        // All members may begin at once: who asks again too soon fills a narrow channel.
-        .initial_rtt(Duration::from_nanos(place.round_trip + turn(place)))
-        // It is known, and loss is no sign that it is another.
+        // All members may start at once; early retransmissions would fill a narrow channel.
+        .initial_rtt(Duration::from_nanos(params.round_trip + turn(params)))
+        // The MTU is known; losses do not mean that it has changed.
         .initial_mtu(mtu)
         .min_mtu(mtu)
         .mtu_discovery_config(None)
         .enable_segmentation_offload(false)
-        .congestion_controller_factory(Arc::new(Counter(came)));
+        .congestion_controller_factory(Arc::new(Counter(received)));
     Some(config)
 }

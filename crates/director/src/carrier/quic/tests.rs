@@ -1,19 +1,19 @@
-//! Two ends over a pipe that loses, in virtual time.
+//! Two ends over a lossy pipe, in virtual time.
 
 use super::*;
-use crate::chance::Chance;
 use crate::conditions::Conditions;
 use crate::envelope::DATA_OVERHEAD;
 use crate::keys::Root;
 use crate::model::ModelId;
+use crate::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;
 
-fn place(root: Root, datagram: usize) -> Place {
-    Place {
+fn params(root: Root, datagram: usize) -> Params {
+    Params {
         root,
         epoch: 3,
         members: 4,
@@ -23,39 +23,39 @@ fn place(root: Root, datagram: usize) -> Place {
         loss: 0.0,
         round_trip: 40 * MS,
         answer: 100,
-        thrifty: false,
+        efficient: false,
         seed: 7,
     }
 }
 
-fn keyed() -> Place {
-    place(Root::new(b"sixteen bytes of key and more", 7).unwrap(), 1_472)
+fn keyed() -> Params {
+    params(Root::new(b"sixteen bytes of key and more", 7).unwrap(), 1_472)
 }
 
-fn ends(place: &Place, kind: Kind) -> [Quic; 2] {
-    let hub = Quic::new(place, kind, (Party::Hub, Party::Member(2)), 2).unwrap();
-    [hub, anew(place, kind)]
+fn ends(params: &Params, kind: Kind) -> [Quic; 2] {
+    let hub = Quic::new(params, kind, (Party::Hub, Party::Member(2)), 2).unwrap();
+    [hub, restarted(params, kind)]
 }
 
-fn anew(place: &Place, kind: Kind) -> Quic {
-    Quic::new(place, kind, (Party::Member(2), Party::Hub), 2).unwrap()
+fn restarted(params: &Params, kind: Kind) -> Quic {
+    Quic::new(params, kind, (Party::Member(2), Party::Hub), 2).unwrap()
 }
 
-/// When what is there, at which end.
+/// Datagrams in flight: arrival time, receiving end, content.
 type Arrival = (Nanos, u64, usize, Vec<u8>);
 
-/// A hub, a member, and what is between them.
+/// A hub, a member, and the path between them.
 struct Pipe {
     ends: [Quic; 2],
     now: Nanos,
     loss: f64,
-    chance: Chance,
+    rng: Rng,
     queue: BinaryHeap<Reverse<Arrival>>,
     sent: u64,
     longest: usize,
-    /// What each end got, and what each knows the other to have.
+    /// Messages that each end has received, and that each knows the other to have received.
     got: [Vec<Vec<u8>>; 2],
-    had: [Vec<MessageId>; 2],
+    delivered: [Vec<MessageId>; 2],
     frames: (u32, u32),
     trips: Vec<Nanos>,
 }
@@ -66,12 +66,12 @@ impl Pipe {
             ends,
             now: 0,
             loss,
-            chance: Chance::new(11),
+            rng: Rng::new(11),
             queue: BinaryHeap::new(),
             sent: 0,
             longest: 0,
             got: Default::default(),
-            had: Default::default(),
+            delivered: Default::default(),
             frames: (0, 0),
             trips: Vec::new(),
         }
@@ -83,7 +83,7 @@ impl Pipe {
             for from in 0..2 {
                 loop {
                     let (datagram, look) = self.ends[from].poll(self.now);
-                    self.had[from].extend(self.ends[from].take_had());
+                    self.delivered[from].extend(self.ends[from].take_delivered());
                     let Some(datagram) = datagram else {
                         wake = wake.min(look.unwrap_or(until));
                         break;
@@ -91,24 +91,24 @@ impl Pipe {
                     self.sent += 1;
                     self.longest = self.longest.max(datagram.len());
                     let at = self.now + 20 * MS;
-                    if self.chance.share() >= self.loss {
+                    if self.rng.uniform() >= self.loss {
                         self.queue.push(Reverse((at, self.sent, 1 - from, datagram)));
                     }
                 }
             }
             let next = self.queue.peek().map_or(until, |Reverse((at, ..))| *at);
-            // Timers end late, and never before their time.
+            // Timers fire late, never early.
             self.now = next.min(wake.max(self.now + 1_000)).min(until);
             while self.queue.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
                 let Some(Reverse((_, _, to, datagram))) = self.queue.pop() else { break };
-                let came = self.ends[to].receive(&datagram, self.now);
-                self.got[to].extend(came.envelopes);
+                let received = self.ends[to].receive(&datagram, self.now);
+                self.got[to].extend(received.envelopes);
                 if to == 0 {
-                    self.frames.0 += came.frames.0;
-                    self.frames.1 += came.frames.1;
-                    self.trips.extend(came.round_trip);
+                    self.frames.0 += received.frames.0;
+                    self.frames.1 += received.frames.1;
+                    self.trips.extend(received.round_trip);
                 }
-                if let Some(reply) = came.reply {
+                if let Some(reply) = received.reply {
                     self.sent += 1;
                     self.queue.push(Reverse((self.now + 20 * MS, self.sent, 1 - to, reply)));
                 }
@@ -142,14 +142,14 @@ fn streams_bring_all_once_through_a_pipe_that_loses_much() {
     for end in 0..2 {
         assert_eq!(numbers(&pipe.got[end]), (0..60).collect::<Vec<u8>>());
         assert!(pipe.got[end].iter().all(|bytes| bytes.len() == lengths[usize::from(bytes[0])]));
-        pipe.had[end].sort_unstable();
-        assert_eq!(pipe.had[end], (0..60).collect::<Vec<u64>>());
-        assert!(pipe.ends[end].waiting.is_empty() && pipe.ends[end].links.len() <= MOST_LINKS);
+        pipe.delivered[end].sort_unstable();
+        assert_eq!(pipe.delivered[end], (0..60).collect::<Vec<u64>>());
+        assert!(pipe.ends[end].waiting.is_empty() && pipe.ends[end].links.len() <= MAX_LINKS);
     }
     assert!(pipe.longest <= 1_472, "{}", pipe.longest);
-    let (came, lost) = pipe.frames;
-    let share = f64::from(lost) / f64::from(came + lost);
-    assert!(came > 100 && (0.2..0.45).contains(&share), "{came} {lost}");
+    let (received, lost) = pipe.frames;
+    let share = f64::from(lost) / f64::from(received + lost);
+    assert!(received > 100 && (0.2..0.45).contains(&share), "{received} {lost}");
 }
 
 #[test]
@@ -157,14 +157,14 @@ fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
     pipe.ends[0].send(1, b"first", None).unwrap();
     pipe.run(110 * MS);
-    // Two ways for the handshake, one for the message.
+    // Two one-way delays for the handshake, one for the message.
     assert_eq!(pipe.got[1], [b"first"]);
     pipe.run(SECOND);
     let sent = pipe.sent;
     pipe.run(500 * SECOND);
-    assert_eq!((pipe.had[0].as_slice(), pipe.frames.1), (&[1][..], 0));
+    assert_eq!((pipe.delivered[0].as_slice(), pipe.frames.1), (&[1][..], 0));
     assert!(pipe.trips.iter().all(|trip| (40 * MS..50 * MS).contains(trip)), "{:?}", pipe.trips);
-    assert!(pipe.sent <= sent, "nothing is said where there is nothing to say");
+    assert!(pipe.sent <= sent, "no traffic without messages");
 }
 
 #[test]
@@ -176,18 +176,18 @@ fn datagrams_are_lost_and_never_doubled() {
         let got = numbers(&pipe.got[end]);
         assert!((50..90).contains(&got.len()), "{}", got.len());
         assert!(got.windows(2).all(|pair| pair[0] < pair[1]), "{got:?}");
-        assert!(pipe.had[end].is_empty());
+        assert!(pipe.delivered[end].is_empty());
     }
-    let (came, lost) = pipe.frames;
-    assert!(came > 50 && lost > 10, "{came} {lost}");
+    let (received, lost) = pipe.frames;
+    assert!(received > 50 && lost > 10, "{received} {lost}");
 }
 
 #[test]
 fn the_longest_that_is_taken_fits_and_more_is_refused() {
     for datagram in [1_202, 1_400, 65_000] {
-        let place = place(Root::insecure(1), datagram);
+        let params = params(Root::insecure(1), datagram);
         for kind in [Kind::Streams, Kind::Datagrams] {
-            let mut pipe = Pipe::new(ends(&place, kind), 0.0);
+            let mut pipe = Pipe::new(ends(&params, kind), 0.0);
             let most = pipe.ends[0].most;
             pipe.ends[0].send(1, &vec![1; most], None).unwrap();
             let why = pipe.ends[0].send(2, &vec![1; most + 1], None).unwrap_err();
@@ -201,25 +201,25 @@ fn the_longest_that_is_taken_fits_and_more_is_refused() {
 
 #[test]
 fn where_a_packet_has_no_room_there_is_no_end() {
-    let small = place(Root::insecure(1), 1_201);
+    let small = params(Root::insecure(1), 1_201);
     assert!(Quic::new(&small, Kind::Streams, (Party::Hub, Party::Member(0)), 0).is_none());
-    let tiny = place(Root::insecure(1), 1);
+    let tiny = params(Root::insecure(1), 1);
     assert!(Quic::new(&tiny, Kind::Datagrams, (Party::Hub, Party::Member(0)), 0).is_none());
 }
 
-/// What the choice knows of packets is what is so.
+/// The policy's packet sizes match the transport's.
 #[test]
 fn what_fits_is_what_can_be() {
     for packet in [500, 1_229, 1_230, 1_400, 1_500, 9_000] {
         let here = Conditions { mtu: f64::from(packet), payload: 0.0, ..Conditions::default() };
-        let place = place(keyed().root, packet as usize - 28);
-        let end = |kind| Quic::new(&place, kind, (Party::Hub, Party::Member(0)), 0);
+        let params = params(keyed().root, packet as usize - 28);
+        let end = |kind| Quic::new(&params, kind, (Party::Hub, Party::Member(0)), 0);
         assert_eq!(ModelId::QuicStreams.fits(&here), end(Kind::Streams).is_some());
         let Some(datagrams) = end(Kind::Datagrams) else {
             assert!(!ModelId::QuicDatagrams.fits(&here));
             continue;
         };
-        // An answer has 6 bytes more before it than a message.
+        // An answer has a header that is 6 bytes longer than a message's.
         let most = (datagrams.most - DATA_OVERHEAD - 6) as f64;
         assert!(ModelId::QuicDatagrams.fits(&Conditions { payload: most, ..here }));
         assert!(!ModelId::QuicDatagrams.fits(&Conditions { payload: most + 1.0, ..here }));
@@ -228,17 +228,17 @@ fn what_fits_is_what_can_be() {
 
 #[test]
 fn a_member_that_starts_anew_gets_what_it_had_not() {
-    let place = keyed();
-    let mut pipe = Pipe::new(ends(&place, Kind::Streams), 0.1);
+    let params = keyed();
+    let mut pipe = Pipe::new(ends(&params, Kind::Streams), 0.1);
     pipe.talk(&[300; 10]);
     // In the middle of a long message.
     pipe.ends[0].send(10, &[10; 200_000], None).unwrap();
     pipe.run(pipe.now + 300 * MS);
-    pipe.ends[1] = anew(&place, Kind::Streams);
+    pipe.ends[1] = restarted(&params, Kind::Streams);
     pipe.run(pipe.now + 30 * SECOND);
-    assert_eq!(pipe.had[0].len(), 11);
+    assert_eq!(pipe.delivered[0].len(), 11);
     assert!(pipe.got[1].iter().any(|bytes| bytes.len() == 200_000));
-    // And answers it, by the connection that the hub has begun.
+    // It answers over the connection that the hub has opened.
     pipe.ends[1].send(11, b"an answer", None).unwrap();
     pipe.run(pipe.now + 5 * SECOND);
     assert!(pipe.got[0].iter().any(|bytes| bytes == b"an answer"));
@@ -271,16 +271,16 @@ fn an_outage_is_over_when_it_is_over() {
 
 #[test]
 fn who_has_another_key_or_epoch_is_not_heard() {
-    let (own, other) = (keyed(), place(Root::new(b"another key of sixteen", 7).unwrap(), 1_472));
+    let (own, other) = (keyed(), params(Root::new(b"another key of sixteen", 7).unwrap(), 1_472));
     let [hub, _] = ends(&own, Kind::Streams);
-    let mut pipe = Pipe::new([hub, anew(&other, Kind::Streams)], 0.0);
+    let mut pipe = Pipe::new([hub, restarted(&other, Kind::Streams)], 0.0);
     pipe.talk(&[100; 3]);
     pipe.run(30 * SECOND);
-    assert!(pipe.got.iter().all(Vec::is_empty) && pipe.had.iter().all(Vec::is_empty));
-    assert!(pipe.ends.iter().all(|end| end.links.len() <= MOST_LINKS));
-    // Epochs that are open at once do not hear each other at all.
+    assert!(pipe.got.iter().all(Vec::is_empty) && pipe.delivered.iter().all(Vec::is_empty));
+    assert!(pipe.ends.iter().all(|end| end.links.len() <= MAX_LINKS));
+    // Two epochs in use in parallel do not see each other's datagrams.
     let [mut hub, _] = ends(&own, Kind::Streams);
-    let mut next = anew(&Place { epoch: 4, ..own }, Kind::Streams);
+    let mut next = restarted(&Params { epoch: 4, ..own }, Kind::Streams);
     hub.send(1, b"x", None).unwrap();
     let first = hub.poll(0).0.unwrap();
     assert!(next.receive(&first, 1).reply.is_none() && next.links.is_empty());
@@ -295,36 +295,36 @@ fn what_is_too_late_is_given_up() {
     pipe.run(pipe.now + 2 * SECOND);
     pipe.loss = 0.0;
     pipe.run(pipe.now + 60 * SECOND);
-    assert_eq!((numbers(&pipe.got[1]).len(), pipe.had[0].len()), (2, 2));
+    assert_eq!((numbers(&pipe.got[1]).len(), pipe.delivered[0].len()), (2, 2));
     assert!(pipe.ends[0].waiting.is_empty());
 }
 
 #[test]
 fn foreign_bytes_do_no_harm() {
-    let mut pipe = Pipe::new(ends(&place(Root::insecure(1), 1_472), Kind::Streams), 0.0);
-    let mut chance = Chance::new(5);
+    let mut pipe = Pipe::new(ends(&params(Root::insecure(1), 1_472), Kind::Streams), 0.0);
+    let mut rng = Rng::new(5);
     pipe.ends[0].send(0, &[0; 5_000], None).unwrap();
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for round in 0..3_000_u64 {
         pipe.run(pipe.now + MS);
         seen.extend(pipe.queue.iter().map(|Reverse((.., datagram))| datagram.clone()));
         seen.truncate(200);
-        // What was seen before, changed somewhere, or cut; or nothing that ever was.
-        let mut bytes = match seen.get(chance.bits() as usize % 250) {
+        // Recorded datagrams, modified or truncated, and random ones.
+        let mut bytes = match seen.get(rng.bits() as usize % 250) {
             Some(datagram) => datagram.clone(),
-            None => (0..chance.bits() % 1_300).map(|_| chance.bits() as u8).collect(),
+            None => (0..rng.bits() % 1_300).map(|_| rng.bits() as u8).collect(),
         };
         let length = bytes.len().max(1);
         if round % 3 > 0 && !bytes.is_empty() {
-            bytes[chance.bits() as usize % length] ^= chance.bits() as u8;
-            bytes.truncate(if round % 3 > 1 { chance.bits() as usize % length } else { length });
+            bytes[rng.bits() as usize % length] ^= rng.bits() as u8;
+            bytes.truncate(if round % 3 > 1 { rng.bits() as usize % length } else { length });
         }
         if let [first, second, ..] = &mut bytes[..] {
             [*first, *second] = pipe.ends[0].mark;
         }
         let now = pipe.now;
         pipe.ends[(round % 2) as usize].receive(&bytes, now);
-        assert!(pipe.ends.iter().all(|end| end.links.len() <= MOST_LINKS + 1));
+        assert!(pipe.ends.iter().all(|end| end.links.len() <= MAX_LINKS + 1));
     }
     pipe.ends[0].send(1, b"still here", None).unwrap();
     pipe.run(pipe.now + 20 * SECOND);

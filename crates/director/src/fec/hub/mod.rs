@@ -1,10 +1,10 @@
-//! The hub's side of `multicast-fec`.
+//! The hub of `multicast-fec`.
 
 mod receive;
 
-use super::code::{Encoder, Refused, even};
+use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
-use super::plan::{FecSettings, Schedule, Wanted};
+use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
 use crate::keys::Keys;
@@ -12,85 +12,85 @@ use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A datagram for all, or for one alone.
+/// A datagram, to a member by unicast, or to all (`None`).
 pub type Addressed = (Option<MemberId>, Vec<u8>);
 
-/// What became of messages.
+/// State changes of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HubEvent {
-    /// A member has the message.
+    /// A member has acknowledged the message.
     Acknowledged {
         /// The message.
         message: MessageId,
-        /// Who.
+        /// The member.
         member: MemberId,
     },
-    /// A member's answer is there; it has the message.
+    /// A member has answered the message.
     Answered {
         /// The message.
         message: MessageId,
-        /// Who.
+        /// The member.
         member: MemberId,
         /// The answer.
         bytes: Vec<u8>,
     },
-    /// Some hear nothing by multicast, or have the message since it went to each of them alone, and
-    /// none has it by multicast.
-    Unreached {
+    /// Multicast does not work: some members report that they receive none, or have the message
+    /// only by unicast, and no member has it by multicast.
+    MulticastBlocked {
         /// The message.
         message: MessageId,
     },
-    /// Nobody is waited for any more: all are there, or its lifetime is over.
+    /// The message is finished: all members have responded, or its lifetime is over.
     Over {
         /// The message.
         message: MessageId,
-        /// Who is lacking.
+        /// The members that have not responded.
         lacking: Vec<MemberId>,
     },
 }
 
-/// Asked so often by multicast without a word, a member is spoken to alone.
-const DEAF: u32 = 2;
-/// So many in a row who have messages only since they went to them alone, or hear nothing else, are
-/// no chance.
-const UNREACHED: u32 = 3;
-/// The slot of who is alone, in ns: none.
+/// After this many unanswered multicast requests, a member is addressed by unicast.
+const UNREACHABLE_AFTER: u32 = 2;
+/// Multicast is considered blocked after this many consecutive members that only unicast
+/// reaches.
+const BLOCKED_AFTER: u32 = 3;
+/// Slot length of a single receiver in ns: it answers at once.
 const AT_ONCE: Nanos = 1_000;
-/// The answers of so many, by their slots, tell round trips.
+/// Only the first slots give round-trip samples; later ones can include queueing.
 const FIRST: u16 = 8;
-/// Copies of who is done.
+/// Copies of the final report on received answers.
 const LAST_COPIES: usize = 3;
-/// Messages that are over of which it is still said whose answers are there.
+/// Number of finished messages whose received answers are still reported.
 const REMEMBERED: usize = 16;
 
-/// The hub of a group.
+/// The hub of a multicast group.
 #[derive(Debug)]
 pub struct FecHub {
     settings: FecSettings,
     own: Keys,
     members: Vec<Keys>,
     sending: BTreeMap<MessageId, Sending>,
-    /// What went before messages, in case they go again.
+    /// Schedules of recent messages, for retransmissions.
     schedules: BTreeMap<MessageId, Schedule>,
-    /// Whose answers were there when messages were over.
+    /// Finished messages, and the members whose answers had arrived.
     over: VecDeque<(MessageId, Vec<u8>)>,
-    /// Whom multicast does not seem to reach, and whether it has had a message alone since.
-    deaf: BTreeMap<u16, bool>,
-    /// How many in a row have had a message only since it went to them alone, or hear nothing else.
-    unreached: u32,
-    /// What is said to all, or to one whom multicast does not reach.
+    /// Members that multicast does not seem to reach, and whether unicast has worked since.
+    unreachable: BTreeMap<u16, bool>,
+    /// Number of consecutive members that only unicast reaches.
+    no_multicast_count: u32,
+    /// Queued control frames: to all members, or to one by unicast.
     control: VecDeque<(Option<u16>, Frame)>,
     newest: MessageId,
     pace: Pace,
     events: Vec<HubEvent>,
-    /// Symbols of answers that came, and that did not.
+    /// Received and lost symbols per answer.
     seen: Vec<(u32, u32)>,
-    /// Round trips, in ns.
+    /// Round-trip samples, in ns.
     trips: Vec<Nanos>,
 }
 
 impl FecHub {
-    /// A hub with the keys of what it sends, and of what each member does.
+    /// A hub with the keys for its frames and for the frames of each member.
     pub fn new(settings: FecSettings, own: Keys, members: Vec<Keys>) -> Self {
         let count = u16::try_from(members.len()).unwrap_or(u16::MAX);
         Self {
@@ -100,8 +100,8 @@ impl FecHub {
             sending: BTreeMap::new(),
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
-            deaf: BTreeMap::new(),
-            unreached: 0,
+            unreachable: BTreeMap::new(),
+            no_multicast_count: 0,
             control: VecDeque::new(),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -111,20 +111,20 @@ impl FecHub {
         }
     }
 
-    /// How it paces itself from now on; messages that are under way keep their symbols.
+    /// The parameters; changes do not affect the symbols of messages in flight.
     pub fn settings(&mut self) -> &mut FecSettings {
         &mut self.settings
     }
 
-    /// Sends a message to these members; all have slots if most are meant.
+    /// Sends a message to these members. All have slots if it goes to at least half of the group.
     ///
     /// # Errors
-    /// When it is too long, or frames have no room.
+    /// [`Refused`] if the message is too long, or frames are too small.
     pub fn send(
         &mut self,
         message: MessageId,
         bytes: &[u8],
-        wanted: Wanted,
+        response: ResponseKind,
         to: &[MemberId],
         until: Option<Nanos>,
     ) -> Result<(), Refused> {
@@ -139,48 +139,52 @@ impl FecHub {
         let awaited: BTreeMap<u16, Awaited> =
             to.iter().filter_map(known).map(|member| (member, Awaited::default())).collect();
         if let Some(sending) = self.sending.get_mut(&message) {
-            // It is on its way to others: who comes late gets of the same symbols, and is
-            // asked at once.
+            // The message is in flight to others: a new receiver gets symbols of the same
+            // encoding, and is asked at once.
             for (member, fresh) in awaited {
                 sending.awaited.entry(member).or_insert_with(|| {
                     sending.only = None;
                     fresh
                 });
             }
-            let enough = self.settings.enough(sending.encoder.symbols());
+            let enough = self.settings.frames_for(sending.encoder.symbols());
             sending.more = sending.more.max(enough);
             return Ok(());
         }
         let slotted = 2 * awaited.len() >= self.members.len();
         let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
-        let more = if wanted == Wanted::Answers { self.settings.more(count, code) } else { 0 };
-        // Who is asked alone has nobody to wait for; some of many are asked in turn.
+        let more = if response == ResponseKind::Answers {
+            self.settings.extra_frames(count, code)
+        } else {
+            0
+        };
+        // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| count == 1);
         let slot = match only {
-            _ if slotted => self.settings.slot(wanted, more, code),
+            _ if slotted => self.settings.slot(response, more, code),
             Some(_) => AT_ONCE,
             None => 0,
         };
         let schedule = Schedule {
-            wanted,
+            response,
             slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
             more,
         };
-        // Under one number there is one coding: symbols of two would not go together.
+        // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
         if self.schedules.len() > REMEMBERED * 8 {
             self.schedules.pop_first();
         }
         let whole = [&schedule.encode()[..], bytes].concat();
-        let encoder = Encoder::new(&whole, even(whole.len(), symbol))?;
+        let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
         let least = self.settings.first_burst(encoder.symbols(), awaited.len());
-        let left = self.settings.worth(encoder.symbols(), least, 1.0);
+        let left = self.settings.worthwhile_frames(encoder.symbols(), least, 1.0);
         let sending = Sending {
             encoder,
-            wanted,
+            response,
             slot,
-            more_unasked: schedule.more,
+            extra_symbols: schedule.more,
             next: 0,
             left,
             more: 0,
@@ -200,8 +204,7 @@ impl FecHub {
         Ok(())
     }
 
-    /// The next datagram at `now`, if one may go, for all or for one alone; when to look
-    /// again.
+    /// The next datagram at `now`, to all members or by unicast, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Addressed>, Option<Nanos>) {
         self.finish(now);
         self.ask(now);
@@ -222,7 +225,7 @@ impl FecHub {
         Shape { settings: self.settings, code: self.own.code_len() }
     }
 
-    /// A symbol of the oldest message that has some to send, to all or to one alone.
+    /// The next symbol of the oldest message that has one, to all members or by unicast.
     fn symbol(&mut self, now: Nanos) -> Option<(Option<u16>, Frame)> {
         let shape = self.shape();
         let mut sending = self.sending.iter_mut();
@@ -234,48 +237,53 @@ impl FecHub {
             return Some(frame);
         }
         let mut sending = self.sending.iter_mut();
-        let (member, frame) = sending.find_map(|(id, sending)| sending.alone(*id))?;
+        let (member, frame) = sending.find_map(|(id, sending)| sending.unicast(*id))?;
         Some((Some(member), frame))
     }
 
-    /// Asks for what should be there.
+    /// Requests late answers.
     fn ask(&mut self, now: Nanos) {
         let shape = self.shape();
         for (message, sending) in &mut self.sending {
-            let wants = sending.ask(&shape, now);
-            if wants.is_empty() {
+            let requests = sending.ask(&shape, now);
+            if requests.is_empty() {
                 continue;
             }
-            let asked: Vec<u16> = wants.iter().map(|want| want.member).collect();
-            // Where nobody has said anything, it is hardly by chance: a few tell which it is.
-            let nobody = sending.reaches_nobody();
-            let (vain, room) = if nobody {
-                (0, (2 * UNREACHED as usize).saturating_sub(self.deaf.len()))
+            let asked: Vec<u16> = requests.iter().map(|request| request.member).collect();
+            // If no member responds, multicast is probably blocked: probe a few by unicast.
+            let no_response = sending.no_response();
+            let (unanswered, room) = if no_response {
+                (0, (2 * BLOCKED_AFTER as usize).saturating_sub(self.unreachable.len()))
             } else {
-                (DEAF, usize::MAX)
+                (UNREACHABLE_AFTER, usize::MAX)
             };
             let silent = |member: &&u16| {
-                sending.awaited.get(*member).is_some_and(|a| a.vain > vain && !a.heard)
+                sending
+                    .awaited
+                    .get(*member)
+                    .is_some_and(|a| a.unanswered > unanswered && !a.responded)
             };
             if sending.only.is_none() {
                 for member in asked.iter().filter(silent).take(room) {
-                    self.deaf.entry(*member).or_default();
+                    self.unreachable.entry(*member).or_default();
                 }
             }
-            let want = |alone| {
-                let (turn, wants) = (sending.turn, wants.clone());
-                Frame::Want { message: *message as u16, turn, wants, alone }
+            let request = |unicast| {
+                let (turn, requests) = (sending.turn, requests.clone());
+                Frame::Request { message: *message as u16, turn, requests, unicast }
             };
-            self.control.extend(std::iter::repeat_n((sending.only, want(false)), COPIES));
-            // After those to all: who is asked alone and has not heard them hears nothing.
-            let deaf = asked.into_iter().filter(|member| self.deaf.contains_key(member));
+            self.control.extend(std::iter::repeat_n((sending.only, request(false)), COPIES));
+            // Unicast copies follow the multicast ones: a member that only gets these receives
+            // no multicast.
+            let unreachable =
+                asked.into_iter().filter(|member| self.unreachable.contains_key(member));
             if sending.only.is_none() {
-                self.control.extend(deaf.map(|member| (Some(member), want(true))));
+                self.control.extend(unreachable.map(|member| (Some(member), request(true))));
             }
         }
     }
 
-    /// Ends messages that all have, or whose time is over.
+    /// Finishes messages that are complete or too old.
     fn finish(&mut self, now: Nanos) {
         let over = |sending: &Sending| {
             sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
@@ -290,7 +298,7 @@ impl FecHub {
                     *byte &= !(1 << (member % 8));
                 }
             }
-            let frames = had(message, &members, self.had_room());
+            let frames = answered_frames(message, &members, self.answered_room());
             let copies = (0..LAST_COPIES).flat_map(|_| frames.iter().cloned());
             self.control.extend(copies.map(|frame| (sending.only, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
@@ -302,8 +310,8 @@ impl FecHub {
         }
     }
 
-    /// Bytes of members in a frame that says whose answers are there.
-    fn had_room(&self) -> usize {
+    /// Room for member bits in an `Answered` frame, in bytes.
+    fn answered_room(&self) -> usize {
         self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
     }
 
@@ -317,40 +325,40 @@ impl FecHub {
         times.flatten().min()
     }
 
-    /// What became of messages since the last time it was asked.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<HubEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// How many symbols of each answer came and how many did not, since the last time.
+    /// Received and lost symbols per answer since the last call.
     pub fn take_seen(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.seen)
     }
 
-    /// The round trips that were seen since the last time, in ns.
+    /// Round-trip samples since the last call, in ns.
     pub fn take_trips(&mut self) -> Vec<Nanos> {
         std::mem::take(&mut self.trips)
     }
 
-    /// Gives up all that it was to send.
+    /// Drops all messages.
     pub fn clear(&mut self) {
         self.sending.clear();
         self.control.clear();
     }
 
-    /// Whether nothing is under way.
+    /// Whether there is nothing to send.
     pub fn is_idle(&self) -> bool {
         self.sending.is_empty() && self.control.is_empty()
     }
 }
 
-/// The frames that say whose answers are there, `room` bytes of members each.
-fn had(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
+/// `Answered` frames with `room` bytes of member bits each.
+fn answered_frames(message: MessageId, members: &[u8], room: usize) -> Vec<Frame> {
     let parts = members.chunks(room).enumerate();
     parts
         .map(|(place, part)| {
             let first = u16::try_from(place * room * 8).unwrap_or(u16::MAX);
-            Frame::Had { message: message as u16, first, members: part.to_vec() }
+            Frame::Answered { message: message as u16, first, members: part.to_vec() }
         })
         .collect()
 }

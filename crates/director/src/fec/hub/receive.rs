@@ -1,15 +1,15 @@
-//! What comes from members.
+//! Frames from members.
 
-use super::{FIRST, FecHub, HubEvent, UNREACHED, had};
+use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
 use crate::Nanos;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NOTHING, widen};
-use crate::fec::plan::{Wanted, rank};
+use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
 
 impl FecHub {
-    /// Takes what came from somebody who says to be a member.
+    /// Handles a frame from a member; ignores frames with a wrong code.
     pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
         let Some(member) = Frame::member(bytes) else { return };
         let Some(keys) = self.members.get(usize::from(member)) else { return };
@@ -21,9 +21,9 @@ impl FecHub {
                 let shape = (usize::from(symbols), air);
                 self.up(message, (member, symbol), shape, &data, now);
             }
-            Frame::Lack { member, symbols: 0, .. } => self.acknowledged(message, member),
-            Frame::Lack { member, symbols, .. } => self.lacks(message, member, symbols, now),
-            Frame::Down { .. } | Frame::Want { .. } | Frame::Had { .. } => {}
+            Frame::Nack { member, symbols: 0, .. } => self.acknowledged(message, member),
+            Frame::Nack { member, symbols, .. } => self.nacked(message, member, symbols, now),
+            Frame::Down { .. } | Frame::Request { .. } | Frame::Answered { .. } => {}
         }
     }
 
@@ -36,129 +36,130 @@ impl FecHub {
         now: Nanos,
     ) {
         let Some(sending) = self.sending.get_mut(&message) else { return self.say_over(message) };
-        if sending.wanted != Wanted::Answers {
+        if sending.response != ResponseKind::Answers {
             return;
         }
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
-        // The first symbol goes in its slot, whoever was asked meanwhile, and others later: when
-        // it came to what went once is a round trip. Whose slot is late may wait for others.
-        let place = rank(member, self.settings.members, message);
-        if symbol == 0 && place < FIRST && !sending.repaired && !awaited.served {
+        // The first symbol is sent in the member's slot even if the member was asked meanwhile,
+        // so its arrival gives a round-trip sample. Later slots can be delayed by others.
+        let place = slot_index(member, self.settings.members, message);
+        if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
             self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
         }
-        awaited.vain = 0;
-        awaited.heard = true;
-        if !awaited.served && sending.only.is_none() {
-            // It has the message by multicast, whatever was thought.
-            self.deaf.remove(&member);
+        awaited.unanswered = 0;
+        awaited.responded = true;
+        if !awaited.got_unicast && sending.only.is_none() {
+            // The member has the message by multicast, so it is reachable.
+            self.unreachable.remove(&member);
             sending.reached = true;
         }
         awaited.greatest = awaited.greatest.max(symbol);
-        // While its answer comes it is not asked for more.
-        let patience =
+        // Do not request more while its answer is arriving.
+        let timeout =
             self.settings.round_trip / 2 + 4 * self.settings.airtime(self.settings.datagram);
-        awaited.due = awaited.due.max(now + patience);
+        awaited.due = awaited.due.max(now + timeout);
         if awaited.answer.as_ref().is_none_or(|answer| !answer.fits(symbols, data.len())) {
-            // Another shape than before: its sender has restarted.
+            // The shape has changed: the member has restarted.
             awaited.answer = Decoder::new(symbols, data.len()).ok();
         }
         let Some(whole) = awaited.answer.as_mut().and_then(|answer| answer.add(symbol, data))
         else {
             return;
         };
-        if let Some(Awaited { answer: Some(answer), greatest, served, unreached, .. }) =
+        if let Some(Awaited { answer: Some(answer), greatest, got_unicast, no_multicast, .. }) =
             sending.awaited.remove(&member)
         {
-            self.has(message, member, (served, unreached));
-            let came = answer.had() as u32;
-            self.seen.push((came, (u32::from(greatest) + 1).saturating_sub(came)));
+            self.has(message, member, (got_unicast, no_multicast));
+            let received = answer.received() as u32;
+            self.seen.push((received, (u32::from(greatest) + 1).saturating_sub(received)));
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member has a message: since it went to it `alone`, or by multicast. What it has said to
-    /// hear is `known`.
-    fn has(&mut self, message: MessageId, member: u16, (alone, known): (bool, bool)) {
-        if let Some(proved) = self.deaf.get_mut(&member) {
-            *proved |= alone;
+    /// A member has a message, by unicast (`unicast`) or by multicast. `known`: it has reported
+    /// that it receives no multicast.
+    fn has(&mut self, message: MessageId, member: u16, (unicast, known): (bool, bool)) {
+        if let Some(proved) = self.unreachable.get_mut(&member) {
+            *proved |= unicast;
         }
         let Some(sending) = self.sending.get_mut(&message) else { return };
         if sending.only.is_some() {
             return;
         }
-        sending.reached |= !alone;
-        match (alone, known) {
-            (false, _) => self.unreached = 0,
-            (true, false) => self.misses(message),
+        sending.reached |= !unicast;
+        match (unicast, known) {
+            (false, _) => self.no_multicast_count = 0,
+            (true, false) => self.missed_multicast(message),
             (true, true) => {}
         }
     }
 
-    /// One more whom multicast does not reach.
-    fn misses(&mut self, message: MessageId) {
+    /// Counts a member that multicast does not reach.
+    fn missed_multicast(&mut self, message: MessageId) {
         let reached = self.sending.get(&message).is_some_and(|sending| sending.reached);
-        self.unreached += 1;
-        if !reached && self.unreached >= UNREACHED {
-            self.unreached = 0;
-            self.events.push(HubEvent::Unreached { message });
+        self.no_multicast_count += 1;
+        if !reached && self.no_multicast_count >= BLOCKED_AFTER {
+            self.no_multicast_count = 0;
+            self.events.push(HubEvent::MulticastBlocked { message });
         }
     }
 
-    /// Somebody has not heard that a message is over.
+    /// Repeats the final report: a member has missed that a message is finished.
     fn say_over(&mut self, message: MessageId) {
         let known = self.over.iter().find(|(over, _)| *over == message);
         if self.control.is_empty()
             && let Some((_, members)) = known
         {
-            let frames = had(message, members, self.had_room());
+            let frames = answered_frames(message, members, self.answered_room());
             self.control.extend(frames.into_iter().map(|frame| (None, frame)));
         }
     }
 
     fn acknowledged(&mut self, message: MessageId, member: u16) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
-        if sending.wanted == Wanted::Acknowledgements
+        if sending.response == ResponseKind::Acknowledgements
             && let Some(awaited) = sending.awaited.remove(&member)
         {
-            if !awaited.served && sending.only.is_none() {
-                self.deaf.remove(&member);
+            if !awaited.got_unicast && sending.only.is_none() {
+                self.unreachable.remove(&member);
             }
-            self.has(message, member, (awaited.served, awaited.unreached));
+            self.has(message, member, (awaited.got_unicast, awaited.no_multicast));
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
     }
 
-    fn lacks(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
+    fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
-        let nobody = sending.reaches_nobody();
+        let no_response = sending.no_response();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
-        let lacks = usize::from(symbols).min(sending.encoder.symbols());
-        let enough = self.settings.worth(lacks, self.settings.enough(lacks), 1.0);
-        // Said before it could know what came of the last burst, which may be what it lacks.
+        let missing = usize::from(symbols).min(sending.encoder.symbols());
+        let enough =
+            self.settings.worthwhile_frames(missing, self.settings.frames_for(missing), 1.0);
+        // The report does not account for the last burst, which may contain what it lacks.
         if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));
             return;
         }
-        awaited.lacked += 1;
-        let alone = match self.deaf.get(&member) {
+        awaited.nacks += 1;
+        let unicast = match self.unreachable.get(&member) {
             _ if sending.only.is_some() => false,
-            Some(proved) => *proved || nobody || awaited.lacked > 1,
+            Some(proved) => *proved || no_response || awaited.nacks > 1,
             None => false,
         };
-        if alone {
-            awaited.alone = enough;
+        if unicast {
+            awaited.unicast = enough;
         }
-        // Whom multicast did not reach it may reach again, as after an outage.
-        if !alone || nobody {
+        // Multicast may reach the member again, for example after an outage.
+        if !unicast || no_response {
             sending.more = sending.more.max(enough);
         }
-        // Neither the message nor what it was asked by multicast beside.
-        let misses = symbols == NOTHING && nobody && sending.only.is_none();
-        if misses && !std::mem::replace(&mut awaited.unreached, true) {
-            self.misses(message);
+        // It has received neither the message nor the multicast requests.
+        let missed_multicast = symbols == NOTHING && no_response && sending.only.is_none();
+        if missed_multicast && !std::mem::replace(&mut awaited.no_multicast, true) {
+            self.missed_multicast(message);
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Other people's stacks, by which a session's envelopes may travel: what such a stack is to
-//! the loop that has the session, and what the loop needs of it.
+//! External stacks that carry a session's envelopes: the interface between such a stack and the
+//! session's loop.
 //!
-//! Only sealed envelopes travel, so these stacks need no security of their own. What they drop
-//! is not acknowledged, and goes by another model, or again.
+//! These stacks carry only sealed envelopes, so they need no encryption. Dropped envelopes are
+//! not acknowledged, so the session sends them again, over this or another model.
 
 #[cfg(any(feature = "mqtt", feature = "zeromq"))]
-mod line;
+mod channel;
 #[cfg(feature = "mqtt")]
 mod mqtt;
 #[cfg(feature = "zeromq")]
@@ -26,20 +26,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 
-/// Where a session's ends are, as the hub knows them.
+/// Addresses of a session's endpoints, as the hub knows them.
 #[derive(Debug, Clone)]
 pub struct Ends {
     /// This end.
     pub local: SocketAddrV4,
     /// The hub.
     pub hub: SocketAddrV4,
-    /// The members in order; none where this end is a member itself.
+    /// The members in order; empty at a member.
     pub members: Vec<SocketAddrV4>,
-    /// The group that multicast goes to.
+    /// The multicast group.
     pub group: SocketAddrV4,
-    /// What multicast may take, in bit/s.
+    /// Maximum multicast rate, in bit/s.
     pub rate_bit_s: f64,
-    /// Bytes of a packet at most.
+    /// MTU, in bytes.
     pub mtu: u16,
 }
 
@@ -50,46 +50,46 @@ impl Ends {
     }
 }
 
-/// A stack at one end of a session. Nothing of it waits.
+/// A stack at one endpoint of a session. Its calls do not block.
 pub trait Outside: Send {
     /// Sends a frame, or drops it.
     fn send(&mut self, to: To, frame: Vec<u8>);
-    /// The next frame that has come.
+    /// The next received frame.
     fn receive(&mut self) -> Option<Vec<u8>>;
-    /// Can be read when something has come, until [`Outside::receive`] gives nothing more.
+    /// Readable when frames have arrived, until [`Outside::receive`] returns `None`.
     fn descriptor(&self) -> BorrowedFd<'_>;
 }
 
-/// How a stack is had.
+/// A factory for a stack.
 pub trait Way: fmt::Debug + Send + Sync {
-    /// The models that it carries.
+    /// The models that the stack carries.
     fn models(&self) -> Vec<ModelId>;
-    /// Begins at one end. That nobody is there yet is no error.
+    /// Starts the stack at one endpoint. An unreachable peer or broker is no error.
     ///
     /// # Errors
-    /// When something of this end cannot be had, such as a port.
+    /// [`Error`] if a local resource, such as a port, is not available.
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error>;
 }
 
-/// The models of several ways.
+/// The models of several stacks.
 pub fn models(ways: &[Arc<dyn Way>]) -> Vec<ModelId> {
     ways.iter().flat_map(|way| way.models()).collect()
 }
 
-/// The stacks of one end.
+/// The stacks of one endpoint.
 pub struct Stacks(Vec<(Vec<ModelId>, Box<dyn Outside>)>);
 
 impl Stacks {
-    /// Begins with all of them.
+    /// Starts all stacks.
     ///
     /// # Errors
-    /// When one of them cannot be had.
+    /// [`Error`] if one of them cannot start.
     pub fn open(ways: &[Arc<dyn Way>], ends: &Ends) -> Result<Self, Error> {
         let open = |way: &Arc<dyn Way>| Ok((way.models(), way.open(ends)?));
         ways.iter().map(open).collect::<Result<_, Error>>().map(Self)
     }
 
-    /// Sends what is theirs; gives back what is not.
+    /// Sends a frame if it belongs to a stack; returns it otherwise.
     pub fn send(&mut self, to: To, frame: Vec<u8>) -> Option<Vec<u8>> {
         let Some(model) = carrier::model_of(&frame) else { return Some(frame) };
         if let Some((_, stack)) = self.0.iter_mut().find(|(models, _)| models.contains(&model)) {
@@ -98,30 +98,30 @@ impl Stacks {
         None
     }
 
-    /// The next frame that has come.
+    /// The next received frame.
     pub fn receive(&mut self) -> Option<Vec<u8>> {
         self.0.iter_mut().find_map(|(_, stack)| stack.receive())
     }
 
-    /// What can be read when something has come.
+    /// The stacks' descriptors.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.0.iter().map(|(_, stack)| stack.descriptor())
     }
 }
 
-/// Waits for stacks on a loop of tokio's.
-pub(super) struct Woken(Vec<AsyncFd<OwnedFd>>);
+/// Waits for stacks in a tokio task.
+pub(super) struct Readiness(Vec<AsyncFd<OwnedFd>>);
 
-impl Woken {
+impl Readiness {
     pub fn of(stacks: &Stacks) -> Result<Self, Error> {
-        // SAFETY: it owns the descriptor, which so stays what it is.
+        // SAFETY: `AsyncFd` owns the descriptor, so it stays valid.
         let register = |fd| Ok(unsafe { AsyncFd::register(fd) }?);
         let own = stacks.descriptors().map(|fd| fd.try_clone_to_owned().and_then(register));
-        let wrong = |source| Error::Socket { what: "waiting for another stack".into(), source };
+        let wrong = |source| Error::Socket { what: "cannot poll an external stack".into(), source };
         own.collect::<Result<_, _>>().map(Self).map_err(wrong)
     }
 
-    /// Until something has come.
+    /// Waits until a stack has received frames.
     pub async fn woken(&self) {
         std::future::poll_fn(|context| self.poll(context)).await;
     }
@@ -129,7 +129,7 @@ impl Woken {
     fn poll(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut woken = Poll::Pending;
         for descriptor in &self.0 {
-            // What comes from here on announces itself anew.
+            // Frames from here on set readiness again.
             while let Poll::Ready(Ok(mut guard)) = descriptor.poll_read_ready(context) {
                 guard.clear_ready();
                 woken = Poll::Ready(());

@@ -1,4 +1,4 @@
-//! Who is there: invitations, and what members say of themselves.
+//! Membership: invitations and what members report.
 
 use super::Hub;
 use crate::Nanos;
@@ -7,37 +7,38 @@ use crate::envelope::Invitation;
 use crate::model::{ModelId, Models};
 use crate::switch::{MemberId, MessageId};
 
-/// Waits for members that are not there are doubled up to so often.
-const MOST_DOUBLED: u32 = 5;
+/// Maximum number of times that the invitation interval is doubled.
+const MAX_DOUBLED: u32 = 5;
 
 impl Hub {
-    /// Invites again who has not been heard of.
+    /// Invites absent members again.
     pub(super) fn invite(&mut self, now: Nanos) {
-        if self.absent.is_empty() || now < self.invite_at() || !self.turns.is_empty() {
+        if self.absent.is_empty() || now < self.invite_at() || !self.invite_queue.is_empty() {
             return;
         }
         let (_, epoch) = self.switch.current();
-        self.in_vain += u32::from(self.invited.is_some());
+        self.failed_rounds += u32::from(self.invited.is_some());
         self.invited = Some((now, self.absent.len() as u16));
-        self.absent.iter().for_each(|member| self.turns.last(*member, epoch));
+        self.absent.iter().for_each(|member| self.invite_queue.push_back(*member, epoch));
     }
 
-    /// A member says that it is there, and asks where the session is.
-    pub(super) fn called(&mut self, member: MemberId) {
+    /// A member sends a hello and asks for an invitation.
+    pub(super) fn handle_hello(&mut self, member: MemberId) {
         let (_, epoch) = self.switch.current();
-        // Who was in has started anew, and who waits may be there before others are. Who was
-        // told a moment ago may have called before that came, and is told with the next round.
-        if self.turns.has(member) || !self.absent.contains(&member) {
-            self.turns.first(member, epoch);
+        // A known member has restarted, and a queued one may be up before others: invite first.
+        // One that was invited a moment ago may have sent its hello before; the next round is
+        // enough.
+        if self.invite_queue.contains(member) || !self.absent.contains(&member) {
+            self.invite_queue.push_front(member, epoch);
         } else {
-            self.in_vain = 0;
+            self.failed_rounds = 0;
         }
     }
 
-    /// When those who are absent are invited again: the later, the more often nobody came.
+    /// Time of the next invitation of absent members; backs off while no member joins.
     pub(super) fn invite_at(&self) -> Nanos {
         let Some((at, members)) = self.invited else { return 0 };
-        at + (asking_time(&self.conditions(), members) << self.in_vain.min(MOST_DOUBLED))
+        at + (asking_time(&self.conditions(), members) << self.failed_rounds.min(MAX_DOUBLED))
     }
 
     pub(super) fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
@@ -56,17 +57,17 @@ impl Hub {
             answered: self.config.pattern.is_answered(),
             next: self.next,
         };
-        let draw = self.chance.bits();
+        let draw = self.rng.bits();
         Some(invitation.seal(&self.invites, draw))
     }
 
-    /// Takes another number for the session: members know a later one, from before this
-    /// hub's clock was set back.
+    /// Takes a later session number: members know one from before this hub's clock was set
+    /// back.
     pub(super) fn renumber(&mut self, session: u64, now: Nanos) {
         let Ok(root) = self.config.security.root(session) else { return };
         self.root = root;
         self.absent = (0..u32::from(self.members)).collect();
-        (self.invited, self.in_vain) = (None, 0);
+        (self.invited, self.failed_rounds) = (None, 0);
         let stages: Vec<(u32, ModelId)> =
             std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
         for (epoch, model) in stages {
@@ -79,18 +80,18 @@ impl Hub {
         }
     }
 
-    /// A member says which models it has: it may be of another version than the hub, or built
-    /// with fewer.
-    pub(super) fn member_has(&mut self, member: MemberId, models: Models) {
-        if self.have.insert(member, models) == Some(models) {
+    /// A member announces its models: it may have another version than the hub, or fewer
+    /// features.
+    pub(super) fn set_models(&mut self, member: MemberId, models: Models) {
+        if self.models.insert(member, models) == Some(models) {
             return;
         }
-        let all = self.have.values().fold(Models::ALL, |all, own| all.and(*own));
-        self.urgent |= !self.policy.members_have(all);
+        let all = self.models.values().fold(Models::ALL, |all, own| all.and(*own));
+        self.urgent |= !self.policy.set_member_models(all);
     }
 }
 
-/// How long an answer to an invitation is waited for: all have to be asked and to answer.
+/// Timeout of an invitation round: all members are asked and answer.
 pub(super) fn asking_time(here: &Conditions, members: u16) -> Nanos {
     let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
     4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000

@@ -1,18 +1,17 @@
-//! The hub of a session: it numbers, seals and sends, hears answers, and chooses.
+//! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
 mod invite;
+mod invite_queue;
 mod receive;
 mod send;
-mod turns;
-mod watch;
+mod supervise;
 
 use self::invite::asking_time;
-use self::turns::Turns;
-use super::reach::Reach;
+use self::invite_queue::InviteQueue;
+use super::multicast::MulticastHealth;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
-use crate::carrier::{self, HubCarrier, Place, To};
-use crate::chance::Chance;
+use crate::carrier::{self, HubCarrier, Params, To};
 use crate::conditions::Conditions;
 use crate::envelope;
 use crate::estimate::Estimator;
@@ -20,16 +19,17 @@ use crate::keys::Root;
 use crate::map::PerformanceMap;
 use crate::model::{ModelId, Models};
 use crate::policy::{Decision, Policy};
+use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// A message that somebody is awaited for.
+/// A message with missing answers or acknowledgements.
 struct Outgoing {
     bytes: Vec<u8>,
     to: usize,
     sent_at: Nanos,
-    /// By when it should be over; none once that was looked at.
+    /// Time of the next lateness check; `None` after it.
     due: Option<Nanos>,
     until: Option<Nanos>,
 }
@@ -38,19 +38,19 @@ struct Outgoing {
 struct Stage {
     model: ModelId,
     carrier: Box<dyn HubCarrier>,
-    /// What the channel was taken to carry when it was opened, in bit/s, and a round trip.
+    /// Assumed data rate in bit/s and round-trip time in ns when the stage was opened.
     rate_bit_s: f64,
     rtt_ns: Nanos,
-    /// Bytes of its datagrams at most.
+    /// Maximum datagram size, in bytes.
     datagram: usize,
-    /// When it goes, once nothing is under way on it: members may not know that yet, and ask.
+    /// Time of its removal after it was retired: members may not know yet, and still use it.
     until: Option<Nanos>,
 }
 
-/// So long, and four round trips, a model is kept that nothing is under way on.
+/// A retired model is kept for this time plus four round trips.
 const LINGER: Nanos = 1_000_000_000;
 
-/// The hub of a session.
+/// The hub (root endpoint) of a session.
 pub struct Hub {
     config: Config,
     root: Root,
@@ -63,44 +63,44 @@ pub struct Hub {
     policy: Policy,
     map: Arc<PerformanceMap>,
     estimator: Estimator,
-    /// What the channel is taken to carry, in bit/s.
+    /// Current estimate of the data rate, in bit/s.
     rate_bit_s: f64,
-    /// Bytes of packets at most, as they were said to be.
-    said_mtu: f64,
-    reach: Reach,
+    /// Configured MTU, in bytes.
+    configured_mtu: f64,
+    multicast: MulticastHealth,
     last: Option<Decision>,
-    /// The models that members have said to have.
-    have: BTreeMap<MemberId, Models>,
-    /// Who has never said to be ready.
+    /// Models that members have announced.
+    models: BTreeMap<MemberId, Models>,
+    /// Members that have never reported ready.
     absent: BTreeSet<MemberId>,
-    /// When and how many were last invited, and how often in a row nobody came.
+    /// Time and size of the last invitation round, and consecutive rounds without a new member.
     invited: Option<(Nanos, u16)>,
-    in_vain: u32,
-    /// Who is still to be told of an epoch, and when the next may be.
-    turns: Turns,
+    failed_rounds: u32,
+    /// Members to be invited, and the earliest time of the next invitation.
+    invite_queue: InviteQueue,
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
-    /// When the last datagram came from a member.
+    /// Time of the last datagram from a member.
     heard_at: Nanos,
-    /// When something came after nothing had for a while.
+    /// Time of the first datagram after a silence.
     resumed_at: Nanos,
     answer: usize,
     payload: usize,
-    /// To how many members the last message went.
+    /// Number of receivers of the last message.
     fan_out: usize,
-    /// When the last messages were sent, for their rate.
+    /// Sending times of the last messages, for the message rate.
     sent_at: VecDeque<Nanos>,
-    chance: Chance,
+    rng: Rng,
     events: VecDeque<Event>,
 }
 
 impl Hub {
-    /// A session that begins at `session` us since 1970 with so many members; what chance
-    /// decides comes from `seed`.
+    /// A session with this number of members. `session` is its start in us since 1970; `seed`
+    /// seeds all random decisions.
     ///
     /// # Errors
-    /// When the key is too short, no model suits, or there are no members.
+    /// [`SessionError`] if the key is too short, no model suits, or `members` is out of range.
     pub fn new(
         config: Config,
         map: Arc<PerformanceMap>,
@@ -125,9 +125,9 @@ impl Hub {
         let (pattern, asked) = (config.pattern, config.properties);
         let mut policy =
             Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
-        // It begins with what the map says is best, not with the first in the list.
+        // Start with the best model of the map, not with the first in the list.
         let estimator = Estimator::new();
-        policy.may_lose(estimator.most_loss(assumed.loss));
+        policy.may_lose(estimator.upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
         let all = 0..u32::from(count);
         let mut hub = Self {
@@ -142,14 +142,14 @@ impl Hub {
             map,
             estimator,
             rate_bit_s: config.assumed.rate_bit_s,
-            said_mtu: config.assumed.mtu,
-            reach: Reach::default(),
+            configured_mtu: config.assumed.mtu,
+            multicast: MulticastHealth::default(),
             last: None,
-            have: BTreeMap::new(),
+            models: BTreeMap::new(),
             absent: all.collect(),
             invited: None,
-            in_vain: 0,
-            turns: Turns::default(),
+            failed_rounds: 0,
+            invite_queue: InviteQueue::default(),
             control_at: 0,
             decide_at: 0,
             urgent: false,
@@ -159,7 +159,7 @@ impl Hub {
             payload: config.assumed.payload as usize,
             fan_out: members,
             sent_at: VecDeque::new(),
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             events: VecDeque::new(),
             config,
         };
@@ -167,7 +167,7 @@ impl Hub {
         Ok(hub)
     }
 
-    /// What the network is like, as far as it is known.
+    /// Current conditions: configured values, corrected by estimates.
     pub fn conditions(&self) -> Conditions {
         let spans = self.sent_at.len().saturating_sub(1);
         let rate = match (self.sent_at.front(), self.sent_at.back()) {
@@ -186,12 +186,12 @@ impl Hub {
 
     fn open(&mut self, model: ModelId, epoch: u32) {
         let here = self.conditions();
-        let seed = self.chance.bits();
+        let seed = self.rng.bits();
         let overhead = envelope::DATA_OVERHEAD + 6;
-        // While none was seen, an answer is taken to be as long as a message.
+        // Before the first answer, assume that answers are as long as messages.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
         let targets = &self.config.targets;
-        let place = Place {
+        let params = Params {
             root: self.root.clone(),
             epoch,
             members: self.members,
@@ -201,10 +201,10 @@ impl Hub {
             loss: here.loss,
             round_trip: here.rtt_ns,
             answer: answer + overhead,
-            thrifty: targets.data_budget.is_some() || targets.energy.is_some(),
+            efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
         };
-        if let Some(carrier) = carrier::hub(model, &place) {
+        if let Some(carrier) = carrier::hub(model, &params) {
             let Conditions { rate_bit_s, rtt_ns, .. } = here;
             let datagram = self.config.datagram();
             let stage = Stage { model, carrier, rate_bit_s, rtt_ns, datagram, until: None };
@@ -212,24 +212,25 @@ impl Hub {
         }
     }
 
-    /// The longest packets that get through, in bytes, where that is known; those that were
-    /// assumed are never exceeded. Members are told when it changes.
+    /// Sets the path MTU in bytes, or `None` if unknown; the configured MTU remains the upper
+    /// limit. Members are informed of a change.
     pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
-        self.config.assumed.mtu = mtu.map_or(self.said_mtu, |mtu| self.said_mtu.min(mtu.into()));
+        self.config.assumed.mtu =
+            mtu.map_or(self.configured_mtu, |mtu| self.configured_mtu.min(mtu.into()));
         self.renew(now);
     }
 
-    /// Whether all members have said that they are there.
+    /// Whether all members have joined.
     pub fn is_ready(&self) -> bool {
         self.absent.is_empty()
     }
 
-    /// Members that have not been heard of.
+    /// Members that have not joined.
     pub fn absent(&self) -> impl Iterator<Item = MemberId> {
         self.absent.iter().copied()
     }
 
-    /// The next datagram that goes at `now`, and when to look again.
+    /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         self.expire(now);
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
@@ -239,35 +240,35 @@ impl Hub {
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
         if now >= self.control_at
-            && let Some((member, epoch)) = self.turns.next()
+            && let Some((member, epoch)) = self.invite_queue.pop()
             && let Some(bytes) = self.invitation(member, epoch)
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
-            // The answer needs its time on the air, too.
+            // Leave channel time for the answer.
             self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
-        if !self.turns.is_empty() {
+        if !self.invite_queue.is_empty() {
             wake = [wake, Some(self.control_at)].into_iter().flatten().min();
         }
-        if self.reach.next_at().is_some_and(|at| at <= now) {
-            let member = (self.chance.share() * f64::from(self.members)) as u16;
-            self.reach.probe(member.into(), now);
-            let probe = envelope::seal_probe(&self.root, self.chance.bits(), member);
+        if self.multicast.next_at().is_some_and(|at| at <= now) {
+            let member = (self.rng.uniform() * f64::from(self.members)) as u16;
+            self.multicast.probe(member.into(), now);
+            let probe = envelope::seal_probe(&self.root, self.rng.bits(), member);
             return (Some((To::Group, probe)), Some(now));
         }
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut next = None;
         for stage in self.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
-            told.extend(stage.carrier.take());
+            events.extend(stage.carrier.take());
             wake = [wake, look].into_iter().flatten().min();
             if datagram.is_some() {
                 next = datagram;
                 break;
             }
         }
-        self.hear(told, now);
+        self.handle_carrier_events(events, now);
         (next, wake)
     }
 
@@ -275,11 +276,11 @@ impl Hub {
         let invites = (!self.absent.is_empty()).then(|| self.invite_at());
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
         let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
-        let probe = self.reach.next_at();
+        let probe = self.multicast.next_at();
         [invites, deadlines, decide, probe, self.switch.ask_at()].into_iter().flatten().min()
     }
 
-    /// Gives up what is too late.
+    /// Drops messages after their deadline.
     fn expire(&mut self, now: Nanos) {
         let late = |(number, message): (&MessageId, &Outgoing)| {
             message.until.is_some_and(|until| until <= now).then_some(*number)
@@ -293,37 +294,37 @@ impl Hub {
         }
     }
 
-    /// Goes over to a model, whatever the map says; not while a change is going on, and not
-    /// where somebody is known not to have it.
+    /// Changes to a model regardless of the map. Returns `false` and does nothing during a
+    /// change, or if a member lacks the model.
     pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
         let from = self.switch.current().0;
         let stable = self.switch.phase() == Phase::Stable;
         let possible = stable && from != to && self.policy.has(to);
         if possible {
-            self.policy.follow(to, now);
+            self.policy.set_current(to, now);
             self.change(from, to, now);
         }
         possible
     }
 
-    /// What has happened since the last time.
+    /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Messages for which somebody is awaited.
+    /// Number of messages with missing answers or acknowledgements.
     pub fn open_messages(&self) -> usize {
         self.messages.len()
     }
 
-    /// Why the session uses the model that it uses.
+    /// Explains which model the session uses and why.
     pub fn explain(&self) -> Explanation {
         Explanation {
             model: self.switch.current().0,
             changing: self.switch.phase() == Phase::Changing,
             conditions: self.conditions(),
             estimate: self.estimator.estimate(),
-            multicast: !self.reach.is_blocked(),
+            multicast: !self.multicast.is_blocked(),
             decision: self.last.clone(),
         }
     }

@@ -1,4 +1,4 @@
-//! What goes to members.
+//! Messages to members.
 
 use super::{Hub, LINGER, Outgoing};
 use crate::Nanos;
@@ -8,19 +8,19 @@ use crate::session::SessionError;
 use crate::switch::{Action, MemberId, MessageId};
 
 impl Hub {
-    /// Sends a message to all; its number.
+    /// Sends a message to all members; returns its number.
     ///
     /// # Errors
-    /// When no model in use can carry it.
+    /// [`SessionError`] if no model in use can carry it.
     pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
         let all: Vec<MemberId> = (0..u32::from(self.members)).collect();
         self.send_to(bytes, &all, now)
     }
 
-    /// Sends a message to some; its number.
+    /// Sends a message to some members; returns its number.
     ///
     /// # Errors
-    /// When no model in use can carry it.
+    /// [`SessionError`] if no model in use can carry it.
     pub fn send_to(
         &mut self,
         bytes: &[u8],
@@ -39,10 +39,10 @@ impl Hub {
         let bytes = bytes.to_vec();
         let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
         self.messages.insert(number, outgoing);
-        self.forget_oldest();
+        self.drop_oldest();
         let actions = self.switch.send_to(number, to);
         if let Err(error) = self.perform(actions, now)
-            && !self.gives_way(&error, now)
+            && !self.change_after_rejection(&error, now)
         {
             self.switch.forget(number);
             self.messages.remove(&number);
@@ -52,12 +52,12 @@ impl Hub {
     }
 
     pub(super) fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
-        let due = now + self.patience();
+        let due = now + self.timeout();
         let mut performed = Ok(());
         for action in actions {
             match action {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
-                Action::Ask { member, epoch } => self.turns.last(member, epoch),
+                Action::Ask { member, epoch } => self.invite_queue.push_back(member, epoch),
                 Action::Retire { epoch, .. } => {
                     let until = now + LINGER + 4 * self.conditions().rtt_ns;
                     if let Some(stage) = self.stages.get_mut(&epoch) {

@@ -1,29 +1,29 @@
-//! A client of a broker, by libmosquitto: one thread has it connected, whoever likes publishes.
+//! An MQTT client with libmosquitto: one thread runs the connection, any thread publishes.
 
-use super::super::line::Line;
+use super::super::channel::Channel;
 use super::ffi;
 use crate::carrier::{self, To};
 use std::ffi::{CString, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// At least once: the broker and the client each acknowledge and send again.
+/// At least once: both client and broker acknowledge and retransmit.
 const QOS: c_int = 1;
-/// What is not acknowledged at most; what is more is dropped.
-const MOST_WAITING: usize = 1_024;
-/// A sign of life after so many s without.
+/// Maximum number of unacknowledged messages; further ones are dropped.
+const MAX_WAITING: usize = 1_024;
+/// Keep-alive interval, in s.
 const KEEP_ALIVE: c_int = 60;
-/// So long the thread waits for the network before it looks whether it is over, in ms.
+/// Maximum time that the thread waits for the network before it checks for the end, in ms.
 const TURN: c_int = 500;
 
-/// What callbacks have. They run in the thread of [`Client::run`] alone.
+/// State of the callbacks. They run only in the thread of [`Client::turn`].
 struct Inbox {
-    line: Line,
+    channel: Channel,
     topics: Vec<CString>,
     waiting: AtomicUsize,
 }
 
-/// A client; publishing and the thread may be at it at the same time.
+/// A client; publishing is possible while its thread runs.
 pub struct Client {
     own: *mut ffi::Mosquitto,
     inbox: *mut Inbox,
@@ -31,24 +31,25 @@ pub struct Client {
     port: u16,
 }
 
-// SAFETY: libmosquitto is told that threads share the client, and locks what they share; the
-// inbox's line is used by one thread alone, its counter is atomic.
+// SAFETY: libmosquitto is in threaded mode and locks shared state; the inbox's channel is used by
+// one thread only, its counter is atomic.
 unsafe impl Send for Client {}
 // SAFETY: as above.
 unsafe impl Sync for Client {}
 
 impl Client {
-    /// One that hears `topics` and gives what comes to `line`; not connected yet. None if there
-    /// is no memory.
+    /// A client that subscribes to `topics` and passes messages to `channel`; not connected yet.
+    /// `None` if memory is exhausted.
     pub fn new(
         id: &CString,
         (host, port): (CString, u16),
         topics: Vec<CString>,
-        line: Line,
+        channel: Channel,
     ) -> Option<Self> {
-        let inbox = Box::into_raw(Box::new(Inbox { line, topics, waiting: AtomicUsize::new(0) }));
-        // SAFETY: initialises the library, which may be done often; the identifier lives over the
-        // call, the inbox until after the client.
+        let inbox =
+            Box::into_raw(Box::new(Inbox { channel, topics, waiting: AtomicUsize::new(0) }));
+        // SAFETY: the library may be initialised several times; the identifier lives until the
+        // call returns, the inbox until after the client.
         let own = unsafe {
             ffi::mosquitto_lib_init();
             ffi::mosquitto_new(id.as_ptr(), true, inbox.cast())
@@ -57,10 +58,10 @@ impl Client {
         if own.is_null() {
             return None;
         }
-        // SAFETY: the client is ours; callbacks keep to their signatures.
+        // SAFETY: we own the client; the callbacks have the right signatures.
         unsafe {
             ffi::mosquitto_threaded_set(own, true);
-            // An answer must not wait for an acknowledgement of what went before.
+            // An answer must not wait for the acknowledgement of earlier data.
             ffi::mosquitto_int_option(own, ffi::TCP_NODELAY, 1);
             ffi::mosquitto_connect_callback_set(own, on_connect);
             ffi::mosquitto_publish_callback_set(own, on_publish);
@@ -69,29 +70,29 @@ impl Client {
         Some(client)
     }
 
-    /// Who it says to be.
+    /// Sets user name and password.
     pub fn credentials(&self, name: &CString, password: &CString) {
-        // SAFETY: the client is ours, the texts live over the call, which copies them.
+        // SAFETY: we own the client; the call copies the texts.
         unsafe {
             ffi::mosquitto_username_pw_set(self.own, name.as_ptr(), password.as_ptr());
         }
     }
 
     fn inbox(&self) -> &Inbox {
-        // SAFETY: it lives as long as the client, and nobody changes it but by its counter.
+        // SAFETY: the inbox lives as long as the client, and only its counter changes.
         unsafe { &*self.inbox }
     }
 
-    /// Publishes, now or when there is a broker again; or drops it.
+    /// Publishes now or after a reconnect; drops the message if too many are queued.
     pub fn publish(&self, topic: &CString, payload: &[u8]) {
         let waiting = &self.inbox().waiting;
         let Ok(length) = c_int::try_from(payload.len()) else { return };
-        if waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+        if waiting.load(Ordering::Relaxed) >= MAX_WAITING {
             return;
         }
-        // Before it goes: it may be acknowledged before the call is back.
+        // Count first: the acknowledgement can arrive before the call returns.
         waiting.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: topic and payload live over the call, which copies them.
+        // SAFETY: the call copies topic and payload.
         let code = unsafe {
             ffi::mosquitto_publish(
                 self.own,
@@ -103,33 +104,33 @@ impl Client {
                 false,
             )
         };
-        // Without a connection it is kept for the next.
+        // Without a connection the library queues the message.
         if code != ffi::SUCCESS && code != ffi::NO_CONN {
             done(waiting);
         }
     }
 
-    /// Connects; waits for that where a name has to be asked for. Whether it could be begun.
+    /// Starts to connect; blocks while it resolves a name. Returns whether it could start.
     pub fn connect(&self) -> bool {
         let (host, port) = (self.host.as_ptr(), c_int::from(self.port));
-        // SAFETY: the client is ours, the text lives over the call.
+        // SAFETY: we own the client; the text lives until the call returns.
         unsafe { ffi::mosquitto_connect_async(self.own, host, port, KEEP_ALIVE) == ffi::SUCCESS }
     }
 
-    /// Reads and writes for a moment; whether there is still a connection.
+    /// Runs the connection for a moment; returns whether it is up.
     pub fn turn(&self) -> bool {
-        // SAFETY: the client is ours, and no other thread does this.
+        // SAFETY: we own the client, and no other thread calls this.
         unsafe { ffi::mosquitto_loop(self.own, TURN, 1) == ffi::SUCCESS }
     }
 
-    /// Whether nobody wants it any more. For the thread that has the connection.
+    /// Whether the session has ended. Call it only in the connection's thread.
     pub fn is_over(&self) -> bool {
-        self.inbox().line.receive().is_err()
+        self.inbox().channel.receive().is_err()
     }
 
-    /// Says goodbye, so that the broker tells nobody of an accident.
+    /// Disconnects cleanly, so that the broker sends no last will.
     pub fn disconnect(&self) {
-        // SAFETY: the client is ours.
+        // SAFETY: we own the client.
         unsafe {
             ffi::mosquitto_disconnect(self.own);
         }
@@ -139,8 +140,8 @@ impl Client {
 
 impl Drop for Client {
     fn drop(&mut self) {
-        // SAFETY: both were made by `new` and are not used after this; the client goes first,
-        // since its callbacks use the inbox.
+        // SAFETY: `new` has created both, and they are not used after this; the client goes first
+        // because its callbacks use the inbox.
         unsafe {
             if !self.own.is_null() {
                 ffi::mosquitto_destroy(self.own);
@@ -156,14 +157,14 @@ fn done(waiting: &AtomicUsize) {
 }
 
 unsafe extern "C" fn on_connect(client: *mut ffi::Mosquitto, user: *mut c_void, code: c_int) {
-    // SAFETY: called by the library with our pointer, which outlives the client.
+    // SAFETY: the library passes our pointer, which outlives the client.
     let inbox = unsafe { &*user.cast::<Inbox>() };
     if code != 0 {
         return;
     }
-    // Anew each time: the broker has forgotten it.
+    // Subscribe after each connect: the session is not persistent.
     for topic in &inbox.topics {
-        // SAFETY: the client is the one that calls, the text lives over the call.
+        // SAFETY: the client is the caller's; the text lives until the call returns.
         unsafe {
             ffi::mosquitto_subscribe(client, ptr::null_mut(), topic.as_ptr(), QOS);
         }
@@ -171,7 +172,7 @@ unsafe extern "C" fn on_connect(client: *mut ffi::Mosquitto, user: *mut c_void, 
 }
 
 unsafe extern "C" fn on_publish(_: *mut ffi::Mosquitto, user: *mut c_void, _: c_int) {
-    // SAFETY: called by the library with our pointer, which outlives the client.
+    // SAFETY: the library passes our pointer, which outlives the client.
     done(unsafe { &(*user.cast::<Inbox>()).waiting });
 }
 
@@ -180,8 +181,8 @@ unsafe extern "C" fn on_message(
     user: *mut c_void,
     message: *const ffi::Message,
 ) {
-    // SAFETY: called by the library with our pointer and a message, whose payload is as long as
-    // it says and null only if empty.
+    // SAFETY: the library passes our pointer and a message; its payload has the given length and
+    // is null only if empty.
     let (inbox, payload) = unsafe {
         let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
         if start.is_null() {
@@ -190,8 +191,8 @@ unsafe extern "C" fn on_message(
         let payload = std::slice::from_raw_parts(start, usize::try_from(length).unwrap_or(0));
         (&*user.cast::<Inbox>(), payload)
     };
-    // Whatever else is published there is of no session.
+    // Ignore messages that do not belong to a session.
     if carrier::model_of(payload).is_some() {
-        inbox.line.send((To::Hub, payload.to_vec()));
+        inbox.channel.send((To::Hub, payload.to_vec()));
     }
 }

@@ -1,14 +1,14 @@
-//! The part of libmosquitto's interface that is needed here (mosquitto.h, 2.0).
+//! The used part of libmosquitto's C interface (mosquitto.h, 2.0).
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// A client, known to the library alone.
+/// Opaque client.
 #[repr(C)]
 pub struct Mosquitto {
     _private: [u8; 0],
 }
 
-/// A message as it comes to its callback.
+/// A message, as passed to the callback.
 #[repr(C)]
 pub struct Message {
     pub mid: c_int,

@@ -1,13 +1,13 @@
-//! MQTT 3.1.1 through a broker, at least once (QoS 1), by libmosquitto.
+//! MQTT 3.1.1 through a broker, at least once (QoS 1), with libmosquitto.
 //!
-//! Members hear a topic for all and one of their own, named by the address by which the hub knows
-//! them; the hub hears one for answers.
+//! A member subscribes to a topic for all members and to a topic named after the address by which
+//! the hub knows it; the hub subscribes to a topic for answers.
 
 mod client;
 mod ffi;
 
 use self::client::Client;
-use super::line::{self, Line};
+use super::channel::{self, Channel};
 use super::{Ends, Outside, Way};
 use crate::carrier::To;
 use crate::io::{Error, random};
@@ -21,11 +21,11 @@ use std::sync::Arc;
 use std::thread::{Builder, sleep};
 use std::time::{Duration, Instant};
 
-/// From one attempt to connect to the next: at first, and at most.
+/// Delay between connection attempts: initial and maximum.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// A broker as a way for the model `mqtt`.
+/// A broker, as a stack for the model `mqtt`.
 #[derive(Clone)]
 pub struct Mqtt {
     host: String,
@@ -35,19 +35,19 @@ pub struct Mqtt {
 }
 
 impl Mqtt {
-    /// The broker of this name, or address, at a port, which is 1883 mostly.
+    /// A broker with this name or address and port (usually 1883).
     pub fn new(host: &str, port: u16) -> Self {
         Self { host: host.to_owned(), port, topic: "director".to_owned(), credentials: None }
     }
 
-    /// Who it says to be. The broker hears it as it is: messages are sealed, this is not.
+    /// Sets user name and password. The broker receives them unencrypted, unlike messages.
     #[must_use]
     pub fn credentials(mut self, name: &str, password: &str) -> Self {
         self.credentials = Some((name.to_owned(), password.to_owned()));
         self
     }
 
-    /// What its topics begin with, for brokers that allow some alone; `director` unless said.
+    /// Sets the topic prefix, for brokers with access control; default `director`.
     #[must_use]
     pub fn topic(mut self, topic: &str) -> Self {
         topic.clone_into(&mut self.topic);
@@ -57,7 +57,7 @@ impl Mqtt {
 
 impl fmt::Debug for Mqtt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Without the password.
+        // Omit the password.
         write!(f, "Mqtt({}:{})", self.host, self.port)
     }
 }
@@ -68,7 +68,8 @@ impl Way for Mqtt {
     }
 
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
-        let wrong = |source| Error::Socket { what: format!("the client of {self:?}"), source };
+        let wrong =
+            |source| Error::Socket { what: format!("cannot start the client {self:?}"), source };
         let text = |text: &str| CString::new(text).map_err(|nul| wrong(io::Error::other(nul)));
         let topic = |end: &str| text(&format!("{}/{}/{end}", self.topic, ends.hub));
         let of = |member: &SocketAddrV4| topic(&format!("member/{member}"));
@@ -78,8 +79,8 @@ impl Way for Mqtt {
             false => vec![all.clone(), of(&ends.local)?],
         };
         let members = ends.members.iter().map(of).collect::<Result<_, _>>()?;
-        let (ours, theirs) = line::pair().map_err(wrong)?;
-        // Of two clients of one name a broker hears the later alone.
+        let (ours, theirs) = channel::pair().map_err(wrong)?;
+        // Client identifiers must be unique: a broker disconnects the older client.
         let id = text(&format!("director-{:016x}", random()?))?;
         let client = Client::new(&id, (text(&self.host)?, self.port), topics, theirs);
         let client = client.ok_or_else(|| wrong(io::ErrorKind::OutOfMemory.into()))?;
@@ -89,11 +90,11 @@ impl Way for Mqtt {
         let client = Arc::new(client);
         let own = client.clone();
         Builder::new().name("mqtt".to_owned()).spawn(move || run(&own)).map_err(wrong)?;
-        Ok(Box::new(Own { line: ours, client, all, hub, members }))
+        Ok(Box::new(Handle { channel: ours, client, all, hub, members }))
     }
 }
 
-/// Has the client connected until it is over.
+/// Keeps the client connected until the session ends.
 fn run(client: &Client) {
     let mut pause = FIRST_PAUSE;
     while !client.is_over() {
@@ -106,23 +107,23 @@ fn run(client: &Client) {
                 }
             }
         }
-        // A broker that refuses is not asked all the time.
+        // Back off while the broker refuses connections.
         let held = since.elapsed() > LONGEST_PAUSE;
         pause = if held { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
         sleep(pause);
     }
 }
 
-/// The end of the session's loop.
-struct Own {
-    line: Line,
+/// The session's end.
+struct Handle {
+    channel: Channel,
     client: Arc<Client>,
     all: CString,
     hub: CString,
     members: Vec<CString>,
 }
 
-impl Outside for Own {
+impl Outside for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         let topic = match to {
             To::Hub => Some(&self.hub),
@@ -135,10 +136,10 @@ impl Outside for Own {
     }
 
     fn receive(&mut self) -> Option<Vec<u8>> {
-        self.line.receive().ok().flatten().map(|(_, frame)| frame)
+        self.channel.receive().ok().flatten().map(|(_, frame)| frame)
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
-        self.line.as_fd()
+        self.channel.as_fd()
     }
 }

@@ -1,14 +1,13 @@
-//! ZeroMQ: ROUTER and DEALER, PUB and SUB over TCP, PUB and SUB over PGM, each in the thread
-//! that all of them have together.
+//! ZeroMQ: ROUTER and DEALER, PUB and SUB over TCP, PUB and SUB over PGM, all in one thread.
 //!
-//! The hub listens, at three ports behind the session's: ROUTER, PUB, and SUB for what members
-//! that are published to answer. Whom a frame is for, the name of a DEALER says, or the topic
-//! before it: the address by which the hub knows a member.
+//! The hub listens at the three ports above the session's: ROUTER, PUB, and SUB for the answers of
+//! subscribed members. Frames are addressed by the routing id of a DEALER or by the topic before
+//! the frame: both contain the address by which the hub knows a member.
 
 mod socket;
 
-use self::socket::{Socket, wrong};
-use super::line::{self, Frame, Line};
+use self::socket::{Socket, socket_error};
+use super::channel::{self, Channel, Frame};
 use super::{Ends, Outside, Way};
 use crate::carrier::{self, To};
 use crate::io::Error;
@@ -18,25 +17,25 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// The topic of what is for all. Names of members begin otherwise.
+/// Topic for all members. Topics of single members start with another letter.
 const ALL: &[u8] = b"all";
-/// Frames for whoever is not connected wait so long: it may be coming back.
+/// Time that frames for an unconnected peer are kept: it may reconnect.
 const KEEP: Duration = Duration::from_secs(1);
-/// How often it is tried, in ms, and how many wait at most.
+/// Retry interval in ms, and maximum number of such frames.
 const TRY_EVERY: i64 = 20;
-const MOST_WAITING: usize = 1_024;
-/// Frames of one socket in one turn.
+const MAX_WAITING: usize = 1_024;
+/// Maximum frames per socket and turn.
 const TURN: usize = 64;
 
-/// ZeroMQ as a way for these of its models.
+/// ZeroMQ, as a stack for some of its models.
 #[derive(Debug, Clone)]
 pub struct Zeromq {
     models: Vec<ModelId>,
 }
 
 impl Zeromq {
-    /// Those of `models` that it can carry: all but `mqtt` of those of other stacks. PGM needs
-    /// a libzmq that has it, and at members the group that the hub says.
+    /// Carries those of `models` that use ZeroMQ. PGM needs a libzmq with PGM support, and
+    /// members must be configured with the hub's multicast group.
     pub fn new(models: &[ModelId]) -> Self {
         let own = |model: &ModelId| model.is_outside() && *model != ModelId::Mqtt;
         Self { models: models.iter().copied().filter(own).collect() }
@@ -49,18 +48,21 @@ impl Way for Zeromq {
     }
 
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
-        let (ours, theirs) = line::pair().map_err(wrong("a line to ZeroMQ's thread"))?;
-        let desk = Desk::open(&self.models, ends, theirs)?;
+        let (ours, theirs) =
+            channel::pair().map_err(socket_error("cannot open a channel to the ZeroMQ thread"))?;
+        let worker = Worker::open(&self.models, ends, theirs)?;
         let thread = std::thread::Builder::new().name("zeromq".to_owned());
-        thread.spawn(move || desk.run()).map_err(wrong("a thread for ZeroMQ"))?;
-        Ok(Box::new(Own(ours)))
+        thread
+            .spawn(move || worker.run())
+            .map_err(socket_error("cannot start the ZeroMQ thread"))?;
+        Ok(Box::new(Handle(ours)))
     }
 }
 
-/// The end of the session's loop.
-struct Own(Line);
+/// The session's end.
+struct Handle(Channel);
 
-impl Outside for Own {
+impl Outside for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         self.0.send((to, frame));
     }
@@ -74,47 +76,47 @@ impl Outside for Own {
     }
 }
 
-/// What a member is called.
+/// Routing id and topic of a member.
 fn name(member: SocketAddrV4) -> Vec<u8> {
-    // Neither another's beginning, nor with a zero in front, which ZeroMQ keeps for itself.
+    // No id is a prefix of another, or starts with a zero, which ZeroMQ reserves.
     [&b"m"[..], &member.ip().octets(), &member.port().to_be_bytes()].concat()
 }
 
-/// Opens a socket for a model.
+/// A socket opened for a model.
 type Opened = Result<Socket, Error>;
 
-/// A port behind the session's.
-fn behind(end: SocketAddrV4, by: u16) -> Result<String, Error> {
-    let none = || wrong(format!("a port {by} behind that of {end}"))(socket::unusable());
+/// The address with a port `by` above the session's.
+fn port_above(end: SocketAddrV4, by: u16) -> Result<String, Error> {
+    let none = || socket_error(format!("no port {by} above that of {end}"))(socket::unusable());
     let port = end.port().checked_add(by).ok_or_else(none)?;
     Ok(format!("{}:{port}", end.ip()))
 }
 
-/// The thread's.
-struct Desk {
-    line: Line,
-    /// What members are called, at the hub.
+/// State of the ZeroMQ thread.
+struct Worker {
+    channel: Channel,
+    /// Names of the members, at the hub.
     names: Vec<Vec<u8>>,
     /// ROUTER or DEALER.
     direct: Option<Socket>,
-    /// PUB at the hub, SUB at members; over TCP and over PGM.
+    /// PUB at the hub, SUB at members: over TCP and over PGM.
     published: Option<Socket>,
     multicast: Option<Socket>,
     /// SUB at the hub, PUB at members.
     answers: Option<Socket>,
-    /// For whoever is not connected, and since when.
+    /// Frames for unconnected peers, with their queueing time.
     waiting: VecDeque<(Instant, Frame)>,
     /// Dropped after its sockets.
     _context: zmq::Context,
 }
 
-impl Desk {
-    fn open(models: &[ModelId], ends: &Ends, line: Line) -> Result<Self, Error> {
+impl Worker {
+    fn open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, Error> {
         let context = zmq::Context::new();
         let has = |model| models.contains(&model);
         let (tcp, pgm) = (has(ModelId::TcpPublishSubscribe), has(ModelId::PgmPublishSubscribe));
         Ok(Self {
-            line,
+            channel,
             names: ends.members.iter().map(|member| name(*member)).collect(),
             direct: has(ModelId::TcpRouterDealer).then(|| direct(&context, ends)).transpose()?,
             published: tcp.then(|| published(&context, ends)).transpose()?,
@@ -125,12 +127,12 @@ impl Desk {
         })
     }
 
-    /// Until the session's loop is gone.
+    /// Runs until the session's end is gone.
     fn run(mut self) {
-        let line = self.line.as_fd().as_raw_fd();
+        let channel = self.channel.as_fd().as_raw_fd();
         loop {
             for _ in 0..TURN {
-                match self.line.receive() {
+                match self.channel.receive() {
                     Ok(Some(frame)) => self.send(frame),
                     Ok(None) => break,
                     Err(_) => return,
@@ -141,13 +143,13 @@ impl Desk {
             for socket in sockets.into_iter().flatten() {
                 for _ in 0..TURN {
                     let Some(frame) = socket.receive() else { break };
-                    // Whatever else strangers send is of no session.
+                    // Ignore messages that do not belong to a session.
                     if carrier::model_of(&frame).is_some() {
-                        self.line.send((To::Hub, frame));
+                        self.channel.send((To::Hub, frame));
                     }
                 }
             }
-            let mut items = vec![zmq::PollItem::from_fd(line, zmq::POLLIN)];
+            let mut items = vec![zmq::PollItem::from_fd(channel, zmq::POLLIN)];
             items.extend(sockets.into_iter().flatten().filter_map(Socket::item));
             let timeout = if self.waiting.is_empty() { 1_000 } else { TRY_EVERY };
             if zmq::poll(&mut items, timeout).is_err() {
@@ -157,8 +159,8 @@ impl Desk {
     }
 
     fn send(&mut self, frame: Frame) {
-        if !self.goes(&frame) {
-            if self.waiting.len() >= MOST_WAITING {
+        if !self.try_send(&frame) {
+            if self.waiting.len() >= MAX_WAITING {
                 self.waiting.pop_front();
             }
             self.waiting.push_back((Instant::now(), frame));
@@ -167,14 +169,14 @@ impl Desk {
 
     fn try_again(&mut self) {
         for (since, frame) in std::mem::take(&mut self.waiting) {
-            if since.elapsed() < KEEP && !self.goes(&frame) {
+            if since.elapsed() < KEEP && !self.try_send(&frame) {
                 self.waiting.push_back((since, frame));
             }
         }
     }
 
-    /// Whether a frame has gone, or never can.
-    fn goes(&self, (to, frame): &Frame) -> bool {
+    /// Sends a frame; `false` if it has to be retried.
+    fn try_send(&self, (to, frame): &Frame) -> bool {
         let model = carrier::model_of(frame);
         let direct = model == Some(ModelId::TcpRouterDealer);
         let socket = match (to, model) {
@@ -196,11 +198,11 @@ impl Desk {
 }
 
 fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 1)?;
+    let at = port_above(ends.hub, 1)?;
     if ends.is_hub() {
         let mut router = Socket::new(context, zmq::ROUTER)?;
-        // A frame for whoever is not connected is to come back, and whoever connects anew gets
-        // its name back.
+        // Report frames for unconnected peers as errors, and let a reconnecting peer take over
+        // its routing id.
         router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1)?;
         router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1)?;
         return router.bind(&at);
@@ -211,7 +213,7 @@ fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
 }
 
 fn published(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 2)?;
+    let at = port_above(ends.hub, 2)?;
     match ends.is_hub() {
         true => Socket::new(context, zmq::PUB)?.bind(&at),
         false => subscriber(context, ends)?.connect(ends, &at),
@@ -223,17 +225,17 @@ fn multicast(context: &zmq::Context, ends: &Ends) -> Opened {
         true => Socket::new(context, zmq::PUB)?,
         false => subscriber(context, ends)?,
     };
-    socket.multicast(ends, &behind(ends.group, 1)?)
+    socket.multicast(ends, &port_above(ends.group, 1)?)
 }
 
 fn answers(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = behind(ends.hub, 3)?;
+    let at = port_above(ends.hub, 3)?;
     if !ends.is_hub() {
         return Socket::new(context, zmq::PUB)?.connect(ends, &at);
     }
-    let mut hears = Socket::new(context, zmq::SUB)?;
-    hears.subscribe(b"")?;
-    hears.bind(&at)
+    let mut subscriber = Socket::new(context, zmq::SUB)?;
+    subscriber.subscribe(b"")?;
+    subscriber.bind(&at)
 }
 
 fn subscriber(context: &zmq::Context, ends: &Ends) -> Opened {

@@ -1,41 +1,41 @@
-//! One socket of ZeroMQ's. What crate `zmq` lacks, or panics in, is called below it.
+//! A ZeroMQ socket. Calls libzmq directly where the crate `zmq` lacks a function or panics.
 
 use crate::io::Error;
 use crate::io::outside::Ends;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 
-/// Messages that wait for one peer, and the longest that is taken from strangers, in bytes.
-const MOST_WAITING: c_int = 4_096;
+/// Maximum number of queued messages per peer, and maximum size of a received one in bytes.
+const MAX_WAITING: c_int = 4_096;
 const LONGEST: i64 = 64 << 20;
-/// How long what was sent last may take, when the session is over, in ms.
+/// Time to send queued messages after the session ends, in ms.
 const LINGER: c_int = 500;
-/// PGM repairs from a window of so many ms at full rate, and of so many packets at most: a slot
-/// and a packet of memory each.
+/// PGM's retransmission window: time at full rate in ms, and maximum number of packets, each of
+/// which takes memory for a slot and a packet.
 const REPAIR_MS: u64 = 60_000;
 const REPAIR_PACKETS: u64 = 65_536;
 
-/// An error of this end.
-pub fn wrong(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+/// Wraps an I/O error with the failed operation.
+pub fn socket_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
     let what = what.into();
     |source| Error::Socket { what, source }
 }
 
-/// What is wrong with an address that cannot be.
+/// The error for an invalid address.
 pub fn unusable() -> io::Error {
     io::ErrorKind::AddrNotAvailable.into()
 }
 
 fn last_error() -> io::Error {
-    // SAFETY: reads the calling thread's error number.
+    // SAFETY: only reads the calling thread's error number.
     let number = unsafe { zmq_sys::zmq_errno() };
     if number < zmq_sys::ZMQ_HAUSNUMERO as c_int {
         return io::Error::from_raw_os_error(number);
     }
-    io::Error::other(format!("ZeroMQ's error {number}"))
+    io::Error::other(format!("ZeroMQ error {number}"))
 }
 
-/// A socket.
+/// A ZeroMQ socket.
 pub struct Socket {
     own: zmq::Socket,
     kind: zmq::SocketType,
@@ -44,18 +44,19 @@ pub struct Socket {
 type Call = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
 
 impl Socket {
-    /// One with the options that all need.
+    /// A socket with the common options.
     pub fn new(context: &zmq::Context, kind: zmq::SocketType) -> Result<Self, Error> {
-        let wrong = |error| wrong("a socket of ZeroMQ")(io::Error::other(error));
-        let mut socket = Self { own: context.socket(kind).map_err(wrong)?, kind };
+        let socket_error =
+            |error| socket_error("cannot open a ZeroMQ socket")(io::Error::other(error));
+        let mut socket = Self { own: context.socket(kind).map_err(socket_error)?, kind };
         for (option, value) in [
-            (zmq_sys::ZMQ_SNDHWM, MOST_WAITING),
-            (zmq_sys::ZMQ_RCVHWM, MOST_WAITING),
+            (zmq_sys::ZMQ_SNDHWM, MAX_WAITING),
+            (zmq_sys::ZMQ_RCVHWM, MAX_WAITING),
             (zmq_sys::ZMQ_LINGER, LINGER),
-            // Hundreds of members must not knock ten times a second each.
+            // Limit reconnects: hundreds of members would otherwise each try ten times a second.
             (zmq_sys::ZMQ_RECONNECT_IVL, 100),
             (zmq_sys::ZMQ_RECONNECT_IVL_MAX, 1_000),
-            // All members connect at once.
+            // All members connect at the same time.
             (zmq_sys::ZMQ_BACKLOG, 4_096),
         ] {
             socket.set(option, value)?;
@@ -64,7 +65,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sets an option that is an int.
+    /// Sets an option of type int.
     pub fn set(&mut self, option: u32, value: c_int) -> Result<(), Error> {
         self.option(option, value)
     }
@@ -80,20 +81,20 @@ impl Socket {
 
     fn option_of(&mut self, option: u32, value: *const c_void, length: usize) -> Result<(), Error> {
         let socket = self.own.as_mut_ptr();
-        // SAFETY: the socket is open; the value lives over the call, and is so long.
+        // SAFETY: the socket is open; the value has this length and outlives the call.
         let result = unsafe { zmq_sys::zmq_setsockopt(socket, option as c_int, value, length) };
         if result < 0 {
-            return Err(wrong(format!("option {option} of ZeroMQ's"))(last_error()));
+            return Err(socket_error(format!("cannot set ZeroMQ option {option}"))(last_error()));
         }
         Ok(())
     }
 
-    /// Names it, for whoever it connects to.
+    /// Sets the routing id, which peers see.
     pub fn name(&mut self, name: &[u8]) -> Result<(), Error> {
         self.text(zmq_sys::ZMQ_ROUTING_ID, name)
     }
 
-    /// Hears what begins so.
+    /// Subscribes to topics with this prefix.
     pub fn subscribe(&mut self, topic: &[u8]) -> Result<(), Error> {
         self.text(zmq_sys::ZMQ_SUBSCRIBE, topic)
     }
@@ -103,7 +104,7 @@ impl Socket {
         self.attach(&format!("tcp://{at}"), zmq_sys::zmq_bind)
     }
 
-    /// Connects to an address, where nobody need be yet, from where this end is.
+    /// Connects to an address from the local one; the peer may start later.
     pub fn connect(self, ends: &Ends, at: &str) -> Result<Self, Error> {
         let from = ends.local.ip();
         let endpoint = match from.is_unspecified() {
@@ -113,12 +114,14 @@ impl Socket {
         self.attach(&endpoint, zmq_sys::zmq_connect)
     }
 
-    /// Publishes to a group, or hears it, by PGM in UDP: PGM itself needs root.
+    /// Publishes to a multicast group or subscribes to it, with PGM over UDP: raw PGM needs root.
     pub fn multicast(mut self, ends: &Ends, at: &str) -> Result<Self, Error> {
         if !zmq::has("pgm").unwrap_or(false) {
             let (major, minor, patch) = zmq::version();
             let source = io::Error::from(io::ErrorKind::Unsupported);
-            return Err(wrong(format!("PGM of libzmq {major}.{minor}.{patch}"))(source));
+            return Err(
+                socket_error(format!("libzmq {major}.{minor}.{patch} has no PGM support"))(source),
+            );
         }
         let rate = (ends.rate_bit_s / 1e3).clamp(1.0, f64::from(c_int::MAX)) as c_int;
         let each_ms = (rate as u64 / 8).max(1);
@@ -127,24 +130,25 @@ impl Socket {
         self.set(zmq_sys::ZMQ_RATE, rate)?;
         self.set(zmq_sys::ZMQ_RECOVERY_IVL, window as c_int)?;
         self.set(zmq_sys::ZMQ_MULTICAST_HOPS, 1)?;
-        // A message is a burst of packets.
+        // A message is a burst of packets, so the buffer is large.
         self.set(zmq_sys::ZMQ_RCVBUF, 4 << 20)?;
         self.attach(&format!("epgm://{};{at}", ends.local.ip()), zmq_sys::zmq_connect)
     }
 
     fn attach(mut self, endpoint: &str, call: Call) -> Result<Self, Error> {
-        let text = CString::new(endpoint).map_err(|nul| wrong(endpoint)(io::Error::other(nul)))?;
-        // SAFETY: the socket is open, the text ends with a zero and lives over the call.
+        let text =
+            CString::new(endpoint).map_err(|nul| socket_error(endpoint)(io::Error::other(nul)))?;
+        // SAFETY: the socket is open; the text ends with a zero and outlives the call.
         let result = unsafe { call(self.own.as_mut_ptr(), text.as_ptr()) };
-        if result < 0 { Err(wrong(endpoint)(last_error())) } else { Ok(self) }
+        if result < 0 { Err(socket_error(endpoint)(last_error())) } else { Ok(self) }
     }
 
-    /// What to wait for; nothing comes to a publisher.
+    /// The poll item; `None` for publishers, which receive nothing.
     pub fn item(&self) -> Option<zmq::PollItem<'_>> {
         (self.kind != zmq::PUB).then(|| self.own.as_poll_item(zmq::POLLIN))
     }
 
-    /// The last part of the next message: what is before it says whom it is from or for.
+    /// The last part of the next message; the parts before are addresses.
     pub fn receive(&self) -> Option<Vec<u8>> {
         if self.kind == zmq::PUB {
             return None;
@@ -152,7 +156,7 @@ impl Socket {
         self.own.recv_multipart(zmq::DONTWAIT).ok()?.pop()
     }
 
-    /// Sends a message of these parts; `false` where nobody can take it now.
+    /// Sends a message of these parts; `false` if no peer can take it now.
     pub fn send(&self, parts: &[&[u8]]) -> bool {
         self.own.send_multipart(parts.iter().copied(), zmq::DONTWAIT).is_ok()
     }

@@ -1,10 +1,10 @@
-//! What chance decides, from a seed: the same each time.
+//! Seeded, reproducible random numbers.
 
-/// The golden ratio of 64 bits, the step of SplitMix64.
+/// Step of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// One step of SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number
-/// Generators, OOPSLA 2014): near seeds come out far from each other.
+/// Generators, OOPSLA 2014): similar seeds give unrelated states.
 fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -12,19 +12,19 @@ fn mix(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Draws by xorshift64* (Marsaglia; Vigna).
+/// The generator xorshift64* (Marsaglia; Vigna).
 #[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
-    /// From a seed; 0 is as good as any other.
+impl Rng {
+    /// From a seed; 0 is valid.
     pub fn new(seed: u64) -> Self {
-        // One to one, so that no two seeds draw the same. The generator's state is never 0.
+        // `mix` is a bijection, so seeds differ in their states. xorshift must not start at 0.
         let state = mix(seed);
         Self(if state == 0 { GOLDEN } else { state })
     }
 
-    /// 64 bits.
+    /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -32,8 +32,8 @@ impl Chance {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number from 0 to below 1.
-    pub fn share(&mut self) -> f64 {
+    /// A uniform number in [0, 1).
+    pub fn uniform(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
@@ -45,12 +45,12 @@ mod tests {
     #[test]
     fn shares_are_spread_and_seeds_differ() {
         for seed in [0, 1, u64::MAX] {
-            let mut chance = Chance::new(seed);
-            let mean = (0..10_000).map(|_| chance.share()).sum::<f64>() / 1e4;
+            let mut rng = Rng::new(seed);
+            let mean = (0..10_000).map(|_| rng.uniform()).sum::<f64>() / 1e4;
             assert!((mean - 0.5).abs() < 0.02, "{seed}: {mean}");
         }
         let first: std::collections::HashSet<u64> =
-            (0..10_000).map(|seed| Chance::new(seed).bits()).collect();
+            (0..10_000).map(|seed| Rng::new(seed).bits()).collect();
         assert_eq!(first.len(), 10_000, "each seed draws otherwise, 2 as well as 3");
     }
 }

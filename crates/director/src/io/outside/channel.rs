@@ -1,5 +1,5 @@
-//! A line between a session's loop and the thread of a stack: frames both ways, and a descriptor
-//! at each end that can be read when some are there.
+//! A channel between a session's loop and the thread of a stack: frames in both directions, and at
+//! each end a descriptor that is readable when frames are queued.
 
 use crate::carrier::To;
 use std::io::{ErrorKind, Read, Result, Write};
@@ -7,49 +7,50 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-/// Frames that wait at most; what is too much is dropped.
-const MOST_WAITING: usize = 4_096;
+/// Maximum number of queued frames; further ones are dropped.
+const MAX_WAITING: usize = 4_096;
 
-/// A frame, and where it goes.
+/// A frame and its destination.
 pub type Frame = (To, Vec<u8>);
 
-/// One end.
-pub struct Line {
-    out: SyncSender<Frame>,
-    come: Receiver<Frame>,
+/// One end of the channel.
+pub struct Channel {
+    outgoing: SyncSender<Frame>,
+    incoming: Receiver<Frame>,
     wake: UnixStream,
-    /// The other end's, where it is to be silent rather than over when that end is gone: a loop
-    /// that polls would be woken all the time.
+    /// Keeps the other end's socket open in the session's end: otherwise, after that end is gone,
+    /// a polling loop would wake up all the time.
     _held: Option<UnixStream>,
 }
 
-/// The end of a session's loop, and that of a stack's thread.
-pub fn pair() -> Result<(Line, Line)> {
-    let ((out, theirs), (back, come)) = (sync_channel(MOST_WAITING), sync_channel(MOST_WAITING));
+/// Creates a channel: the session's end and the thread's end.
+pub fn pair() -> Result<(Channel, Channel)> {
+    let ((outgoing, theirs), (back, incoming)) =
+        (sync_channel(MAX_WAITING), sync_channel(MAX_WAITING));
     let (wake, other) = UnixStream::pair()?;
     wake.set_nonblocking(true)?;
     other.set_nonblocking(true)?;
     let held = Some(other.try_clone()?);
-    let thread = Line { out: back, come: theirs, wake: other, _held: None };
-    Ok((Line { out, come, wake, _held: held }, thread))
+    let thread = Channel { outgoing: back, incoming: theirs, wake: other, _held: None };
+    Ok((Channel { outgoing, incoming, wake, _held: held }, thread))
 }
 
-impl Line {
-    /// Sends a frame, or drops it.
+impl Channel {
+    /// Queues a frame, or drops it if the queue is full.
     pub fn send(&self, frame: Frame) {
-        if self.out.try_send(frame).is_ok() {
-            // If there is no room, the other end is awake.
+        if self.outgoing.try_send(frame).is_ok() {
+            // If the socket is full, the other end is awake anyway.
             let _ = (&self.wake).write(&[0]);
         }
     }
 
-    /// The next frame; an error if the other end is gone.
+    /// The next frame, if any; an error if the other end is gone.
     pub fn receive(&self) -> std::result::Result<Option<Frame>, TryRecvError> {
-        match self.come.try_recv() {
+        match self.incoming.try_recv() {
             Err(TryRecvError::Empty) => {}
             other => return other.map(Some),
         }
-        // Whoever sends has put the frame in before it wakes.
+        // A sender queues the frame before it wakes this end, so check once more.
         let mut bytes = [0; 256];
         loop {
             match (&self.wake).read(&mut bytes) {
@@ -58,14 +59,14 @@ impl Line {
                 _ => break,
             }
         }
-        match self.come.try_recv() {
+        match self.incoming.try_recv() {
             Err(TryRecvError::Empty) => Ok(None),
             other => other.map(Some),
         }
     }
 }
 
-impl AsFd for Line {
+impl AsFd for Channel {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
@@ -87,9 +88,9 @@ mod tests {
         assert_eq!(all.len(), 3);
         assert_eq!((&all[2], theirs.receive()), (&(To::Member(1), vec![2]), Ok(None)));
         assert_eq!(ours.receive(), Ok(Some((To::Hub, vec![9]))));
-        // More than there is room for is dropped, and nobody waits.
-        (0..2 * MOST_WAITING).for_each(|_| ours.send((To::Group, Vec::new())));
-        assert_eq!(std::iter::from_fn(|| theirs.receive().unwrap()).count(), MOST_WAITING);
+        // Frames above the limit are dropped without blocking.
+        (0..2 * MAX_WAITING).for_each(|_| ours.send((To::Group, Vec::new())));
+        assert_eq!(std::iter::from_fn(|| theirs.receive().unwrap()).count(), MAX_WAITING);
         drop(ours);
         assert_eq!(theirs.receive(), Err(TryRecvError::Disconnected));
     }

@@ -1,25 +1,25 @@
-//! Whose turn it is to be told of an epoch.
+//! Queue of invitations.
 
 use crate::switch::MemberId;
 use std::collections::BTreeMap;
 
-/// Members to be told of an epoch, one after another: each is told of one, once.
+/// Members to be invited to an epoch, one after another; each is queued once.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
-    /// By place; each who goes first has one before all others.
+pub(super) struct InviteQueue {
+    /// Entries by position; new first entries get a smaller position than all others.
     order: BTreeMap<i64, (MemberId, u32)>,
     places: BTreeMap<MemberId, i64>,
 }
 
-impl Turns {
-    /// Before all others, even if it waits already.
-    pub fn first(&mut self, member: MemberId, epoch: u32) {
+impl InviteQueue {
+    /// Puts a member first, even if it is queued.
+    pub fn push_front(&mut self, member: MemberId, epoch: u32) {
         let before = self.order.first_key_value().map_or(0, |(place, _)| place - 1);
         self.place(member, epoch, before);
     }
 
-    /// After all others, unless it waits already.
-    pub fn last(&mut self, member: MemberId, epoch: u32) {
+    /// Puts a member last, unless it is queued.
+    pub fn push_back(&mut self, member: MemberId, epoch: u32) {
         let after = self.order.last_key_value().map_or(0, |(place, _)| place + 1);
         let place = self.places.get(&member).copied().unwrap_or(after);
         self.place(member, epoch, place);
@@ -32,13 +32,13 @@ impl Turns {
         self.order.insert(place, (member, epoch));
     }
 
-    /// Whether a member waits.
-    pub fn has(&self, member: MemberId) -> bool {
+    /// Whether a member is queued.
+    pub fn contains(&self, member: MemberId) -> bool {
         self.places.contains_key(&member)
     }
 
-    /// It knows of this epoch, and need not be told of it or of one before.
-    pub fn knows(&mut self, member: MemberId, epoch: u32) {
+    /// Removes a member's invitation to this epoch or an earlier one.
+    pub fn remove(&mut self, member: MemberId, epoch: u32) {
         let place = self.places.get(&member).copied();
         let waits = place.and_then(|place| self.order.get(&place));
         if let (Some(place), Some((_, asked))) = (place, waits)
@@ -49,14 +49,14 @@ impl Turns {
         }
     }
 
-    /// Whose turn it is.
-    pub fn next(&mut self) -> Option<(MemberId, u32)> {
+    /// Takes the next member and its epoch.
+    pub fn pop(&mut self) -> Option<(MemberId, u32)> {
         let (_, (member, epoch)) = self.order.pop_first()?;
         self.places.remove(&member);
         Some((member, epoch))
     }
 
-    /// Whether nobody waits.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
@@ -68,16 +68,16 @@ mod tests {
 
     #[test]
     fn each_has_one_turn_and_none_for_what_it_knows() {
-        let mut turns = Turns::default();
-        (1..=4).for_each(|member| turns.last(member, 0));
-        turns.last(1, 1);
-        turns.first(3, 0);
-        turns.first(3, 0);
-        turns.knows(2, 0);
-        turns.knows(1, 0);
-        assert!(turns.has(1) && !turns.has(2));
-        let all: Vec<_> = std::iter::from_fn(|| turns.next()).collect();
+        let mut invite_queue = InviteQueue::default();
+        (1..=4).for_each(|member| invite_queue.push_back(member, 0));
+        invite_queue.push_back(1, 1);
+        invite_queue.push_front(3, 0);
+        invite_queue.push_front(3, 0);
+        invite_queue.remove(2, 0);
+        invite_queue.remove(1, 0);
+        assert!(invite_queue.contains(1) && !invite_queue.contains(2));
+        let all: Vec<_> = std::iter::from_fn(|| invite_queue.pop()).collect();
         assert_eq!(all, [(3, 0), (1, 1), (4, 0)], "the third first, the first of the later epoch");
-        assert!(turns.is_empty() && !turns.has(3));
+        assert!(invite_queue.is_empty() && !invite_queue.contains(3));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the model in use does what it should, and whether another would do better.
+//! Supervision of the model in use, and model selection.
 
 use super::Hub;
 use crate::Nanos;
@@ -7,28 +7,28 @@ use crate::policy::Choice;
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
 
-/// Answers of fewer members do not tell a rate.
-const LEAST_GROUP: u16 = 8;
-/// And fewer round trips are no reason to tell members of another.
+/// Minimum group size for a rate estimate from answers.
+const MIN_GROUP: u16 = 8;
+/// Minimum number of round-trip samples before members are informed of a change.
 const ENOUGH_TRIPS: usize = 16;
-/// So often the choice is looked at, while messages are under way.
+/// Interval of decisions while messages are outstanding, in ns.
 const DECIDE_EVERY: Nanos = 100_000_000;
-/// Messages that are awaited at most.
-const MOST_MESSAGES: usize = 1_024;
+/// Maximum number of outstanding messages.
+const MAX_MESSAGES: usize = 1_024;
 
 impl Hub {
-    /// How long a message may take before it is held to have failed.
-    pub(super) fn patience(&self) -> Nanos {
-        self.policy.patience(&self.conditions())
+    /// Timeout after which a message counts as failed, in ns.
+    pub(super) fn timeout(&self) -> Nanos {
+        self.policy.timeout(&self.conditions())
     }
 
-    /// Messages that should be over by now: the model in use fails, and where nobody
-    /// acknowledges frames it is from this that loss is known.
-    pub(super) fn look_for_late(&mut self, now: Nanos) {
+    /// Handles late messages: the model in use fails. For models without frame
+    /// acknowledgements, this is also the loss estimate.
+    pub(super) fn check_late(&mut self, now: Nanos) {
         let reliable = self.policy.current().features().reliable;
         let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
-        let patience = self.patience();
+        let timeout = self.timeout();
         let outside = self.policy.current().is_outside();
         let (mut unsure, mut again) = (None, Vec::new());
         for (number, message) in &mut self.messages {
@@ -36,68 +36,68 @@ impl Hub {
                 continue;
             }
             let since = message.sent_at.max(self.resumed_at);
-            let silent = self.heard_at < message.sent_at || now < since + patience;
+            let silent = self.heard_at < message.sent_at || now < since + timeout;
             if silent && reliable {
-                // Nothing comes from anybody, or it has only just begun to come again: that is
-                // no model's fault, and no other helps.
-                message.due = Some((now + patience / 4).max(since + patience));
+                // No member has sent anything, or the first ones only just again: an outage.
+                // It is not the model's fault, and another model does not help.
+                message.due = Some((now + timeout / 4).max(since + timeout));
                 unsure = outside.then_some(*number);
                 continue;
             }
             let all = message.to.max(1) as f64;
-            let came = all - self.switch.lacking(*number) as f64;
+            let received = all - self.switch.unacknowledged_count(*number) as f64;
             if reliable {
-                self.policy.observed((now - message.sent_at.min(now)) as f64 / 1e6);
+                self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
             } else {
                 if since == message.sent_at {
-                    // Of the frames of what did not come one was lost, at any place among them.
-                    let (each, lost) = (frames * ways, all - came);
-                    let there = came * each + lost * (each - 1.0) / 2.0;
+                    // Of a missing message's frames one was lost, at a random position.
+                    let (each, lost) = (frames * ways, all - received);
+                    let there = received * each + lost * (each - 1.0) / 2.0;
                     self.estimator.frames(there.round() as u32, lost as u32);
                 }
-                if came < all {
-                    self.policy.rescue();
+                if received < all {
+                    self.policy.fall_back();
                     self.urgent = true;
                 }
             }
-            self.policy.failed(came == 0.0);
-            self.urgent |= came == 0.0;
+            self.policy.record_failure(received == 0.0);
+            self.urgent |= received == 0.0;
             if outside {
                 again.push(*number);
             }
         }
-        self.ask_past_the_stack(unsure);
+        self.ask_by_datagram(unsure);
         for number in again {
             self.send_again(number, now);
         }
     }
 
-    /// A stack that carries nothing looks like an outage: its broker may be gone. Whoever is asked
-    /// by a datagram answers by one, and if so it is the model's fault.
-    fn ask_past_the_stack(&mut self, unsure: Option<MessageId>) {
-        let Some(number) = unsure.filter(|_| self.turns.is_empty()) else { return };
-        let lacking: Vec<MemberId> = self.switch.lack(number).collect();
-        let any = (self.chance.share() * lacking.len() as f64) as usize;
+    /// A stack that delivers nothing looks like an outage, for example when its broker is gone.
+    /// Asks a member by datagram: if it answers, the stack is at fault.
+    fn ask_by_datagram(&mut self, unsure: Option<MessageId>) {
+        let Some(number) = unsure.filter(|_| self.invite_queue.is_empty()) else { return };
+        let lacking: Vec<MemberId> = self.switch.unacknowledged(number).collect();
+        let any = (self.rng.uniform() * lacking.len() as f64) as usize;
         let (_, epoch) = self.switch.current();
         if let Some(member) = lacking.get(any) {
-            self.turns.last(*member, epoch);
+            self.invite_queue.push_back(*member, epoch);
         }
     }
 
-    /// A stack does not say what it has dropped, as when a peer has just come back. What is late
-    /// goes again, each time after twice as long.
+    /// Sends a late message again, with a doubled timeout each time: external stacks do not
+    /// report drops, for example to a peer that has just come back.
     fn send_again(&mut self, number: MessageId, now: Nanos) {
         let actions = self.switch.send_again(number);
         let _ = self.perform(actions, now);
-        let patience = self.patience();
+        let timeout = self.timeout();
         if let Some(message) = self.messages.get_mut(&number) {
-            message.due = Some(now + patience.max(now.saturating_sub(message.sent_at)));
+            message.due = Some(now + timeout.max(now.saturating_sub(message.sent_at)));
         }
     }
 
-    /// What nobody answers and no deadline ends is given up, the oldest first.
-    pub(super) fn forget_oldest(&mut self) {
-        while self.messages.len() > MOST_MESSAGES
+    /// Drops the oldest messages above the limit: those without an answer or a deadline.
+    pub(super) fn drop_oldest(&mut self) {
+        while self.messages.len() > MAX_MESSAGES
             && let Some((number, _)) = self.messages.pop_first()
         {
             let lacking = self.switch.forget(number);
@@ -105,28 +105,30 @@ impl Hub {
         }
     }
 
-    /// From how densely answers came that were spread by their rate: what the channel carries.
-    /// Where few answer, or by other models, it tells nothing.
-    pub(super) fn look_at_rate(&mut self) {
+    /// Estimates the data rate of the channel from the arrival rate of answers that were paced
+    /// by their senders. Small groups and other models give no estimate.
+    pub(super) fn update_rate(&mut self) {
         let model = self.policy.current();
-        // Where frames are sent again, it is by the round trip that they come.
+        // With retransmissions the arrival rate depends on the round trip.
         let spread = model == ModelId::MulticastFec || !model.features().reliable;
-        if self.members < LEAST_GROUP || !spread || !self.config.pattern.is_answered() {
+        if self.members < MIN_GROUP || !spread || !self.config.pattern.is_answered() {
             return;
         }
-        // What is asked for again is no sign: a whole group's answers are.
-        let Some(densest) = self.estimator.densest(2 * usize::from(self.members)) else { return };
-        let seen = densest / (1.0 - self.conditions().loss).max(0.1);
+        // Retransmitted answers are no measure; those of a whole group are.
+        let Some(peak_rate) = self.estimator.peak_rate(2 * usize::from(self.members)) else {
+            return;
+        };
+        let seen = peak_rate / (1.0 - self.conditions().loss).max(0.1);
         if seen < 0.7 * self.rate_bit_s {
             self.rate_bit_s = seen;
         } else {
-            // It keeps up: more is tried, up to what there was said to be.
+            // The channel keeps up: raise the estimate, up to the configured rate.
             self.rate_bit_s = (self.rate_bit_s * 1.3).min(self.config.assumed.rate_bit_s);
         }
     }
 
-    /// Members have to know when the channel carries much less or more than they were told, or
-    /// is much longer or shorter.
+    /// Starts a new epoch with new parameters if data rate, round-trip time or MTU have changed
+    /// a lot.
     pub(super) fn renew(&mut self, now: Nanos) {
         let (_, epoch) = self.switch.current();
         let Some(stage) = self.stages.get(&epoch) else { return };
@@ -134,9 +136,9 @@ impl Hub {
         let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
         let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
         let packets = stage.datagram != self.config.datagram();
-        // What is under way would go again to a whole group: for a longer wait that is too much.
+        // Outstanding messages would go again to the whole group: too costly for a longer RTT.
         let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
-        // All of the way back up is told, too: slots would stay too long for good.
+        // Report the full recovery too: otherwise the answer slots stay too long.
         let back = rate > 1.0 && self.rate_bit_s >= self.config.assumed.rate_bit_s;
         let moved = packets || trips || back || !(0.6..1.7).contains(&rate);
         if moved && self.switch.phase() == Phase::Stable {
@@ -145,14 +147,14 @@ impl Hub {
         }
     }
 
-    /// Looks whether another model would do better.
+    /// Checks whether another model is better.
     pub(super) fn decide(&mut self, now: Nanos) {
-        // With each answer much is settled; a look at all of it now and then is enough.
+        // A full check per answer is too expensive; one per interval is enough.
         if now < self.decide_at || (self.messages.is_empty() && !self.urgent) {
             return;
         }
         self.decide_at = now + DECIDE_EVERY;
-        self.look_for_late(now);
+        self.check_late(now);
         self.renew(now);
         if self.switch.phase() == Phase::Changing {
             return;
@@ -160,7 +162,7 @@ impl Hub {
         let here = self.conditions();
         self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
         let from = self.policy.current();
-        self.policy.may_lose(self.estimator.most_loss(self.config.assumed.loss));
+        self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);
         self.urgent = false;
         if let Choice::Change(to) = decision.choice {
@@ -169,9 +171,10 @@ impl Hub {
         self.last = Some(decision);
     }
 
-    /// A model has not taken a message: whether members go over to another that may, if they are
-    /// not on their way already. Whoever does is sent what it lacks.
-    pub(super) fn gives_way(&mut self, error: &SessionError, now: Nanos) -> bool {
+    /// A model has rejected a message. Returns whether another model may carry it: the session
+    /// changes to it now, or is already leaving the rejecting model. Members that change receive
+    /// their outstanding messages again.
+    pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Nanos) -> bool {
         let from = self.policy.current();
         if !matches!(error, SessionError::Refused(model, _) if *model == from) {
             return true;
@@ -179,7 +182,7 @@ impl Hub {
         if self.switch.phase() == Phase::Changing {
             return false;
         }
-        self.policy.refused();
+        self.policy.invalidate();
         let decision = self.policy.decide(now, &self.conditions(), &self.map, true);
         let Choice::Change(to) = decision.choice else { return false };
         self.change(from, to, now);

@@ -1,0 +1,111 @@
+//! Multicast health: detects from answers whether multicast works, and probes from time to time
+//! after it failed.
+
+use crate::Nanos;
+use crate::switch::MemberId;
+
+/// Delay of the first probe after multicast failed.
+const FIRST_DELAY: Nanos = 2_000_000_000;
+/// Maximum interval of probes. A probe and its answer are some 150 bytes: less than 1 % of the
+/// traffic of any session for which multicast pays off.
+const MAX_INTERVAL: Nanos = 30_000_000_000;
+/// Number of consecutive probes that must be answered.
+const CONFIRMATIONS: u32 = 2;
+
+/// State of multicast.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct MulticastHealth {
+    /// The current probe interval, if multicast is blocked.
+    interval: Option<Nanos>,
+    probe_at: Nanos,
+    /// The member that has an unanswered probe.
+    probed: Option<MemberId>,
+    answered: u32,
+}
+
+impl MulticastHealth {
+    /// Whether multicast is considered blocked.
+    pub fn is_blocked(&self) -> bool {
+        self.interval.is_some()
+    }
+
+    /// Marks multicast as blocked. `true` if it was not before.
+    pub fn block(&mut self, now: Nanos) -> bool {
+        if self.is_blocked() {
+            return false;
+        }
+        (self.interval, self.probe_at) = (Some(FIRST_DELAY), now + FIRST_DELAY);
+        (self.probed, self.answered) = (None, 0);
+        true
+    }
+
+    /// Time of the next probe, if any.
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.interval.map(|_| self.probe_at)
+    }
+
+    /// Records that a probe goes to `member`.
+    pub fn probe(&mut self, member: MemberId, now: Nanos) {
+        let Some(wait) = self.interval else { return };
+        if self.probed.replace(member).is_some() {
+            // The previous probe was not answered.
+            self.answered = 0;
+            self.interval = Some((wait * 3 / 2).min(MAX_INTERVAL));
+        }
+        self.probe_at = now + wait;
+    }
+
+    /// Records a message from a member that can be the answer to a probe. `true` if multicast is
+    /// considered working again.
+    pub fn probe_answered(&mut self, member: MemberId, now: Nanos) -> bool {
+        if self.interval.is_none() || self.probed != Some(member) {
+            return false;
+        }
+        self.probed = None;
+        self.answered += 1;
+        if self.answered >= CONFIRMATIONS {
+            self.interval = None;
+            return true;
+        }
+        // Send the next probe soon, to confirm.
+        self.probe_at = self.probe_at.min(now + FIRST_DELAY / 4);
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    #[test]
+    fn two_probes_in_a_row_open_it_again() {
+        let mut health = MulticastHealth::default();
+        assert_eq!(health.next_at(), None, "nothing is blocked");
+        assert!(health.block(SECOND) && !health.block(SECOND));
+        assert_eq!(health.next_at(), Some(3 * SECOND));
+        health.probe(1, 3 * SECOND);
+        assert!(!health.probe_answered(2, 3 * SECOND), "another member");
+        assert!(!health.probe_answered(1, 3 * SECOND), "one answer can be random");
+        let next = health.next_at().unwrap();
+        assert!(next < 4 * SECOND);
+        health.probe(2, next);
+        assert!(health.probe_answered(2, next) && !health.is_blocked());
+    }
+
+    #[test]
+    fn what_is_not_answered_is_asked_ever_less_often() {
+        let mut health = MulticastHealth::default();
+        health.block(0);
+        let mut now = 0;
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            let next = health.next_at().unwrap();
+            waits.push(next - now);
+            now = next;
+            health.probe(1, now);
+        }
+        assert!(waits.is_sorted() && waits[11] == MAX_INTERVAL, "{waits:?}");
+    }
+}
