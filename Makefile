@@ -1,28 +1,28 @@
-# The two commands of the README: `make run` and `make test`.
+# `make run` runs a first experiment, `make test` the tests.
 .PHONY: run test lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map peers
 
 BIN := target/release/thingbed
 CARGO_BUILD := cargo build --release --locked -p thingbed -p workloads
-# Says that the build has everything.
+# Exists if the build includes OPC UA.
 FULL := target/release/.full
 PYTHON := target/python/bin
 
-# Without OPC UA, a third of the build, unless `make build` has built it before. In virtual time, so
-# that it is valid, and the same, on every machine; where there is no kernel for that, in real time:
-# exit status 3 says then that the machine was too busy, and the last lines what to do.
+# Builds without OPC UA, a third of the build, unless `make build` has built it before. Runs in virtual
+# time, so results are valid, and the same, on every machine; without a kernel for that, in real time:
+# then exit status 3 means that the machine was too busy, and the last lines say what to do.
 run:
 	scripts/dependencies.sh $(if $(wildcard $(FULL)),,run)
 	$(CARGO_BUILD) $(if $(wildcard $(FULL)),,--no-default-features)
 	if scripts/qemu-kernel.sh; then $(BIN) run experiments/demo.yaml --cpu 1; \
 		else $(BIN) run experiments/demo.yaml --retry 1 || [ $$? -eq 3 ]; fi
 
-# The guest kernel of virtual time; four minutes. KERNEL_SOURCE: see scripts/kernel.sh.
+# The guest kernel for virtual time; four minutes. KERNEL_SOURCE: see scripts/kernel.sh.
 .PHONY: kernel
 kernel:
 	scripts/dependencies.sh kernel
 	scripts/kernel.sh
 
-# That of virtual time with a CPU of finite speed, from a package; a minute.
+# The guest kernel for virtual time with a CPU of finite speed, from a package; a minute.
 .PHONY: qemu-kernel
 qemu-kernel:
 	scripts/dependencies.sh qemu
@@ -33,8 +33,8 @@ build:
 	$(CARGO_BUILD)
 	@touch $(FULL)
 
-# The guest kernel is built beside the tests, which wait for much of their time; those that need it
-# wait for it.
+# Builds the guest kernel in parallel with the tests, which mostly sleep; tests that need it wait for
+# it.
 test:
 	scripts/dependencies.sh test
 	scripts/qemu-kernel.sh
@@ -45,9 +45,9 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	@if [ -x $(PYTHON)/mypy ]; then $(MAKE) lint-python; else echo "Python is not checked; make lint-python does"; fi
+	@if [ -x $(PYTHON)/mypy ]; then $(MAKE) lint-python; else echo "Python is not checked; run make lint-python"; fi
 
-# Python scripts, by ruff and (evidence) mypy; fetches both at first. Needs python3-venv and PyPI.
+# Checks Python with ruff and mypy; installs both on first use. Needs python3-venv and PyPI.
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence python crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence python crates/thingbed/tests/interop
@@ -59,22 +59,22 @@ $(PYTHON)/mypy: evidence/requirements.txt
 	$(PYTHON)/pip install --quiet -r evidence/requirements.txt
 	touch $@
 
-# Bring-up and tear-down, forwarded frames, release error, bulk TCP; some ten minutes.
+# Bring-up and teardown, forwarded frames, lateness, bulk TCP; about ten minutes.
 bench: build
 	cargo bench --locked -p bench
 
-# Hours: the full comparison. Results go to runs/, the table to docs/results/.
+# The full comparison with the paper; hours. Writes runs/; the table belongs in docs/results/.
 evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
 
-# The director over timetables of changing networks, in virtual time, beside each of its models and
-# an oracle, and what a thousand sessions take; four minutes. `map` makes the library's own map anew.
+# Compares the director over timetables of changing networks, in virtual time, with each of its models
+# and an oracle, and measures a thousand sessions; four minutes. `map` recreates the library's map.
 evidence-adaptive:
 	cargo run --release --locked -p bench --example adaptive -- experiments/adaptive.yaml 20
 	cargo run --release --locked -p bench --example director-sessions -- 1000
 
-# What experiments/adaptive-peers.yaml runs beside the director: Python packages, and by apt-get,
-# where there is one, Mosquitto and libnorm. Needs PyPI.
+# Installs the protocols of experiments/adaptive-peers.yaml: Python packages, and Mosquitto and libnorm
+# by apt-get if available. Needs PyPI.
 peers:
 	scripts/dependencies.sh peers
 	$(MAKE) target/peers/requirements.txt
@@ -92,20 +92,20 @@ map:
 evidence-mqtt: build
 	$(BIN) run experiments/mqtt.yaml || [ $$? -eq 4 ]
 
-# QoS 1 and 2 across 30 s in which clients are cut off; eight minutes. Needs mosquitto.
+# QoS 1 and 2 across a partition of 30 s; eight minutes. Needs mosquitto.
 evidence-partition: build
 	$(BIN) run experiments/mqtt-partition.yaml
 
-# CoAP, MQTT and OPC UA over cellular networks: the paper's sweep, then what it left
-# out; some eight hours. Needs mosquitto. How many pairs a machine carries:
+# CoAP, MQTT and OPC UA over cellular networks: the paper's sweep, then loss, newer links and
+# shared media; about eight hours. Needs mosquitto. For how many pairs a machine carries, run
 # experiments/cellular-pairs.yaml, half an hour.
 evidence-cellular: build
 	for name in cellular cellular-loss cellular-new cellular-shared; do \
 		$(BIN) run experiments/$$name.yaml || [ $$? -eq 4 ] || exit 1; \
 	done
 
-# Devices that compute and wait until the machine colours their answers, probes that look
-# for it, and a gateway's capacity; an hour and a half.
+# Devices that compute or wait until the machine affects their answers, probes that detect
+# it, and a gateway's capacity; an hour and a half.
 evidence-wotbench: build
 	$(BIN) run experiments/wotbench-affinity.yaml --only even=0,odd=1 || [ $$? -eq 3 ]
 	$(BIN) run experiments/wotbench-affinity.yaml --only even=0-1,odd=0-1 || [ $$? -eq 3 ]
@@ -117,7 +117,7 @@ evidence-wotbench: build
 	$(BIN) capacity experiments/gateway.yaml --max rate \
 		--slo 'loads.readings.response_ms.p99 < 500' --slo 'loads.readings.unanswered_pct < 5'
 
-# Programs that nobody here wrote, across links; ten minutes. Needs iperf3 and ping.
+# Third-party programs over links; ten minutes. Needs iperf3 and ping.
 evidence-programs: build
 	evidence/programs.py
 
@@ -127,7 +127,8 @@ evidence-programs: build
 evidence-unmodified: build kernel qemu-kernel
 	evidence/unmodified/run.sh $(BIN) runs/unmodified
 
-# 300 meters by four models with four CPUs, ten times the same demo on each engine: an hour and a half.
+# 300 meters with four models and four CPU speeds, and ten times the same demo on each engine; an hour
+# and a half.
 evidence-virtual: build kernel qemu-kernel
 	$(BIN) run experiments/multi-protocol.yaml --only network=ideal --repeat 1 --cpu infinite,16,4,1 || [ $$? -eq 4 ]
 	for cpu in infinite 1; do \
@@ -137,8 +138,8 @@ evidence-virtual: build kernel qemu-kernel
 		done; \
 	done
 
-# A bug that one of some two hundred seeds shows, found by a sweep in virtual time, and shown again
-# twenty times; half an hour.
+# A bug that appears with one of some two hundred seeds, found by a sweep in virtual time, then
+# reproduced twenty times; half an hour.
 .PHONY: evidence-planted
 evidence-planted: build kernel
 	evidence/planted/run.sh $(BIN) runs/planted
@@ -148,11 +149,11 @@ evidence-planted: build kernel
 evidence-all-virtual: build kernel qemu-kernel
 	evidence/virtual.sh $(BIN) runs/virtual
 
-# Packets a second of `analyze` beside tshark's, on a million packets; a few minutes.
+# Compares packets per second of `analyze` and tshark, on a million packets; a few minutes.
 evidence-analyze: build
 	evidence/analyze.py
 
-# The medium beside the kernel's own netem, in a guest; a quarter of an hour.
+# Compares the medium with the kernel's netem, in a guest; 15 minutes.
 evidence-netem:
 	evidence/netem/run.sh
 
@@ -160,8 +161,8 @@ evidence-netem:
 deny:
 	cargo deny check
 
-# Random commands to labs, each result compared with a model: two sequences of an hour beside each
-# other. Needs root. Seeds and times: CONTRIBUTING.md.
+# Random commands to labs, each result compared with a model: two parallel sequences of an hour.
+# Needs root. Seeds and times: CONTRIBUTING.md.
 .PHONY: evidence-lab
 evidence-lab:
 	cargo build --locked -p workloads -p thingbed

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Packets a second of `thingbed analyze` beside those of `tshark -T fields`.
+"""Compares packets per second of `thingbed analyze` and `tshark -T fields`.
 
-Makes a capture of a million packets: publishers of MQTT that a broker acknowledges,
-each publish 717 B, as in the paper; has both read it, one after the other, three
-times; prints Markdown. Needs tshark and the built tool.
+Creates a capture of a million packets from MQTT publishers and a broker that
+acknowledges; each publish carries 717 B, as in the paper. Both tools read it, one
+after the other, three times. Prints Markdown. Needs tshark and the built tool.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FIELDS = ["frame.len", "ip.src", "tcp.stream", "tcp.analysis.retransmission", "m
 
 
 def segment(client: int, up: bool, numbers: list[int], flags: int, data: bytes) -> bytes:
-    """A segment between a client and the broker; moves on the sender's number."""
+    """A segment between a client and the broker; advances the sender's sequence number."""
     ends = [bytes([10, 0, 1 + client // 250, 1 + client % 250]), bytes([10, 0, 0, 1])]
     ports = [40_000 + client, 1883]
     macs = [bytes([2, 0, 0, 0, client >> 8, client & 255]), bytes([2, 0, 0, 0, 255, 255])]
@@ -36,7 +36,7 @@ def segment(client: int, up: bool, numbers: list[int], flags: int, data: bytes) 
 
 
 def write(path: Path) -> None:
-    """Handshakes and CONNECTs of all clients, then publishes and what answers them."""
+    """Handshakes and CONNECTs of all clients, then publishes and their acknowledgements."""
     connect = b"\x10\x10\0\x04MQTT\x04\x02\0\x3c\0\x04abcd"
     publish = b"\x32\xd2\x05\0\x01a\0\x07" + b"x" * 717
     count = 0
@@ -64,10 +64,10 @@ def write(path: Path) -> None:
 
 
 def timed(command: list[str]) -> tuple[float, str]:
-    """Seconds that a command takes, and what it prints."""
-    begun = time.monotonic()
+    """Duration of a command in s, and its output."""
+    began = time.monotonic()
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return time.monotonic() - begun, done.stdout
+    return time.monotonic() - began, done.stdout
 
 
 def main() -> None:
@@ -82,16 +82,16 @@ def main() -> None:
         print("| --- | --- | --- | --- |")
         fields = [part for field in FIELDS for part in ("-e", field)]
         for number in range(1, ROUNDS + 1):
-            theirs, text = timed(["tshark", "-n", "-r", str(capture), "-T", "fields", *fields])
-            ours, said = timed(["/usr/bin/env", tool, "analyze", str(capture), "--json"])
-            counted = json.loads(said)
+            tshark_s, text = timed(["tshark", "-n", "-r", str(capture), "-T", "fields", *fields])
+            analyze_s, output = timed(["/usr/bin/env", tool, "analyze", str(capture), "--json"])
+            counted = json.loads(output)
             packets = counted["packets"]
-            assert text.count("\n") == packets, "both read all"
+            assert text.count("\n") == packets, "both read all packets"
             published = sum(line.endswith("\t3") for line in text.splitlines())
-            assert counted["messages"]["mqtt"]["PUBLISH"] == published, "and say the same"
+            assert counted["messages"]["mqtt"]["PUBLISH"] == published, "both count the same"
             print(
-                f"| {number} | {packets / theirs:,.0f} | {packets / ours:,.0f} "
-                f"| {theirs / ours:.0f} |"
+                f"| {number} | {packets / tshark_s:,.0f} | {packets / analyze_s:,.0f} "
+                f"| {tshark_s / analyze_s:.0f} |"
             )
 
 

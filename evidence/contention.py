@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""How well contention probes tell spoiled runs: `evidence/contention.py SWEEP`.
+"""How well contention probes detect spoiled runs: `evidence/contention.py SWEEP`.
 
-A run is spoiled if its devices' own answers took longer by more than 5 % of the service
-time than those of one device on the quiet machine. Of each figure of the probes a
-threshold is set on the runs of even repeats, with the fewest mistakes of both kinds, and
-tried on those of odd ones; the curve of the first figure is over all runs. Prints
-Markdown.
+A run is spoiled if its devices' own answers took longer, by more than 5 % of the service
+time, than those of one device on the quiet machine. For each figure of the probes the
+runs of even repeats set the threshold with the fewest errors of both kinds, and the runs
+of odd repeats test it. The curve of the first figure covers all runs. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ CURVE = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Run:
-    """One run: where it is in the matrix, what its devices saw, what its probes saw."""
+    """One run: its cell, and the figures of its devices and its probes."""
 
     mode: str
     devices: int
@@ -37,19 +36,19 @@ class Run:
     probed: dict[str, float]
 
     def spoiled(self, clean: dict[str, float]) -> bool:
-        """Whether its devices were off by more than 5 % of the service time."""
+        """Whether its devices deviated by more than 5 % of the service time."""
         return self.deviation - clean[self.mode] > SPOILED
 
 
 def read(summary: dict[str, Any]) -> Run:
-    """A run from its summary; what was not answered is off by all there is."""
+    """A run from its summary; without any answer the deviation is infinite."""
     cell = summary["cell"]
     mode = str(cell["mode"])
     load = summary["loads"]["load"]
     mean = load["service_ms"]["mean"]
     deviation = float("inf") if mean is None else (mean - SERVICE_MS) / SERVICE_MS
     cores = summary["probes"]["probe"]["cores"].values()
-    # The probes that spend their time as the devices do; of the cores the worst.
+    # The probes that use their time as the devices do; the worst core.
     probed = {name: max(float(core[mode][name]) for core in cores) for name in FIGURES}
     return Run(
         mode,
@@ -65,7 +64,7 @@ def read(summary: dict[str, Any]) -> Run:
 def rates(
     runs: list[Run], clean: dict[str, float], figure: str, threshold: float
 ) -> tuple[float, float]:
-    """The share of spoiled runs that are found, and of the others that are alarms."""
+    """The share of spoiled runs that are found, and of other runs with a false alarm."""
     spoiled = [run for run in runs if run.spoiled(clean)]
     sound = [run for run in runs if not run.spoiled(clean)]
     found = sum(run.probed[figure] > threshold for run in spoiled) / max(1, len(spoiled))
@@ -74,19 +73,19 @@ def rates(
 
 
 def best(runs: list[Run], clean: dict[str, float], figure: str) -> float:
-    """The threshold with the fewest mistakes of both kinds, in the middle of its gap."""
+    """The threshold with the fewest errors of both kinds, in the middle of its gap."""
     seen = sorted({max(run.probed[figure], 1e-3) for run in runs})
     candidates = [math.sqrt(one * other) for one, other in itertools.pairwise(seen)]
 
-    def mistakes(threshold: float) -> tuple[float, float]:
+    def errors(threshold: float) -> tuple[float, float]:
         found, alarms = rates(runs, clean, figure, threshold)
         return (1.0 - found) + alarms, -threshold
 
-    return min(candidates, key=mistakes)
+    return min(candidates, key=errors)
 
 
 def main() -> int:
-    """Prints the table, the threshold and what it does."""
+    """Prints the table, the thresholds and their results."""
     if len(sys.argv) != 2:
         print(__doc__, file=sys.stderr)
         return 2
@@ -94,8 +93,8 @@ def main() -> int:
     runs = [read(summary) for summary in json.loads(path.read_text())]
     clean: dict[str, float] = {}
     for mode in ("busy", "sleep"):
-        quiet = [r for r in runs if (r.mode, r.devices, r.stress) == (mode, 1, "none")]
-        clean[mode] = sorted(run.deviation for run in quiet)[len(quiet) // 2]
+        baseline = [r for r in runs if (r.mode, r.devices, r.stress) == (mode, 1, "none")]
+        clean[mode] = sorted(run.deviation for run in baseline)[len(baseline) // 2]
     print("| mode | devices | other work | devices' R_d, median | probes' R_d, median | spoiled |")
     print("| --- | --- | --- | --- | --- | --- |")
     for cell in sorted({(run.mode, run.devices, run.stress) for run in runs}):
@@ -112,20 +111,20 @@ def main() -> int:
     train = [run for run in runs if run.repeat % 2 == 0]
     test = [run for run in runs if run.repeat % 2 == 1]
     columns = ["figure of the probes", "runs", "threshold"]
-    columns += ["set on: found, alarms", "tried on: found, alarms"]
+    columns += ["training half: found, alarms", "test half: found, alarms"]
     print(f"\n| {' | '.join(columns)} |")
     print("| --- | --- | --- | --- | --- |")
-    for least in (0, 100):
+    for minimum in (0, 100):
         for figure in FIGURES:
-            halves = [[run for run in half if run.answers >= least] for half in (train, test)]
+            halves = [[run for run in half if run.answers >= minimum] for half in (train, test)]
             threshold = best(halves[0], clean, figure)
-            said = []
+            results = []
             for half in halves:
                 spoiled = sum(run.spoiled(clean) for run in half)
                 found, alarms = rates(half, clean, figure, threshold)
-                said.append(f"{found:.1%} of {spoiled}, {alarms:.1%} of {len(half) - spoiled}")
-            which = f"{least} answers or more" if least else "all"
-            print(f"| {figure} | {which} | {threshold:.3f} | {said[0]} | {said[1]} |")
+                results.append(f"{found:.1%} of {spoiled}, {alarms:.1%} of {len(half) - spoiled}")
+            which = f"{minimum} answers or more" if minimum else "all"
+            print(f"| {figure} | {which} | {threshold:.3f} | {results[0]} | {results[1]} |")
     print("\n| mean R_d over | found | false alarms |")
     print("| --- | --- | --- |")
     for threshold in CURVE:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Programs that nobody here wrote, across links that were asked for something.
+"""Third-party programs over impaired links.
 
-ping over a chain of delays, iperf3 over a rate, TCP under loss beside the formulas
-of Mathis and of Padhye, and a multicast stream. Prints Markdown for
+ping over delays, iperf3 over a rate, TCP under loss compared with the formulas of
+Mathis and of Padhye, and a multicast stream. Prints Markdown for
 docs/results/medium.md. Needs iperf3 and ping, and the built tool.
 """
 
@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 MSS = 1448
-"""Bytes of a TCP segment's payload at an MTU of 1500 B, with time stamps."""
+"""Payload of a TCP segment in bytes, at an MTU of 1500 B with timestamps."""
 
 
 def experiment(links: str, near: list[str], far: list[str] | None, seconds: int) -> str:
@@ -37,7 +37,7 @@ def experiment(links: str, near: list[str], far: list[str] | None, seconds: int)
 
 
 class Bed:
-    """Runs experiments in a folder of its own."""
+    """Runs experiments in a temporary folder."""
 
     def __init__(self, tool: Path) -> None:
         self.tool = tool
@@ -57,13 +57,13 @@ class Bed:
                 f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
             )
         run = next((out / "programs").iterdir())
-        said = (run / "programs" / f"{node}.{workload}.out").read_text()
+        output = (run / "programs" / f"{node}.{workload}.out").read_text()
         summary: dict[str, object] = json.loads((run / "summary.json").read_text())
-        return said, summary
+        return output, summary
 
 
 def verdict(summary: dict[str, object]) -> str:
-    """The run's own word on its validity."""
+    """The run's verdict."""
     found = summary["verdict"]
     assert isinstance(found, dict)
     return str(found["status"])
@@ -77,7 +77,7 @@ def mathis(rtt_s: float, loss: float) -> float:
 def pftk(rtt_s: float, loss: float, acked: int = 2, timeout_s: float = 0.24) -> float:
     """bit/s; Padhye, Firoiu, Towsley, Kurose, SIGCOMM 1998, equation 30.
 
-    `acked` segments per acknowledgement; `timeout_s` is Linux's least of 200 ms and
+    `acked` segments per acknowledgement; `timeout_s` is Linux's minimum of 200 ms plus
     the round trip.
     """
     wait = min(1.0, 3 * math.sqrt(3 * acked * loss / 8)) * loss * (1 + 32 * loss**2)
@@ -85,35 +85,35 @@ def pftk(rtt_s: float, loss: float, acked: int = 2, timeout_s: float = 0.24) -> 
 
 
 def pings(bed: Bed) -> None:
-    """Round trips that ping sees."""
-    print(
-        "\n### ping\n\n| asked up and down, ms | least | mean | largest, ms | deviation | verdict |"
-    )
+    """Round trips measured by ping."""
+    print("\n### ping\n")
+    print("| configured up and down, ms | minimum, ms | mean | maximum | deviation | verdict |")
     print("| --- | --- | --- | --- | --- | --- |")
     for delay in (0, 1, 10, 100):
         links = f"{{near: {{up: {{delay: {delay} ms}}, down: {{delay: {delay} ms}}}}}}"
         ping = ["ping", "-n", "-q", "-c", "200", "-i", "0.02", "far"]
-        said, summary = bed.run(experiment(links, ping, None, 1), "near", 0)
-        found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", said)
-        assert found, said
-        least, mean, most, deviation = found.groups()
+        output, summary = bed.run(experiment(links, ping, None, 1), "near", 0)
+        found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", output)
+        assert found, output
+        minimum, mean, maximum, deviation = found.groups()
         print(
-            f"| {delay} + {delay} | {least} | {mean} | {most} | {deviation} | {verdict(summary)} |"
+            f"| {delay} + {delay} | {minimum} | {mean} | {maximum} | {deviation} "
+            f"| {verdict(summary)} |"
         )
 
 
 def iperf(bed: Bed, links: str, words: list[str], seconds: int) -> tuple[dict[str, object], str]:
-    """What iperf3 says, and the verdict."""
+    """The output of iperf3, and the verdict."""
     client = ["iperf3", "-c", "10.0.0.2", "-J", "-t", str(seconds), *words]
     wait = ["sh", "-c", "sleep 1; exec " + " ".join(client)]
     text = experiment(links, wait, ["iperf3", "-s"], seconds)
-    said, summary = bed.run(text, "near", 1)
-    result: dict[str, object] = json.loads(said)
+    output, summary = bed.run(text, "near", 1)
+    result: dict[str, object] = json.loads(output)
     return result, verdict(summary)
 
 
 def received(result: dict[str, object]) -> float:
-    """bit/s at the receiver, without the first seconds where iperf3 leaves them out."""
+    """bit/s at the receiver, without the first seconds if iperf3 omits them."""
     end = result["end"]
     assert isinstance(end, dict)
     total = end.get("sum_received") or end["sum"]
@@ -124,36 +124,38 @@ def rates(bed: Bed) -> None:
     """Goodput at rates, of TCP and of UDP."""
     print("\n### iperf3 at a rate\n")
     print(
-        "| asked, Mbit/s | of it payload of TCP at most | TCP got | of UDP | UDP got | verdicts |"
+        "| configured, Mbit/s | maximum TCP payload | TCP measured "
+        "| maximum UDP payload | UDP measured | verdicts |"
     )
     print("| --- | --- | --- | --- | --- | --- |")
     for mbit in (1, 10, 100):
         links = f"{{near: {{up: {{rate: {mbit} Mbit/s, queue: 100}}}}}}"
         tcp, first = iperf(bed, links, ["-O", "3"], 15)
         udp, second = iperf(bed, links, ["-u", "-b", f"{1.2 * mbit}M", "-l", "1400"], 10)
-        most, most_udp = mbit * MSS / 1514, mbit * 1400 / 1442
+        maximum, maximum_udp = mbit * MSS / 1514, mbit * 1400 / 1442
         print(
-            f"| {mbit} | {most:.3f} | {received(tcp) / 1e6:.3f} | {most_udp:.3f} "
+            f"| {mbit} | {maximum:.3f} | {received(tcp) / 1e6:.3f} | {maximum_udp:.3f} "
             f"| {received(udp) / 1e6:.3f} | {first}, {second} |"
         )
 
 
 def losses(bed: Bed, repeats: int) -> None:
-    """TCP Reno under random loss, beside two formulas."""
+    """TCP Reno under random loss, compared with two formulas."""
     print("\n### TCP Reno under loss, 20 ms each way, no rate\n")
     print(
-        "| loss, % | Mathis, Mbit/s | PFTK, Mbit/s | got, median | of Mathis | of PFTK | verdicts |"
+        "| loss, % | Mathis, Mbit/s | PFTK, Mbit/s | measured, median "
+        "| measured / Mathis | measured / PFTK | verdicts |"
     )
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for percent in (0.1, 0.3, 1.0, 3.0, 10.0):
         links = f"{{near: {{up: {{delay: 20 ms, loss: {percent} %}}, down: {{delay: 20 ms}}}}}}"
-        got, words = [], []
+        measured, words = [], []
         for _ in range(repeats):
             result, word = iperf(bed, links, ["-O", "5", "-C", "reno"], 20)
-            got.append(received(result))
+            measured.append(received(result))
             words.append(word)
         loss, rtt = percent / 100, 0.04
-        median, one, two = statistics.median(got), mathis(rtt, loss), pftk(rtt, loss)
+        median, one, two = statistics.median(measured), mathis(rtt, loss), pftk(rtt, loss)
         print(
             f"| {percent} | {one / 1e6:.2f} | {two / 1e6:.2f} | {median / 1e6:.2f} "
             f"| {median / one:.2f} | {median / two:.2f} | {', '.join(words)} |"
@@ -161,7 +163,7 @@ def losses(bed: Bed, repeats: int) -> None:
 
 
 def multicast(bed: Bed) -> None:
-    """iperf (2) would do; here a stream of numbered datagrams to a group by Python."""
+    """A stream of numbered datagrams to a multicast group, sent by Python."""
     send = (
         "import socket,time\n"
         "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM)\n"
@@ -170,7 +172,7 @@ def multicast(bed: Bed) -> None:
         "for i in range(2000):\n"
         "  s.sendto(i.to_bytes(4,'big')+bytes(96),('239.1.2.3',5000)); time.sleep(0.002)\n"
     )
-    hear = (
+    receiver = (
         "import socket,sys\n"
         "s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); s.bind(('',5000)); s.settimeout(4)\n"
         "m=socket.inet_aton('239.1.2.3')+socket.inet_aton(sys.argv[1])\n"
@@ -180,8 +182,8 @@ def multicast(bed: Bed) -> None:
         "  while True: n.add(s.recv(200)[:4])\n"
         "except TimeoutError: print(len(n))\n"
     )
-    script = bed.folder / "hear.py"
-    script.write_text(hear)
+    script = bed.folder / "receiver.py"
+    script.write_text(receiver)
     (bed.folder / "send.py").write_text(send)
     text = (
         "experiment: programs\nnodes: {source: {}, sink: {count: 10}}\nnetworks:\n"
@@ -193,24 +195,24 @@ def multicast(bed: Bed) -> None:
         text += f"  - command: {{on: sink-{number}, run: {words}}}\n"
     words = json.dumps([sys.executable, str(bed.folder / "send.py")])
     text += f"  - command: {{on: source, run: {words}}}\nduration: 1 s\n"
-    said, summary = bed.run(text, "sink-1", 0)
+    output, summary = bed.run(text, "sink-1", 0)
     run = bed.folder / f"runs-{bed.count}"
     counts = [int(path.read_text()) for path in sorted(run.glob("programs/*/programs/sink-*.out"))]
     print("\n### A multicast stream of 2,000 datagrams to ten members, each losing 10 %\n")
     print(f"Received: {counts}, mean {statistics.mean(counts):.1f} of 1,800 expected; ", end="")
     print(f"verdict {verdict(summary)}. Four standard deviations of one member are 54.")
-    del said
+    del output
 
 
 def main() -> None:
-    """All of it."""
+    """Runs all measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tool", type=Path, default=Path("target/release/thingbed"))
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     for program in ("iperf3", "ping"):
         if shutil.which(program) is None:
-            sys.exit(f"{program} is not here: install it")
+            sys.exit(f"{program} is missing: install it")
     bed = Bed(arguments.tool.resolve())
     pings(bed)
     rates(bed)

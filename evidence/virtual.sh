@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Has the sweeps of docs/results in virtual time, one after the other, each with the SHA-256 of all
-# its files: two machines that print the same line have the same results. Goes on where it was cut
-# short. A night on two cores.
+# Runs the sweeps of docs/results in virtual time, one after the other, and prints the SHA-256 of all
+# files of each: two machines that print the same line have the same results. Resumes after an
+# interruption. Takes a night on two cores.
 #   virtual.sh THINGBED OUT [EXPERIMENT...]
 set -eu
 tool=$(realpath "$1"); mkdir -p "$2"; out=$(realpath "$2"); shift 2

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs the system packages that building (with `run`, what `make run` builds; with `test`, testing; with
-# `kernel`, building the guest kernel; with `qemu`, the other one; with
-# `netem`, the guest of evidence/netem; with `peers`, what evidence/adaptive/peers.py
-# compares with) needs and this machine lacks; says what and why before it does.
+# Installs missing system packages, and prints each with its purpose before that. Argument: none for
+# building everything, `run` for what `make run` builds, `test` for testing, `kernel` for building the
+# guest kernel, `qemu` for QEMU's guest kernel, `netem` for the guest of evidence/netem, `peers` for
+# the protocols of evidence/adaptive/peers.py.
 set -eu
 
-wanted=()
-need() { # what it is for, a test that it is there, package by package manager
-    local why=$1 there=$2 package=$3
-    if ! eval "$there" >/dev/null 2>&1; then
-        echo "missing: $package ($why)"
-        wanted+=("$package")
+missing=()
+need() { # purpose, command that tests its presence, package name
+    local purpose=$1 test=$2 package=$3
+    if ! eval "$test" >/dev/null 2>&1; then
+        echo "missing: $package ($purpose)"
+        missing+=("$package")
     fi
 }
 
@@ -30,7 +30,7 @@ elif command -v pacman >/dev/null; then
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
-    echo "no apt-get, dnf or pacman here: install libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake, by hand"
+    echo "found no apt-get, dnf or pacman. Install these by hand: libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake"
     mqtt=libmosquitto broker=mosquitto coap=libcoap venv=python clang=libclang
     qemu=qemu-system-x86_64 xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
     install() { return 1; }
@@ -39,35 +39,35 @@ fi
 sudo=""
 [ "$(id -u)" = 0 ] || sudo="sudo"
 
-has_libclang() { # the library, and the compiler's own headers
+has_libclang() { # the library and the compiler's headers
     ls "${LIBCLANG_PATH:-/nowhere}"/libclang*.so* /usr/lib/llvm*/lib/libclang[.-][!c]*so* \
         /usr/lib*/libclang[.-][!c]*so* /usr/lib/*/libclang[.-][!c]*so* 2>/dev/null | grep -q . &&
         ls /usr/lib*/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h \
             2>/dev/null | grep -q .
 }
 linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
-static_busybox() { # in nodes whose root has no libraries, a dynamic one does not start
+static_busybox() { # a dynamic busybox does not start in nodes whose root has no libraries
     command -v busybox && ! ldd "$(command -v busybox)" | grep -q '=>'
 }
 need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 need "MQTT clients" "linkable -lmosquitto" "$mqtt"
 need "CoAP" "linkable -lcoap-3-openssl" "$coap"
-need "filters of captures" "linkable -lpcap" "$pcap"
+need "capture filters" "linkable -lpcap" "$pcap"
 if [ "${1:-}" != run ]; then
-    # open62541-sys builds the library, and reads its headers.
+    # open62541-sys builds the library and reads its headers.
     need "builds the OPC UA stack" "command -v cmake" cmake
     need "builds the OPC UA stack" "command -v python3" python3
     need "reads the OPC UA stack's headers" "has_libclang" "$clang"
 fi
 if [ "${1:-}" = test ]; then
-    need "an independent look at captures, in tests" "command -v tshark" "$tshark"
+    need "an independent capture analysis, in tests" "command -v tshark" "$tshark"
     need "an MQTT broker, in tests" "command -v mosquitto" "$broker"
-    need "a program that nobody here wrote, in tests" "command -v ping" "$ping"
+    need "a third-party program, in tests" "command -v ping" "$ping"
     if command -v apt-get >/dev/null; then
-        need "clients of MQTT, in tests" "command -v mosquitto_sub" mosquitto-clients
-        need "a web server that nobody here wrote, in tests" "command -v nginx || test -x /usr/sbin/nginx" nginx
-        need "its client, in tests" "command -v curl" curl
+        need "MQTT clients, in tests" "command -v mosquitto_sub" mosquitto-clients
+        need "a third-party web server, in tests" "command -v nginx || test -x /usr/sbin/nginx" nginx
+        need "an HTTP client for it, in tests" "command -v curl" curl
         need "an HTTP client that sends many requests, in tests" "command -v ab" apache2-utils
         need "MQTT from Python, in tests" "python3 -c 'import paho.mqtt' || /usr/bin/python3 -c 'import paho.mqtt'" python3-paho-mqtt
         need "CoAP, in tests" "command -v coap-client-notls" libcoap3-bin
@@ -78,14 +78,14 @@ if [ "${1:-}" = test ]; then
     fi
     need "an HTTP client, in tests" "command -v curl" curl
     need "bulk TCP, in tests" "command -v iperf3" iperf3
-    need "a small system for nodes with a root of their own, in tests" "static_busybox" "$busybox"
-    need "addresses and names for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
-    need "a way out of the lab, in tests" "command -v slirp4netns" "slirp4netns"
+    need "a small system for nodes with their own root, in tests" "static_busybox" "$busybox"
+    need "DHCP and DNS for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"
+    need "NAT to the outside, in tests" "command -v slirp4netns" "slirp4netns"
     need "Python packages, in tests" "python3 -c 'import venv, ensurepip'" "$venv"
 fi
 if [ "${1:-}" = test ] || [ "${1:-}" = run ] || [ "${1:-}" = qemu ]; then
     need "virtual time with a CPU of finite speed" "command -v qemu-system-x86_64" "$qemu"
-    need "orders the modules of its kernel" "command -v depmod || test -x /sbin/depmod || command -v busybox" kmod
+    need "sorts the modules of its kernel" "command -v depmod || test -x /sbin/depmod || command -v busybox" kmod
 fi
 if [ "${1:-}" = test ] || [ "${1:-}" = kernel ]; then
     need "configures the guest kernel" "command -v flex" flex
@@ -96,12 +96,12 @@ if [ "${1:-}" = test ] || [ "${1:-}" = kernel ]; then
     need "unpacks its source" "command -v xz" "$xz"
 fi
 if [ "${1:-}" = netem ]; then
-    command -v apt-get >/dev/null || { echo "the guest is made of Debian's packages: needs apt-get" && exit 1; }
+    command -v apt-get >/dev/null || { echo "error: found no apt-get, which fetches the Debian packages of the guest" && exit 1; }
     need "boots the guest" "command -v qemu-system-x86_64" qemu-system-x86
     need "the guest's shell and tools, and depmod" "static_busybox" busybox-static
     need "tc, for the guest" "command -v tc" iproute2
     need "packs the guest's files" "command -v cpio" cpio
-    need "compares" "python3 -c 'import venv, ensurepip'" python3-venv
+    need "the comparison" "python3 -c 'import venv, ensurepip'" python3-venv
 fi
 if [ "${1:-}" = peers ]; then
     need "Python packages" "python3 -c 'import venv, ensurepip'" "$venv"
@@ -111,13 +111,13 @@ if [ "${1:-}" = peers ]; then
     fi
 fi
 
-if [ ${#wanted[@]} -gt 0 ]; then
-    echo "installing with the package manager: ${wanted[*]}"
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing with the package manager: ${missing[*]}"
     refresh
-    install "${wanted[@]}"
+    install "${missing[@]}"
 fi
 
-# Protocols by others, for tests: Python packages, in a folder of their own.
+# Third-party protocol stacks for tests: Python packages in target/interop.
 if [ "${1:-}" = test ]; then
     cd "$(dirname "$0")/.."
     list=crates/thingbed/tests/interop/requirements.txt

@@ -1,9 +1,9 @@
-//! The director against each of its models held fast, and against somebody who knows the
+//! Compares the director with each of its models fixed, and with an oracle that knows the
 //! timetable, in virtual time:
 //!
 //!     cargo run --release -p bench --example adaptive -- experiments/adaptive.yaml [SEEDS] [AXIS=VALUE,...]
 //!
-//! and the map that the library brings along:
+//! and creates the map that is shipped with the library:
 //!
 //!     cargo run --release -p bench --example adaptive -- map crates/director/map.json
 //!
@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use table::{Column, Timetable};
 use trial::{Outcome, Trial};
 
-/// An answer that is not there after so many times the time between messages counts as this.
+/// Deadline of an answer, as a multiple of the time between messages; later ones count as this.
 const DEADLINE: u64 = 5;
 
 fn main() -> ExitCode {
@@ -56,10 +56,10 @@ fn main() -> ExitCode {
 }
 
 fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
-    let said = |errors: experiment::Errors| errors.to_string();
-    let experiment = Experiment::read(file).map_err(said)?;
-    let only = only.map_or(Ok(Only::all()), Only::parse).map_err(said)?;
-    let cells = experiment.cells(&only).map_err(said)?;
+    let text = |errors: experiment::Errors| errors.to_string();
+    let experiment = Experiment::read(file).map_err(text)?;
+    let only = only.map_or(Ok(Only::all()), Only::parse).map_err(text)?;
+    let cells = experiment.cells(&only).map_err(text)?;
     let mut timetables: Vec<Cell> = Vec::new();
     for cell in &cells {
         let rest = cell.without("model");
@@ -75,28 +75,28 @@ fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
             columns.extend(column(&experiment, cell, seeds)?);
         }
         if let Some(timetable) = Timetable::of(&experiment, &timetable, &cells)? {
-            timetable.tell(&columns);
+            timetable.print_means(&columns);
             timetable.rows(&columns);
         }
     }
     Ok(())
 }
 
-/// A model of one timetable, two seeds at a time; none if it is not the director's.
+/// Runs a model over one timetable, two seeds in parallel; none if it is not the director's.
 fn column(experiment: &Experiment, cell: &Cell, seeds: u32) -> Result<Option<Column>, String> {
     let plan = |seed| experiment.plan(cell, seed, experiment.seed).map_err(|e| e.to_string());
     let plans: Vec<Plan> = (0..seeds).map(plan).collect::<Result<_, _>>()?;
     let Some(first) = plans.first().and_then(interaction) else { return Ok(None) };
-    let Some(held) = models(first) else { return Ok(None) };
+    let Some(fixed) = models(first) else { return Ok(None) };
     let deadline = first.every.as_ns() * DEADLINE;
     let map = PerformanceMap::shipped();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let run = |part: usize| {
-            let (plans, held, map) = (&plans, held.clone(), map.clone());
+            let (plans, fixed, map) = (&plans, fixed.clone(), map.clone());
             scope.spawn(move || {
                 let own = plans.iter().enumerate().filter(|(place, _)| place % 2 == part);
                 let run = |(place, plan)| {
-                    let setup = Setup::of(plan, held.clone());
+                    let setup = Setup::of(plan, fixed.clone());
                     (place, Trial::new(setup, map.clone()).run(deadline))
                 };
                 own.map(run).collect::<Vec<_>>()
@@ -110,5 +110,5 @@ fn column(experiment: &Experiment, cell: &Cell, seeds: u32) -> Result<Option<Col
     });
     let costs = outcomes.iter().map(|outcome| costs(outcome, deadline)).collect();
     let name = cell.get("model").unwrap_or_default().to_owned();
-    Ok(Some(Column { name, fixed: !held.is_empty(), outcomes, costs }))
+    Ok(Some(Column { name, fixed: !fixed.is_empty(), outcomes, costs }))
 }

@@ -1,5 +1,5 @@
-//! The map that the library brings along: each model over a grid of networks and applications,
-//! in virtual time, over the medium's own models.
+//! Creates the map that is shipped with the library: each model over a grid of networks and
+//! applications, in virtual time, over the medium's models.
 
 use crate::setup::Setup;
 use crate::trial::{Outcome, Trial};
@@ -23,22 +23,22 @@ const RATE: [f64; 2] = [250e3, 2e6];
 const MTU: [f64; 3] = [113.0, 400.0, 1_500.0];
 const GROUP: [f64; 3] = [1.0, 6.0, 30.0];
 const PAYLOAD: [f64; 3] = [100.0, 700.0, 2_800.0];
-/// Answers at each place, and messages at least: what is slow is seen seldom.
+/// Answers per grid point, and the minimum number of messages: slow answers are rare.
 const ANSWERS: u64 = 600;
 const MESSAGES: u64 = 20;
-/// From one message to the next there is so many times as long as it takes on the air, there
-/// and back: nothing is said of what happens when the network is full.
+/// Time between messages, as a multiple of a message's time on air in both directions: the map
+/// does not cover a full network.
 const ROOM: f64 = 8.0;
-const LEAST: f64 = 1.0;
+const MINIMUM_S: f64 = 1.0;
 const SEED: u64 = 7;
 
-/// Makes the map, and writes it.
+/// Creates the map and writes it to `path`.
 pub fn write(path: &Path) -> std::io::Result<()> {
     let places = grid();
     let models = director::carrier::available();
     let all: Vec<(ModelId, Conditions)> =
         models.iter().flat_map(|model| places.iter().map(|here| (*model, *here))).collect();
-    // Where packets have no room for a model there is nothing to see of it.
+    // Skip models that do not fit into the packets.
     let all: Vec<_> = all.into_iter().filter(|(model, here)| model.fits(here)).collect();
     let next = AtomicUsize::new(0);
     let found: Vec<Vec<(usize, Figures)>> = std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn grid() -> Vec<Conditions> {
                         for payload in PAYLOAD {
                             let frames = (payload / (mtu - 43.0)).ceil();
                             let bits = 2.0 * group * (payload + frames * 57.0) * 8.0;
-                            let every = (ROOM * bits / rate_bit_s).max(LEAST);
+                            let every = (ROOM * bits / rate_bit_s).max(MINIMUM_S);
                             let messages_s = round(1.0 / every);
                             let rtt_ns = rtt * 1_000_000;
                             places.push(Conditions {
@@ -98,7 +98,7 @@ fn grid() -> Vec<Conditions> {
     places
 }
 
-/// Three digits: repeats differ by more.
+/// Rounds to three digits: repeats differ by more.
 fn round(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }
@@ -108,20 +108,21 @@ fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
     let messages = (ANSWERS / here.group as u64).max(MESSAGES);
     let setup = Setup::at(here, model, messages, SEED);
     let outcome = Trial::new(setup, Arc::default()).run(20 * every);
-    let mut took: Vec<f64> = answers(&outcome).flatten().map(|ns| ns as f64 / 1e6).collect();
-    took.sort_by(f64::total_cmp);
+    let mut durations: Vec<f64> = answers(&outcome).flatten().map(|ns| ns as f64 / 1e6).collect();
+    durations.sort_by(f64::total_cmp);
     let all = answers(&outcome).count().max(1) as f64;
     let at = |share: f64| {
-        let place = ((share * took.len() as f64) as usize).min(took.len().checked_sub(1)?);
-        took.get(place).copied().map(round)
+        let place =
+            ((share * durations.len() as f64) as usize).min(durations.len().checked_sub(1)?);
+        durations.get(place).copied().map(round)
     };
-    // Where nothing came it took as long as was waited.
+    // Without an answer the delay is the time waited.
     let never = 20.0 * every as f64 / 1e6;
     let quantile = |share| at(share).unwrap_or(never);
     Some(Figures {
         delay_ms: Quantiles { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) },
         delay_interval: None,
-        delivery: round(took.len() as f64 / all),
+        delivery: round(durations.len() as f64 / all),
         bytes: round(outcome.bytes as f64 / all),
         energy: 0.0,
         messages: all,
@@ -129,5 +130,5 @@ fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
 }
 
 fn answers(outcome: &Outcome) -> impl Iterator<Item = Option<Nanos>> {
-    outcome.messages.iter().flat_map(|told| told.took.iter().copied())
+    outcome.messages.iter().flat_map(|message| message.durations.iter().copied())
 }

@@ -1,12 +1,12 @@
-"""What others have, over the timetables of the director: a hub tells all members something
-every two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
+"""Existing protocols over the director's timetables: a hub sends a message to all members every
+two seconds and collects their answers, by Zenoh, MQTT, CoAP, DDS or NORM.
 
-    peers.py hub PROTOCOL MEMBERS PAYLOAD [MESSAGES]   prints what came of it, as JSON
+    peers.py hub PROTOCOL MEMBERS PAYLOAD [MESSAGES]   prints the results as JSON
     peers.py member PROTOCOL                           answers; its number ends $THINGBED_NODE
 
 The hub is 10.0.0.1. experiments/adaptive-peers.yaml and norm-beside.yaml run it in nodes.
-PEERS_EVERY and PEERS_DEADLINE in the environment are other seconds between two messages and
-until an answer is too late; what NORM is told is in peers_norm.py.
+PEERS_EVERY and PEERS_DEADLINE in the environment set the seconds between two messages and
+until an answer is too late; peers_norm.py lists the settings of NORM.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from typing import Any
 
 HUB = "10.0.0.1"
 EVERY, SETTLE = float(os.environ.get("PEERS_EVERY", "2")), 15.0
-# An answer that is not there after so long counts as this, as in main.rs.
+# Deadline of answers in s; later ones count as this, as in main.rs.
 DEADLINE = float(os.environ.get("PEERS_DEADLINE", 5 * EVERY))
 
 Answer = Callable[[int, int], None]
 
-# What is not to be collected while the program runs.
-KEPT: list[Any] = []
+# Objects that must not be garbage-collected while the program runs.
+KEEP_ALIVE: list[Any] = []
 
 
 class Tally:
-    """What was sent, and what came back."""
+    """Messages sent and answers received."""
 
     def __init__(self, members: int) -> None:
         self.members = members
         self.sent: dict[int, float] = {}
-        self.took: dict[tuple[int, int], float] = {}
-        self.doubled = 0
+        self.durations: dict[tuple[int, int], float] = {}
+        self.duplicates = 0
         self.lock = threading.Lock()
 
     def answer(self, number: int, member: int) -> None:
         """A member has answered a message."""
         now = time.monotonic()
         with self.lock:
-            if (number, member) in self.took:
-                self.doubled += 1
+            if (number, member) in self.durations:
+                self.duplicates += 1
             elif number in self.sent:
-                self.took[number, member] = now - self.sent[number]
+                self.durations[number, member] = now - self.sent[number]
 
-    def told(self) -> dict[str, float]:
-        """What came of it all."""
+    def results(self) -> dict[str, float]:
+        """The results."""
         count = max(1, len(self.sent) * self.members)
-        in_time = [took for took in self.took.values() if took <= DEADLINE]
+        in_time = [took for took in self.durations.values() if took <= DEADLINE]
         cost = sum(in_time) + DEADLINE * (count - len(in_time))
         return {
             "cost_ms": 1e3 * cost / count,
             "delivered": len(in_time) / count,
-            "doubled": self.doubled,
+            "doubled": self.duplicates,
             "messages": len(self.sent),
             "mean_ms": 1e3 * sum(in_time) / max(1, len(in_time)),
             "last_ms": 1e3 * max(in_time, default=0.0),
@@ -70,18 +70,18 @@ class Tally:
 
 
 def pack(number: int, member: int, payload: bytes) -> bytes:
-    """A message as it goes: its number, who it is from, and the rest."""
+    """A message on the wire: its number, its sender, and the payload."""
     return struct.pack(">IH", number, member) + payload[6:]
 
 
 def unpack(message: bytes) -> tuple[int, int]:
-    """A message's number, and who it is from."""
+    """A message's number and sender."""
     number, member = struct.unpack(">IH", message[:6])
     return number, member
 
 
 def zenoh_session(hub: bool) -> Any:
-    """A session of Zenoh's, as soon as there is one to be had."""
+    """Opens a Zenoh session; retries until the hub is reachable."""
     import zenoh
 
     config = zenoh.Config()
@@ -96,16 +96,18 @@ def zenoh_session(hub: bool) -> Any:
 
 
 def zenoh_hub(answer: Answer) -> Callable[[bytes], None]:
-    """By Zenoh: how the hub tells all."""
+    """Zenoh: the hub's function to send to all members."""
     session = zenoh_session(True)
-    heard = session.declare_subscriber("answer", lambda s: answer(*unpack(s.payload.to_bytes())))
-    KEPT.extend([session, heard])
+    subscriber = session.declare_subscriber(
+        "answer", lambda s: answer(*unpack(s.payload.to_bytes()))
+    )
+    KEEP_ALIVE.extend([session, subscriber])
     publisher = session.declare_publisher("price")
     return lambda message: publisher.put(message)
 
 
 def zenoh_member(own: int) -> None:
-    """By Zenoh: a member, for ever."""
+    """Zenoh: runs a member forever."""
     session = zenoh_session(False)
     publisher = session.declare_publisher("answer")
 
@@ -113,17 +115,17 @@ def zenoh_member(own: int) -> None:
         message = sample.payload.to_bytes()
         publisher.put(pack(unpack(message)[0], own, message))
 
-    KEPT.extend([session, session.declare_subscriber("price", reply)])
+    KEEP_ALIVE.extend([session, session.declare_subscriber("price", reply)])
     threading.Event().wait()
 
 
-def mqtt_client(name: str, subscribe: str, qos: int, heard: Callable[[bytes], None]) -> Any:
-    """A client of the broker's, which keeps its session."""
+def mqtt_client(name: str, subscribe: str, qos: int, on_message: Callable[[bytes], None]) -> Any:
+    """An MQTT client with a persistent session."""
     from paho.mqtt import client as paho
 
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, clean_session=False)
     client.on_connect = lambda *_: client.subscribe(subscribe, qos)
-    client.on_message = lambda _client, _data, message: heard(message.payload)
+    client.on_message = lambda _client, _data, message: on_message(message.payload)
     client.reconnect_delay_set(1, 2)
     client.max_inflight_messages_set(100)
     while True:
@@ -137,7 +139,7 @@ def mqtt_client(name: str, subscribe: str, qos: int, heard: Callable[[bytes], No
 
 
 def mqtt_hub(answer: Answer, qos: int) -> Callable[[bytes], None]:
-    """By MQTT, the broker at the hub: how the hub tells all."""
+    """MQTT with the broker at the hub: the hub's function to send to all members."""
     conf = Path(tempfile.mkdtemp()) / "mosquitto.conf"
     conf.write_text("listener 1883\nallow_anonymous true\nmax_inflight_messages 100\n")
     subprocess.Popen(["mosquitto", "-c", str(conf)], stderr=subprocess.DEVNULL)
@@ -146,7 +148,7 @@ def mqtt_hub(answer: Answer, qos: int) -> Callable[[bytes], None]:
 
 
 def mqtt_member(own: int, qos: int) -> None:
-    """By MQTT: a member, for ever."""
+    """MQTT: runs a member forever."""
 
     def reply(message: bytes) -> None:
         client.publish("answer", pack(unpack(message)[0], own, message), qos)
@@ -156,7 +158,7 @@ def mqtt_member(own: int, qos: int) -> None:
 
 
 def coap_hub(answer: Answer, members: int) -> Callable[[bytes], None]:
-    """By CoAP, confirmable, a request to each: how the hub tells all."""
+    """CoAP, one confirmable request per member: the hub's function to send to all."""
     import aiocoap
 
     loop = asyncio.new_event_loop()
@@ -182,7 +184,7 @@ def coap_hub(answer: Answer, members: int) -> Callable[[bytes], None]:
 
 
 def coap_member(own: int) -> None:
-    """By CoAP: a member, for ever."""
+    """CoAP: runs a member forever."""
     import aiocoap
     from aiocoap import resource
 
@@ -202,7 +204,7 @@ def coap_member(own: int) -> None:
 
 
 def dds_ends(write: str, read: str) -> tuple[Any, Any, Any]:
-    """The type that goes, a writer and a reader, both reliable."""
+    """The message type, a writer and a reader, both reliable."""
     from cyclonedds.core import Policy, Qos
     from cyclonedds.domain import DomainParticipant
     from cyclonedds.pub import DataWriter
@@ -219,53 +221,53 @@ def dds_ends(write: str, read: str) -> tuple[Any, Any, Any]:
     )
     participant = DomainParticipant(0)
     out = DataWriter(participant, Topic(participant, write, Note, qos=qos), qos=qos)
-    came = DataReader(participant, Topic(participant, read, Note, qos=qos), qos=qos)
-    return Note, out, came
+    reader = DataReader(participant, Topic(participant, read, Note, qos=qos), qos=qos)
+    return Note, out, reader
 
 
-def dds_hear(reader: Any, heard: Callable[[bytes], None]) -> None:
-    """Looks for what has come, for ever."""
+def dds_poll(reader: Any, on_message: Callable[[bytes], None]) -> None:
+    """Polls for received messages forever."""
     while True:
         for note in reader.take(N=64):
             if getattr(note, "data", None):
-                heard(bytes(note.data))
+                on_message(bytes(note.data))
         time.sleep(0.002)
 
 
 def dds_hub(answer: Answer) -> Callable[[bytes], None]:
-    """By DDS: how the hub tells all."""
-    note, out, came = dds_ends("price", "answer")
-    target = lambda: dds_hear(came, lambda message: answer(*unpack(message)))  # noqa: E731
+    """DDS: the hub's function to send to all members."""
+    note, out, reader = dds_ends("price", "answer")
+    target = lambda: dds_poll(reader, lambda message: answer(*unpack(message)))  # noqa: E731
     threading.Thread(target=target, daemon=True).start()
     return lambda message: out.write(note(data=list(message)))
 
 
 def dds_member(own: int) -> None:
-    """By DDS: a member, for ever."""
-    note, out, came = dds_ends("answer", "price")
+    """DDS: runs a member forever."""
+    note, out, reader = dds_ends("answer", "price")
 
     def reply(message: bytes) -> None:
         out.write(note(data=list(pack(unpack(message)[0], own, message))))
 
-    dds_hear(came, reply)
+    dds_poll(reader, reply)
 
 
 def norm_hub(answer: Answer) -> Callable[[bytes], None]:
-    """By NORM: how the hub tells all."""
+    """NORM: the hub's function to send to all members."""
     import peers_norm
 
     return peers_norm.norm_hub(HUB, lambda message: answer(*unpack(message)))
 
 
 def norm_member(own: int) -> None:
-    """By NORM: a member, for ever."""
+    """NORM: runs a member forever."""
     import peers_norm
 
     peers_norm.norm_member(HUB, own, lambda message: pack(unpack(message)[0], own, message))
 
 
 def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
-    """Tells all, again and again, and says what came of it."""
+    """Sends all messages and prints the results."""
     began = time.monotonic()
     tally = Tally(members)
     sends = {
@@ -284,12 +286,12 @@ def hub(protocol: str, members: int, payload: bytes, messages: int) -> None:
             tally.sent[number] = due
         send(pack(number, 0, payload))
     time.sleep(DEADLINE)
-    print(json.dumps({"protocol": protocol, **tally.told()}), flush=True)
+    print(json.dumps({"protocol": protocol, **tally.results()}), flush=True)
     os._exit(0)
 
 
 def member(protocol: str) -> None:
-    """Answers, for ever."""
+    """Runs a member of the protocol forever."""
     own = int(os.environ["THINGBED_NODE"].rsplit("-", 1)[-1])
     serve = {
         "zenoh": lambda: zenoh_member(own),

@@ -1,5 +1,5 @@
-"""The one type that DDS carries for peers.py. It looks annotations up, and so has them as they
-are, without `from __future__ import annotations`."""
+"""The DDS message type of peers.py. Cyclone DDS evaluates annotations, so this file must not use
+`from __future__ import annotations`."""
 
 from dataclasses import dataclass
 
@@ -9,6 +9,6 @@ from cyclonedds.idl.types import sequence, uint8
 
 @dataclass
 class Note(IdlStruct, typename="Note"):
-    """Some bytes."""
+    """A message."""
 
     data: sequence[uint8]

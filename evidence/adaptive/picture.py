@@ -1,11 +1,11 @@
-"""Which model wins where on a performance map, as a picture (SVG).
+"""Draws which model wins where on a performance map (SVG).
 
     evidence/adaptive/picture.py crates/director/map.json docs/pictures/map.svg
 
-Each field is a place of the map, in the colour of the model that costs least there, as the
-director reckons for a session that wants all answers: the mean of the delay's median, 90th and
-99th percentile, over the share that arrives, and as much again for each percent that is
-lacking. Paler where the next best costs less than 15 % more: not worth a change.
+Each field is a point of the map, in the colour of the cheapest model there. The cost is that
+of the director for a session that needs all answers: the mean of the delay's median, 90th and
+99th percentile, divided by the share that arrives, plus the same again for each missing percent.
+Fields are paler where the second-best model costs less than 15 % more: not worth a change.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ COLOURS = {
     "quic-datagrams": "#bbbbbb",
 }
 FIELD, GAP, LEFT, TOP = 26, 8, 250, 96
-# Below this a change is not worth it.
+# Cost ratio below which a change of model is not worth it.
 GAIN = 1.15
 
 Place = dict[str, float]
 
 
 def cost(figures: dict[str, object]) -> float:
-    """What a model costs, in ms."""
+    """The cost of a model in ms."""
     delay = figures["delay_ms"]
     assert isinstance(delay, dict)
     delivery = float(str(figures["delivery"]))
@@ -42,7 +42,7 @@ def cost(figures: dict[str, object]) -> float:
 
 
 def read(path: Path) -> dict[tuple[float, ...], dict[str, float]]:
-    """For each place what each model costs there."""
+    """The cost of each model at each point of the map."""
     places: dict[tuple[float, ...], dict[str, float]] = {}
     for model, points in json.loads(path.read_text())["points"].items():
         for point in points:
@@ -78,7 +78,7 @@ def main() -> None:
     wins = dict.fromkeys(COLOURS, 0)
     for column, loss in enumerate(losses):
         left = LEFT + column * (len(payloads) * FIELD + GAP)
-        run = f", {loss[1]:.0f} in a row" if loss[1] > 1 else ""
+        run = f", bursts of {loss[1]:.0f}" if loss[1] > 1 else ""
         out.append(f'<text x="{left}" y="58" font-size="9">{100 * loss[0]:.0f} %{run}</text>')
         for at, payload in enumerate(payloads):
             out.append(f'<text x="{left + at * FIELD}" y="{TOP - 6}">{payload:.0f}</text>')
@@ -103,7 +103,7 @@ def main() -> None:
                         f'fill="{COLOURS[best]}" fill-opacity="{0.4 if pale else 1}">'
                         f"<title>{escape(title)}</title></rect>"
                     )
-    out.append('<text x="12" y="58">frames lost; below it the payload, B</text>')
+    out.append('<text x="12" y="58">frame loss; below it the payload, B</text>')
     out.append("</svg>")
     target.write_text("\n".join(out) + "\n")
     for model, count in wins.items():

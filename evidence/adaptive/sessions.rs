@@ -1,9 +1,9 @@
-//! A thousand sessions in one process, each with one member in the same process, over
-//! loopback: what a session takes of memory and CPU, by model.
+//! Memory and CPU of a session, by model: a thousand sessions in one process, each with its
+//! member in the same process, over loopback.
 //!
 //!     cargo run --release -p bench --example director-sessions [SESSIONS]
 //!
-//! Each model is looked at in a process of its own. Prints a table in Markdown.
+//! Measures each model in a separate process. Prints a table in Markdown.
 
 use director::io::{Preconnection, Session};
 use director::session::Security;
@@ -25,11 +25,11 @@ fn main() -> ExitCode {
         Some(name) => {
             let Some(model) = director::carrier::available().into_iter().find(|m| m.name() == name)
             else {
-                eprintln!("no model is called {name}");
+                eprintln!("unknown model: {name}");
                 return ExitCode::from(2);
             };
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            match runtime.map(|runtime| runtime.block_on(look(model, count))) {
+            match runtime.map(|runtime| runtime.block_on(measure(model, count))) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
                     eprintln!("{error}");
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 fn table(count: u16) -> ExitCode {
     println!(
-        "| model | sessions | answers | kB a session with its member | us of CPU a message and its answer | us of CPU a session in a second at rest |"
+        "| model | sessions | answers | kB per session with its member | us of CPU per message and answer | us of CPU per idle session and second |"
     );
     println!("| --- | --- | --- | --- | --- | --- |");
     let Ok(own) = std::env::current_exe() else { return ExitCode::FAILURE };
@@ -55,7 +55,7 @@ fn table(count: u16) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn look(model: ModelId, count: u16) {
+async fn measure(model: ModelId, count: u16) {
     let before = resident();
     let mut sessions: Vec<Session> = Vec::new();
     for number in 0..count {
@@ -75,21 +75,21 @@ async fn look(model: ModelId, count: u16) {
                 request.reply(&answer);
             }
         });
-        let quiet = Conditions { payload: PAYLOAD as f64, ..Conditions::default() };
-        let session = new().group(group).models(&[model]).assume(quiet);
+        let assumed = Conditions { payload: PAYLOAD as f64, ..Conditions::default() };
+        let session = new().group(group).models(&[model]).assume(assumed);
         sessions.push(session.initiate(hub, &[member]).expect("a session"));
     }
     for session in &sessions {
-        assert!(session.ready(Duration::from_secs(60)).await, "a member did not come");
+        assert!(session.ready(Duration::from_secs(60)).await, "a member did not join");
     }
     let (began, mut answers) = (cpu(), 0);
     for _ in 0..MESSAGES {
-        let under_way: Vec<_> = sessions
+        let in_flight: Vec<_> = sessions
             .iter()
             .cloned()
             .map(|session| tokio::spawn(async move { session.collect(&[7; PAYLOAD]).await }))
             .collect();
-        for collected in under_way {
+        for collected in in_flight {
             let collected = collected.await.expect("a task").expect("a message");
             answers += collected.answers.len();
         }
@@ -108,17 +108,17 @@ async fn look(model: ModelId, count: u16) {
     );
 }
 
-/// Bytes of memory that the process has.
+/// Resident memory of the process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * 4_096
 }
 
-/// CPU time that the process has had.
+/// CPU time of the process.
 fn cpu() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the structure is ours and lives over the call.
+    // SAFETY: the structure is ours and outlives the call.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -1,4 +1,4 @@
-//! What a run in virtual time is of: a network, who is on it, and a session.
+//! The inputs of a run in virtual time: a network, its nodes, and a session.
 
 use crate::wire::{HEADERS, Link};
 use director::session::{Config, Security};
@@ -9,8 +9,8 @@ use units::{Rate, Ratio, Span};
 
 const KEY: &[u8] = b"a key that both ends have";
 
-/// What a model of the file holds the director to: nothing, or one model. None for models
-/// that are not the director's.
+/// The models to which a model of the file restricts the director: an empty list for no
+/// restriction, or one model. None for models that are not the director's.
 pub fn models(interaction: &Interaction) -> Option<Vec<ModelId>> {
     match interaction.down.text() {
         "director" => Some(Vec::new()),
@@ -29,38 +29,38 @@ pub fn interaction(plan: &Plan) -> Option<&Interaction> {
     })
 }
 
-/// An end of the network: its place on the segment, its address, and its interface's.
+/// An endpoint of the network.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
-    /// Where it is on the segment.
+    /// Its index on the segment.
     pub place: usize,
-    /// Its addresses.
+    /// Its IP and interface addresses.
     pub link: Link,
 }
 
-/// What a run is of.
+/// The inputs of a run.
 pub struct Setup {
     /// The network.
     pub segment: SegmentSpec,
     /// The session.
     pub config: Config,
-    /// The hub, and the members.
+    /// The hub, then the members.
     pub ends: Vec<End>,
-    /// Bytes of a packet at most.
+    /// Largest packet in bytes.
     pub mtu: usize,
-    /// From one message to the next.
+    /// Time between messages, in ns.
     pub every: Nanos,
-    /// How many there are.
+    /// Number of messages.
     pub messages: u64,
-    /// To how many each goes, the first ones.
+    /// Number of members that receive each message, starting from the first.
     pub fan_out: Vec<u32>,
-    /// Bytes of each.
+    /// Bytes of each message.
     pub payload: usize,
-    /// What chance decides comes from this.
+    /// Seed of the random decisions.
     pub seed: u64,
 }
 
-/// As the workload has it in nodes.
+/// The same configuration as the workload's in nodes.
 fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
     config.assumed = assumed;
@@ -71,7 +71,7 @@ fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
 }
 
 impl Setup {
-    /// A run of `plan` on these models.
+    /// A run of `plan` restricted to these models.
     pub fn of(plan: &Plan, models: Vec<ModelId>) -> Self {
         let interaction = interaction(plan).expect("an experiment with an interaction");
         let place = plan.networks.iter().position(|n| n.name == interaction.network);
@@ -110,8 +110,8 @@ impl Setup {
         }
     }
 
-    /// A run of `messages` messages on one model, over a network that is like `here` and known
-    /// to be: the hub's link has the rate, the members' links delay and lose.
+    /// A run of `messages` messages with one model, over a network with the conditions `here`,
+    /// which the director knows: the hub's link has the rate, the members' links delay and lose.
     pub fn at(here: &Conditions, model: ModelId, messages: u64, seed: u64) -> Self {
         let mut member = Impairment { delay: Span::from_ns(here.rtt_ns / 2), ..Default::default() };
         if here.burst > 1.0 && here.loss > 0.0 {

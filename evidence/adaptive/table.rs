@@ -1,4 +1,4 @@
-//! The rows of the table, and what is told beside it of each model and phase.
+//! The rows of the table, and the costs of each model and phase on standard error.
 
 use crate::DEADLINE;
 use crate::score::{delivery, interval, oracle, phase};
@@ -9,13 +9,13 @@ use experiment::{Cell, Experiment};
 
 /// One model over all seeds of one timetable.
 pub struct Column {
-    /// The value of the axis.
+    /// The value of the axis `model`.
     pub name: String,
-    /// Whether it is held to one model.
+    /// Whether it is fixed to one model.
     pub fixed: bool,
-    /// By seed.
+    /// The outcomes, by seed.
     pub outcomes: Vec<Outcome>,
-    /// The cost of each message, by seed.
+    /// The cost of each message in ms, by seed.
     pub costs: Vec<Vec<f64>>,
 }
 
@@ -29,45 +29,45 @@ impl Column {
         all.clone().sum::<f64>() / all.count().max(1) as f64
     }
 
-    /// Of each phase what its messages cost in sum, and how many there were.
-    fn phases(&self, borders: &[Nanos]) -> Vec<(f64, f64)> {
-        let mut phases = vec![(0.0, 0.0); borders.len() + 1];
+    /// For each phase, the total cost of its messages in ms, and their number.
+    fn phases(&self, boundaries: &[Nanos]) -> Vec<(f64, f64)> {
+        let mut phases = vec![(0.0, 0.0); boundaries.len() + 1];
         for (outcome, costs) in self.outcomes.iter().zip(&self.costs) {
-            for (told, cost) in outcome.messages.iter().zip(costs) {
-                let (sum, count) = &mut phases[phase(borders, told.sent)];
+            for (message, cost) in outcome.messages.iter().zip(costs) {
+                let (sum, count) = &mut phases[phase(boundaries, message.sent)];
                 (*sum, *count) = (*sum + cost, *count + 1.0);
             }
         }
         phases
     }
 
-    /// The share of answers that came in time.
+    /// The share of answers that arrived by the deadline.
     fn delivery(&self, deadline: Nanos) -> f64 {
         self.outcomes.iter().map(|outcome| delivery(outcome, deadline)).sum::<f64>() / self.seeds()
     }
 }
 
-/// A timetable, and what is sent while it goes on.
+/// A timetable, and the messages sent during it.
 pub struct Timetable {
     name: String,
-    /// When the network changes.
-    borders: Vec<Nanos>,
+    /// Times at which the network changes.
+    boundaries: Vec<Nanos>,
     deadline: Nanos,
     messages: f64,
-    /// What a change costs who knows the timetable: a round trip, and a message's time on air.
+    /// Cost of a change of model for the oracle: a round trip plus a message's time on air.
     switch_ms: f64,
 }
 
-/// The table's head.
+/// Prints the table's header.
 pub fn head() {
     println!(
-        "| timetable | director, ms | best fixed model, ms | director to it | oracle, ms | director to it | changes | answers |"
+        "| timetable | director, ms | best fixed model, ms | director / fixed | oracle, ms | director / oracle | changes | answers |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
 }
 
 impl Timetable {
-    /// What the cells of this timetable have in common; none if nothing is sent.
+    /// The common properties of the cells of this timetable; none if nothing is sent.
     pub fn of(
         experiment: &Experiment,
         timetable: &Cell,
@@ -76,28 +76,29 @@ impl Timetable {
         let cell = cells.iter().find(|cell| cell.without("model") == *timetable);
         let Some(cell) = cell else { return Ok(None) };
         let plan = experiment.plan(cell, 0, experiment.seed).map_err(|e| e.to_string())?;
-        let Some(asked) = interaction(&plan) else { return Ok(None) };
-        let changes = plan.network(&asked.network).map_or(&[][..], |network| &network.timetable);
-        let mut borders: Vec<Nanos> = changes.iter().map(|change| change.at.as_ns()).collect();
-        borders.extend(asked.fan_out.iter().map(|change| change.at.as_ns()).filter(|at| *at > 0));
-        borders.sort_unstable();
-        borders.dedup();
-        let airtime = asked.payload_bytes as f64 * 8e3 / asked.multicast_rate.bit_s() as f64;
-        let trip = asked.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);
+        let Some(workload) = interaction(&plan) else { return Ok(None) };
+        let changes = plan.network(&workload.network).map_or(&[][..], |network| &network.timetable);
+        let mut boundaries: Vec<Nanos> = changes.iter().map(|change| change.at.as_ns()).collect();
+        boundaries
+            .extend(workload.fan_out.iter().map(|change| change.at.as_ns()).filter(|at| *at > 0));
+        boundaries.sort_unstable();
+        boundaries.dedup();
+        let airtime = workload.payload_bytes as f64 * 8e3 / workload.multicast_rate.bit_s() as f64;
+        let trip = workload.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);
         let name: Vec<&str> = timetable.iter().map(|(_, value)| value).collect();
         Ok(Some(Self {
             name: name.join(" · "),
-            borders,
-            deadline: asked.every.as_ns() * DEADLINE,
-            messages: asked.messages as f64,
+            boundaries,
+            deadline: workload.every.as_ns() * DEADLINE,
+            messages: workload.messages as f64,
             switch_ms: trip + airtime,
         }))
     }
 
-    /// Says what each model cost on average, in all and by phase.
-    pub fn tell(&self, columns: &[Column]) {
+    /// Prints each model's mean cost, in total and by phase.
+    pub fn print_means(&self, columns: &[Column]) {
         for column in columns {
-            let phases = column.phases(&self.borders).into_iter();
+            let phases = column.phases(&self.boundaries).into_iter();
             let means: Vec<String> =
                 phases.map(|(sum, count)| format!("{:.0}", sum / count.max(1.0))).collect();
             eprintln!(
@@ -111,28 +112,30 @@ impl Timetable {
         }
     }
 
-    /// What somebody who knows the timetable pays for a message, in ms.
+    /// The oracle's mean cost of a message in ms.
     fn oracle(&self, fixed: &[&Column]) -> f64 {
-        let columns: Vec<_> = fixed.iter().map(|column| column.phases(&self.borders)).collect();
+        let columns: Vec<_> = fixed.iter().map(|column| column.phases(&self.boundaries)).collect();
         let of = |place: usize| columns.iter().map(|phases| phases[place].0).collect();
-        let phases: Vec<Vec<f64>> = (0..=self.borders.len()).map(of).collect();
+        let phases: Vec<Vec<f64>> = (0..=self.boundaries.len()).map(of).collect();
         let seeds = fixed.first().map_or(1.0, |column| column.seeds());
-        let (way, best) = oracle(&phases, seeds * self.switch_ms);
-        let way: Vec<&str> = way.iter().map(|place| fixed[*place].name.as_str()).collect();
-        eprintln!("{}: the oracle takes {}", self.name, way.join(", "));
+        let (path, best) = oracle(&phases, seeds * self.switch_ms);
+        let path: Vec<&str> = path.iter().map(|place| fixed[*place].name.as_str()).collect();
+        eprintln!("{}: the oracle uses {}", self.name, path.join(", "));
         best / seeds / self.messages
     }
 
-    /// Prints a row for each model that is not held: beside the best that is, and the oracle.
+    /// Prints a row for each model that is not fixed, compared with the best fixed one and the
+    /// oracle.
     pub fn rows(&self, columns: &[Column]) {
         let fixed: Vec<&Column> = columns.iter().filter(|column| column.fixed).collect();
         let best = self.oracle(&fixed);
-        let least = fixed.iter().min_by(|a, b| a.mean().total_cmp(&b.mean()));
-        let Some(least) = least else { return };
+        let best_fixed = fixed.iter().min_by(|a, b| a.mean().total_cmp(&b.mean()));
+        let Some(best_fixed) = best_fixed else { return };
         for own in columns.iter().filter(|column| !column.fixed) {
             let sum = |costs: &Vec<f64>| costs.iter().sum::<f64>();
-            let pairs = own.costs.iter().zip(&least.costs);
-            let ratios: Vec<f64> = pairs.map(|(own, least)| sum(own) / sum(least)).collect();
+            let pairs = own.costs.iter().zip(&best_fixed.costs);
+            let ratios: Vec<f64> =
+                pairs.map(|(own, best_fixed)| sum(own) / sum(best_fixed)).collect();
             let (ratio, low, high) = interval(&ratios);
             let mut to_oracle: Vec<f64> =
                 own.costs.iter().map(|costs| sum(costs) / self.messages / best).collect();
@@ -143,24 +146,24 @@ impl Timetable {
                 "| {} | {:.0} | {:.0} ({}) | {ratio:.3} ({low:.3} to {high:.3}) | {best:.0} | {median:.3} | {:.1} | {:.2} % |",
                 self.name,
                 own.mean(),
-                least.mean(),
-                least.name,
+                best_fixed.mean(),
+                best_fixed.name,
                 changes as f64 / own.seeds(),
                 100.0 * own.delivery(self.deadline),
             );
-            let doubled: u64 = own.outcomes.iter().map(|outcome| outcome.doubled).sum();
-            if doubled > 0 {
-                println!("\n{doubled} answers came twice.\n");
+            let duplicates: u64 = own.outcomes.iter().map(|outcome| outcome.duplicates).sum();
+            if duplicates > 0 {
+                println!("\n{duplicates} answers arrived twice.\n");
             }
             self.explain(own);
         }
     }
 
-    /// Why the first seed's run changed when it did.
+    /// Prints the reasons for the changes in the first seed's run.
     fn explain(&self, own: &Column) {
         for (at, to, why) in own.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
             let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
-            eprintln!("{}: {} goes over to {to} at {at:.1} s: {why}", self.name, own.name);
+            eprintln!("{}: {} changes to {to} at {at:.1} s: {why}", self.name, own.name);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! One run of an experiment's interaction in virtual time: the director's own hub and
-//! members, over the medium's own model of the network, with its timetable. Nothing is
-//! waited for, and no machine is in the figures.
+//! members, over the medium's model of the network, with its timetable. No real time
+//! passes, and the figures do not depend on the machine.
 
 use crate::setup::{End, Setup};
-use crate::wire::{Came, HEADERS, Wire, group_link, report};
+use crate::wire::{HEADERS, UdpFrame, Wire, group_link, report};
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
 use director::{ModelId, Nanos, PerformanceMap};
@@ -13,41 +13,41 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Members join, and the session gets ready, before the timetable begins.
-const SETTLED: Nanos = 30_000_000_000;
-/// From one time that a group is joined again to the next.
+/// Time in ns before the timetable begins, in which members join and the session gets ready.
+const SETTLE: Nanos = 30_000_000_000;
+/// Minimum time between two joins of a group by a member, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 
-/// What became of a message.
+/// The answers to a message.
 #[derive(Debug, Clone)]
-pub struct Told {
-    /// When it was sent, from the start of the timetable, in ns.
+pub struct Message {
+    /// Time of sending from the start of the timetable, in ns.
     pub sent: Nanos,
-    /// How long each answer took, in ns; none that did not come.
-    pub took: Vec<Option<Nanos>>,
+    /// Time of each answer in ns; none if it did not arrive.
+    pub durations: Vec<Option<Nanos>>,
 }
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// The messages, in order.
-    pub messages: Vec<Told>,
-    /// Answers that came twice.
-    pub doubled: u64,
+    pub messages: Vec<Message>,
+    /// Answers that arrived twice.
+    pub duplicates: u64,
     /// Changes of the model: when, from the start of the timetable, to which, and why.
     pub changes: Vec<(Nanos, ModelId, String)>,
-    /// Bytes of frames that were sent, link headers included.
+    /// Bytes of sent frames, link headers included.
     pub bytes: u64,
 }
 
-/// What is due: somebody looks what is to be done, or the application sends.
+/// A due event: the hub (none) or a member is polled, or the application sends.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum Due {
     Wake(Option<u32>),
     Send,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Trial {
     segment: Segment,
     hub: Hub,
@@ -56,12 +56,12 @@ pub struct Trial {
     ends: Vec<End>,
     every: Nanos,
     messages: u64,
-    /// To how many each goes.
+    /// Number of members that receive each message.
     fan_out: Vec<u32>,
     payload: usize,
     joined_at: Vec<Nanos>,
     wire: Wire,
-    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    queue: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     number: u64,
     wakes: BTreeMap<Option<u32>, Nanos>,
     /// Messages by the session's number.
@@ -70,7 +70,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// A run, by a hub with this map.
+    /// A run whose hub uses this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
         let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed } = setup;
         let (group, security, count) =
@@ -103,29 +103,29 @@ impl Trial {
     fn wake(&mut self, who: Option<u32>, at: Nanos) {
         if self.wakes.get(&who).is_none_or(|known| at < *known) {
             self.wakes.insert(who, at);
-            self.at(at, What::Wake(who));
+            self.at(at, Due::Wake(who));
         }
     }
 
-    fn at(&mut self, at: Nanos, what: What) {
+    fn at(&mut self, at: Nanos, due: Due) {
         self.number += 1;
-        self.queue.push(Reverse((at, self.number, what)));
+        self.queue.push(Reverse((at, self.number, due)));
     }
 
-    /// Runs it to its end: all messages, and `drain` after the last.
+    /// Runs to the end: all messages, and `drain` ns after the last.
     pub fn run(mut self, drain: Nanos) -> Outcome {
-        let last = SETTLED + self.every * self.messages.saturating_sub(1);
+        let last = SETTLE + self.every * self.messages.saturating_sub(1);
         for number in 0..self.messages {
-            self.at(SETTLED + number * self.every, What::Send);
+            self.at(SETTLE + number * self.every, Due::Send);
         }
         let mut impaired = false;
         loop {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
             let carried = self.segment.next();
             let Some(now) = [queued, carried].into_iter().flatten().min() else { break };
-            if !impaired && now >= SETTLED {
+            if !impaired && now >= SETTLE {
                 impaired = true;
-                self.segment.impair(SETTLED);
+                self.segment.impair(SETTLE);
             }
             if now > last + drain || (now > last && self.hub.open_messages() == 0) {
                 break;
@@ -137,14 +137,14 @@ impl Trial {
                 }
                 continue;
             }
-            let Some(Reverse((_, _, what))) = self.queue.pop() else { break };
-            match what {
-                What::Wake(who) if self.wakes.get(&who) == Some(&now) => {
+            let Some(Reverse((_, _, due))) = self.queue.pop() else { break };
+            match due {
+                Due::Wake(who) if self.wakes.get(&who) == Some(&now) => {
                     self.wakes.remove(&who);
                     self.turn(who, now);
                 }
-                What::Wake(_) => {}
-                What::Send => self.send(now),
+                Due::Wake(_) => {}
+                Due::Send => self.send(now),
             }
         }
         self.outcome
@@ -153,22 +153,22 @@ impl Trial {
     fn send(&mut self, now: Nanos) {
         let payload = vec![7; self.payload];
         let to = self.fan_out[self.outcome.messages.len()];
-        let took = vec![None; to as usize];
-        let told = Told { sent: now - SETTLED, took };
-        // What no model carries is a message that nobody had.
+        let durations = vec![None; to as usize];
+        let message = Message { sent: now - SETTLE, durations };
+        // A message that no model carries counts as sent but not received.
         let to: Vec<u32> = (0..to).collect();
         if let Ok(number) = self.hub.send_to(&payload, &to, now) {
             self.sent.insert(number, self.outcome.messages.len());
         }
-        self.outcome.messages.push(told);
+        self.outcome.messages.push(message);
         self.turn(None, now);
     }
 
     fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Nanos) {
         let Some(place) = self.ends.iter().position(|end| end.place == endpoint) else { return };
-        let Some(came) = Came::of(frame, self.ends[place].link.1) else { return };
-        let Some(datagram) = self.wire.whole(place, &came) else { return };
-        let from = self.ends.iter().position(|end| end.link.0 == came.from());
+        let Some(frame_in) = UdpFrame::of(frame, self.ends[place].link.1) else { return };
+        let Some(datagram) = self.wire.whole(place, &frame_in) else { return };
+        let from = self.ends.iter().position(|end| end.link.0 == frame_in.from());
         match place.checked_sub(1) {
             None => {
                 let member = from.and_then(|from| from.checked_sub(1)).map(|from| from as u32);
@@ -177,10 +177,10 @@ impl Trial {
             }
             Some(member) => {
                 self.members[member].receive(&datagram, now);
-                // Multicast that came to it alone: it joins again, as `director::io` does.
-                let alone =
-                    !came.is_multicast() && self.members[member].misses_multicast(&datagram);
-                if alone && now >= self.joined_at[member] + JOIN_EVERY {
+                // Multicast content that arrived by unicast: it joins again, as `director::io` does.
+                let unicast =
+                    !frame_in.is_multicast() && self.members[member].misses_multicast(&datagram);
+                if unicast && now >= self.joined_at[member] + JOIN_EVERY {
                     self.join(member, now);
                 }
                 self.turn(Some(member as u32), now);
@@ -206,24 +206,24 @@ impl Trial {
             self.carry(who, to, &datagram, now);
         }
         match who {
-            None => self.hear(now),
+            None => self.take_events(now),
             Some(member) => self.answer(member, now),
         }
     }
 
-    fn hear(&mut self, now: Nanos) {
+    fn take_events(&mut self, now: Nanos) {
         for event in self.hub.take_events() {
             match event {
                 Event::Answer { message, member, .. } => {
                     let Some(place) = self.sent.get(&message) else { continue };
-                    let told = &mut self.outcome.messages[*place];
-                    let took = &mut told.took[member as usize];
-                    self.outcome.doubled += u64::from(took.is_some());
-                    took.get_or_insert(now - SETTLED - told.sent);
+                    let message = &mut self.outcome.messages[*place];
+                    let durations = &mut message.durations[member as usize];
+                    self.outcome.duplicates += u64::from(durations.is_some());
+                    durations.get_or_insert(now - SETTLE - message.sent);
                 }
-                Event::ModelChange { to, at, .. } if at >= SETTLED => {
+                Event::ModelChange { to, at, .. } if at >= SETTLE => {
                     let why = self.hub.explain().to_string();
-                    self.outcome.changes.push((at - SETTLED, to, why));
+                    self.outcome.changes.push((at - SETTLE, to, why));
                 }
                 _ => {}
             }
@@ -235,7 +235,7 @@ impl Trial {
         for event in self.members[member as usize].take_events() {
             match event {
                 MemberEvent::Message { number, bytes } => {
-                    // What cannot be answered is told by the deadline.
+                    // An answer that fails shows as a missed deadline.
                     let _ = self.members[member as usize].answer(number, &bytes, now);
                     answered = true;
                 }
@@ -247,7 +247,7 @@ impl Trial {
         }
     }
 
-    /// Tells the network that a member wants the group's multicast.
+    /// Sends the membership report of a member.
     fn join(&mut self, member: usize, now: Nanos) {
         self.joined_at[member] = now;
         let End { place, link } = self.ends[member + 1];
@@ -262,7 +262,7 @@ impl Trial {
             To::Group => group_link(self.group),
         };
         for frame in self.wire.frames((from.link, to), datagram) {
-            if now >= SETTLED {
+            if now >= SETTLE {
                 self.outcome.bytes += frame.len() as u64;
             }
             self.segment.send(from.place, &frame, now);

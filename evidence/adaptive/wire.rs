@@ -1,10 +1,10 @@
-//! Datagrams as frames of Ethernet and IPv4, cut into fragments where they are too long, and
-//! put together again; nobody here checks checksums.
+//! Datagrams as Ethernet and IPv4 frames, with fragmentation and reassembly. Checksums are not
+//! checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 
-/// Ethernet, IPv4 and UDP.
+/// Bytes of the Ethernet, IPv4 and UDP headers.
 pub const HEADERS: usize = ETHERNET + IP + UDP;
 const ETHERNET: usize = 14;
 const IP: usize = 20;
@@ -12,28 +12,28 @@ const UDP: usize = 8;
 const PORT: u16 = 5_700;
 const IGMP: u8 = 2;
 const UDP_PROTOCOL: u8 = 17;
-/// The flag of IPv4 that more fragments follow.
+/// IPv4's flag "more fragments".
 const MORE: u16 = 0x2000;
 
-/// An address, and that of its interface.
+/// An IP address, and the address of its interface.
 pub type Link = (Ipv4Addr, [u8; 6]);
 
-/// A group's address, and where its frames go.
+/// A multicast group's IP address, and the interface address of its frames.
 pub fn group_link(group: Ipv4Addr) -> Link {
     let [_, b, c, d] = group.octets();
     (group, [1, 0, 0x5e, b & 0x7f, c, d])
 }
 
-/// A frame that came, as far as an end looks at it.
-pub struct Came<'a>(&'a [u8]);
+/// A received frame with UDP.
+pub struct UdpFrame<'a>(&'a [u8]);
 
-impl<'a> Came<'a> {
-    /// A frame with UDP for whoever has this interface address, or for a group: a switch floods
-    /// what it does not know.
+impl<'a> UdpFrame<'a> {
+    /// Parses a UDP frame to this interface address or to a group; none for others: a switch
+    /// floods unknown destinations.
     pub fn of(frame: &'a [u8], own: [u8; 6]) -> Option<Self> {
         let long = frame.len() >= ETHERNET + IP && frame[23] == UDP_PROTOCOL;
-        let came = Self(frame);
-        (long && (came.is_multicast() || frame[..6] == own)).then_some(came)
+        let udp_frame = Self(frame);
+        (long && (udp_frame.is_multicast() || frame[..6] == own)).then_some(udp_frame)
     }
 
     /// Whether it went to a group.
@@ -41,21 +41,20 @@ impl<'a> Came<'a> {
         self.0[0] & 1 != 0
     }
 
-    /// Who sent it.
+    /// The sender's address.
     pub fn from(&self) -> Ipv4Addr {
         Ipv4Addr::new(self.0[26], self.0[27], self.0[28], self.0[29])
     }
 }
 
-/// The parts of a datagram that was too long for a frame, by place, and its length if the last
-/// is there.
+/// The fragments of a datagram by offset, and its length once the last has arrived.
 type Fragments = (BTreeMap<usize, Vec<u8>>, Option<usize>);
 
-/// Cuts, and puts together.
+/// Fragments and reassembles datagrams.
 pub struct Wire {
-    /// Bytes of IP payload that a frame has room for.
+    /// Bytes of IP payload that fit into a frame.
     room: usize,
-    /// Fragments that have come, by receiver, sender and identification.
+    /// Received fragments, by receiver, sender and identification.
     fragments: HashMap<(usize, Ipv4Addr, [u8; 2]), Fragments>,
     identification: u16,
 }
@@ -66,7 +65,7 @@ impl Wire {
         Self { room: mtu - IP, fragments: HashMap::new(), identification: 0 }
     }
 
-    /// The frames that a datagram goes in.
+    /// The frames of a datagram.
     pub fn frames(&mut self, ends: (Link, Link), datagram: &[u8]) -> Vec<Vec<u8>> {
         let length = (datagram.len() + UDP) as u16;
         let header = [PORT.to_be_bytes(), PORT.to_be_bytes(), length.to_be_bytes(), [0, 0]];
@@ -75,17 +74,17 @@ impl Wire {
         // Fragments begin at multiples of 8 B.
         let room = if packet.len() <= self.room { self.room } else { self.room / 8 * 8 };
         let last = (packet.len() - 1) / room;
-        let cut = |(place, part)| {
+        let fragment = |(place, part)| {
             let more = if place < last { MORE } else { 0 };
             let flags = more | (place * room / 8) as u16;
             frame(ends, UDP_PROTOCOL, (self.identification, flags), part)
         };
-        packet.chunks(room).enumerate().map(cut).collect()
+        packet.chunks(room).enumerate().map(fragment).collect()
     }
 
-    /// The datagram that is whole with this frame at the end `receiver`.
-    pub fn whole(&mut self, receiver: usize, came: &Came<'_>) -> Option<Vec<u8>> {
-        let frame = came.0;
+    /// The datagram that this frame completes at the endpoint `receiver`.
+    pub fn whole(&mut self, receiver: usize, udp_frame: &UdpFrame<'_>) -> Option<Vec<u8>> {
+        let frame = udp_frame.0;
         let length = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
         let payload = frame.get(ETHERNET + IP..ETHERNET + length)?;
         let flags = u16::from_be_bytes([frame[20], frame[21]]);
@@ -93,21 +92,21 @@ impl Wire {
         if !more && offset == 0 {
             return Some(payload.get(UDP..)?.to_vec());
         }
-        let key = (receiver, came.from(), [frame[18], frame[19]]);
+        let key = (receiver, udp_frame.from(), [frame[18], frame[19]]);
         let (parts, end) = self.fragments.entry(key).or_default();
         parts.insert(offset, payload.to_vec());
         if !more {
             *end = Some(offset + payload.len());
         }
-        let had: usize = parts.values().map(Vec::len).sum();
-        (*end == Some(had)).then_some(())?;
+        let received: usize = parts.values().map(Vec::len).sum();
+        (*end == Some(received)).then_some(())?;
         let (parts, _) = self.fragments.remove(&key)?;
         let packet: Vec<u8> = parts.into_values().flatten().collect();
         Some(packet.get(UDP..)?.to_vec())
     }
 }
 
-/// The frame by which an end says that it wants a group's multicast (IGMP, version 2).
+/// The frame of a membership report (IGMP, version 2).
 pub fn report(from: Link, group: Ipv4Addr) -> Vec<u8> {
     let report = [&[0x16, 0, 0, 0][..], &group.octets()].concat();
     frame((from, group_link(group)), IGMP, (0, 0), &report)

@@ -1,4 +1,4 @@
-"""Prints what netem and the medium did with the same probes, side by side, as Markdown.
+"""Compares netem and the medium with the same probes; prints Markdown.
 
 `compare.py CASES RESULTS`
 """
@@ -13,61 +13,61 @@ import numpy as np
 from rules import rule
 from series import Series, distance, error
 
-# Chosen before anything was measured: by chance one pair in a thousand of the same
-# figures is this far apart, in standard errors, or has distributions of delays as
-# unlike as that.
-APART = 3.29
-CHANCE = 0.001
-# Either side costs the guest time of its own (the baseline), so times are apart
-# only beyond this, and distributions of delays are compared on a grid; in ms.
-OWN = 0.05
+# Significance limits, chosen before any measurement: one pair in a thousand of equal
+# figures differs by this many standard errors, or has a p-value of its distributions
+# below this.
+LIMIT = 3.29
+P_VALUE = 0.001
+# Each side takes CPU time in the guest (the baseline), so times differ only beyond
+# this, and distributions of delays are compared on a grid; in ms.
+TOLERANCE = 0.05
 GRID = 0.1
 TIMES = {"mean", "deviation"}
 
 NAMES = {
     "lost": "lost, %",
-    "run": "losses in a row",
-    "again": "came twice, %",
-    "again_run": "twice in a row",
-    "corrupt": "corrupted, %",
-    "corrupt_run": "corrupted in a row",
+    "loss_run": "loss burst length",
+    "duplicated": "duplicated, %",
+    "duplicated_run": "duplicate burst length",
+    "corrupted_share": "corrupted, %",
+    "corrupted_run": "corruption burst length",
     "mean": "mean delay, ms",
-    "deviation": "its deviation, ms",
-    "delay_correlation": "correlation with the one before",
-    "late": "came late, %",
-    "overtaking": "overtook, %",
+    "deviation": "standard deviation, ms",
+    "delay_correlation": "autocorrelation, lag 1",
+    "reordered": "reordered, %",
+    "overtaking": "overtaking, %",
     "throughput": "throughput, kbit/s",
 }
-# Throughput has no standard error of its own: it is read off two times.
+# Throughput has no standard error: it is computed from two times.
 PLAIN = {"throughput"}
-# What is shown of cases whose names begin so; the first that fits.
+# Figures to print by the beginning of a case's name; the first match counts.
 FLOOD = ("throughput", "lost", "mean")
-LOSS = ("lost", "run")
+LOSS = ("lost", "loss_run")
 FIGURES = (
     ("baseline", ("mean", "deviation", "lost")),
-    ("delay", ("mean", "deviation", "late")),
+    ("delay", ("mean", "deviation", "reordered")),
     ("loss", LOSS),
     ("gilbert", LOSS),
     ("four", LOSS),
-    ("duplicate-loss", ("lost", "again")),
-    ("duplicate", ("again", "again_run")),
-    ("corrupt", ("corrupt", "corrupt_run", "lost")),
-    ("reorder", ("overtaking", "late")),
+    ("duplicate-loss", ("lost", "duplicated")),
+    ("duplicate", ("duplicated", "duplicated_run")),
+    ("corrupt", ("corrupted_share", "corrupted_run", "lost")),
+    ("reorder", ("overtaking", "reordered")),
     ("rate-overload", FLOOD),
     ("rate-loss", FLOOD),
     ("rate-limit", FLOOD),
-    ("rate", ("mean", "deviation", "late")),
+    ("rate", ("mean", "deviation", "reordered")),
     ("bucket", ("mean", "deviation", "lost")),
     ("slot", ("mean", "deviation", "delay_correlation")),
-    ("", ("mean", "deviation", "delay_correlation", "late")),
+    ("", ("mean", "deviation", "delay_correlation", "reordered")),
 )
-# Cases whose delays are drawn one by one, so that the test of distributions holds.
+# Cases whose delays are drawn independently, so the test of distributions applies.
 DRAWN = ("uniform", "normal", "pareto", "below", "longest")
 
 
 @dataclass
 class Case:
-    """A line of the file of cases."""
+    """A line of the cases file."""
 
     name: str
     qdisc: str
@@ -77,45 +77,45 @@ class Case:
 
     @classmethod
     def read(cls, line: str) -> "Case":
-        """Takes a line apart."""
+        """Parses a line."""
         name, qdisc, medium, probes = (part.strip() for part in line.split("|"))
         count, _, size, _ = (int(number) for number in probes.split())
         return cls(name, qdisc, medium, count, size)
 
 
 def number(value: float) -> str:
-    """Four digits, no more."""
+    """Four significant digits at most."""
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def shown(figure: str, sides: tuple[Series, Series]) -> tuple[str, str, str]:
-    """A figure of both, and how far they are apart."""
-    got = [getattr(side, figure)() for side in sides]
+def compared(figure: str, sides: tuple[Series, Series]) -> tuple[str, str, str]:
+    """A figure of both, and their difference in standard errors."""
+    values = [getattr(side, figure)() for side in sides]
     if figure in PLAIN:
-        return (number(got[0]), number(got[1]), f"{100 * (got[1] / got[0] - 1):+.2f} %")
+        return (number(values[0]), number(values[1]), f"{100 * (values[1] / values[0] - 1):+.2f} %")
     errors = [error(side, getattr(Series, figure)) for side in sides]
-    one, other = (f"{number(v)} ± {e:.2g}" for v, e in zip(got, errors, strict=True))
+    one, other = (f"{number(v)} ± {e:.2g}" for v, e in zip(values, errors, strict=True))
     both = math.hypot(*errors)
-    gap = max(abs(got[0] - got[1]) - (OWN if figure in TIMES else 0), 0)
-    far = gap / both if gap > 0 and both > 0 else np.inf if gap > 0 else 0.0
-    return (one, other, f"**{far:.1f}**" if far > APART else f"{far:.1f}")
+    gap = max(abs(values[0] - values[1]) - (TOLERANCE if figure in TIMES else 0), 0)
+    difference = gap / both if gap > 0 and both > 0 else np.inf if gap > 0 else 0.0
+    return (one, other, f"**{difference:.1f}**" if difference > LIMIT else f"{difference:.1f}")
 
 
 def row(case: Case, figure: str, sides: tuple[Series, Series]) -> str:
-    """A figure of both, what their rules say, and whether they are apart."""
-    says = rule(case.name, figure)
-    if says is None:
+    """A table row: a figure of both, their difference, and the expected values."""
+    expected = rule(case.name, figure)
+    if expected is None:
         rules = ""
-    elif np.isclose(*says):
-        rules = number(says[0])
+    elif np.isclose(*expected):
+        rules = number(expected[0])
     else:
-        rules = f"{number(says[0])}; {number(says[1])}"
-    cells = (case.name, NAMES[figure], *shown(figure, sides), rules)
+        rules = f"{number(expected[0])}; {number(expected[1])}"
+    cells = (case.name, NAMES[figure], *compared(figure, sides), rules)
     return f"| {' | '.join(cells)} |"
 
 
 def figures_of(case: Case) -> tuple[str, ...]:
-    """What is shown of a case."""
+    """The figures to print for a case."""
     return next(figures for begin, figures in FIGURES if case.name.startswith(begin))
 
 
@@ -128,7 +128,7 @@ def main(cases_file: Path, folder: Path) -> None:
         case.name: (read(folder, case, "netem"), read(folder, case, "medium")) for case in cases
     }
     print("```\n" + (folder / "machine").read_text() + "```\n")
-    print("| case | figure | netem | medium | apart | rules: netem's; the medium's |")
+    print("| case | figure | netem | medium | difference | expected: netem; medium |")
     print("| --- | --- | --- | --- | --- | --- |")
     for case in cases:
         for figure in figures_of(case):
@@ -136,20 +136,20 @@ def main(cases_file: Path, folder: Path) -> None:
     columns = (
         "case",
         "mean distance of delays, ms",
-        "largest of distributions",
-        "by chance",
-        "release error p99, ms",
+        "Kolmogorov-Smirnov distance",
+        "p-value",
+        "lateness p99, ms",
     )
     print(f"\n| {' | '.join(columns)} |")
     print("| --- | --- | --- | --- | --- |")
     for case in cases:
-        far = distance(*series[case.name], GRID)
+        difference = distance(*series[case.name], GRID)
         largest, chance = "", ""
         if case.name.startswith(DRAWN):
-            largest, chance = f"{far.largest:.3f}", f"{far.chance:.2g}"
-            if far.chance < CHANCE:
+            largest, chance = f"{difference.largest:.3f}", f"{difference.chance:.2g}"
+            if difference.chance < P_VALUE:
                 chance = f"**{chance}**"
-        cells = (case.name, f"{far.mean:.3g}", largest, chance, late(folder, case))
+        cells = (case.name, f"{difference.mean:.3g}", largest, chance, lateness(folder, case))
         print(f"| {' | '.join(cells)} |")
     backend(folder, cases)
     print("\n| case | tc qdisc | the medium |\n| --- | --- | --- |")
@@ -158,32 +158,34 @@ def main(cases_file: Path, folder: Path) -> None:
 
 
 def read(folder: Path, case: Case, side: str) -> Series:
-    """What the probe saw of a case by one way."""
+    """The series of a case on one side."""
     return Series.read(folder / f"{case.name}.{side}", case.count, case.size)
 
 
 def backend(folder: Path, cases: list[Case]) -> None:
-    """Prints what the tool's own netem did, each way, beside tc's."""
-    print("\n| case | figure | tc's netem | `backend: netem` up | apart | down | apart | counted |")
+    """Prints `backend: netem` in both directions, compared with tc's netem."""
+    columns = ["case", "figure", "tc's netem", "`backend: netem` up", "difference"]
+    columns += ["down", "difference", "counted"]
+    print(f"\n| {' | '.join(columns)} |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for case in (case for case in cases if (folder / f"{case.name}.up").exists()):
         tc, up, down = (read(folder, case, side) for side in ("netem", "up", "down"))
         counted = ", ".join(lost(folder, case, side) for side in ("up", "down"))
         for figure in figures_of(case):
-            one, other = (shown(figure, (tc, side)) for side in (up, down))
+            one, other = (compared(figure, (tc, side)) for side in (up, down))
             last = counted if figure == "lost" else ""
             cells = (case.name, NAMES[figure], *one, *other[1:], last)
             print(f"| {' | '.join(cells)} |")
 
 
 def lost(folder: Path, case: Case, side: str) -> str:
-    """The loss that netem counted, as the run folder has it, in %."""
+    """netem's loss count from the run folder, in %."""
     summary = json.loads((folder / f"{case.name}.{side}.summary.json").read_text())
     return number(summary["links"]["loss_got_pct"])
 
 
-def late(folder: Path, case: Case) -> str:
-    """How much later than meant the medium let frames go, as the tool itself says."""
+def lateness(folder: Path, case: Case) -> str:
+    """The medium's lateness at the 99th percentile in ms, from the run folder."""
     summary = json.loads((folder / f"{case.name}.medium.summary.json").read_text())
     error_us = (summary.get("links") or {}).get("delay_error_us") or {}
     return number(error_us["p99"] / 1000) if error_us.get("p99") is not None else ""

@@ -1,10 +1,10 @@
 #!/bin/sh
-# The guest's first and only process: each case over a veth pair with tc's qdisc,
-# then over the medium, and some by the tool's own netem; results go to the disk as a tar archive.
+# The guest's only process: runs each case over a veth pair with tc's qdisc, then over the
+# medium, and some with `backend: netem`; writes the results to the disk as a tar archive.
 set -eu
 export PATH=/bin:/sbin:/usr/bin:/usr/sbin
 
-# Busybox has an ip and a tc of its own, and takes them first.
+# Busybox has built-in ip and tc commands, which would take precedence.
 ip() { /bin/ip "$@"; }
 tc() { /bin/tc "$@"; }
 say() { echo "guest: $*"; }
@@ -25,7 +25,7 @@ ip link set lo up
 mkdir -p /tmp/out /run/netns
 cd /tmp/out
 
-# As the tool gives them to its nodes.
+# The addresses that the tool assigns to its nodes.
 sender_mac=02:00:0a:09:00:01
 receiver_mac=02:00:0a:09:00:02
 port=7000
@@ -83,7 +83,7 @@ duration: $(($4 * $5 / $7 / 1000000 + 2)) s
 drain: 1 min
 seed: $8
 END
-    thingbed run experiment.yaml --out runs >"$1.$2.said" 2>&1 || say "thingbed said $? of $1 ($2)"
+    thingbed run experiment.yaml --out runs >"$1.$2.log" 2>&1 || say "thingbed exited with $? for $1 ($2)"
     mv runs/"$1"/*/run.json "$1.$2.run.json"
     mv runs/"$1"/*/summary.json "$1.$2.summary.json"
     rm -r runs
@@ -108,15 +108,15 @@ while IFS='|' read -r name qdisc medium probes; do
     set -- $probes
     say "$name"
     over_veth "$name" "$(trim "$qdisc")" "$@"
-    asked=$(trim "$medium")
-    over_tool "$name" medium "links: {sender: {up: $asked}}" "$@" "$seed"
+    settings=$(trim "$medium")
+    over_tool "$name" medium "links: {sender: {up: $settings}}" "$@" "$seed"
     if grep -qx "$name" /backend.txt; then
         over_tool "$name" up "backend: netem
-    links: {sender: {up: $asked}}" "$@" "$seed"
+    links: {sender: {up: $settings}}" "$@" "$seed"
         over_tool "$name" down "backend: netem
-    links: {receiver: {down: $asked}}" "$@" "$seed"
+    links: {receiver: {down: $settings}}" "$@" "$seed"
     fi
-    say "$(wc -l <"$name.netem") and $(wc -l <"$name.medium") of $1 came"
+    say "$(wc -l <"$name.netem") and $(wc -l <"$name.medium") of $1 arrived"
 done </cases.txt
 tar -cf /dev/vda ./*
 sync

@@ -1,6 +1,6 @@
-"""What the rules of netem (Linux 6.1) and of the medium say.
+"""Expected figures by the rules of netem (Linux 6.1) and of the medium.
 
-Worked out from the rules, apart from both programs.
+Computed from the rules, independently of both programs.
 """
 
 from collections.abc import Callable
@@ -14,25 +14,25 @@ Floats = NDArray[np.float64]
 Rule = tuple[float, float]
 
 DRAWS = 1_000_000
-SOURCE = np.random.default_rng(1)
+RANDOM = np.random.default_rng(1)
 
 
 def smoothed(of_new: float, of_last: float, draws: Floats) -> Floats:
-    """A share of each draw and a share of the result before it."""
+    """A share of each draw plus a share of the previous result."""
     return np.asarray(lfilter([of_new], [1, -of_last], draws), dtype=np.float64)
 
 
 def netem_draws(correlation: float) -> Floats:
-    """Netem's: a mean of the fresh draw and the last result, of which that counts
-    for the correlation.
+    """Netem's draws: a weighted mean of the new draw and the last result, whose weight is
+    the correlation.
     """
-    return smoothed(1 - correlation, correlation, SOURCE.random(DRAWS))
+    return smoothed(1 - correlation, correlation, RANDOM.random(DRAWS))
 
 
 def medium_draws(correlation: float) -> Floats:
-    """The medium's: normal numbers of that rank correlation, made uniform again."""
+    """The medium's draws: normal numbers with that rank correlation, made uniform."""
     of_normal = 2 * np.sin(np.pi / 6 * correlation)
-    fresh = SOURCE.standard_normal(DRAWS) * np.sqrt(1 - of_normal**2)
+    fresh = RANDOM.standard_normal(DRAWS) * np.sqrt(1 - of_normal**2)
     return np.asarray(norm.cdf(smoothed(1, of_normal, fresh)), dtype=np.float64)
 
 
@@ -47,7 +47,7 @@ def below(share: float, correlation: float) -> Rule:
 
 
 def runs_below(share: float, correlation: float) -> Rule:
-    """Mean number in a row of draws below `share`."""
+    """Mean number of consecutive draws below `share`."""
     return each(
         correlation,
         lambda draws: float(1 / np.mean(~(draws[1:] < share)[draws[:-1] < share])),
@@ -57,19 +57,19 @@ def runs_below(share: float, correlation: float) -> Rule:
 def overtaking(share: float, correlation: float, gap: int) -> Rule:
     """Share that overtakes, in %.
 
-    Netem draws only when the gap is over, the medium for every frame.
+    Netem draws only after the gap, the medium for every frame.
     """
 
     def of(draws: Floats, always: bool) -> float:
-        delayed, place, overtook, frames = 0, 0, 0, DRAWS // 2
+        delayed, place, overtaken, frames = 0, 0, 0, DRAWS // 2
         for frame in range(frames):
             open_ = delayed >= gap - 1
             if open_ and draws[frame if always else place] < share:
-                overtook, delayed = overtook + 1, 0
+                overtaken, delayed = overtaken + 1, 0
             else:
                 delayed += 1
             place += open_
-        return 100 * overtook / frames
+        return 100 * overtaken / frames
 
     return (of(netem_draws(correlation), False), of(medium_draws(correlation), True))
 
@@ -96,10 +96,10 @@ def four_states(p13: float, p31: float, p32: float, p23: float, p14: float) -> R
 
 
 def wrapped(delay: float, jitter: float) -> Floats:
-    """Netem's uniform delays in ms: 32 bits modulo twice the jitter in ns, of which
-    the smaller remainders are likelier when that is no small part of 2^32.
+    """Netem's uniform delays in ms: 32 bits modulo twice the jitter in ns. Smaller
+    remainders are more likely if twice the jitter is a large part of 2^32.
     """
-    remainder = (SOURCE.random(DRAWS) * 2**32) % (2e6 * jitter)
+    remainder = (RANDOM.random(DRAWS) * 2**32) % (2e6 * jitter)
     return delay - jitter + remainder / 1e6
 
 
@@ -127,14 +127,14 @@ def groups(wire: int, delay: float = 0) -> Rule:
 def rate_with_jitter(delay: float, jitter: float) -> Rule:
     """Mean delay in ms of ten frames at once every 200 ms.
 
-    Netem takes off a frame's delay what the last one in its queue still has before
-    it, and puts it behind that one: order is kept, and delays add up. The medium
-    delays each frame by itself when it has been sent.
+    Netem subtracts the remaining time of the last frame in its queue from a frame's
+    delay, and queues it behind that frame: order is kept, and delays add up. The
+    medium delays each frame independently after its serialisation.
     """
     sent, delays, last = 8 * FRAME / RATE, [], 0.0
     for frame in range(DRAWS // 10):
         now = 200.0 * (frame // TOGETHER)
-        drawn = delay + jitter * (2 * SOURCE.random() - 1)
+        drawn = delay + jitter * (2 * RANDOM.random() - 1)
         begin = now
         if last > now:
             drawn, begin = max(0, drawn - (last - now)), last
@@ -144,10 +144,10 @@ def rate_with_jitter(delay: float, jitter: float) -> Rule:
 
 
 def slots_of_packets(shortest: float, longest: float, packets: int, every: float) -> Rule:
-    """Mean delay in ms of frames that come `every` ms.
+    """Mean delay in ms of frames that arrive every `every` ms.
 
-    Netem opens the next slot as soon as one has let its last packet go, the medium
-    when the next frame comes.
+    Netem opens the next slot as soon as one has released its last packet, the medium
+    when the next frame arrives.
     """
 
     def of(ahead: bool) -> float:
@@ -155,12 +155,12 @@ def slots_of_packets(shortest: float, longest: float, packets: int, every: float
         slot, left = -1.0, packets
         for frame in range(DRAWS // 10):
             now = every * frame
-            # Whether the slot before, which is full, has the next one open by now.
-            opened = slot + SOURCE.uniform(shortest, longest) if left == 0 else -1.0
+            # When the slot after the previous, full one opens.
+            opened = slot + RANDOM.uniform(shortest, longest) if left == 0 else -1.0
             if left == 0 and (slot >= now or (ahead and opened >= now)):
                 slot, left = opened, packets
             elif slot < now:
-                slot, left = now + SOURCE.uniform(shortest, longest), packets
+                slot, left = now + RANDOM.uniform(shortest, longest), packets
             left -= 1
             delays.append(slot - now)
         return float(np.mean(delays))
@@ -169,12 +169,12 @@ def slots_of_packets(shortest: float, longest: float, packets: int, every: float
 
 
 def bucket(burst: int, together: int) -> Rule:
-    """The same where `burst` bytes pass at once."""
+    """Mean delay in ms of frames at once where `burst` bytes pass at once."""
     beyond = FRAME * np.arange(1, together + 1) - burst
     return same(float(np.mean(8 * np.maximum(beyond, 0) / RATE)))
 
 
-# Names of cases, figures, and what the rules say of them.
+# Case, figure, and its expected values.
 RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("uniform", "mean"): lambda: same(100.0),
     ("uniform", "deviation"): lambda: same(50 / np.sqrt(3)),
@@ -197,29 +197,29 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("loss-30", "lost"): lambda: same(30.0),
     ("loss-10-correlated", "lost"): lambda: below(0.1, 0.25),
     ("loss-30-correlated", "lost"): lambda: below(0.3, 0.5),
-    ("loss-10", "run"): lambda: same(1 / 0.9),
-    ("loss-30", "run"): lambda: same(1 / 0.7),
-    ("loss-10-correlated", "run"): lambda: runs_below(0.1, 0.25),
-    ("loss-30-correlated", "run"): lambda: runs_below(0.3, 0.5),
+    ("loss-10", "loss_run"): lambda: same(1 / 0.9),
+    ("loss-30", "loss_run"): lambda: same(1 / 0.7),
+    ("loss-10-correlated", "loss_run"): lambda: runs_below(0.1, 0.25),
+    ("loss-30-correlated", "loss_run"): lambda: runs_below(0.3, 0.5),
     ("gilbert", "lost"): lambda: gilbert_elliott(0.05, 0.25, 1, 0),
-    ("gilbert", "run"): lambda: same(4.0),
+    ("gilbert", "loss_run"): lambda: same(4.0),
     ("gilbert-elliott", "lost"): lambda: gilbert_elliott(0.05, 0.25, 0.8, 0.01),
     ("four-states", "lost"): lambda: four_states(0.05, 0.3, 0.2, 0.4, 0.01),
-    ("duplicate", "again"): lambda: same(10.0),
-    # iproute2 sends this correlation only beside another impairment's.
-    ("duplicate-correlated", "again"): lambda: same(10.0),
-    ("duplicate-correlated", "again_run"): lambda: (
+    ("duplicate", "duplicated"): lambda: same(10.0),
+    # iproute2 sends this correlation only together with that of another impairment.
+    ("duplicate-correlated", "duplicated"): lambda: same(10.0),
+    ("duplicate-correlated", "duplicated_run"): lambda: (
         1 / 0.9,
         runs_below(0.1, 0.5)[1],
     ),
-    ("duplicate-correlated-sent", "again"): lambda: below(0.1, 0.5),
-    ("duplicate-correlated-sent", "again_run"): lambda: runs_below(0.1, 0.5),
-    # Netem takes a loss off the count of two, and draws again for a copy alone.
+    ("duplicate-correlated-sent", "duplicated"): lambda: below(0.1, 0.5),
+    ("duplicate-correlated-sent", "duplicated_run"): lambda: runs_below(0.1, 0.5),
+    # Netem subtracts a loss from the count of two, and draws again only for a copy.
     ("duplicate-loss", "lost"): lambda: (70 * 0.3, 70 * 0.3 + 30 * 0.3**2),
-    ("duplicate-loss", "again"): lambda: same(30 * 0.7**2),
-    # What is turned over in the headers is not seen: 42 bytes of 1,042.
-    ("corrupt", "corrupt"): lambda: same(20 * PAYLOAD),
-    ("corrupt-correlated", "corrupt"): lambda: scaled(PAYLOAD, below(0.2, 0.5)),
+    ("duplicate-loss", "duplicated"): lambda: same(30 * 0.7**2),
+    # Bits flipped in the headers are not seen: 42 bytes of 1,042.
+    ("corrupt", "corrupted_share"): lambda: same(20 * PAYLOAD),
+    ("corrupt-correlated", "corrupted_share"): lambda: scaled(PAYLOAD, below(0.2, 0.5)),
     ("reorder", "overtaking"): lambda: overtaking(0.25, 0, 1),
     ("reorder-gap", "overtaking"): lambda: overtaking(0.25, 0, 5),
     ("reorder-gap-correlated", "overtaking"): lambda: overtaking(0.25, 0.5, 5),
@@ -232,7 +232,7 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
     ("rate-cells", "mean"): lambda: groups(22 * 53),
     ("rate-delay", "mean"): lambda: groups(FRAME, 500),
     ("rate-jitter", "mean"): lambda: rate_with_jitter(100, 40),
-    # Of 250 frames a second the rate takes 120, of 150 that are left too.
+    # The rate takes 120 frames per second of 250, and 120 of the 150 left after loss.
     ("rate-overload", "lost"): lambda: same(100 * (1 - 120 / 250)),
     ("rate-loss", "lost"): lambda: (100 * (1 - 120 / 250), 100 * (1 - 72 / 250)),
     ("slot-packets", "mean"): lambda: slots_of_packets(20, 40, 10, 4),
@@ -243,6 +243,6 @@ RULES: dict[tuple[str, str], Callable[[], Rule]] = {
 
 
 def rule(case: str, figure: str) -> Rule | None:
-    """What netem's rule says of the figure of a case, and the medium's."""
+    """The expected figure of a case for netem and the medium; none without a rule."""
     found = RULES.get((case, figure))
     return found and found()

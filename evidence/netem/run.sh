@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The medium beside the kernel's netem: builds a guest with Debian's kernel, boots
-# it, and compares what came through. Arguments are names of cases; without any,
-# all are had. UNDER holds a command to run the emulator under, LIMIT a time.
+# Compares the medium with the kernel's netem: builds a guest with Debian's kernel, boots
+# it, and compares the received datagrams. Arguments are names of cases; the default is
+# all. UNDER is a command to run the emulator under, LIMIT a timeout.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +24,7 @@ fetch_kernel() {
     busybox depmod -b "$work/kernel" "$version"
 }
 
-# Files at the paths that they have on this machine.
+# Copies files to the same paths as on this machine.
 take() {
     local file
     for file; do
@@ -38,7 +38,7 @@ build_root() {
     rm -rf "$root"
     mkdir -p "$root"/{bin,proc,sys,dev,tmp,run,etc,var/run} "$to"
     for name in "${modules[@]}"; do
-        # Lines of modules.dep: a module, a colon, and those that it depends on.
+        # Lines of modules.dep: a module, a colon, and its dependencies.
         sed -n "s|^\(.*/$name.ko\):|\1|p" "$from/modules.dep"
     done | tr ' ' '\n' | sort -u | (cd "$from" && cpio -pdm --quiet "$OLDPWD/$to")
     cp "$from"/modules.{builtin,order} "$to"
@@ -49,7 +49,7 @@ build_root() {
     done
     cp "$(command -v ip)" "$(command -v tc)" target/release/thingbed{,-nursery,-workload} "$root/bin/"
     cp target/release/examples/netem-probe "$root/bin/probe"
-    # Lines of ldd: a name and the path that it is found at, or a path alone.
+    # Lines of ldd: a name and its path, or a path alone.
     for name in "$root"/bin/{ip,tc,probe,thingbed,thingbed-nursery,thingbed-workload}; do
         ldd "$name" | grep -o '/[^ ]*'
     done | grep -v : | sort -u | while read -r name; do take "$name"; done
@@ -68,8 +68,8 @@ boot() { # names of cases
     read -ra under <<<"${UNDER:-}"
     rm -f "$work/disk"
     truncate -s 1G "$work/disk"
-    # With icount the guest's clock counts its instructions, and leaps when it has
-    # nothing to do: what else this machine does cannot disturb it.
+    # With icount the guest's clock counts its instructions, and skips idle time, so the
+    # host's load does not affect it.
     timeout "${LIMIT:-3h}" "${under[@]}" qemu-system-x86_64 -M pc -cpu max -smp 1 -m 2G \
         -accel tcg -icount shift=0,sleep=off -nodefaults -no-user-config -display none -no-reboot \
         -kernel "$work/kernel/boot/vmlinuz-$version" -initrd "$work/initramfs.gz" \

@@ -1,4 +1,4 @@
-"""Sets the valve step by step, each request repeated until it is answered, and looks at the end."""
+"""Sets the valve step by step, repeats each request until its answer, and checks the final step."""
 
 import socket
 import sys
@@ -8,7 +8,7 @@ STEPS, TIMEOUT = 6, 0.185
 
 
 def ask(valve: socket.socket, number: int, word: str) -> str:
-    """The answer to a request, which is sent again after each timeout."""
+    """Sends a request, again after each timeout, and returns its answer."""
     while True:
         valve.send(f"{number} {word}".encode())
         until = time.monotonic() + TIMEOUT

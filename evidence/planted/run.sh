@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds the seed of the bug in valve.py by a sweep in virtual time, has that run twenty times, and
+# Finds the seed of the bug in valve.py by a sweep in virtual time, repeats that run twenty times, and
 # stops it just before it fails. Half an hour for 400 runs.
 #   run.sh THINGBED OUT [RUNS]
 set -eu
@@ -14,7 +14,7 @@ for n in $(seq 20); do
     "$tool" run valve.yaml --clock virtual --only repeat="$one" --quiet --out "$out/again-$n" >/dev/null || [ $? -eq 4 ]
     (cd "$out/again-$n"/valve/*/ && grep -h "the valve is" programs/*.out && find . -type f ! -name host.json | sort | xargs sha256sum | sha256sum)
 done | sort | uniq -c
-# Stopped before the last two steps, with the valve's calls traced: its shell reads these lines.
+# Stops before the last two steps and traces the valve's calls: the shell reads these lines.
 typed='valve
 strace -tt -e trace=recvfrom,sendto -p $(pgrep -f valve.py) -o /tmp/calls &
 exit

@@ -1,7 +1,7 @@
-"""A valve that is set over UDP, with the bug that `make evidence-planted` looks for.
+"""A valve controlled over UDP, with the bug that `make evidence-planted` finds.
 
-It answers a repeated request without doing it again, but remembers only the last request. A
-retransmission of the one before that arrives after the last one sets the valve back.
+It answers a repeated request without executing it again, but remembers only the last request. A
+retransmission of the previous request that arrives after the last one sets the valve back.
 """
 
 import socket

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs experiment.yaml on both engines, twice each, and shows what each program printed. Needs go,
+# Runs experiment.yaml on both engines, twice each, and shows the programs' output. Needs go,
 # javac, node, mosquitto, nginx, iperf3, curl, libcoap's programs and python3-paho-mqtt.
 #   run.sh THINGBED OUT
 set -eu
