@@ -1,8 +1,6 @@
-//! The command `calibrate`: links are asked for something, probes say what they
-//! got.
+//! `thingbed calibrate`: measures links with probe programs: configured against measured.
 //!
-//! The medium keeps a record of its own; here it is held against programs that
-//! know nothing of it.
+//! The probes do not use the medium's records, so this is an independent check of the medium.
 
 mod page;
 mod probe;
@@ -17,10 +15,10 @@ use runner::{Error, Folder, Options, sweep_folder};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The seed of all draws: a calibration on another day meets the same weather.
+/// Fixed seed of all draws, so that calibrations on different days are comparable.
 const SEED: u64 = 1;
 
-/// Measures all probes and writes the page.
+/// Runs all probes, prints the results and writes the page.
 pub fn calibrate(out: &Path, seconds: u32) -> Status {
     let interrupted = match watch_signals() {
         Ok(flag) => flag,
@@ -38,7 +36,7 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     };
     let probes = probe::all(seconds);
     let mut rows: Vec<Row> = Vec::new();
-    // What the machine adds by itself: a link of which nothing is asked.
+    // Baseline: what the machine adds to a link without impairments.
     let mut bare = None;
     for (n, probe) in probes.iter().enumerate() {
         let title = format!("[{}/{}] {}", n + 1, probes.len(), probe.name);
@@ -76,7 +74,7 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     }
 }
 
-/// One probe: a run of an experiment that is made for it.
+/// Runs one probe as an experiment and returns its results.
 fn one(
     probe: &Probe,
     folder: &Path,
@@ -114,8 +112,9 @@ fn one(
     let yaml = path.join("experiment.yaml");
     std::fs::write(&yaml, text).map_err(|error| Error::write(&yaml)(error).to_string())?;
     let said = path.join("programs").join("near.1.out");
-    let text = std::fs::read_to_string(&said)
-        .map_err(|error| format!("the probes wrote no results to {}: {error}", said.display()))?;
+    let text = std::fs::read_to_string(&said).map_err(|error| {
+        format!("could not read the results of the probes in {}: {error}", said.display())
+    })?;
     let returns = serde_json::from_str(&text)
         .map_err(|error| format!("could not read {}: {error}", said.display()))?;
     Ok((returns, finished.verdict.status))

@@ -1,4 +1,4 @@
-//! `thingbed device`: a device whose resources take as long as they are told to.
+//! `thingbed device`: emulates a device with configured service times.
 
 use crate::arguments::Device;
 use crate::signals::watch_signals;
@@ -7,10 +7,10 @@ use ::trace::{Distribution, Resource};
 use load::{Checked, DeviceSettings, Mischief, Served};
 use units::{Ratio, Span};
 
-/// The largest answer, as in experiments.
+/// Maximum answer size, as in experiments.
 const LARGEST_ANSWER: u64 = 1_000_000;
 
-/// Serves until it is told to end, and then says what it has done.
+/// Serves until interrupted, then prints statistics.
 pub fn device(wanted: &Device) -> Status {
     let settings = match settings(wanted) {
         Ok(settings) => settings,
@@ -121,8 +121,10 @@ fn settings(wanted: &Device) -> Result<DeviceSettings, String> {
     };
     let sum = mischief.garbage + mischief.twice + mischief.late + mischief.silent;
     if sum > 1.0 {
-        return Err("the shares of --garbage, --twice, --late and --silent exceed 100 % together"
-            .to_owned());
+        return Err(
+            "the shares of --garbage, --twice, --late and --silent add up to more than 100 %"
+                .to_owned(),
+        );
     }
     if wanted.payload.get() > LARGEST_ANSWER {
         return Err(format!("answers of {} are too large; the maximum is 1 MB", wanted.payload));

@@ -10,27 +10,27 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Grade {
-    /// As it should be.
+    /// The feature works.
     Good,
-    /// Something cannot be had, or is worse.
+    /// The feature is missing or degraded.
     Lacking,
-    /// Nothing can be run.
+    /// Required: without it, no experiment can run.
     Missing,
 }
 
-/// One thing looked at.
+/// Result of one check.
 #[derive(Debug, Clone, Serialize)]
 struct Finding {
     what: &'static str,
     grade: Grade,
     found: String,
-    /// What its lack costs; empty when it is there.
+    /// Effect of the missing feature; empty if it works.
     costs: String,
-    /// The line that mends it; empty when nothing needs or can be mended.
+    /// Command that fixes it; empty if there is nothing to fix.
     mend: String,
 }
 
@@ -52,7 +52,7 @@ impl Finding {
     }
 }
 
-/// Looks at the machine and says what was found.
+/// Checks the machine and prints the findings.
 pub fn doctor(json: bool) -> Status {
     let findings = [
         rights(),
@@ -140,7 +140,7 @@ fn rights() -> Finding {
             Grade::Lacking,
             "not root; user namespaces are allowed",
             "no CPU and memory limits without a delegated cgroup, no real-time priority for \
-             forwarding, and at most 500 frames in a node's transmit queue",
+             forwarding, and node transmit queues limited to 500 frames",
             "run as root",
         ),
         false => Finding::bad(
@@ -148,7 +148,7 @@ fn rights() -> Finding {
             Grade::Missing,
             "not root, and user namespaces are not allowed",
             "no node can be started",
-            "run as root, or: sysctl -w user.max_user_namespaces=10000 \
+            "run as root, or as root once: sysctl -w user.max_user_namespaces=10000 \
              kernel.unprivileged_userns_clone=1 (Ubuntu 24.04: also \
              kernel.apparmor_restrict_unprivileged_userns=0)",
         ),
@@ -165,10 +165,12 @@ fn tun() -> Finding {
             format!("/dev/net/tun: {error}"),
             match runner::can_have_ring() {
                 Ok(()) => {
-                    "without it, networks with `offload: true` cut TCP segments to frames \
-                           like all others"
+                    "networks with `offload: true` split TCP segments into frames, as other \
+                     networks do"
                 }
-                Err(_) => "frames go through packet sockets over veth pairs: a lower frame rate",
+                Err(_) => {
+                    "Thingbed falls back to packet sockets over veth pairs: a lower frame rate"
+                }
             },
             match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "as root: chmod 666 /dev/net/tun",
@@ -186,7 +188,7 @@ fn frame_path() -> Finding {
             what,
             Grade::Lacking,
             format!("tap: one read per frame, because: {error}"),
-            "a lower frame rate, and delays start when Thingbed reads a frame",
+            "a lower frame rate, and a frame's delay starts only when Thingbed reads it",
             "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; needs Linux 5.12 or \
              later with clsact and cls_bpf",
         ),
@@ -200,7 +202,7 @@ fn frame_path() -> Finding {
     }
 }
 
-/// The proof of the pudding: one node, made and gone again.
+/// End-to-end check: creates one node and removes it.
 fn node() -> Finding {
     let what = "nodes";
     let interface = Interface {
@@ -247,7 +249,7 @@ fn limits() -> Finding {
 fn netem() -> Finding {
     let what = "netem";
     match lab::try_netem(&current_exe()) {
-        Ok(()) => Finding::good(what, "the kernel has netem, in both directions of a link"),
+        Ok(()) => Finding::good(what, "netem works in both directions of a link"),
         Err(error) => Finding::bad(
             what,
             Grade::Lacking,
@@ -263,8 +265,7 @@ fn real_time() -> Finding {
     let what = "real-time priority";
     let tried = std::thread::spawn(|| {
         let param = libc::sched_param { sched_priority: 10 };
-        // SAFETY: the parameter lives over the call; 0 is this thread, which
-        // ends at once.
+        // SAFETY: the parameter outlives the call; 0 is this thread, which ends right after.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
     });
     match tried.join().unwrap_or(false) {
@@ -273,7 +274,7 @@ fn real_time() -> Finding {
             what,
             Grade::Lacking,
             "SCHED_FIFO is refused",
-            "frames leave late while the CPUs are busy: 0.1-4 ms instead of 0.02 ms at p99",
+            "forwarding is late on busy CPUs: 0.1-4 ms instead of 0.02 ms at p99",
             "run as root, or: setcap cap_sys_nice+ep on the program",
         ),
     }
@@ -282,7 +283,7 @@ fn real_time() -> Finding {
 fn files() -> Finding {
     let what = "open files";
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: writes one limit that lives over the call.
+    // SAFETY: writes to one limit, which outlives the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let nodes = limit.rlim_max.saturating_sub(256) / 4;
     let found = format!("at most {}, enough for {nodes} nodes", limit.rlim_max);
@@ -292,7 +293,7 @@ fn files() -> Finding {
             what,
             Grade::Lacking,
             found,
-            "larger experiments are rejected",
+            "experiments with more nodes are rejected",
             "as root: ulimit -Hn 20000, or LimitNOFILE= in systemd",
         ),
     }
@@ -306,7 +307,7 @@ fn processors() -> Finding {
             what,
             Grade::Lacking,
             "1",
-            "forwarding and the programs share one CPU, so that runs are suspect more often",
+            "forwarding and programs compete for one CPU, so runs are suspect more often",
             "use a machine with two or more",
         ),
         _ => Finding::good(what, count.to_string()),
@@ -325,7 +326,7 @@ fn memory() -> Finding {
             what,
             Grade::Lacking,
             found,
-            "hundreds of real programs need about 6 MB each",
+            "experiments with hundreds of programs fail: each needs about 6 MB",
             "close other programs, or add memory",
         ),
     }
@@ -339,7 +340,7 @@ fn pressure() -> Finding {
             what,
             Grade::Lacking,
             format!("/proc/pressure/cpu: {error}"),
-            "the verdict has one piece of evidence less",
+            "verdicts cannot use CPU pressure as evidence",
             "boot with psi=1",
         ),
     }
@@ -377,7 +378,7 @@ fn zeromq() -> Finding {
     }
 }
 
-/// What `nat`, `dhcp`, `dns` and `address: dhcp` need.
+/// Helper programs for `nat`, `dhcp`, `dns` and `address: dhcp`.
 fn services() -> Finding {
     let what = "network services";
     let needs = [
@@ -385,7 +386,7 @@ fn services() -> Finding {
         ("dnsmasq", "`dhcp` and `dns`", "dnsmasq-base"),
         ("busybox", "`address: dhcp`", "busybox-static"),
     ];
-    // dnsmasq lies in a folder that users may not have in their PATH.
+    // dnsmasq is in /usr/sbin, which may not be in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
     let there = |name: &str| {
         path.split(':').any(|dir| fs::exists(format!("{dir}/{name}")).is_ok_and(|is| is))
@@ -418,7 +419,7 @@ fn tshark() -> Finding {
             what,
             Grade::Lacking,
             "not found",
-            "Thingbed still captures frames, but you cannot view captures here, and tests skip \
+            "Thingbed still captures frames, but you cannot view them here, and tests skip \
              the comparison with tshark",
             "apt install tshark",
         ),

@@ -1,4 +1,4 @@
-//! `thingbed load`: sends requests when they are meant to be sent.
+//! `thingbed load`: sends requests on a schedule.
 
 use crate::arguments::{Coap, Load};
 use crate::signals::watch_signals;
@@ -12,10 +12,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 mod table;
 
-/// Sends, and says what came of it.
+/// Sends the requests and prints the results.
 pub fn load(wanted: &Load) -> Status {
     let targets = wanted.shape.target.iter().filter(|_| wanted.trace.is_none());
-    // A trace's lines say theirs when they are read.
+    // The lines of a trace have their own schemes, which are checked when they are read.
     let scheme = targets.filter_map(|uri| Target::parse(uri).ok()).map(|to| to.scheme).next();
     let checked = coap(&wanted.coap).check(scheme, wanted.confirmable, wanted.timeout);
     let checked =
@@ -63,7 +63,7 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
         say(table::text(&figures).trim_end());
     }
     if let Some(cut) = cut {
-        return Err(format!("{cut}; the requests before it were sent"));
+        return Err(format!("{cut}; all requests before it were sent"));
     }
     Ok(if stop.load(Relaxed) {
         Status::Interrupted
@@ -74,7 +74,7 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
     })
 }
 
-/// Said at once, while it goes on.
+/// Warns during the run, as soon as sending falls behind.
 fn warn(progress: &Progress, settings: &Settings) {
     let seconds = progress.elapsed as f64 / 1e9;
     let fix = if settings.senders == 1 { "--senders 2, " } else { "" };
@@ -92,14 +92,14 @@ fn origin(wanted: &Load) -> Result<Origin, String> {
         return Ok(Origin::Read(Reader::new(trace::open(file)?)));
     }
     let mut shape = wanted.shape.clone();
-    // A closed loop needs no times.
+    // A closed loop ignores times.
     if wanted.closed.is_some() {
         shape.together = true;
         shape
             .arrivals
             .get_or_insert(Arrivals::Between(Distribution::Constant(units::Span::from_ns(1_000))));
         if shape.requests.is_none() {
-            return Err("a closed loop needs a number of requests: add --requests".to_owned());
+            return Err("--closed needs a number of requests; add --requests N".to_owned());
         }
     }
     let recipe = trace::recipe(&shape)?;
@@ -131,7 +131,7 @@ fn settings(wanted: &Load) -> Settings {
 
 fn coap(wanted: &Coap) -> CoapSettings {
     CoapSettings {
-        // What is no size of a block is refused by the check.
+        // Invalid block sizes are rejected by the check.
         block: wanted.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
         max_retransmit: wanted.max_retransmit,
         ack_timeout: wanted.ack_timeout,

@@ -37,25 +37,25 @@ use experiment::PlannedFaultKind as Fault;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How a command ended, as its exit status says it.
+/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
-    /// All is well.
+    /// Success.
     Fine = 0,
-    /// Something stood in the way.
+    /// Runtime error.
     Failed = 1,
-    /// The command line or the experiment file is wrong.
+    /// Wrong arguments or experiment file.
     Wrong = 2,
-    /// A run was had, and its verdict is invalid.
+    /// A run is invalid.
     Invalid = 3,
-    /// All runs were had, and something that was expected did not hold.
+    /// All runs completed, but a program failed or an expectation does not hold.
     Unexpected = 4,
-    /// The user ended it.
+    /// Interrupted by the user.
     Interrupted = 130,
 }
 
 fn main() -> ExitCode {
-    // Before anything else: a nursery must have one thread and nothing open.
+    // Must come first: the fork server needs a process with one thread and no open descriptors.
     if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
         return lab::nursery();
     }
@@ -109,12 +109,12 @@ fn main() -> ExitCode {
     ExitCode::from(status as u8)
 }
 
-/// Lets no program that is started from here have descriptors that this one was given:
-/// not nodes, and not helpers such as slirp4netns, which hand them on in turn.
+/// Sets close-on-exec on all inherited descriptors, so that no child process gets them: neither
+/// nodes nor helpers such as slirp4netns, which would pass them on.
 fn keep_to_ourselves() {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: a plain system call that changes flags of descriptors alone; kernels before
-    // 5.11 refuse it, and then all is as it was.
+    // SAFETY: a plain system call that only changes descriptor flags. Kernels before 5.11 reject
+    // it; then the descriptors stay inheritable.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
@@ -125,7 +125,7 @@ fn keep_to_ourselves() {
     }
 }
 
-/// What a command came to, its error said.
+/// The status of a finished command; prints its error.
 fn told(ended: Result<Status, String>) -> Status {
     ended.unwrap_or_else(|error| {
         complain(error);
@@ -144,24 +144,25 @@ fn code(ended: Result<u8, String>) -> ExitCode {
     }
 }
 
-/// Prints a result. A reader that has gone, as `head` does, is no error.
+/// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
 pub(crate) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Tells the user, beside the results.
+/// Prints a message to standard error, separate from the results.
 pub(crate) fn remark(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
 }
 
-/// Without what a terminal would act on: texts may come from a guest, a capsule or a program.
+/// `text` with control characters replaced by spaces: guests, capsules and programs could otherwise
+/// send escape sequences to the terminal.
 pub(crate) fn printable(text: &str) -> String {
     let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
-/// Says what went wrong, the way all commands do. What is wrong with an experiment
-/// file says so itself.
+/// Prints an error in the format of all commands. Errors of experiment files have the prefix
+/// already.
 pub(crate) fn complain(error: impl std::fmt::Display) {
     let text = error.to_string();
     remark(format_args!("error: {}", text.strip_prefix("error: ").unwrap_or(&text)));

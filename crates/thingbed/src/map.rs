@@ -1,4 +1,4 @@
-//! The command `map`: what runs of the director's models came to, as a performance map.
+//! `thingbed map`: turns results of the director's models into a performance map.
 
 use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs an experiment, or takes the sweep in a folder, and writes the map of it.
+/// Runs an experiment, or reads the sweep in a folder, and writes its performance map.
 pub fn map(wanted: &Map) -> Status {
     let (status, folder) = match wanted.run.file.is_dir() {
         true => (Status::Fine, Some(wanted.run.file.clone())),
@@ -55,7 +55,7 @@ pub fn map(wanted: &Map) -> Status {
     Status::Fine
 }
 
-/// What runs came to, by model and place; repeats of one cell together.
+/// Results by model and conditions; the repeats of a cell are in one entry.
 #[derive(Debug, Default)]
 struct Found {
     places: BTreeMap<(ModelId, String), (Conditions, Vec<Figures>)>,
@@ -63,7 +63,7 @@ struct Found {
 }
 
 impl Found {
-    /// Looks at a run, or at all runs of a sweep.
+    /// Adds a run, or all runs of a sweep.
     fn look(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
         if folder.join("plan.json").exists() {
             return self.run(folder, suspect);
@@ -116,7 +116,7 @@ impl Found {
     }
 }
 
-/// The one interaction of a plan, if it is of a model of the director's held fast.
+/// The plan's interaction with a fixed model of the director, if it has one.
 fn interaction(plan: &Plan) -> Option<(ModelId, &Interaction)> {
     plan.workloads.iter().find_map(|workload| match workload {
         Workload::Interaction(interaction) => {
@@ -128,7 +128,7 @@ fn interaction(plan: &Plan) -> Option<(ModelId, &Interaction)> {
     })
 }
 
-/// The model of a run and where on the map it was.
+/// The model of a run and its conditions.
 fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
     let (model, interaction) = interaction(plan)?;
     let network = plan.networks.iter().find(|n| n.name == interaction.network)?;
@@ -138,7 +138,7 @@ fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
     };
     let (hub, member) = (link(&interaction.source)?, link(interaction.sinks.first()?)?);
     let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
-    // Of the two ways the worse one: a message and its answer need both.
+    // The larger loss of the two round trips: a message and its answer need both directions.
     let loss = ways.map(|(one, other)| 1.0 - (1.0 - lost(one)) * (1.0 - lost(other)));
     let delay: u64 = ways.iter().map(|(one, two)| one.delay.as_ns() + two.delay.as_ns()).sum();
     let burst = ways.iter().flat_map(|(one, two)| [run_of_losses(one), run_of_losses(two)]);
@@ -158,7 +158,7 @@ fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
     ))
 }
 
-/// The share of frames that a link loses in the long run.
+/// Long-run frame loss of a link, 0 to 1.
 fn lost(link: &Impairment) -> f64 {
     match &link.gilbert_elliott {
         Some(model) => model.mean(),
@@ -166,7 +166,7 @@ fn lost(link: &Impairment) -> f64 {
     }
 }
 
-/// The mean number of frames that a link loses in a row.
+/// Mean number of consecutive frames that a link loses.
 fn run_of_losses(link: &Impairment) -> f64 {
     match &link.gilbert_elliott {
         Some(model) => 1.0 / model.r.fraction().max(1e-6),
@@ -174,7 +174,7 @@ fn run_of_losses(link: &Impairment) -> f64 {
     }
 }
 
-/// What the narrowest part carries, in bit/s.
+/// Bottleneck rate in bit/s.
 fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
     let shared = match network.channel {
         PlannedChannel::Shared(rate) => Some(rate),
@@ -189,7 +189,7 @@ fn figures(plan: &Plan, summary: &Value, group: f64) -> Option<Figures> {
     let messages = &summary["messages"];
     let quantile = |name: &str| messages["rtd_ms"][name].as_f64();
     let handled = messages["sent"].as_f64()? * group;
-    // By the medium's count, both ways, of all nodes of the two groups.
+    // Bytes as counted by the medium: both directions, all nodes of the two groups.
     let (_, interaction) = interaction(plan)?;
     let groups = summary["groups"].as_object()?;
     let bytes: f64 = groups.values().filter_map(|group| group["tx_bytes"].as_f64()).sum();

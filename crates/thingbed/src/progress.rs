@@ -6,26 +6,26 @@ use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// A log gets a line of a long phase this often.
+/// Interval between log lines of a long phase.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Shows how far a run is: a bar on a terminal, a line per phase in a log.
+/// Shows the progress of a run: a bar on a terminal, one line per phase in a log.
 pub struct Screen {
     bar: Option<ProgressBar>,
     plain: bool,
     last: Option<(Phase, Instant)>,
-    /// When it was last said that a run stands still.
+    /// Time of the last message that virtual time stands still.
     stuck: Option<Instant>,
     began: Instant,
-    /// How long the rest of the sweep takes, this run included.
+    /// Estimated time until the sweep ends, including this run.
     left: Option<Duration>,
-    /// What lines of a log begin with when runs go on side by side.
+    /// Prefix of log lines when runs execute in parallel.
     prefix: String,
 }
 
 impl Screen {
-    /// A screen for the run called `title`; `left` is an estimate of the time until the last
-    /// run of the sweep has ended.
+    /// Creates the progress display of the run `title`; `left` is the estimated time until the last
+    /// run of the sweep ends.
     pub fn new(title: &str, quiet: bool, left: Option<Duration>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (!quiet && terminal).then(|| {
@@ -48,7 +48,7 @@ impl Screen {
         }
     }
 
-    /// The same beside the screens of other runs.
+    /// A display among those of parallel runs.
     pub fn among(bars: &MultiProgress, title: &str, quiet: bool, left: Option<Duration>) -> Self {
         let mut screen = Self::new(title, quiet, left);
         screen.bar = screen.bar.map(|bar| bars.add(bar));
@@ -56,7 +56,7 @@ impl Screen {
         screen
     }
 
-    /// Goes on as lines of a log: from here on the terminal is somebody else's, too.
+    /// Switches from the bar to log lines, because others now use the terminal, too.
     pub fn become_log(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -64,7 +64,7 @@ impl Screen {
         }
     }
 
-    /// Ends with a last word.
+    /// Ends the display with a final message.
     pub fn end(&mut self, word: &str) {
         let took = clock(self.began.elapsed());
         if let Some(bar) = self.bar.take() {
@@ -76,18 +76,18 @@ impl Screen {
         }
     }
 
-    /// Says that a guest starts, which takes seconds where there is no state of it yet.
+    /// Shows that a guest starts, which takes seconds if there is no saved state of it.
     pub fn guest_starts(&self) {
         if let Some(bar) = &self.bar {
-            bar.set_message("starting the guest (the first time at this speed: up to a minute)");
+            bar.set_message("starting the guest (first start at this CPU speed: up to a minute)");
             bar.tick();
         }
     }
 
-    /// Says that a run in virtual time has stood still for `time`, while `program` runs.
+    /// Shows that virtual time has stood still for `time`, because `program` computes.
     pub fn stuck(&mut self, time: Duration, program: &str) {
         let text = format!(
-            "the clock has stood still for {}: `{}` computes",
+            "virtual time has stood still for {}: `{}` computes without waiting",
             clock(time),
             printable(program)
         );
@@ -99,7 +99,7 @@ impl Screen {
         }
     }
 
-    /// Does something else at the terminal, whose progress bar goes away for that time.
+    /// Calls `what`, which uses the terminal, with the progress bar hidden.
     pub fn aside<T>(&self, what: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(what),
@@ -114,7 +114,7 @@ impl Screen {
 
 impl Watch for Screen {
     fn progress(&mut self, progress: &Progress) {
-        // Names in it may come from a guest.
+        // Names in the text may come from a guest.
         let text = printable(&line(progress));
         let elapsed = self.began.elapsed();
         if let Some(bar) = &self.bar {
@@ -135,7 +135,7 @@ impl Watch for Screen {
     }
 }
 
-/// Minutes and seconds.
+/// Formats a time as minutes and seconds, or hours, minutes and seconds.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -144,7 +144,7 @@ fn clock(time: Duration) -> String {
     }
 }
 
-/// What the run waits for, and how long it does so at most.
+/// What the run is waiting for, and until when at most.
 fn line(progress: &Progress) -> String {
     let Progress { phase, ready, replies, expected, .. } = progress;
     let seconds = progress.elapsed.as_ms() / 1e3;
@@ -162,7 +162,7 @@ fn line(progress: &Progress) -> String {
             ready.1 - ready.0.min(ready.1),
             ready.1,
             progress.missing,
-            until("until it gives up")
+            until("until timeout")
         ),
         Phase::Load => {
             let all = most.map_or(String::new(), |most| format!(" of {:.0}", seconds + most));
@@ -213,8 +213,8 @@ mod tests {
         let starting = Progress { most, missing, ready: (19, 31), ..progress(Phase::SetUp) };
         assert_eq!(
             line(&starting),
-            "waiting for 12 of 31 programs to be ready: consumer-3, consumer-4, ..., 9 s until it \
-             gives up"
+            "waiting for 12 of 31 programs to be ready: consumer-3, consumer-4, ..., 9 s until \
+             timeout"
         );
     }
 

@@ -132,7 +132,8 @@ $inside ping -c 3 -w 20 10.1.0.1
     let only = behind.replace("-c 3 -w 20", "-c 1 -w 2");
     bed.write("behind.sh", &only);
     lab.ask(&["exec", "meter-1", "--", "sh", &script]).expect(1, &["0 received"]);
-    link(&lab, &["show", "meter-1"]).expect(0, &["rejected: too long, or another node's address"]);
+    link(&lab, &["show", "meter-1"])
+        .expect(0, &["rejected: too long, or source address of another node"]);
 }
 
 /// Thirty nodes join a group over links that lose 40 % of all frames. Each report is sent

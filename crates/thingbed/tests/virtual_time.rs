@@ -202,7 +202,7 @@ fn verify_names_the_first_figure_that_differs() {
     fs::create_dir(folder.join("cut-short")).unwrap();
     fs::write(folder.join("cut-short/notes"), "").unwrap();
     let here = folder.join(".").display().to_string();
-    bed.thingbed(&["verify", &here]).expect(0, &["the same: all", "of 2 runs"]);
+    bed.thingbed(&["verify", &here]).expect(0, &["identical: all", "of 2 runs"]);
     // Runs by another clock or CPU do not stand in its table.
     let resumed = |more: &[&str], words: &[&str]| {
         let run = ["run", "e.yaml", "--seed", "9", "--resume", folder.to_str().unwrap()];
@@ -294,7 +294,7 @@ fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
     bed.write("spin.yaml", &command("[sh, -c, \"while :; do :; done\"]"));
     for (file, until, words) in [
         ("long.yaml", "running: ", &["INVALID", "the user stopped it"][..]),
-        ("spin.yaml", "the clock has stood still for 0:", &["`sh` computes", "no results"][..]),
+        ("spin.yaml", "virtual time has stood still for 0:", &["`sh` computes", "no results"][..]),
     ] {
         let log = bed.path().join("log");
         let mut tool = bed.command(&["run", file, "--clock", "virtual"]);

@@ -17,7 +17,7 @@ pub struct Up {
     /// Folder for the logs of the programs
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// File descriptor for the report that the lab is up, or why it is not
+    /// File descriptor to which `up` writes that the lab is up, or the error
     #[arg(long, hide = true)]
     pub tell: Option<i32>,
 }

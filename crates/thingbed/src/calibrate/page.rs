@@ -1,4 +1,4 @@
-//! The result of a calibration, as text and as one page.
+//! The results of a calibration, as text and as an HTML page.
 
 use super::probe::Row;
 use std::fmt::Write;
@@ -26,7 +26,7 @@ fn cells(row: &Row) -> [String; 9] {
     ]
 }
 
-/// A table for a terminal.
+/// A table for the terminal.
 pub fn text(rows: &[Row]) -> String {
     let mut all = vec![HEAD.map(str::to_owned)];
     all.extend(rows.iter().map(cells));
@@ -47,18 +47,16 @@ pub fn text(rows: &[Row]) -> String {
 fn summary(kept: usize, all: usize) -> String {
     match all - kept {
         0 => format!(
-            "Links are accurate on this machine: {kept} of {all} probes are within \
-                      tolerance."
+            "Links are accurate on this machine: {kept} of {all} probes are within tolerance."
         ),
         few => format!(
-            "{few} of {all} probes are outside tolerance: this machine did not give the \
-             configured delay, loss or rate. Close other programs, or see docs/verdict.md"
+            "{few} of {all} probes are outside tolerance: this machine did not provide the \
+             configured delay, loss or rate. Close other programs, or see docs/verdict.md",
         ),
     }
 }
 
-/// A bar for each probe: where it lies between what it may differ by, below and
-/// above.
+/// A bar per probe: the deviation, as a share of the tolerance.
 fn bar(row: &Row) -> String {
     let off = ((row.got - row.asked) / row.tolerance).clamp(-1.5, 1.5);
     let place = 75.0 + 50.0 * off;
@@ -70,7 +68,7 @@ fn bar(row: &Row) -> String {
     )
 }
 
-/// One page that works offline.
+/// A self-contained HTML page that works offline.
 pub fn html(rows: &[Row]) -> String {
     let mut body = String::new();
     for row in rows {

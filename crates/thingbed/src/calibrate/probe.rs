@@ -1,29 +1,29 @@
-//! What is probed, and what is to come of it.
+//! The probes of a calibration and their expected results.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What is asked of the way from the near node to the far one.
+/// Configured impairment of the direction from the near node to the far one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Asked {
-    /// Nothing: what the machine takes by itself.
+    /// None: measures what the machine adds.
     Nothing,
-    /// A delay, in ms, on each of so many links.
+    /// Delay in ms on each link, and the number of links.
     Delay(f64, u32),
-    /// A loss, in percent.
+    /// Loss in percent.
     Loss(f64),
-    /// A rate, in bit/s.
+    /// Rate in bit/s.
     Rate(f64),
 }
 
-/// One setting and its probes.
+/// One configured impairment and the datagrams that probe it.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Its name, and its folder's.
+    /// Name of the probe and of its folder.
     pub name: String,
-    /// What is asked.
+    /// Configured impairment.
     pub asked: Asked,
     count: u64,
     every_us: u64,
@@ -32,11 +32,11 @@ pub struct Probe {
 
 /// Bytes of a datagram that are not its payload: UDP, IPv4 and Ethernet headers.
 const HEADERS: u64 = 8 + 20 + 14;
-/// Bytes of a probe's payload, unless it is to fill a rate.
+/// Payload bytes of a probe, unless it measures a rate.
 const SMALL: u64 = 64;
 const FULL: u64 = 1000;
 
-/// All probes, the bare one first.
+/// All probes; the baseline without impairments comes first.
 pub fn all(seconds: u32) -> Vec<Probe> {
     let even = |name: String, asked, every_us: u64| Probe {
         name,
@@ -50,12 +50,12 @@ pub fn all(seconds: u32) -> Vec<Probe> {
         probes.push(even(format!("delay-{ms}ms"), Asked::Delay(ms, 1), 2_000));
     }
     for percent in [0.1, 1.0, 10.0, 30.0, 50.0] {
-        // Rare losses need more probes to be seen.
+        // Rare losses need more probes.
         probes.push(even(format!("loss-{percent}"), Asked::Loss(percent), 500));
     }
     for bit_s in [64_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0] {
         let frame = ((FULL + HEADERS) * 8) as f64 / bit_s * 1e6;
-        // A quarter more than the link carries.
+        // 25 % more than the link's rate.
         let every_us = (frame / 1.25).max(1.0) as u64;
         let name = format!("rate-{}k", bit_s / 1e3);
         let count = u64::from(seconds) * 1_000_000 / every_us;
@@ -66,7 +66,7 @@ pub fn all(seconds: u32) -> Vec<Probe> {
 }
 
 impl Probe {
-    /// The experiment file of the probe, whose programs are `workload`'s.
+    /// The experiment file of the probe; its programs are subcommands of `workload`.
     pub fn experiment(&self, workload: &Path) -> String {
         let links = if let Asked::Delay(_, links) = self.asked { links } else { 1 };
         let up = match self.asked {
@@ -100,7 +100,7 @@ impl Probe {
         let far = program("echo 7");
         add(format!("  - command: {{on: far, run: {far}, background: true}}"));
         let (count, every, size) = (self.count, self.every_us, self.size);
-        // By address, since a node on two networks has two.
+        // By address: a node on two networks has two.
         let ping = program(&format!("ping 10.0.0.2:7 {count} {every} {size}"));
         add(format!("  - command: {{on: near, run: {ping}}}"));
         for hop in 1..links {
@@ -113,7 +113,7 @@ impl Probe {
     }
 }
 
-/// What came of the probes, as the program says it.
+/// Results of the probe program.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Returns {
     sent: u64,
@@ -130,53 +130,52 @@ impl Returns {
         Some(times[(share * last as f64).round() as usize] as f64)
     }
 
-    /// The median round trip.
+    /// Median round trip time in ns.
     pub fn median_ns(&self) -> Option<f64> {
         self.quantile_ns(0.5)
     }
 }
 
-/// A line of the result.
+/// A row of the result table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The probe's name.
+    /// Name of the probe.
     pub name: String,
-    /// What was asked, what the probes got, and how far they may be apart, in
-    /// `unit`.
+    /// Configured value, in `unit`.
     pub asked: f64,
-    /// See `asked`.
+    /// Measured value, in `unit`.
     pub got: f64,
-    /// See `asked`.
+    /// Maximum difference of both, in `unit`.
     pub tolerance: f64,
     /// ms, % or kbit/s.
     pub unit: &'static str,
-    /// The 99th percentile, where delays were asked for, and the longest, in ms.
+    /// For delays: 99th percentile, in ms.
     pub p99: Option<f64>,
-    /// See `p99`.
+    /// For delays: maximum, in ms.
     pub max: Option<f64>,
-    /// Probes sent and returned.
+    /// Datagrams sent.
     pub sent: u64,
-    /// See `sent`.
+    /// Datagrams returned.
     pub returned: u64,
-    /// What the medium said of its own run.
+    /// Verdict of the probe's run.
     pub verdict: measure::Status,
 }
 
-/// Deviations that chance makes once in some thousand calibrations.
+/// Tolerance in standard errors. By chance, about one probe in 16,000 exceeds it (two-sided normal
+/// distribution).
 const DEVIATIONS: f64 = 4.0;
 
 impl Row {
-    /// What came of `probe`; `bare_ns` is the round trip that the machine takes
-    /// without being asked for anything.
+    /// The result of `probe`; `bare_ns` is the round trip time of a link without impairments.
     pub fn of(probe: &Probe, returns: &Returns, bare_ns: f64, verdict: measure::Status) -> Self {
         let ms = |share: f64| returns.quantile_ns(share).map(|ns| (ns - bare_ns).max(0.0) / 1e6);
         let raw = |share: f64| returns.quantile_ns(share).map(|ns| ns / 1e6);
         let (asked, got, tolerance, unit, times) = match probe.asked {
-            // Nothing is asked; a millisecond there and back is no local network.
+            // A round trip of more than 1 ms without impairments is not a local network.
             Asked::Nothing => (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0))),
             Asked::Delay(each, links) => {
                 let asked = each * f64::from(links);
-                // Each further relay is a program that has to wake, twice.
+                // Each further relay is a program that wakes up twice per round trip.
                 let relays = 2.0 * f64::from(links - 1) * bare_ns / 1e6;
                 let got = ms(0.5).unwrap_or(f64::NAN);
                 (asked, got, 0.05 * asked + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
@@ -200,7 +199,7 @@ impl Row {
         Self { name, asked, got, tolerance, unit, p99, max, sent, returned, verdict }
     }
 
-    /// Whether the probes got what was asked.
+    /// Whether the measured value is within tolerance.
     pub fn is_kept(&self) -> bool {
         (self.got - self.asked).abs() <= self.tolerance
     }

@@ -1,4 +1,4 @@
-//! What a search for a capacity has come to, in words and as a table.
+//! Renders the result of a capacity search as text and table.
 
 use super::search::Found;
 use super::steady;
@@ -6,7 +6,7 @@ use super::{Capacities, Tried};
 use comfy_table::{CellAlignment, Table, presets};
 use experiment::Target;
 
-/// The values that were tried, the smallest first, and the answer below.
+/// The tested values in ascending order, then the result.
 pub(crate) fn told(found: &Capacities, targets: &[Target]) -> String {
     let mut text = match found.cell.is_empty() {
         true => format!("capacity: the largest {}\n", found.axis),
@@ -73,21 +73,21 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
             let reason = tried.and_then(|tried| tried.reasons.first());
             let reason = reason.map_or_else(String::new, |reason| format!("\n  {reason}"));
             format!(
-                "{best}. At {value} no run can be trusted: the limit is the test bed's, and the \
+                "{best}. At {value} no run is trusted: the limit is the test bed's, and the \
                  system's limit may be higher.{reason}"
             )
         }
-        None => format!(
-            "{best}, which is the largest value that --to allows: the system's limit is higher."
-        ),
+        None => {
+            format!("{best}, the largest value that --to allows: the system's limit is higher.")
+        }
     };
     let best = found.tried.iter().find(|tried| Some(&tried.value) == found.best.as_ref());
     let visible = best.map_or(0.0, |best| best.visible_growth);
     if visible > steady::GROWTH {
         let longer = (visible / steady::GROWTH).powi(2).ceil();
         text += &format!(
-            "\nThese runs are short: a queue that grows by less than {:.0} % of the requests does \
-             not show in them. To be sure, make `duration` {longer} times as long.",
+            "\nThese runs are too short to show a queue that grows by less than {:.0} % of the \
+             requests. To detect it, make `duration` {longer} times as long.",
             100.0 * visible
         );
     }

@@ -1,4 +1,4 @@
-//! The command `capture`: frames of nodes from now on, into a file or a pipe.
+//! `thingbed capture`: captures the frames of nodes live, to a file or a pipe.
 
 use super::find;
 use crate::arguments::Capture;
@@ -10,20 +10,20 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often it looks whether it is to end.
+/// Interval of checking for interruption.
 const TURN: Duration = Duration::from_millis(100);
-/// How long it takes in what was under way when it was to end.
+/// Time after interruption during which remaining frames are still read.
 const LAST: Duration = Duration::from_millis(500);
-/// No block of a capture is longer: a frame, and what is said of it.
+/// Maximum length of a pcapng block: a frame and its metadata.
 const LONGEST: usize = 1 << 24;
 
-/// Writes frames until Ctrl-C, the lab's end, or nobody reads any more.
+/// Writes frames until Ctrl-C, the end of the lab, or a closed pipe.
 pub fn capture(wanted: &Capture) -> Result<Status, String> {
     let to_stdout = wanted.write.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
         return Err(
-            "a capture is binary and cannot be written to a terminal\n  write it to a file \
-                    with `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
+            "a capture is binary and cannot be written to a terminal\n  write it to a file with \
+             `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
                 .to_owned(),
         );
     }
@@ -39,7 +39,7 @@ pub fn capture(wanted: &Capture) -> Result<Status, String> {
     let (reply, frames) = lab.open(&request)?;
     let Reply::Frames { links } = reply else {
         return Err(
-            "the lab runs another version of Thingbed, and its answer could not be read".to_owned()
+            "could not read the lab's answer: the lab runs another version of Thingbed".to_owned()
         );
     };
     let written = |error: io::Error| format!("could not write {}: {error}", wanted.write.display());
@@ -61,7 +61,7 @@ pub fn capture(wanted: &Capture) -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// Passes blocks on, each whole, as they come; how many frames there were.
+/// Copies blocks as they arrive, each only when complete. Returns the number of frames.
 fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) -> io::Result<u64> {
     let (mut held, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
     let mut end = None;
@@ -88,7 +88,7 @@ fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) ->
         let (whole, frames) = blocks(&held).ok_or_else(nonsense)?;
         let written = to.write_all(&held[..whole]).and_then(|()| to.flush());
         match written {
-            // Who looked at it has seen enough.
+            // The reader has closed the pipe, which is normal.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
             written => written?,
         }
@@ -104,8 +104,8 @@ fn nonsense() -> io::Error {
 /// An enhanced packet block (pcapng, section 4.3).
 const FRAME: u32 = 6;
 
-/// The bytes of whole blocks at the beginning, and the frames in them; nothing when
-/// they are none.
+/// Length of the complete blocks at the start of `bytes`, and the frames in them; `None` if they
+/// are not pcapng blocks.
 fn blocks(bytes: &[u8]) -> Option<(usize, u64)> {
     let (mut at, mut frames) = (0, 0);
     while let Some(head) = bytes.get(at..at + 8) {
@@ -138,7 +138,7 @@ mod tests {
         block
     }
 
-    /// Gives a few bytes at a time.
+    /// A reader that returns a few bytes at a time.
     struct Drops<'a>(&'a [u8], usize);
 
     impl Read for Drops<'_> {

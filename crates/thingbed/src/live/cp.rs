@@ -1,4 +1,4 @@
-//! The command `cp`: a file into or out of a node.
+//! `thingbed cp`: copies a file into a node or out of it.
 
 use super::find;
 use crate::arguments::Cp;
@@ -17,7 +17,7 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
         let what = what.to_owned();
         move |error: io::Error| format!("could not copy {what}: {error}")
     };
-    // What is on this side is opened before the node's file system is entered.
+    // Open the file on the host before entering the node's file system.
     let copied = match (from.0, to.0) {
         (None, Some(node)) => {
             let source = File::open(from.1).map_err(failed(&wanted.from))?;
@@ -38,8 +38,8 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
         }
         _ => {
             return Err(
-                "one path must be in a node (NODE:FILE) and the other on the host; to copy \
-                        from node to node, copy twice"
+                "one path must be in a node (NODE:FILE), the other on the host; to copy between \
+                 nodes, copy twice"
                     .to_owned(),
             );
         }
@@ -49,10 +49,10 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// The node, if there is one, and the file.
+/// Splits a path into its node, if any, and the file.
 fn end(text: &str) -> (Option<&str>, &str) {
     match text.split_once(':') {
-        // A path with a colon is written ./a:b, as scp has it.
+        // As with scp, a host path with a colon needs a slash: ./a:b.
         Some((node, file)) if !node.contains('/') => {
             (Some(node), if file.is_empty() { "." } else { file })
         }
@@ -60,7 +60,7 @@ fn end(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// A folder stands for a file of that name in it.
+/// If `path` is a folder, the file `name` in it.
 fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
     if path.is_dir() { path.join(name) } else { path.to_owned() }
 }

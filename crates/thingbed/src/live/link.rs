@@ -1,4 +1,4 @@
-//! The command `link`: links of a running lab, looked at and changed.
+//! `thingbed link`: shows and changes the links of a running lab.
 
 use crate::arguments::{Lab, Link, Whose};
 use crate::live::{find, pairs};
@@ -7,7 +7,7 @@ use medium::{Impairment, Way};
 use runner::{Links, Reply, Request, Shown};
 use units::{Rate, Ratio, Span};
 
-/// Asks the lab, and shows what it says.
+/// Sends the request to the lab and prints the answer.
 pub fn link(what: &Link) -> Result<Status, String> {
     let (lab, request) = match request(what) {
         Ok(request) => request,
@@ -42,14 +42,14 @@ fn show(shown: &Shown) {
     if shown.rejected > 0 {
         let frames = if shown.rejected == 1 { "frame" } else { "frames" };
         text += &format!(
-            "  [{} {frames} rejected: too long, or another node's address]",
+            "  [{} {frames} rejected: too long, or source address of another node]",
             shown.rejected
         );
     }
     say(format_args!("{} {} {way}  {text}", shown.node, shown.network));
 }
 
-/// On its way to other values a link has any, with more digits than anybody reads.
+/// Rounds values for display: during a ramp they have many digits.
 fn rounded(now: &Impairment) -> Impairment {
     let time = |span: Span| Span::from_ns(span.as_ns() / 10_000 * 10_000);
     let share = |ratio: Ratio| {

@@ -1,4 +1,4 @@
-//! The command `logs`: what nodes' programs have said.
+//! `thingbed logs`: prints the output of nodes' programs.
 
 use super::{Lab, find};
 use crate::arguments::Logs;
@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Shows logs, and follows them if asked.
+/// Prints logs, and follows them if requested.
 pub fn logs(wanted: &Logs) -> Result<Status, String> {
     let lab = find(&wanted.lab)?;
     let mut shown: HashMap<PathBuf, u64> = HashMap::new();
@@ -28,7 +28,7 @@ pub fn logs(wanted: &Logs) -> Result<Status, String> {
     }
     loop {
         std::thread::sleep(Duration::from_millis(200));
-        // A lab that is gone says no more.
+        // The lab has ended.
         let Ok(files) = files(&lab, &wanted.nodes) else { return Ok(Status::Fine) };
         for path in files {
             show(&path, &mut shown, &mut last, None);
@@ -36,7 +36,7 @@ pub fn logs(wanted: &Logs) -> Result<Status, String> {
     }
 }
 
-/// The logs of nodes, which are called `NODE.PROGRAM.out` and `.err`.
+/// The log files of nodes: `NODE.PROGRAM.out` and `.err`.
 fn files(lab: &Lab, nodes: &[String]) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for node in lab.nodes(nodes)? {
@@ -53,7 +53,7 @@ fn files(lab: &Lab, nodes: &[String]) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Prints what is new in a file, with its name where it is another than the last.
+/// Prints the new content of a file, with a header if the last output was from another file.
 fn show(
     path: &Path,
     shown: &mut HashMap<PathBuf, u64>,
@@ -77,7 +77,7 @@ fn show(
     *from += copied;
 }
 
-/// Where the last `lines` lines of a file begin.
+/// Offset of the last `lines` lines of a file.
 fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
     const LOOK: u64 = 1 << 20;
     let mut file = File::open(path)?;

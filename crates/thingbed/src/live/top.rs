@@ -1,4 +1,4 @@
-//! The command `top`: what nodes use, second by second.
+//! `thingbed top`: CPU, memory and traffic of nodes, every second.
 
 use super::{find, table};
 use crate::Status;
@@ -9,10 +9,10 @@ use runner::NodeShown;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Lines that a terminal shows at least; more nodes than that are told by number.
+/// Number of nodes shown, to fit into a terminal; the others are only counted.
 const LINES: usize = 20;
 
-/// Shows the nodes that use most CPU time, again and again.
+/// Repeatedly shows the nodes with the highest CPU usage.
 pub fn top(wanted: &Top) -> Result<Status, String> {
     let lab = find(&wanted.which.lab)?;
     let terminal = std::io::stdout().is_terminal();
@@ -35,9 +35,9 @@ pub fn top(wanted: &Top) -> Result<Status, String> {
     }
 }
 
-/// A node's init, what its programs used, and what the medium carried for it: frames
-/// and bytes sent, then received. The interfaces' own counters miss what a node sends
-/// where the medium takes frames before they count.
+/// Per node: PID of its init process, CPU and memory of its programs, frames and bytes sent, frames
+/// and bytes received. Traffic is as counted by the medium: the interfaces' counters miss frames
+/// that the medium takes before them.
 type Seen = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
 
 fn look(nodes: &[NodeShown]) -> Seen {
@@ -82,7 +82,10 @@ fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String 
         "OUT frames/s",
         "IN frames/s",
     ];
-    let more =
-        if more > 0 { format!("\nand {more} nodes that use less CPU") } else { String::new() };
+    let more = if more > 0 {
+        format!("\nand {more} more nodes with lower CPU usage")
+    } else {
+        String::new()
+    };
     table(&head, 2, rows) + &more
 }

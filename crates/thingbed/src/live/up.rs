@@ -1,4 +1,4 @@
-//! The command `up`: a lab to work in.
+//! `thingbed up`: starts a live lab.
 
 use crate::arguments::Up;
 use crate::signals::watch_signals;
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Where the lab of a detached `up` says that it is up.
+/// Descriptor on which the process of a detached lab reports that the lab is up.
 const TELL: i32 = 3;
 
-/// Brings the lab up, and stays until it is to end, or leaves it to itself.
+/// Starts the lab and serves it until it ends, or detaches.
 pub fn up(wanted: &Up) -> Result<Status, String> {
     let experiment = match show::read(&wanted.file) {
         Ok(experiment) => experiment,
@@ -70,7 +70,7 @@ fn plan(wanted: &Up, experiment: &Experiment) -> Result<Plan, String> {
     experiment.plan(cell, 0, experiment.seed).map_err(|error| error.to_string())
 }
 
-/// Starts this program again in a session of its own, and waits until its lab is up.
+/// Starts this program again in a new session, and waits until its lab is up.
 fn detach(wanted: &Up) -> Result<Status, String> {
     let failed = |error: std::io::Error| format!("could not start the lab's process: {error}");
     let (mut told, tell) = std::io::pipe().map_err(failed)?;
@@ -78,12 +78,12 @@ fn detach(wanted: &Up) -> Result<Status, String> {
     command.arg("up").arg(&wanted.file).arg("--out").arg(&wanted.out);
     command.args(["--tell", &TELL.to_string()]);
     command.args(wanted.only.iter().flat_map(|only| ["--only", only]));
-    // Not this terminal's: processes of the lab keep theirs as long as they live.
+    // Do not pass this terminal on: processes of the lab would keep it open.
     let (mut complaints, theirs) = std::io::pipe().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
     let fd = tell.as_raw_fd();
-    // SAFETY: between fork and exec, system calls alone; when it is the right number
-    // already, only its flag is in the way.
+    // SAFETY: only system calls between fork and exec. If the number is right already, only its
+    // close-on-exec flag has to go.
     unsafe {
         command.pre_exec(move || {
             libc::setsid();
@@ -111,11 +111,11 @@ fn detach(wanted: &Up) -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// Says that the lab is up; what it has to say from then on goes to its log.
+/// Reports that the lab is up, and redirects further output to the log.
 fn tell(fd: i32, text: &str, log: &Path) {
     if let Ok(log) = File::create(log) {
         for ours in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            // SAFETY: both descriptors are open; the log's own is closed after.
+            // SAFETY: both descriptors are open; the log's other descriptor is closed after this.
             unsafe { libc::dup2(log.as_raw_fd(), ours) };
         }
     }

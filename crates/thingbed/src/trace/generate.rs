@@ -6,7 +6,7 @@ use crate::{Status, remark};
 use std::io::{self, Write};
 use trace::{Distribution, Recipe, Requests, Resource, Spread};
 
-/// Writes the trace, and the resources that were made for it.
+/// Writes the trace, and the resources generated for it.
 pub fn generate(wanted: &Generate) -> Result<Status, Stopped> {
     let recipe = recipe(&wanted.shape).map_err(wrong)?;
     let mut requests = recipe.requests().map_err(wrong)?;

@@ -7,8 +7,8 @@ use crate::{Status, say};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use trace::{Distribution, Inspection, Reader, SpreadSummary, Tally, bars, sparks};
 
-/// Reads the trace to its end and shows what is in it. Lines that are no requests are
-/// counted, the first shown, and make the exit status that of a wrong file.
+/// Reads the trace to its end and prints statistics. Invalid lines are counted, the first ones are
+/// shown, and the exit status is that of a wrong file.
 pub fn inspect(wanted: &Inspect) -> Result<Status, Stopped> {
     let known = match &wanted.resources {
         Some(file) => resources(file).map_err(failed)?,
@@ -59,8 +59,8 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
     }
     text += &format!("\n{}\n", times(seen));
     text += &format!(
-        "coefficient of variation of the interarrival time {:.2} (a clock has 0, a Poisson \
-         process 1); {:.1} % from an exponential distribution\n",
+        "coefficient of variation of the interarrival time: {:.2} (0 for a constant interval, 1 \
+         for a Poisson process); {:.1} % from an exponential distribution\n",
         seen.variation,
         seen.from_exponential * 100.0
     );
@@ -79,7 +79,7 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
     }
     let most = seen.rates.iter().copied().fold(0.0, f64::max);
     text += &format!(
-        "\nrequests per second, {:.3} s per bar, at most {most:.1}:\n|{}|\n",
+        "\nrequests per second, {:.3} s per bar, maximum {most:.1}:\n|{}|\n",
         seen.bar_seconds,
         sparks(&seen.rates)
     );
@@ -112,7 +112,7 @@ fn times(seen: &Inspection) -> Table {
     table
 }
 
-/// Three significant digits, or all before the point.
+/// Three significant digits, or all digits before the decimal point.
 fn figure(value: f64) -> String {
     let places = if value >= 100.0 {
         0

@@ -8,8 +8,8 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use trace::Reader;
 
-/// Joins traces; of requests at the same moment those of the first file come first.
-/// A line is kept of each file, and no more.
+/// Merges traces by time; at equal times, requests of earlier files come first. Buffers only one
+/// line per file.
 pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Stopped> {
     let mut readers = Vec::new();
     let mut next = BinaryHeap::new();
@@ -34,7 +34,7 @@ pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Stopped> {
     Ok(Status::Fine)
 }
 
-/// The next request of a file, with its moment.
+/// The next request of a file, and its time in ns.
 fn line<R: BufRead>(reader: &mut Reader<R>, file: &Path) -> Result<Option<(u64, String)>, Stopped> {
     match reader.read() {
         Ok(None) => Ok(None),
