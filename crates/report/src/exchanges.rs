@@ -1,42 +1,42 @@
-//! Figures of exchanges, by size and section, from a run's summary.
+//! Metrics of exchanges by payload size and section, from the summary of a run.
 
 use serde_json::Value;
 
 /// The exchanges of one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchanges {
-    /// The name of the workload.
+    /// Name of the workload.
     pub name: String,
-    /// Over what.
+    /// Protocol.
     pub protocol: String,
-    /// How many there were, and how many failed.
+    /// Number of exchanges.
     pub count: u64,
-    /// See `count`.
+    /// Number of failed exchanges.
     pub failed: u64,
-    /// Why they failed, and how often.
+    /// Reasons of failures, and their number.
     pub failures: Vec<(String, u64)>,
-    /// The figures of each size, from the least.
+    /// Metrics by payload size, in ascending order.
     pub sizes: Vec<OfSize>,
 }
 
-/// The exchanges of one size. A figure is missing where none went well.
+/// The exchanges of one payload size. A metric is missing if all of them failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfSize {
-    /// Bytes of payload.
+    /// Payload in bytes.
     pub payload: u64,
-    /// How many there were, and how many failed.
+    /// Number of exchanges.
     pub count: u64,
-    /// See `count`.
+    /// Number of failed exchanges.
     pub failed: u64,
-    /// Time from beginning to end in ms: the median and its interval.
+    /// Time from start to end, ms: median and confidence interval.
     pub time_ms: Option<Middle>,
     /// Bytes on the wire.
     pub bytes: Option<Middle>,
-    /// Each section's name, median time in ms and median bytes.
+    /// Sections: name, median time in ms, median bytes.
     pub sections: Vec<(String, Option<f64>, Option<f64>)>,
 }
 
-/// A median, and between which values it lies.
+/// A median and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Middle {
     /// The median.
@@ -47,7 +47,7 @@ pub struct Middle {
     pub high: f64,
 }
 
-/// What stands in a summary under `exchanges`.
+/// Reads the key `exchanges` of a summary.
 pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
     let workloads = figures.as_object().into_iter().flatten();
     workloads
@@ -81,7 +81,7 @@ fn of_size(payload: u64, value: &Value) -> OfSize {
     let mut sections: Vec<_> = sections
         .map(|(name, value)| (name.clone(), value["time_ms"].as_f64(), value["bytes"].as_f64()))
         .collect();
-    // JSON's objects may come in any order; an exchange has one.
+    // JSON objects have no order; the sections of an exchange have.
     sections.sort_by_key(|(name, ..)| order(name));
     OfSize {
         payload,
@@ -98,7 +98,7 @@ fn middle(value: &Value, name: &str, unit: &str) -> Option<Middle> {
     Some(Middle { median: part("")?, low: part("_low")?, high: part("_high")? })
 }
 
-/// A section's place in an exchange.
+/// Order of a section in an exchange.
 fn order(section: &str) -> (u32, u32) {
     match section {
         "transport_connect" => (0, 0),

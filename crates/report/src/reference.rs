@@ -1,15 +1,15 @@
-//! Figures of others, and ours beside them.
+//! Reference values, and measured values to compare with them.
 
 use crate::{Cell, Spread, Sweep, format};
 use serde::Deserialize;
 
-/// What ours is held against, from `reference.json`.
+/// Reference values from `reference.json`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Reference {
-    /// Where the figures come from.
+    /// Source of the values.
     pub source: String,
-    /// The figures.
+    /// The figures and tables of the source.
     pub figures: Vec<Figure>,
 }
 
@@ -17,20 +17,19 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Figure {
-    /// Its name there.
+    /// Name in the source, such as `Figure 3`.
     pub name: String,
-    /// What it shows.
+    /// Title in the source.
     pub title: String,
-    /// The path of ours in a summary.
+    /// Path of the measured metric in a summary.
     pub metric: String,
-    /// The unit of both.
+    /// Unit of both values.
     pub unit: String,
-    /// What ours is multiplied by to be in that unit; 1 when not given.
+    /// Factor that converts the measured metric to `unit`; default 1.
     pub scale: Option<f64>,
-    /// When given, ours is the percentage by which a cell's figure exceeds that
-    /// of the cell with these axes.
+    /// If set, the measured value is the difference in percent from the cell with these axes.
     pub relative_to: Option<Cell>,
-    /// The values there.
+    /// The reference values.
     pub values: Vec<ReferenceValue>,
 }
 
@@ -38,25 +37,25 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct ReferenceValue {
-    /// The cell it is about; axes not named are any.
+    /// The cell; a missing axis matches any value.
     pub cell: Cell,
-    /// The value; nothing where the reference has none.
+    /// The value; `None` if the source has none.
     pub value: Option<f64>,
 }
 
-/// A value of the reference with ours.
+/// A reference value and the measured value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The cell.
     pub cell: Cell,
-    /// Ours, over the repeats; nothing when it was not run or not measured.
+    /// Measured value over the repeats; `None` if not run or not measured.
     pub ours: Option<Spread>,
-    /// Theirs.
+    /// Reference value.
     pub theirs: Option<f64>,
 }
 
 impl Figure {
-    /// Holds the runs against this figure.
+    /// Compares the runs with this figure.
     pub fn compare(&self, sweep: &Sweep) -> Vec<Comparison> {
         let compare = |value: &ReferenceValue| Comparison {
             cell: value.cell.clone(),
@@ -77,17 +76,17 @@ impl Figure {
         (base > 0.0).then(|| ours.map(|value| 100.0 * (value / base - 1.0)))
     }
 
-    /// Whether a difference or a ratio tells more: percentages may be near zero.
+    /// Whether to show a difference instead of a ratio: percentages may be near zero.
     fn by_difference(&self) -> bool {
         self.relative_to.is_some() || self.unit == "%"
     }
 
-    /// What the last column of a comparison holds.
+    /// Head of the last column of a comparison.
     pub(crate) fn difference_head(&self) -> &'static str {
         if self.by_difference() { "difference" } else { "ratio" }
     }
 
-    /// How far ours is from theirs.
+    /// Difference or ratio of measured value to reference.
     pub(crate) fn difference(&self, row: &Comparison) -> String {
         match (row.ours, row.theirs) {
             (Some(ours), Some(theirs)) if self.by_difference() => {

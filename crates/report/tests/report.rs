@@ -1,4 +1,4 @@
-//! Reports of invented sweeps.
+//! Reports of generated sweeps.
 
 #[allow(dead_code, missing_docs)]
 mod fixture;
@@ -20,7 +20,7 @@ fn page_of(folder: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The page without the chart library, which holds most words there are.
+/// The page without the chart library, which contains most words.
 fn words_of(page: &str) -> String {
     let library = page.find("<script>").unwrap();
     page[..library].to_owned()

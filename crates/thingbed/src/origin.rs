@@ -70,7 +70,8 @@ pub(crate) fn emulator(cpus: &[Cpu]) -> Option<String> {
 pub(crate) fn other_emulator(then: Option<&str>) -> Option<String> {
     let (then, now) = (then?, guest::emulator()?);
     let text = format!(
-        "  the original runs used {then}; this machine has {now}, which may count instructions differently"
+        "  the original runs used {then}; this machine has {now}, which may count instructions \
+         differently"
     );
     (then != now).then_some(text)
 }

@@ -1,4 +1,4 @@
-//! The figures of the reference, ours beside them.
+//! Measured values and reference values, side by side.
 
 use super::chart::{self, Axis, Bars, OURS, THEIRS};
 use super::table::{Place, Table};
@@ -6,7 +6,7 @@ use super::{Page, View};
 use crate::figures::range;
 use crate::{Comparison, Figure, format};
 
-/// A row of charts for each figure, a table under each chart.
+/// A row of charts per figure of the reference, with a table below each chart.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let Some(reference) = &view.sweep.reference else { return };
     page.section("reference", "Comparison with the reference");
@@ -24,7 +24,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     let rows = figure.compare(view.sweep);
     page.heading(&format!("{}: {}", figure.name, figure.title));
     if let Some(base) = &figure.relative_to {
-        page.say(&format!("Percentage more (or, below zero, less) than {base}."));
+        page.say(&format!("Difference from {base} in percent."));
     }
     let divider = view.panels.axis.as_deref();
     let (mut panels, mut not_run): (Vec<(&str, Vec<&Comparison>)>, usize) = (Vec::new(), 0);
@@ -54,7 +54,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     }
     if not_run > 0 {
         let values = format::things(not_run, "value");
-        page.say(&format!("{values} of the reference not shown: their cells were not run."));
+        page.say(&format!("{values} of the reference not shown: the cells were not run."));
     }
 }
 

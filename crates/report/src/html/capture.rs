@@ -1,4 +1,4 @@
-//! What is in a capture, as a page.
+//! The page of a packet capture.
 
 use super::chart::{Axis, Bars, OURS, THEIRS, bars};
 use super::table::{Place, Table};
@@ -7,7 +7,7 @@ use crate::capture::Capture;
 use crate::capture_text::some;
 use crate::format;
 
-/// Rows of a table; more are in the JSON form.
+/// Maximum rows of a table; the JSON form has all.
 const ROWS: usize = 200;
 
 pub(super) fn page(capture: &Capture, title: &str) -> String {
@@ -29,14 +29,14 @@ pub(super) fn page(capture: &Capture, title: &str) -> String {
     page.finish(title, &facts, &notes(&capture.notes), "the capture")
 }
 
-/// What keeps the figures from being whole.
+/// Notes on what the results do not cover.
 fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
     let items: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
     format!(
-        "<details class=\"notes\" open><summary>Limits of these figures</summary>\
+        "<details class=\"notes\" open><summary>Limits of these results</summary>\
          <ul>{items}</ul></details>\n"
     )
 }

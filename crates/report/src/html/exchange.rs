@@ -1,4 +1,4 @@
-//! Exchanges: time and bytes over the size of the payload, and the parts of one.
+//! Exchanges: time and bytes by payload size, and the sections of an exchange.
 
 use super::chart::{self, Axis, Line, colour};
 use super::table::{Place, Table};
@@ -6,10 +6,10 @@ use super::{Page, View};
 use crate::exchanges::{Exchanges, Middle, OfSize};
 use crate::{CellRuns, format};
 
-/// So many sizes are shown section by section; the tables have them all.
+/// Maximum number of sizes shown by section.
 const SHOWN: usize = 6;
 
-/// One line of a chart: which cell, which workload there, its colour and its name.
+/// A line of a chart: cell, workload, colour and name.
 struct Series {
     cell: usize,
     workload: String,
@@ -17,7 +17,7 @@ struct Series {
     name: String,
 }
 
-/// Charts and tables; nothing where no run has exchanges.
+/// Charts and tables; nothing without exchanges.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let exchanges: Vec<Vec<Exchanges>> = view.cells.iter().map(of_cell).collect();
     if exchanges.iter().all(Vec::is_empty) {
@@ -35,13 +35,13 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.heading("Bytes of an exchange by payload size");
     page.say(
         "Medians; frames in both directions at the node that starts the exchange, including \
-              Ethernet.",
+         Ethernet.",
     );
     charts(page, &exchanges, &panels, (|size| size.bytes, false), ("bytes", "B"));
     tables(page, view, &exchanges);
 }
 
-/// The exchanges of a cell's first run that has any.
+/// The exchanges of the cell's first run that has any.
 fn of_cell(cell: &CellRuns<'_>) -> Vec<Exchanges> {
     let found = cell.runs.iter().map(|run| run.summary.exchanges());
     found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
@@ -127,7 +127,7 @@ fn sizes<'a>(exchanges: &'a [Vec<Exchanges>], series: &Series) -> impl Iterator<
     own.into_iter().flat_map(|own| &own.sizes)
 }
 
-/// What failed, and the sections of some sizes.
+/// Failures, and the sections of some sizes.
 fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
     let mut counts =
         Table::default().text("cell").text("workload").text("protocol").numbers("exchanges", "");
@@ -172,7 +172,7 @@ fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
     page.folded("Sections of an exchange: medians for some sizes", &parts);
 }
 
-/// Some sizes, from the least to the greatest.
+/// Some sizes, evenly selected, including the smallest and the largest.
 fn some(sizes: &[OfSize]) -> Vec<&OfSize> {
     if sizes.len() <= SHOWN {
         return sizes.iter().collect();

@@ -1,4 +1,4 @@
-//! The table of results, a row a cell.
+//! The table of results, one row per cell.
 
 use super::table::{Place, Table};
 use super::{Page, View};
@@ -6,7 +6,7 @@ use crate::attribution::Attribution;
 use crate::figures::columns;
 use crate::format;
 
-/// The figures of all cells.
+/// The metrics of all cells.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("results", "Results");
     page.say(
@@ -36,7 +36,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// Which figures depend on the CPU of virtual time.
+/// Metrics that depend on the CPU in virtual time.
 fn by_cpu(page: &mut Page, found: &Attribution) {
     page.say(&found.explanation());
     let table = found.axes.iter().fold(Table::default(), |table, axis| table.text(axis));

@@ -1,4 +1,4 @@
-//! A drawing of who is joined to what, and how.
+//! A drawing of groups, networks and links.
 
 use super::{Page, View, escape};
 use crate::{GroupLink, Topology};
@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 const WIDTH: i32 = 980;
 const BOX: i32 = 170;
 const NETWORK: i32 = 210;
-/// Height that one link needs for its words on both sides of the line.
+/// Height of one link with the text on both sides of its line, in pixels.
 const ROW: i32 = 132;
 
-/// One drawing for each different topology.
+/// One drawing per distinct topology.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let mut drawn: Vec<(&Topology, Vec<String>)> = Vec::new();
     for panel in &view.panels.panels {
@@ -50,7 +50,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// One group's lines to one network, and where they are.
+/// A link from a group to a network, and its position.
 struct Row<'a> {
     link: &'a GroupLink,
     y: i32,
@@ -58,7 +58,7 @@ struct Row<'a> {
 }
 
 fn draw(topology: &Topology) -> String {
-    // The first group is on the left, as those that follow talk to it.
+    // The first group is on the left: usually the others talk to it.
     let first = topology.groups.first().map(|(name, _)| name.as_str());
     let (mut rows, mut depth) = (Vec::new(), [0, 0]);
     for link in &topology.links {
@@ -69,7 +69,7 @@ fn draw(topology: &Topology) -> String {
     }
     let deepest = depth[0].max(depth[1]).max(1);
     let height = 40 + deepest * ROW;
-    // A side with fewer rows stands in the middle of the other.
+    // Centre a side with fewer rows vertically.
     for row in &mut rows {
         row.y += (deepest - depth[usize::from(row.left)]) * ROW / 2;
     }
@@ -117,7 +117,7 @@ fn line(row: &Row<'_>, middle: i32) -> String {
     };
     let (y, centre) = (row.y, i32::midpoint(from, to));
     let mut svg = format!("<path class=\"link\" d=\"M{from} {y}H{to}\"/>\n");
-    // To the right is into the network for those on the left.
+    // For groups on the left, right is into the network.
     let (right, left) =
         if row.left { (&row.link.up, &row.link.down) } else { (&row.link.down, &row.link.up) };
     let count = |lines: &[String]| i32::try_from(lines.len().max(1)).unwrap_or(1);
@@ -136,7 +136,7 @@ fn line(row: &Row<'_>, middle: i32) -> String {
 
 fn worded(arrow: &str, lines: &[String]) -> Vec<String> {
     match lines {
-        [] => vec![format!("{arrow}untouched")],
+        [] => vec![format!("{arrow}no impairments")],
         [first, rest @ ..] => {
             let mut all = vec![format!("{arrow}{first}")];
             all.extend(rest.iter().cloned());
@@ -149,7 +149,7 @@ fn group(row: &Row<'_>, topology: &Topology) -> String {
     let x = if row.left { 20 } else { WIDTH - 20 - BOX };
     let top = row.y - 36;
     let mut svg = String::new();
-    // A group of many looks like a pile.
+    // Draw a group of several nodes as a stack.
     let pile = if row.link.count > 1 { 2 } else { 0 };
     for place in (0..=pile).rev() {
         let shift = place * 5;

@@ -1,4 +1,4 @@
-//! What the nodes used of the machine.
+//! Resource usage of the nodes.
 
 use super::chart::{self, Axis, Line, colour};
 use super::delay::{key, per_cell};
@@ -8,7 +8,7 @@ use crate::stats::thin;
 use crate::{CellRuns, format};
 use std::collections::BTreeMap;
 
-/// A group's CPU by second: of its nodes together, and of the busiest.
+/// CPU time of a group by second, in ms: sum over its nodes, and the busiest node.
 #[derive(Default)]
 struct Busy {
     sum: BTreeMap<u32, f64>,
@@ -40,7 +40,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     let busy: Vec<BTreeMap<String, Busy>> =
         view.cells.iter().map(|cell| busy_of(page, cell)).collect();
     if busy.iter().all(BTreeMap::is_empty) {
-        page.say("No run has resource usage by second.");
+        page.say("No run has resource usage per second.");
         return;
     }
     for group in groups {
@@ -85,7 +85,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// The usage of the first of a cell's runs that has any.
+/// The usage in the cell's first run that has any.
 fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
     for run in &cell.runs {
         let rows = match run.usage() {
@@ -98,7 +98,8 @@ fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
         let mut groups: BTreeMap<String, Busy> = BTreeMap::new();
         for row in rows {
             let group = run.topology.group_of(&row.node);
-            // Looked up by reference first: there are many rows and few groups.
+            // Look up by reference first, without an allocation: there are many rows and few
+            // groups.
             if !groups.contains_key(group) {
                 groups.insert(group.to_owned(), Busy::default());
             }
@@ -115,7 +116,7 @@ fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
     BTreeMap::new()
 }
 
-/// Milliseconds in a second as percent of a CPU, thinned for a chart.
+/// Converts milliseconds per second to percent of a CPU, thinned for a chart.
 fn percent(by_second: &BTreeMap<u32, f64>, nodes: f64) -> Vec<(f64, f64)> {
     let all: Vec<_> =
         by_second.iter().map(|(second, ms)| (f64::from(*second), ms / 10.0 / nodes)).collect();

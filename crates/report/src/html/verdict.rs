@@ -1,4 +1,4 @@
-//! Whether the figures can be trusted, first of all, and what was expected.
+//! The verdict with its evidence, and the expectations.
 
 use super::table::{Place, Table, badge};
 use super::{Page, View, escape};
@@ -6,7 +6,7 @@ use crate::check::{CheckStatus, tally};
 use crate::{Evidence, Status, Sweep, format};
 use std::fmt::Write as _;
 
-/// The verdict on the whole, with the reasons of the runs that are not valid.
+/// The overall verdict, with the reasons of runs that are not valid.
 pub(super) fn banner(sweep: &Sweep) -> String {
     let status = sweep.status();
     let word = match status {
@@ -38,7 +38,7 @@ pub(super) fn banner(sweep: &Sweep) -> String {
     html + "</div>\n"
 }
 
-/// The evidence of all runs, a row a measurement.
+/// The evidence of all runs, one row per measurement.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("verdict", "Evidence");
     let mut table = Table::default()
@@ -83,7 +83,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.table(&table);
 }
 
-/// Each kind of evidence with its worst case, all its values and the worst run.
+/// Each kind of evidence: its worst case, all its values, and the worst run.
 fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
     let mut all: Vec<(&Evidence, Vec<f64>, String)> = Vec::new();
     for run in &sweep.runs {
@@ -105,8 +105,8 @@ fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
     all
 }
 
-/// How bad it is: by status, then by its share of the limit, since limits may
-/// differ between runs. Where the limits fall, less is worse.
+/// Severity: by status, then by share of the limit, because limits may differ between runs. If the
+/// invalid limit is below the suspect limit, smaller values are worse.
 fn weight(evidence: &Evidence) -> (Status, f64) {
     let value = evidence.value.unwrap_or(0.0);
     let falling = matches!((evidence.limit_suspect, evidence.limit_invalid),
@@ -118,7 +118,7 @@ fn weight(evidence: &Evidence) -> (Status, f64) {
     (evidence.status, if falling { -share } else { share })
 }
 
-/// What the experiment was expected to show.
+/// The experiment's expectations and their results.
 pub(super) fn checks(page: &mut Page, view: &View<'_>) {
     let checks = &view.sweep.checks;
     if checks.is_empty() {
