@@ -14,7 +14,7 @@ pub struct Screen {
     bar: Option<ProgressBar>,
     plain: bool,
     last: Option<(Phase, Instant)>,
-    /// Time of the last message that virtual time stands still.
+    /// Time of the last message that virtual time is paused.
     stuck: Option<Instant>,
     began: Instant,
     /// Estimated time until the sweep ends, including this run.
@@ -84,10 +84,10 @@ impl Screen {
         }
     }
 
-    /// Shows that virtual time has stood still for `time`, because `program` computes.
+    /// Shows that virtual time is paused, since `time`, because `program` computes.
     pub fn stuck(&mut self, time: Duration, program: &str) {
         let text = format!(
-            "virtual time has stood still for {}: `{}` computes without waiting",
+            "virtual time paused for {}: `{}` computes without waiting",
             clock(time),
             printable(program)
         );

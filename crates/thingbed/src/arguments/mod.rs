@@ -225,8 +225,8 @@ pub struct Run {
     pub on: Option<On>,
     /// Breakpoint: stop a single run in virtual time at this time, e.g. 12.3s, and open shells
     ///
-    /// The time counts from the start of the schedule and is reproducible. Virtual time stands
-    /// still until you continue, even while programs in a shell work.
+    /// The time counts from the start of the schedule and is reproducible. Virtual time is paused
+    /// until you continue, even while programs in a shell work.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["resume", "jobs"])]
     pub stop_at: Option<units::Span>,
     /// Do not show progress
