@@ -231,7 +231,7 @@ fn loads_and_devices_are_workloads() {
     assert!(figure(polling, ".service_ms.p50") >= 12.0, "{polling:#}");
     assert!(figure(polling, ".response_ms.p99") >= figure(polling, ".service_ms.p50"));
     let senders = polling["senders"].as_object().unwrap();
-    assert_eq!(senders.len(), 2, "each has a schedule of its own");
+    assert_eq!(senders.len(), 2, "each has a separate schedule");
     let asked = figure(&senders["other"], ".between_expected_us.mean");
     assert!((asked / 10_000.0 - 1.0).abs() < 0.5, "three devices, one in 30 ms each: {asked}");
     assert_eq!(

@@ -88,7 +88,7 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
     for repeat in 0..2 {
         assert_eq!((&list[repeat]["seed"], &list[repeat]["repeat"]), (&9.into(), &repeat.into()));
     }
-    assert_ne!(weather(0), weather(1), "each repeat has weather of its own");
+    assert_ne!(weather(0), weather(1), "each repeat has different impairment decisions");
 
     // The same seed gives the same impairment decisions: the same frames are lost.
     bed.thingbed(&[&args[..], &["--repeat", "1", "--seed", "9"]].concat()).ran(&[]);

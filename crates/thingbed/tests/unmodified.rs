@@ -155,7 +155,7 @@ fn python_with_paho() -> Option<&'static str> {
     };
     let python = ["python3", "/usr/bin/python3"].into_iter().find(has);
     if python.is_none() {
-        eprintln!("paho-mqtt is not here: part of a test is left out");
+        eprintln!("paho-mqtt is not installed: part of a test is skipped");
     }
     python
 }

@@ -29,7 +29,7 @@ async def main() -> None:
         except ua.uaerrors.BadNodeIdUnknown:
             print("refused what is not there")
         else:
-            sys.exit("there is a variable that nobody made")
+            sys.exit("found a variable that does not exist")
 
 
 asyncio.run(main())
