@@ -23,7 +23,8 @@ impl Columns {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file =
             File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        let file = fenced(path, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
+        let file =
+            catch_panics(path, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
@@ -73,7 +74,7 @@ impl Columns {
         }
         let mut values = Vec::new();
         for group in 0..self.file.num_row_groups() {
-            fenced(&self.path, || {
+            catch_panics(&self.path, || {
                 let group = self.file.get_row_group(group).map_err(|e| e.to_string())?;
                 let reader = group.get_column_reader(place).map_err(|e| e.to_string())?;
                 take(reader, &mut values)
@@ -108,7 +109,7 @@ fn take<D: DataType, T>(
 }
 
 /// Turns panics of the decoder into errors: damaged files have made it panic.
-fn fenced<T>(path: &Path, read: impl FnOnce() -> Result<T, String>) -> Result<T, Error> {
+fn catch_panics<T>(path: &Path, read: impl FnOnce() -> Result<T, String>) -> Result<T, Error> {
     let wrong = |what| Error::Table { path: path.to_owned(), what };
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => read.map_err(wrong),

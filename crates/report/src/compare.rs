@@ -7,7 +7,7 @@ use crate::{Cell, CellRuns, Spread, Sweep};
 
 /// Medians closer than this share count as equal, whatever their confidence intervals: the
 /// difference is irrelevant for applications.
-const LEVEL: f64 = 0.02;
+const EQUAL_SHARE: f64 = 0.02;
 /// Payload sizes in the table of medians, in bytes.
 const SHOWN: [u64; 6] = [0, 100, 1_000, 2_500, 5_000, 10_000];
 
@@ -48,8 +48,8 @@ struct Entry {
 
 impl Entry {
     /// Whether the difference to `other`, which is not smaller, is insignificant.
-    fn is_level_with(&self, other: &Self) -> bool {
-        other.low <= self.high || other.median <= self.median * (1.0 + LEVEL)
+    fn is_equal_to(&self, other: &Self) -> bool {
+        other.low <= self.high || other.median <= self.median * (1.0 + EQUAL_SHARE)
     }
 }
 
@@ -67,7 +67,7 @@ impl Ranking {
         let mut levels: Vec<Vec<&Entry>> = Vec::new();
         for entry in &self.entries {
             match levels.last_mut() {
-                Some(level) if level[0].is_level_with(entry) => level.push(entry),
+                Some(level) if level[0].is_equal_to(entry) => level.push(entry),
                 _ => levels.push(vec![entry]),
             }
         }
@@ -103,8 +103,8 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
         let place: Vec<String> =
             others.iter().map(|other| plain(group.get(other).unwrap_or("–"))).collect();
         let rankings = rankings(&cells, axis, figure);
-        for stretch in stretches(&rankings) {
-            let text = [stretch.sizes(), stretch.order.clone(), stretch.behind()];
+        for stretch in size_ranges(&rankings) {
+            let text = [stretch.sizes(), stretch.order.clone(), stretch.slowdowns()];
             orders.push(place.iter().cloned().chain(text).collect::<Vec<String>>());
         }
         figures.extend(cells.iter().filter_map(|cell| medians(cell, axis, &place, figure)));
@@ -178,12 +178,12 @@ fn at(cell: &CellRuns<'_>, size: u64, key: &str) -> Option<Spread> {
 }
 
 /// Consecutive payload sizes with the same order.
-struct Stretch<'r> {
+struct SizeRange<'r> {
     order: String,
     rankings: Vec<&'r Ranking>,
 }
 
-impl Stretch<'_> {
+impl SizeRange<'_> {
     fn sizes(&self) -> String {
         let (first, last) = (self.rankings.first(), self.rankings.last());
         match (first.map(|r| r.size), last.map(|r| r.size)) {
@@ -194,7 +194,7 @@ impl Stretch<'_> {
     }
 
     /// Ratio of each other value to the best: minimum to maximum.
-    fn behind(&self) -> String {
+    fn slowdowns(&self) -> String {
         let Some(last) = self.rankings.last() else { return String::new() };
         let names = last.entries.iter().map(|entry| entry.name.as_str());
         let texts = names.filter_map(|name| {
@@ -213,21 +213,21 @@ impl Stretch<'_> {
 
 /// Splits the rankings where the order changes. A single size that differs from equal neighbours
 /// counts as an outlier and joins them.
-fn stretches(rankings: &[Ranking]) -> Vec<Stretch<'_>> {
+fn size_ranges(rankings: &[Ranking]) -> Vec<SizeRange<'_>> {
     let mut orders: Vec<String> = rankings.iter().map(Ranking::order).collect();
     for middle in 1..orders.len().saturating_sub(1) {
         if orders[middle - 1] == orders[middle + 1] {
             orders[middle] = orders[middle - 1].clone();
         }
     }
-    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    let mut size_ranges: Vec<SizeRange<'_>> = Vec::new();
     for (ranking, order) in rankings.iter().zip(orders) {
-        match stretches.last_mut() {
+        match size_ranges.last_mut() {
             Some(stretch) if stretch.order == order => stretch.rankings.push(ranking),
-            _ => stretches.push(Stretch { order, rankings: vec![ranking] }),
+            _ => size_ranges.push(SizeRange { order, rankings: vec![ranking] }),
         }
     }
-    stretches
+    size_ranges
 }
 
 /// A row of medians with their confidence intervals, at some payload sizes.

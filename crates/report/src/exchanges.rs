@@ -16,12 +16,12 @@ pub struct Exchanges {
     /// Reasons of failures, and their number.
     pub failures: Vec<(String, u64)>,
     /// Metrics by payload size, in ascending order.
-    pub sizes: Vec<OfSize>,
+    pub sizes: Vec<SizeResults>,
 }
 
 /// The exchanges of one payload size. A metric is missing if all of them failed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OfSize {
+pub struct SizeResults {
     /// Payload in bytes.
     pub payload: u64,
     /// Number of exchanges.
@@ -29,16 +29,16 @@ pub struct OfSize {
     /// Number of failed exchanges.
     pub failed: u64,
     /// Time from start to end, ms: median and confidence interval.
-    pub time_ms: Option<Middle>,
+    pub time_ms: Option<MedianInterval>,
     /// Bytes on the wire.
-    pub bytes: Option<Middle>,
+    pub bytes: Option<MedianInterval>,
     /// Sections: name, median time in ms, median bytes.
     pub sections: Vec<(String, Option<f64>, Option<f64>)>,
 }
 
 /// A median and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Middle {
+pub struct MedianInterval {
     /// The median.
     pub median: f64,
     /// The interval's lower end.
@@ -54,7 +54,7 @@ pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
         .map(|(name, value)| {
             let number = |key: &str| value[key].as_u64().unwrap_or(0);
             let failures = value["failures"].as_object().into_iter().flatten();
-            let mut sizes: Vec<OfSize> = value["sizes"]
+            let mut sizes: Vec<SizeResults> = value["sizes"]
                 .as_object()
                 .into_iter()
                 .flatten()
@@ -75,7 +75,7 @@ pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
         .collect()
 }
 
-fn of_size(payload: u64, value: &Value) -> OfSize {
+fn of_size(payload: u64, value: &Value) -> SizeResults {
     let number = |key: &str| value[key].as_u64().unwrap_or(0);
     let sections = value["sections"].as_object().into_iter().flatten();
     let mut sections: Vec<_> = sections
@@ -83,7 +83,7 @@ fn of_size(payload: u64, value: &Value) -> OfSize {
         .collect();
     // JSON objects have no order; the sections of an exchange have.
     sections.sort_by_key(|(name, ..)| order(name));
-    OfSize {
+    SizeResults {
         payload,
         count: number("exchanges"),
         failed: number("failed"),
@@ -93,9 +93,9 @@ fn of_size(payload: u64, value: &Value) -> OfSize {
     }
 }
 
-fn middle(value: &Value, name: &str, unit: &str) -> Option<Middle> {
+fn middle(value: &Value, name: &str, unit: &str) -> Option<MedianInterval> {
     let part = |what: &str| value[&*format!("{name}{what}{unit}")].as_f64();
-    Some(Middle { median: part("")?, low: part("_low")?, high: part("_high")? })
+    Some(MedianInterval { median: part("")?, low: part("_low")?, high: part("_high")? })
 }
 
 /// Order of a section in an exchange.
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((found.failed, &found.failures[0].0[..]), (2, "timeout"));
         assert_eq!(found.sizes.iter().map(|s| s.payload).collect::<Vec<_>>(), [200, 1000]);
         let size = &found.sizes[0];
-        assert_eq!(size.time_ms, Some(Middle { median: 4.0, low: 3.0, high: 5.0 }));
+        assert_eq!(size.time_ms, Some(MedianInterval { median: 4.0, low: 3.0, high: 5.0 }));
         assert_eq!(size.bytes, None);
         let names: Vec<_> = size.sections.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["transport_connect", "payload_2", "payload_10", "transport_close"]);

@@ -58,7 +58,7 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     };
     let mut columns = loads(sweep);
     // In sweeps that have only loads, messages have no metrics.
-    let talks = columns.is_empty()
+    let has_messages = columns.is_empty()
         || sweep.runs.iter().any(|run| run.summary.metric("messages.sent") > Some(0.0));
     // Metrics with other names in runs of earlier versions.
     let either = |head: &str, unit, paths: [&'static str; 2], show| Column {
@@ -77,7 +77,7 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         path("p99", "ms", "messages.rtd_ms.p99", format::number),
     ];
     let answers = has("messages.unanswered_pct") || !has("messages.lost_pct");
-    let fates = match answers {
+    let answer_columns = match answers {
         true => vec![
             either("answered", "", ["messages.answered", "messages.replies"], format::count),
             either(
@@ -89,8 +89,8 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         ],
         false => vec![path("lost", "%", "messages.lost_pct", format::number)],
     };
-    messages.splice(2..2, fates);
-    columns.extend(messages.into_iter().filter(|_| talks));
+    messages.splice(2..2, answer_columns);
+    columns.extend(messages.into_iter().filter(|_| has_messages));
     let about_messages = columns.len();
     for group in sweep.groups() {
         let name = group.to_owned();

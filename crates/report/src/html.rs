@@ -4,7 +4,6 @@
 //! JSON in the page, drawn on load. Text from files always goes through [`escape`] or into that
 //! JSON.
 
-mod beside;
 mod capture;
 mod chart;
 mod clients;
@@ -14,6 +13,7 @@ mod intervals;
 mod links;
 mod load;
 mod probe;
+mod reference;
 mod results;
 mod runs;
 mod table;
@@ -75,7 +75,7 @@ fn page(sweep: &Sweep) -> String {
     verdict::section(&mut page, &view);
     results::section(&mut page, &view);
     verdict::checks(&mut page, &view);
-    beside::section(&mut page, &view);
+    reference::section(&mut page, &view);
     delay::section(&mut page, &view);
     exchange::section(&mut page, &view);
     load::section(&mut page, &view);
@@ -102,7 +102,7 @@ impl Page {
     }
 
     /// Adds a paragraph.
-    fn say(&mut self, text: &str) {
+    fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"say\">{}</p>", escape(text));
     }
 
@@ -116,7 +116,7 @@ impl Page {
     }
 
     /// Adds a collapsed table.
-    fn folded(&mut self, title: &str, table: &table::Table) {
+    fn collapsed_table(&mut self, title: &str, table: &table::Table) {
         let title = escape(title);
         let table = table.to_html();
         let _ = writeln!(self.body, "<details><summary>{title}</summary>{table}</details>");

@@ -60,8 +60,8 @@ fn reference(sweep: &Sweep) -> Option<String> {
             [
                 plain(&figure.name),
                 plain(&row.cell.to_string()),
-                with_range(range(row.ours, format::number)),
-                row.theirs.map_or_else(|| format::NONE.to_owned(), format::number),
+                with_range(range(row.measured, format::number)),
+                row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number),
                 plain(&figure.unit),
                 figure.difference(&row),
             ]

@@ -1,6 +1,6 @@
 //! Reasons why runs are not valid: equal reasons of several runs are one entry; worst first.
 
-use crate::sweep::some_of;
+use crate::sweep::first_names;
 use crate::{Reason, Run, Status, Sweep, format};
 
 /// A reason of one or more runs.
@@ -22,7 +22,7 @@ impl Grouped {
         match self.runs.len() {
             _ if of == 1 => String::new(),
             1 => format!("in {}", self.runs[0]),
-            n => format!("in {n} of {of} runs: {}", some_of(&self.runs, most)),
+            n => format!("in {n} of {of} runs: {}", first_names(&self.runs, most)),
         }
     }
 }

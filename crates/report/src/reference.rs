@@ -49,9 +49,9 @@ pub struct Comparison {
     /// The cell.
     pub cell: Cell,
     /// Measured value over the repeats; `None` if not run or not measured.
-    pub ours: Option<Spread>,
+    pub measured: Option<Spread>,
     /// Reference value.
-    pub theirs: Option<f64>,
+    pub reference_value: Option<f64>,
 }
 
 impl Figure {
@@ -59,21 +59,21 @@ impl Figure {
     pub fn compare(&self, sweep: &Sweep) -> Vec<Comparison> {
         let compare = |value: &ReferenceValue| Comparison {
             cell: value.cell.clone(),
-            ours: self.ours(sweep, &value.cell),
-            theirs: value.value,
+            measured: self.measured(sweep, &value.cell),
+            reference_value: value.value,
         };
         self.values.iter().map(compare).collect()
     }
 
-    fn ours(&self, sweep: &Sweep, cell: &Cell) -> Option<Spread> {
+    fn measured(&self, sweep: &Sweep, cell: &Cell) -> Option<Spread> {
         let spread = |cell: &Cell| sweep.matching(cell).spread(|run| run.metric(&self.metric));
-        let ours = spread(cell)?;
+        let measured = spread(cell)?;
         let Some(base) = &self.relative_to else {
             let scale = self.scale.unwrap_or(1.0);
-            return Some(ours.map(|value| value * scale));
+            return Some(measured.map(|value| value * scale));
         };
         let base = spread(&cell.with(base))?.median;
-        (base > 0.0).then(|| ours.map(|value| 100.0 * (value / base - 1.0)))
+        (base > 0.0).then(|| measured.map(|value| 100.0 * (value / base - 1.0)))
     }
 
     /// Whether to show a difference instead of a ratio: percentages may be near zero.
@@ -88,12 +88,12 @@ impl Figure {
 
     /// Difference or ratio of measured value to reference.
     pub(crate) fn difference(&self, row: &Comparison) -> String {
-        match (row.ours, row.theirs) {
-            (Some(ours), Some(theirs)) if self.by_difference() => {
-                format!("{} points", format::signed(ours.median - theirs))
+        match (row.measured, row.reference_value) {
+            (Some(measured), Some(reference_value)) if self.by_difference() => {
+                format!("{} points", format::signed(measured.median - reference_value))
             }
-            (Some(ours), Some(theirs)) if theirs > 0.0 => {
-                format!("{} ×", format::number(ours.median / theirs))
+            (Some(measured), Some(reference_value)) if reference_value > 0.0 => {
+                format!("{} ×", format::number(measured.median / reference_value))
             }
             _ => format::NONE.to_owned(),
         }

@@ -82,11 +82,11 @@ impl Run {
         run.topology = Topology::of(&run.json("plan.json"));
         // Both files have the verdict, but the summary of an earlier version may lack parts of it.
         if let Some(verdict) = run.facts.verdict() {
-            let ours = &mut run.summary.verdict;
-            if ours.status == Status::Unknown {
-                *ours = verdict;
-            } else if ours.evidence.is_empty() {
-                ours.evidence = verdict.evidence;
+            let measured = &mut run.summary.verdict;
+            if measured.status == Status::Unknown {
+                *measured = verdict;
+            } else if measured.evidence.is_empty() {
+                measured.evidence = verdict.evidence;
             }
         }
         run

@@ -92,7 +92,7 @@ impl Summary {
     }
 
     /// Results of contention probes, by core and mode.
-    pub fn probed(&self) -> Vec<Probed<'_>> {
+    pub fn probed(&self) -> Vec<ProbeResult<'_>> {
         let probes = self.figures["probes"].as_object().into_iter().flatten();
         let cores = probes.flat_map(|(name, probe)| {
             let cores = probe["cores"].as_object().into_iter().flatten();
@@ -100,7 +100,7 @@ impl Summary {
         });
         let each = cores.flat_map(|(name, probe, core, modes)| {
             let modes = modes.as_object().into_iter().flatten();
-            modes.map(move |(mode, figures)| Probed {
+            modes.map(move |(mode, figures)| ProbeResult {
                 name,
                 core,
                 mode,
@@ -166,7 +166,7 @@ impl Load<'_> {
 
 /// Results of contention probes on one core in one mode.
 #[derive(Debug, Clone, Copy)]
-pub struct Probed<'a> {
+pub struct ProbeResult<'a> {
     /// Name of the workload.
     pub name: &'a str,
     /// The core.
@@ -178,7 +178,7 @@ pub struct Probed<'a> {
     figures: &'a Value,
 }
 
-impl Probed<'_> {
+impl ProbeResult<'_> {
     /// The deviation from the service time, as a share of it: `mean`, `p50` and so on.
     pub fn deviation(&self, name: &str) -> Option<f64> {
         self.figures[name].as_f64()

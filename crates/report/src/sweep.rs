@@ -32,9 +32,9 @@ pub struct CellRuns<'a> {
 impl CellRuns<'_> {
     /// A metric over the repeats. Uses failed and invalid runs only if there are no others.
     pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
-        let sound = |run: &&&Run| run.summary.verdict.status < Status::Failed;
-        let some_sound = self.runs.iter().any(|run| sound(&run));
-        let counted = self.runs.iter().filter(|run| !some_sound || sound(run));
+        let usable = |run: &&&Run| run.summary.verdict.status < Status::Failed;
+        let some_usable = self.runs.iter().any(|run| usable(&run));
+        let counted = self.runs.iter().filter(|run| !some_usable || usable(run));
         Spread::of(counted.filter_map(|run| figure(&run.summary)))
     }
 
@@ -105,14 +105,14 @@ impl Sweep {
     /// Sorts by the list, which has the order of the matrix; without a list, by the start of the
     /// first run of each cell.
     fn sort(&mut self, list: &[Summary]) {
-        let begun = |run: &Run| run.facts.text("started").unwrap_or_default();
-        self.runs.sort_by_cached_key(begun);
-        let begun: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
+        let started = |run: &Run| run.facts.text("started").unwrap_or_default();
+        self.runs.sort_by_cached_key(started);
+        let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {
             let cell = &run.summary.cell;
             let listed = list.iter().position(|summary| summary.cell == *cell);
-            let begun = begun.iter().position(|other| other == cell);
-            (listed.unwrap_or(usize::MAX), begun, run.summary.repeat)
+            let started = started.iter().position(|other| other == cell);
+            (listed.unwrap_or(usize::MAX), started, run.summary.repeat)
         });
     }
 
@@ -216,7 +216,7 @@ fn worst(runs: &[&Run]) -> Status {
 }
 
 /// The first `most` names, and the number of the others.
-pub(crate) fn some_of(names: &[String], most: usize) -> String {
+pub(crate) fn first_names(names: &[String], most: usize) -> String {
     let more = names.len().saturating_sub(most);
     let text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
     if more == 0 { text } else { format!("{text} and {more} more") }

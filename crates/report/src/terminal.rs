@@ -167,15 +167,16 @@ impl Page {
                     left_out += 1;
                     continue;
                 }
-                let (ours, range) = range(row.ours, format::number);
-                let theirs = row.theirs.map_or_else(|| format::NONE.to_owned(), format::number);
+                let (measured, range) = range(row.measured, format::number);
+                let reference_value =
+                    row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number);
                 let name = if place == 0 { format::plain(&figure.name) } else { String::new() };
                 table.add_row([
                     name,
                     format::plain(&row.cell.to_string()),
-                    ours,
+                    measured,
                     range.unwrap_or_default(),
-                    theirs,
+                    reference_value,
                     format::plain(&figure.unit),
                     figure.difference(row),
                 ]);

@@ -63,7 +63,7 @@ fn ours_is_relative_to_the_base_of_the_same_network() {
         sweep.matching(&cell).spread(|run| run.metric("groups.utility.tx_bytes")).unwrap().median
     };
     let expected = 100.0 * (median("tcp-rd") / median("udp-rr") - 1.0);
-    assert!((row.ours.unwrap().median - expected).abs() < 1e-9);
+    assert!((row.measured.unwrap().median - expected).abs() < 1e-9);
 }
 
 #[test]

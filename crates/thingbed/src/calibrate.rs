@@ -10,7 +10,7 @@ use crate::signals::watch_signals;
 use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Only};
-use probe::{Asked, Probe, Row};
+use probe::{Impairment, Probe, Row};
 use runner::{Error, Folder, Options, sweep_folder};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,15 +37,15 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     let probes = probe::all(seconds);
     let mut rows: Vec<Row> = Vec::new();
     // Baseline: what the machine adds to a link without impairments.
-    let mut bare = None;
+    let mut baseline = None;
     for (n, probe) in probes.iter().enumerate() {
         let title = format!("[{}/{}] {}", n + 1, probes.len(), probe.name);
         match one(probe, &folder, &title, &interrupted) {
             Ok((returns, verdict)) => {
-                if let Asked::Nothing = probe.asked {
-                    bare = returns.median_ns();
+                if let Impairment::Nothing = probe.asked {
+                    baseline = returns.median_ns();
                 }
-                rows.push(Row::of(probe, &returns, bare.unwrap_or(0.0), verdict));
+                rows.push(Row::of(probe, &returns, baseline.unwrap_or(0.0), verdict));
             }
             Err(error) => {
                 complain(error);
@@ -68,7 +68,7 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     }
     say(page::text(&rows));
     remark(format_args!("page: {}", html.display()));
-    match rows.iter().all(Row::is_kept) {
+    match rows.iter().all(Row::is_within_tolerance) {
         true => Status::Fine,
         false => Status::Unexpected,
     }
@@ -80,7 +80,7 @@ fn one(
     folder: &Path,
     title: &str,
     interrupted: &AtomicBool,
-) -> Result<(probe::Returns, measure::Status), String> {
+) -> Result<(probe::ProbeResults, measure::Status), String> {
     let (tool, workload) = (current_exe(), workload_program());
     let path = folder.join(&probe.name);
     let text = probe.experiment(&workload);

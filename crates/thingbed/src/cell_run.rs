@@ -32,7 +32,7 @@ impl Sweep<'_> {
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.plan(cell, repeat)?;
         let finished = match self.arguments.clock(self.experiment) {
-            Clock::Real => self.here(&plan, &folder, screen)?,
+            Clock::Real => self.on_host(&plan, &folder, screen)?,
             Clock::Virtual => {
                 screen.guest_starts();
                 let guest = self.guest(&plan, cell, &folder)?;
@@ -136,7 +136,12 @@ impl Sweep<'_> {
     }
 
     /// Executes a plan on this machine, in real time.
-    fn here(&self, plan: &Plan, folder: &Folder, screen: &mut Screen) -> Result<Finished, Error> {
+    fn on_host(
+        &self,
+        plan: &Plan,
+        folder: &Folder,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
         let (tool, workload) = (current_exe(), workload_program());
         let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
         let options = Options {

@@ -29,26 +29,28 @@ struct Finding {
     grade: Grade,
     found: String,
     /// Effect of the missing feature; empty if it works.
-    costs: String,
+    #[serde(rename = "costs")]
+    effect: String,
     /// Command that fixes it; empty if there is nothing to fix.
-    mend: String,
+    #[serde(rename = "mend")]
+    fix: String,
 }
 
 impl Finding {
     fn good(what: &'static str, found: impl Into<String>) -> Self {
-        let (costs, mend) = (String::new(), String::new());
-        Self { what, grade: Grade::Good, found: found.into(), costs, mend }
+        let (effect, fix) = (String::new(), String::new());
+        Self { what, grade: Grade::Good, found: found.into(), effect, fix }
     }
 
     fn bad(
         what: &'static str,
         grade: Grade,
         found: impl Into<String>,
-        costs: &str,
-        mend: &str,
+        effect: &str,
+        fix: &str,
     ) -> Self {
-        let (costs, mend) = (costs.to_owned(), mend.to_owned());
-        Self { what, grade, found: found.into(), costs, mend }
+        let (effect, fix) = (effect.to_owned(), fix.to_owned());
+        Self { what, grade, found: found.into(), effect, fix }
     }
 }
 
@@ -82,7 +84,7 @@ pub fn doctor(json: bool) -> Status {
                 Grade::Missing => "MISSING ",
             };
             say(format_args!("{mark}  {:24} {}", finding.what, finding.found));
-            for (word, text) in [("effect", &finding.costs), ("fix", &finding.mend)] {
+            for (word, text) in [("effect", &finding.effect), ("fix", &finding.fix)] {
                 if !text.is_empty() {
                     say(format_args!("          {word:>24}: {text}"));
                 }
@@ -226,8 +228,8 @@ fn node() -> Finding {
         Ok(_) => Finding::good(what, "a node with a link was started and removed"),
         Err(error) => {
             let text = error.to_string();
-            let (found, mend) = text.split_once('\n').unwrap_or((&text, ""));
-            Finding::bad(what, Grade::Missing, found, "no experiment can run", mend.trim())
+            let (found, fix) = text.split_once('\n').unwrap_or((&text, ""));
+            Finding::bad(what, Grade::Missing, found, "no experiment can run", fix.trim())
         }
     }
 }
@@ -348,8 +350,8 @@ fn pressure() -> Finding {
 
 fn zeromq() -> Finding {
     let what = "ZeroMQ with PGM";
-    let costs = "the interaction model pgm/publish-subscribe cannot run";
-    let mend = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
+    let effect = "the interaction model pgm/publish-subscribe cannot run";
+    let fix = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
     let program = workload_program();
     let answer = Command::new(&program).arg("zmq-info").output();
     let info: serde_json::Value = match answer {
@@ -357,7 +359,7 @@ fn zeromq() -> Finding {
         Ok(out) => {
             let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
             let found = format!("{} cannot start: {words}", program.display());
-            return Finding::bad(what, Grade::Lacking, found, "no interaction can run", mend);
+            return Finding::bad(what, Grade::Lacking, found, "no interaction can run", fix);
         }
         Err(error) => {
             return Finding::bad(
@@ -373,7 +375,7 @@ fn zeromq() -> Finding {
     match info["pgm"].as_bool() {
         Some(true) => Finding::good(what, format!("libzmq {version} with PGM")),
         _ => {
-            Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), costs, mend)
+            Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), effect, fix)
         }
     }
 }
@@ -400,10 +402,10 @@ fn services() -> Finding {
         what,
         Grade::Lacking,
         format!("not found: {}", join(lacks.iter().map(|(name, ..)| *name).collect())),
-        &format!("{} cannot be used", join(lacks.iter().map(|(_, costs, _)| *costs).collect())),
+        &format!("{} cannot be used", join(lacks.iter().map(|(_, effect, _)| *effect).collect())),
         &format!(
             "apt install {}",
-            lacks.iter().map(|(_, _, mend)| *mend).collect::<Vec<_>>().join(" ")
+            lacks.iter().map(|(_, _, fix)| *fix).collect::<Vec<_>>().join(" ")
         ),
     )
 }

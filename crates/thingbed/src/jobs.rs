@@ -65,17 +65,17 @@ mod tests {
             assert_eq!(all, (0..20).map(|n| (n, n * n)).collect::<Vec<_>>());
 
             let begun = Mutex::new(0);
-            let mut heard = 0;
+            let mut completed = 0;
             let slow = |_| {
                 *begun.lock().unwrap() += 1;
                 std::thread::yield_now();
             };
             each(jobs, (0..10_000).collect(), slow, |_, ()| {
-                heard += 1;
+                completed += 1;
                 ControlFlow::Break(())
             });
-            assert_eq!(heard, *begun.lock().unwrap(), "what was begun is heard of");
-            assert!(heard < 10_000);
+            assert_eq!(completed, *begun.lock().unwrap(), "each started run completes");
+            assert!(completed < 10_000);
         }
     }
 }

@@ -13,38 +13,38 @@ use std::sync::atomic::Ordering::Relaxed;
 mod table;
 
 /// Sends the requests and prints the results.
-pub fn load(wanted: &Load) -> Status {
-    let targets = wanted.shape.target.iter().filter(|_| wanted.trace.is_none());
+pub fn load(arguments: &Load) -> Status {
+    let targets = arguments.shape.target.iter().filter(|_| arguments.trace.is_none());
     // The lines of a trace have their own schemes, which are checked when they are read.
     let scheme = targets.filter_map(|uri| Target::parse(uri).ok()).map(|to| to.scheme).next();
-    let checked = coap(&wanted.coap).check(scheme, wanted.confirmable, wanted.timeout);
+    let checked = coap(&arguments.coap).check(scheme, arguments.confirmable, arguments.timeout);
     let checked =
         checked.map_err(|error| format!("--{}: {}", error.key.replace('_', "-"), error.why));
-    let origin = match checked.and_then(|()| origin(wanted)) {
+    let origin = match checked.and_then(|()| origin(arguments)) {
         Ok(origin) => origin,
         Err(error) => {
             complain(error);
             return Status::Wrong;
         }
     };
-    send(wanted, origin).unwrap_or_else(|error| {
+    send(arguments, origin).unwrap_or_else(|error| {
         complain(error);
         Status::Failed
     })
 }
 
-fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
+fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
     let stop = watch_signals().map_err(|error| {
         format!(
             "could not install the handler for Ctrl-C: \
                                                         {error}"
         )
     })?;
-    if let Some(folder) = &wanted.out {
+    if let Some(folder) = &arguments.out {
         fs::create_dir_all(folder)
             .map_err(|error| format!("could not create {}: {error}", folder.display()))?;
     }
-    let settings = settings(wanted);
+    let settings = settings(arguments);
     let mut warned = false;
     let open = settings.closed.is_none();
     let (figures, cut) = load::run(origin, &settings, &stop, |progress| {
@@ -54,10 +54,10 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
         }
     })
     .map_err(|error| error.to_string())?;
-    if let Some(folder) = &wanted.out {
-        keep(folder, &figures)?;
+    if let Some(folder) = &arguments.out {
+        write_results(folder, &figures)?;
     }
-    if wanted.json {
+    if arguments.json {
         say(serde_json::to_string_pretty(&figures.json()).unwrap_or_default());
     } else {
         say(table::text(&figures).trim_end());
@@ -87,13 +87,13 @@ fn warn(progress: &Progress, settings: &Settings) {
     ));
 }
 
-fn origin(wanted: &Load) -> Result<Origin, String> {
-    if let Some(file) = &wanted.trace {
+fn origin(arguments: &Load) -> Result<Origin, String> {
+    if let Some(file) = &arguments.trace {
         return Ok(Origin::Read(Reader::new(trace::open(file)?)));
     }
-    let mut shape = wanted.shape.clone();
+    let mut shape = arguments.shape.clone();
     // A closed loop ignores times.
-    if wanted.closed.is_some() {
+    if arguments.closed.is_some() {
         shape.together = true;
         shape
             .arrivals
@@ -102,54 +102,55 @@ fn origin(wanted: &Load) -> Result<Origin, String> {
             return Err("--closed needs a number of requests; add --requests N".to_owned());
         }
     }
-    let recipe = trace::recipe(&shape)?;
-    Ok(Origin::Made(recipe.requests().map_err(|error| error.to_string())?))
+    let trace_spec = trace::trace_spec(&shape)?;
+    Ok(Origin::Made(trace_spec.requests().map_err(|error| error.to_string())?))
 }
 
-fn settings(wanted: &Load) -> Settings {
-    let closed =
-        wanted.closed.map(|users| Closed { users: users as usize, think: wanted.think.clone() });
-    let operations = wanted.out.as_ref().filter(|_| wanted.operations);
+fn settings(arguments: &Load) -> Settings {
+    let closed = arguments
+        .closed
+        .map(|users| Closed { users: users as usize, think: arguments.think.clone() });
+    let operations = arguments.out.as_ref().filter(|_| arguments.operations);
     Settings {
-        timeout: wanted.timeout.as_ns(),
-        confirmable: wanted.confirmable,
-        coap: coap(&wanted.coap),
-        answers: !wanted.no_answer,
-        senders: wanted.senders as usize,
-        cores: wanted.cores.clone(),
-        spin: wanted.spin,
+        timeout: arguments.timeout.as_ns(),
+        confirmable: arguments.confirmable,
+        coap: coap(&arguments.coap),
+        answers: !arguments.no_answer,
+        senders: arguments.senders as usize,
+        cores: arguments.cores.clone(),
+        spin: arguments.spin,
         closed,
-        connections: wanted.connections as usize,
-        qos: wanted.qos,
-        patience: wanted.patience.as_ns(),
-        from: wanted.from,
+        connections: arguments.connections as usize,
+        qos: arguments.qos,
+        patience: arguments.patience.as_ns(),
+        from: arguments.from,
         start: None,
         operations: operations.map(|folder| folder.join("operations.csv")),
-        seed: wanted.shape.seed,
+        seed: arguments.shape.seed,
     }
 }
 
-fn coap(wanted: &Coap) -> CoapSettings {
+fn coap(arguments: &Coap) -> CoapSettings {
     CoapSettings {
         // Invalid block sizes are rejected by the check.
-        block: wanted.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
-        max_retransmit: wanted.max_retransmit,
-        ack_timeout: wanted.ack_timeout,
-        ack_random_factor: wanted.ack_random_factor,
-        nstart: wanted.nstart,
-        observe: wanted.observe,
+        block: arguments.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
+        max_retransmit: arguments.max_retransmit,
+        ack_timeout: arguments.ack_timeout,
+        ack_random_factor: arguments.ack_random_factor,
+        nstart: arguments.nstart,
+        observe: arguments.observe,
     }
 }
 
 /// Writes summary.json and latency.hlog.
-fn keep(folder: &Path, figures: &Figures) -> Result<(), String> {
-    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
+fn write_results(folder: &Path, figures: &Figures) -> Result<(), String> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
         format!("could not write {}: {error}", path.display())
     };
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(&figures.json()).unwrap_or_default();
-    fs::write(&path, json + "\n").map_err(|error| wrong(&path, &error))?;
+    fs::write(&path, json + "\n").map_err(|error| failed(&path, &error))?;
     let path = folder.join("latency.hlog");
-    let file = File::create(&path).map_err(|error| wrong(&path, &error))?;
-    load::write_log(figures, BufWriter::new(file)).map_err(|error| wrong(&path, &error))
+    let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+    load::write_log(figures, BufWriter::new(file)).map_err(|error| failed(&path, &error))
 }

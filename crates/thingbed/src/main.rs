@@ -62,45 +62,45 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == guest::INIT) {
         return guest::init();
     }
-    keep_to_ourselves();
+    set_close_on_exec();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
-        Command::Pack(wanted) => capsule::pack(&wanted),
-        Command::Verify(wanted) => verify::verify(&wanted),
-        Command::Map(wanted) => map::map(&wanted),
-        Command::Capacity(wanted) => capacity::capacity(&wanted),
+        Command::Pack(arguments) => capsule::pack(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Map(arguments) => map::map(&arguments),
+        Command::Capacity(arguments) => capacity::capacity(&arguments),
         Command::Check { files } => show::check(&files),
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
         Command::Compare { folders, by, figure } => show::compare(&folders, &by, figure),
         Command::Profiles { what, json } => profiles::profiles(what.as_ref(), json),
-        Command::Analyze(wanted) => analyze::analyze(&wanted),
-        Command::Load(wanted) => load::load(&wanted),
-        Command::Device(wanted) => device::device(&wanted),
+        Command::Analyze(arguments) => analyze::analyze(&arguments),
+        Command::Load(arguments) => load::load(&arguments),
+        Command::Device(arguments) => device::device(&arguments),
         Command::Trace(what) => trace::trace(&what),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
-        Command::Up(wanted) => told(live::up(&wanted)),
-        Command::Down { lab } => told(live::down(&lab)),
-        Command::Labs => told(live::labs()),
-        Command::Ps(wanted) => told(live::ps(&wanted)),
-        Command::Top(wanted) => told(live::top(&wanted)),
-        Command::Exec(wanted) => return code(live::exec(&wanted)),
-        Command::Shell(wanted) => return code(live::shell(&wanted)),
-        Command::Logs(wanted) => told(live::logs(&wanted)),
-        Command::Start(nodes) => told(live::befall(Fault::Start, &nodes)),
-        Command::Stop(nodes) => told(live::befall(Fault::Stop, &nodes)),
-        Command::Restart(nodes) => told(live::befall(Fault::Restart, &nodes)),
-        Command::Kill(nodes) => told(live::befall(Fault::Kill, &nodes)),
-        Command::Pause(nodes) => told(live::befall(Fault::Pause, &nodes)),
-        Command::Resume(nodes) => told(live::befall(Fault::Resume, &nodes)),
-        Command::Destroy(nodes) => told(live::destroy(&nodes)),
-        Command::Clone(wanted) => told(live::clone(&wanted)),
-        Command::Capture(wanted) => told(live::capture(&wanted)),
-        Command::Set(wanted) => told(live::set(&wanted)),
-        Command::Cp(wanted) => told(live::cp(&wanted)),
-        Command::Link(what) => told(live::link(&what)),
+        Command::Up(arguments) => or_failed(live::up(&arguments)),
+        Command::Down { lab } => or_failed(live::down(&lab)),
+        Command::Labs => or_failed(live::labs()),
+        Command::Ps(arguments) => or_failed(live::ps(&arguments)),
+        Command::Top(arguments) => or_failed(live::top(&arguments)),
+        Command::Exec(arguments) => return exit_status(live::exec(&arguments)),
+        Command::Shell(arguments) => return exit_status(live::shell(&arguments)),
+        Command::Logs(arguments) => or_failed(live::logs(&arguments)),
+        Command::Start(nodes) => or_failed(live::inject_fault(Fault::Start, &nodes)),
+        Command::Stop(nodes) => or_failed(live::inject_fault(Fault::Stop, &nodes)),
+        Command::Restart(nodes) => or_failed(live::inject_fault(Fault::Restart, &nodes)),
+        Command::Kill(nodes) => or_failed(live::inject_fault(Fault::Kill, &nodes)),
+        Command::Pause(nodes) => or_failed(live::inject_fault(Fault::Pause, &nodes)),
+        Command::Resume(nodes) => or_failed(live::inject_fault(Fault::Resume, &nodes)),
+        Command::Destroy(nodes) => or_failed(live::destroy(&nodes)),
+        Command::Clone(arguments) => or_failed(live::clone(&arguments)),
+        Command::Capture(arguments) => or_failed(live::capture(&arguments)),
+        Command::Set(arguments) => or_failed(live::set(&arguments)),
+        Command::Cp(arguments) => or_failed(live::cp(&arguments)),
+        Command::Link(what) => or_failed(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
         Command::Task { folder, run } => slurm::task(&folder, &run),
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
 
 /// Sets close-on-exec on all inherited descriptors, so that no child process gets them: neither
 /// nodes nor helpers such as slirp4netns, which would pass them on.
-fn keep_to_ourselves() {
+fn set_close_on_exec() {
     const FIRST: libc::c_uint = 3;
     // SAFETY: a plain system call that only changes descriptor flags. Kernels before 5.11 reject
     // it; then the descriptors stay inheritable.
@@ -126,7 +126,7 @@ fn keep_to_ourselves() {
 }
 
 /// The status of a finished command; prints its error.
-fn told(ended: Result<Status, String>) -> Status {
+fn or_failed(ended: Result<Status, String>) -> Status {
     ended.unwrap_or_else(|error| {
         complain(error);
         Status::Failed
@@ -134,9 +134,9 @@ fn told(ended: Result<Status, String>) -> Status {
 }
 
 /// The exit status of a program in a node.
-fn code(ended: Result<u8, String>) -> ExitCode {
+fn exit_status(ended: Result<u8, String>) -> ExitCode {
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             complain(error);
             ExitCode::from(Status::Failed as u8)

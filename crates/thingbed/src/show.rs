@@ -1,6 +1,6 @@
 //! Commands that read and print: check, plan, report, schema.
 
-use crate::arguments::{Compared, Plan};
+use crate::arguments::{CompareMetric, Plan};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Forecast, Only};
 use report::{CompareFigure, Sweep};
@@ -87,11 +87,11 @@ pub fn markdown(folder: &Path) -> Status {
 }
 
 /// Prints the best value of each folder, as Markdown.
-pub fn compare(folders: &[PathBuf], by: &str, figure: Compared) -> Status {
+pub fn compare(folders: &[PathBuf], by: &str, figure: CompareMetric) -> Status {
     let figure = match figure {
-        Compared::Time => CompareFigure::Time,
-        Compared::Received => CompareFigure::Received,
-        Compared::Bytes => CompareFigure::Bytes,
+        CompareMetric::Time => CompareFigure::Time,
+        CompareMetric::Received => CompareFigure::Received,
+        CompareMetric::Bytes => CompareFigure::Bytes,
     };
     let mut first = true;
     for folder in folders {

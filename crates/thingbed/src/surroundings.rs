@@ -14,8 +14,8 @@ pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
 /// The program that implements the interaction models: next to this program, or in PATH.
 pub fn workload_program() -> PathBuf {
     const NAME: &str = "thingbed-workload";
-    let beside = current_exe().with_file_name(NAME);
-    if beside.exists() { beside } else { PathBuf::from(NAME) }
+    let sibling = current_exe().with_file_name(NAME);
+    if sibling.exists() { sibling } else { PathBuf::from(NAME) }
 }
 
 pub(crate) fn current_exe() -> PathBuf {

@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 const FIRST: [&str; 3] = ["summary.json", "run.json", "plan.json"];
 
 /// Subfolders of a sweep that contain no results: Slurm files, interrupted and rejected runs.
-const ASIDE: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
+const EXCLUDED: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
 
 /// Runs a sweep again and compares the files.
-pub fn verify(wanted: &Verify) -> Status {
+pub fn verify(arguments: &Verify) -> Status {
     // Without this, `.` would have no name, and the scratch folder would be created inside it.
-    let folder = fs::canonicalize(&wanted.folder).unwrap_or_else(|_| wanted.folder.clone());
-    let wanted = &Verify { folder, ..wanted.clone() };
-    if capsule::is_capsule(&wanted.folder) {
-        return capsule::verify(wanted);
+    let folder = fs::canonicalize(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
+    let arguments = &Verify { folder, ..arguments.clone() };
+    if capsule::is_capsule(&arguments.folder) {
+        return capsule::verify(arguments);
     }
-    let origin = Origin::read(&wanted.folder)
-        .and_then(|origin| origin.check(&wanted.folder).map(|()| origin));
+    let origin = Origin::read(&arguments.folder)
+        .and_then(|origin| origin.check(&arguments.folder).map(|()| origin));
     let origin = match origin {
         Ok(origin) => origin,
         Err(error) => {
@@ -33,24 +33,24 @@ pub fn verify(wanted: &Verify) -> Status {
             return Status::Failed;
         }
     };
-    let scratch = match scratch(&wanted.folder) {
+    let scratch = match scratch(&arguments.folder) {
         Ok(scratch) => scratch,
         Err(error) => {
             complain(format!("could not create a folder for the runs: {error}"));
             return Status::Failed;
         }
     };
-    let mut again = origin.run(scratch.clone(), wanted.jobs, wanted.quiet);
+    let mut again = origin.run(scratch.clone(), arguments.jobs, arguments.quiet);
     // A single run's folder is the sweep folder, unless the run could have been retried.
-    again.retry = u32::from(!wanted.folder.join("run.json").exists());
+    again.retry = u32::from(!arguments.folder.join("run.json").exists());
     let (status, folder) = sweep::again(&again);
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
     else {
         let _ = fs::remove_dir_all(&scratch);
         return status.max(Status::Failed);
     };
-    let (then, now) = (files(&wanted.folder), files(&folder));
-    let differing = differing(&wanted.folder, &then, &folder, &now);
+    let (then, now) = (files(&arguments.folder), files(&folder));
+    let differing = differing(&arguments.folder, &then, &folder, &now);
     let Some(first) = differing.first() else {
         say(format_args!("identical: all {} files of {} runs", then.len(), origin.runs.len()));
         let _ = fs::remove_dir_all(&scratch);
@@ -58,7 +58,7 @@ pub fn verify(wanted: &Verify) -> Status {
     };
     let (count, all) = (differing.len(), then.len());
     say(format_args!("{count} of {all} files differ; the first is {}", first.display()));
-    for line in told(&wanted.folder.join(first), &folder.join(first)) {
+    for line in first_difference(&arguments.folder.join(first), &folder.join(first)) {
         say(format_args!("  {line}"));
     }
     other_emulator(origin.emulator.as_deref()).into_iter().for_each(say);
@@ -69,13 +69,13 @@ pub fn verify(wanted: &Verify) -> Status {
 /// Creates a scratch folder next to the sweep's, on the same disk; if that is not writable, in the
 /// folder for temporary files.
 pub(crate) fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
-    beside(folder).or_else(|_| {
+    create_scratch(folder).or_else(|_| {
         let name = folder.file_name().unwrap_or_default();
-        beside(&std::env::temp_dir().join(name))
+        create_scratch(&std::env::temp_dir().join(name))
     })
 }
 
-fn beside(folder: &Path) -> std::io::Result<PathBuf> {
+fn create_scratch(folder: &Path) -> std::io::Result<PathBuf> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.with_file_name(format!("{name}.verify"));
     let free = (0..).map(|n| match n {
@@ -99,7 +99,7 @@ pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
         for entry in fs::read_dir(next).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                let aside = ASIDE.iter().any(|name| path == folder.join(name));
+                let aside = EXCLUDED.iter().any(|name| path == folder.join(name));
                 todo.extend((!aside).then_some(path));
             } else if let Ok(name) = path.strip_prefix(folder) {
                 found.insert(name.to_owned());
@@ -135,7 +135,7 @@ pub(crate) fn rank(name: &Path) -> (usize, bool) {
 }
 
 /// The first difference between two files, as text.
-fn told(then: &Path, now: &Path) -> Vec<String> {
+fn first_difference(then: &Path, now: &Path) -> Vec<String> {
     let read = |path: &Path| fs::read(path).ok();
     let (Some(a), Some(b)) = (read(then), read(now)) else {
         let side =

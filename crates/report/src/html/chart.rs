@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 pub(super) const COLOURS: [&str; 8] =
     ["#3a7bd5", "#e08a2e", "#2e9e79", "#b562c4", "#c94f5d", "#8a7f3c", "#4aa8c4", "#7d8590"];
 /// Colour of measured values.
-pub(super) const OURS: &str = "#3a7bd5";
+pub(super) const MEASURED: &str = "#3a7bd5";
 /// Colour of reference values.
-pub(super) const THEIRS: &str = "#a3abb5";
+pub(super) const REFERENCE: &str = "#a3abb5";
 
 /// The colour of a series.
 pub(super) fn colour(place: usize) -> &'static str {

@@ -28,7 +28,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("clients", "Usage by number of clients");
-    page.say(
+    page.paragraph(
         "The first repeat of each cell with clients of a broker: CPU and traffic of a node per \
          role against the number of connected clients, mean over the nodes of the role. The \
          points at the right end are from after the last client connected.",
@@ -37,7 +37,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         page.heading(&format!("CPU of a {name}"));
         charts(page, view, &curves, role, &[(0, false)], ("CPU", "% of one"));
         page.heading(&format!("Traffic of a {name}"));
-        page.say("Solid is received, dashed is sent; bytes on the wire.");
+        page.paragraph("Solid is received, dashed is sent; bytes on the wire.");
         charts(page, view, &curves, role, &[(1, false), (2, true)], ("traffic", "kB/s"));
     }
 }

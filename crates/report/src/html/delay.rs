@@ -40,11 +40,11 @@ fn distributions(page: &mut Page, view: &View<'_>) {
         curves.push(points);
     }
     if most == 0.0 {
-        page.say("No run has messages with a round trip.");
+        page.paragraph("No run has messages with a round trip.");
         return;
     }
     page.heading("Round trip, all repeats together");
-    page.say(
+    page.paragraph(
         "Cumulative distribution (CDF): the share of messages answered within a time. Further \
          left is faster, steeper is steadier. A curve that ends below 100 % shows the unanswered \
          share. Without answers, as with MQTT, the time ends at the receipt of the message. The \
@@ -74,7 +74,7 @@ fn distributions(page: &mut Page, view: &View<'_>) {
 
 fn loss(page: &mut Page, view: &View<'_>) {
     page.heading("Loss");
-    page.say("Share of unanswered messages, median over the repeats.");
+    page.paragraph("Share of unanswered messages, median over the repeats.");
     let loss = |cell: &usize| {
         view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
     };

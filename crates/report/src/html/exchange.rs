@@ -3,7 +3,7 @@
 use super::chart::{self, Axis, Line, colour};
 use super::table::{Place, Table};
 use super::{Page, View};
-use crate::exchanges::{Exchanges, Middle, OfSize};
+use crate::exchanges::{Exchanges, MedianInterval, SizeResults};
 use crate::{CellRuns, format};
 
 /// Maximum number of sizes shown by section.
@@ -26,14 +26,14 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("exchanges", "Exchanges");
     let panels = panels(view, &exchanges);
     page.heading("Time of an exchange by payload size");
-    page.say(
+    page.paragraph(
         "Medians of the successful exchanges from start to end, including connecting and closing; \
          dashed lines are the 95 % confidence interval of the median.",
     );
-    let lines = |of: fn(&OfSize) -> Option<Middle>| (of, true);
+    let lines = |of: fn(&SizeResults) -> Option<MedianInterval>| (of, true);
     charts(page, &exchanges, &panels, lines(|size| size.time_ms), ("time", "ms"));
     page.heading("Bytes of an exchange by payload size");
-    page.say(
+    page.paragraph(
         "Medians; frames in both directions at the node that starts the exchange, including \
          Ethernet.",
     );
@@ -78,7 +78,7 @@ fn charts(
     page: &mut Page,
     exchanges: &[Vec<Exchanges>],
     panels: &[(String, Vec<Series>)],
-    (of, interval): (fn(&OfSize) -> Option<Middle>, bool),
+    (of, interval): (fn(&SizeResults) -> Option<MedianInterval>, bool),
     (name, unit): (&str, &str),
 ) {
     let mut key: Vec<(String, &str)> = Vec::new();
@@ -97,7 +97,7 @@ fn charts(
     for (panel, all) in panels {
         let mut lines = Vec::new();
         for series in all {
-            let mut line = |dashed: bool, value: fn(&Middle) -> f64| {
+            let mut line = |dashed: bool, value: fn(&MedianInterval) -> f64| {
                 let points = sizes(exchanges, series)
                     .filter_map(|size| Some((size.payload as f64, value(&of(size)?))));
                 lines.push(Line {
@@ -122,7 +122,10 @@ fn charts(
     page.end_charts();
 }
 
-fn sizes<'a>(exchanges: &'a [Vec<Exchanges>], series: &Series) -> impl Iterator<Item = &'a OfSize> {
+fn sizes<'a>(
+    exchanges: &'a [Vec<Exchanges>],
+    series: &Series,
+) -> impl Iterator<Item = &'a SizeResults> {
     let own = exchanges[series.cell].iter().find(|own| own.name == series.workload);
     own.into_iter().flat_map(|own| &own.sizes)
 }
@@ -163,17 +166,17 @@ fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
                 for (section, time, bytes) in &size.sections {
                     row(section, *time, *bytes);
                 }
-                let median = |middle: Option<Middle>| middle.map(|middle| middle.median);
+                let median = |middle: Option<MedianInterval>| middle.map(|middle| middle.median);
                 row("whole", median(size.time_ms), median(size.bytes));
             }
         }
     }
     page.table(&counts);
-    page.folded("Sections of an exchange: medians for some sizes", &parts);
+    page.collapsed_table("Sections of an exchange: medians for some sizes", &parts);
 }
 
 /// Some sizes, evenly selected, including the smallest and the largest.
-fn some(sizes: &[OfSize]) -> Vec<&OfSize> {
+fn some(sizes: &[SizeResults]) -> Vec<&SizeResults> {
     if sizes.len() <= SHOWN {
         return sizes.iter().collect();
     }

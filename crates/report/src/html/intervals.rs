@@ -32,7 +32,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     }
     page.heading("Links outside tolerance");
     let count = broken.len();
-    page.say(&format!(
+    page.paragraph(&format!(
         "{count} of {all} link intervals: delay, loss or rate differ from the configured values \
          by more than chance and the allowed lateness explain."
     ));
@@ -61,7 +61,7 @@ fn changes(rows: &[IntervalRow]) -> bool {
 
 fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
     page.heading("Links over time");
-    page.say(&format!(
+    page.paragraph(&format!(
         "The configuration of links changed during the run. This shows {}, by group and \
          direction: dashed is configured, solid is measured.",
         run.name()

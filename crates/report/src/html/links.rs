@@ -65,19 +65,19 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
     }
     if sums.is_empty() {
-        page.say("No run has measurements of its links.");
+        page.paragraph("No run has measurements of its links.");
         return;
     }
-    page.say(
+    page.paragraph(
         "“Up” is from a node into the network, “down” from the network to a node. The measured \
          delay starts at the end of a frame's serialisation and does not include the wait for the \
          rate limit.",
     );
-    page.folded("All links by cell, group and direction", &summed(&sums));
+    page.collapsed_table("All links by cell, group and direction", &summed(&sums));
     super::intervals::part(page, view);
     if !by_loss.is_empty() {
         page.heading("Largest deviations from the configured loss");
-        page.say(&format!(
+        page.paragraph(&format!(
             "The {WORST} links with the least likely loss, in standard deviations of independent \
              frame losses. Among hundreds of links, three to four are normal; loss by train \
              varies several times as much."
@@ -86,7 +86,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     if !by_delay.is_empty() {
         page.heading("Largest deviations from the configured delay");
-        page.say("The mean over the delivered frames of a link.");
+        page.paragraph("The mean over the delivered frames of a link.");
         page.table(&listed(&by_delay, ("excess", "ms"), |row| row.delay_excess_ms()));
     }
 }

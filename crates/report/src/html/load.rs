@@ -14,7 +14,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("loads", "Loads");
-    page.say(
+    page.paragraph(
         "The interarrival time of a sender's requests, scheduled and submitted, and the distance \
          of the two distributions (Kolmogorov-Smirnov, 0 to 1). Response starts at the scheduled \
          time of a request, service at the time of sending. The difference is the wait for a free \

@@ -13,7 +13,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("contention", "Contention");
-    page.say(
+    page.paragraph(
         "Probes send requests with a known service time, one after the other. The excess over \
          that time, as a share of it, is contention on this machine. Sleeping probes show the \
          wait for a CPU after wake-up, busy probes the sharing of a CPU.",

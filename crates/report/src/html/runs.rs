@@ -63,7 +63,7 @@ pub(super) fn headline(sweep: &Sweep) -> String {
 /// A collapsed part per run.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("runs", "Runs");
-    page.say("Each run with its evidence.");
+    page.paragraph("Each run with its evidence.");
     let columns = columns(view.sweep);
     for run in &view.sweep.runs {
         let summary = &run.summary;
@@ -84,7 +84,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
                 "" => reason.detail.clone(),
                 name => format!("{name}: {}", reason.detail),
             };
-            page.say(&headline);
+            page.paragraph(&headline);
         }
         let mut figures = Table::default();
         for column in &columns {

@@ -40,7 +40,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("topology", "Topology");
-    page.say(
+    page.paragraph(
         "Groups of nodes on the sides, the network between them. The text above a line lists the \
          impairments of frames going right, the text below of frames going left.",
     );
@@ -94,7 +94,7 @@ fn draw(topology: &Topology) -> String {
         let count = i32::try_from(words.len()).unwrap_or(0);
         let mut y = top + tall / 2 - count * 9 + 4;
         for (text, class) in lines {
-            svg += &words_at(middle, y, "middle", class, text);
+            svg += &text_at(middle, y, "middle", class, text);
             y += 19;
         }
     }
@@ -104,7 +104,7 @@ fn draw(topology: &Topology) -> String {
     svg + "</svg>\n"
 }
 
-fn words_at(x: i32, y: i32, anchor: &str, class: &str, text: &str) -> String {
+fn text_at(x: i32, y: i32, anchor: &str, class: &str, text: &str) -> String {
     let text = escape(text);
     format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>\n")
 }
@@ -122,19 +122,19 @@ fn line(row: &Row<'_>, middle: i32) -> String {
         if row.left { (&row.link.up, &row.link.down) } else { (&row.link.down, &row.link.up) };
     let count = |lines: &[String]| i32::try_from(lines.len().max(1)).unwrap_or(1);
     let mut above = y - 9 - (count(right) - 1) * 17;
-    for text in worded("→ ", right) {
-        svg += &words_at(centre, above, "middle", "", &text);
+    for text in with_arrow("→ ", right) {
+        svg += &text_at(centre, above, "middle", "", &text);
         above += 17;
     }
     let mut below = y + 20;
-    for text in worded("← ", left) {
-        svg += &words_at(centre, below, "middle", "", &text);
+    for text in with_arrow("← ", left) {
+        svg += &text_at(centre, below, "middle", "", &text);
         below += 17;
     }
     svg
 }
 
-fn worded(arrow: &str, lines: &[String]) -> Vec<String> {
+fn with_arrow(arrow: &str, lines: &[String]) -> Vec<String> {
     match lines {
         [] => vec![format!("{arrow}no impairments")],
         [first, rest @ ..] => {
@@ -161,13 +161,13 @@ fn group(row: &Row<'_>, topology: &Topology) -> String {
         );
     }
     let centre = x + BOX / 2;
-    svg += &words_at(centre, row.y - 4, "middle", "name", &row.link.group);
+    svg += &text_at(centre, row.y - 4, "middle", "name", &row.link.group);
     let all = topology.groups.iter().find(|(name, _)| *name == row.link.group);
     let count = match (row.link.count, all) {
         (1, _) => "1 node".to_owned(),
         (some, Some((_, all))) if some < *all => format!("{some} of {all} nodes"),
         (some, _) => format!("{some} nodes"),
     };
-    svg += &words_at(centre, row.y + 17, "middle", "", &count);
+    svg += &text_at(centre, row.y + 17, "middle", "", &count);
     svg
 }

@@ -20,14 +20,14 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("usage", "CPU and memory");
     over_time(page, view);
     page.heading("CPU time of a whole run, all nodes");
-    page.say("The median over the repeats, in CPU seconds.");
+    page.paragraph("The median over the repeats, in CPU seconds.");
     let total = |cell: &usize| {
         let spread = view.cells[*cell].spread(|run| run.metric("groups.*.cpu_ms"));
         spread.map(|spread| spread.median / 1e3)
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
     page.heading("CPU and memory, numbers");
-    page.say(
+    page.paragraph(
         "Memory is the maximum of a single program of the group. CPU and energy per message count \
          the messages that the group sent or received; energy and battery life are for groups \
          with a `board`, by the model in docs/energy.md.",
@@ -40,14 +40,14 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     let busy: Vec<BTreeMap<String, Busy>> =
         view.cells.iter().map(|cell| busy_of(page, cell)).collect();
     if busy.iter().all(BTreeMap::is_empty) {
-        page.say("No run has resource usage per second.");
+        page.paragraph("No run has resource usage per second.");
         return;
     }
     for group in groups {
         let nodes = view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, "nodes")));
         let nodes = nodes.map_or(1.0, |nodes| nodes.max).max(1.0);
         page.heading(&format!("CPU over time, group {group}"));
-        page.say(if nodes > 1.0 {
+        page.paragraph(if nodes > 1.0 {
             "The first repeat of each cell. Solid is the mean of the group's nodes, dashed the \
              busiest node of that second; 100 % is one CPU."
         } else {

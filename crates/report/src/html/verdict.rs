@@ -49,7 +49,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         .numbers("invalid from", "")
         .text("status")
         .text("worst in");
-    for (worst, values, run) in gathered(view.sweep) {
+    for (worst, values, run) in worst_cases(view.sweep) {
         let unit = |value: Option<f64>| match value {
             Some(value) => format!("{} {}", format::number(value), worst.unit),
             None => format::NONE.to_owned(),
@@ -72,10 +72,10 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         ]);
     }
     if table.is_empty() {
-        page.say("No run has evidence for its verdict.");
+        page.paragraph("No run has evidence for its verdict.");
         return;
     }
-    page.say(
+    page.paragraph(
         "Evidence shows whether the machine kept up. Each row is one measurement of the test bed \
          itself: the median over the runs and the worst run. The bar is the worst value as a \
          share of the limit for suspect.",
@@ -84,7 +84,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
 }
 
 /// Each kind of evidence: its worst case, all its values, and the worst run.
-fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
+fn worst_cases(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
     let mut all: Vec<(&Evidence, Vec<f64>, String)> = Vec::new();
     for run in &sweep.runs {
         for evidence in &run.summary.verdict.evidence {
@@ -93,7 +93,7 @@ fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
             match all.iter_mut().find(|(known, _, _)| same(known)) {
                 Some((worst, values, name)) => {
                     values.extend(evidence.value);
-                    if weight(evidence) > weight(worst) {
+                    if severity(evidence) > severity(worst) {
                         *worst = evidence;
                         *name = run.name();
                     }
@@ -107,7 +107,7 @@ fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
 
 /// Severity: by status, then by share of the limit, because limits may differ between runs. If the
 /// invalid limit is below the suspect limit, smaller values are worse.
-fn weight(evidence: &Evidence) -> (Status, f64) {
+fn severity(evidence: &Evidence) -> (Status, f64) {
     let value = evidence.value.unwrap_or(0.0);
     let falling = matches!((evidence.limit_suspect, evidence.limit_invalid),
         (Some(suspect), Some(invalid)) if invalid < suspect);
@@ -125,7 +125,7 @@ pub(super) fn checks(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("findings", "Expectations");
-    page.say(&format!(
+    page.paragraph(&format!(
         "{}. An expectation that does not hold is a result, not an error of Thingbed.",
         tally(checks)
     ));

@@ -71,7 +71,7 @@ const PARTS: [Part; 6] = [
 /// Stacked bars per group, and the numbers.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("wire", "On the wire");
-    page.say(
+    page.paragraph(
         "Bytes that each group sent, medians over the repeats. The left bar of a pair is the \
          total by layer. The right bar is the part in frames without payload (acknowledgements, \
          repair requests) and in retransmitted frames, including headers.",
@@ -106,7 +106,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
         page.end_charts();
     }
-    page.folded("Numbers by cell and group", &numbers(view));
+    page.collapsed_table("Numbers by cell and group", &numbers(view));
 }
 
 fn numbers(view: &View<'_>) -> Table {

@@ -8,7 +8,9 @@ mod trace;
 
 pub use analyze::Analyze;
 pub use capacity::Capacity;
-pub use live::{Capture, Clone, Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
+pub use live::{
+    Capture, Clone, Cp, Exec, Lab, Link, LinkSelector, Logs, Nodes, Ps, Set, Shell, Top, Up,
+};
 pub use load::{Coap, Device, Load};
 pub use trace::{Generate, Inspect, Shape, Trace};
 
@@ -70,7 +72,7 @@ pub enum Command {
         by: String,
         /// Metric to compare
         #[arg(long, default_value = "time")]
-        figure: Compared,
+        figure: CompareMetric,
     },
     /// Write the director's performance map from runs of its models
     Map(Map),
@@ -314,7 +316,7 @@ pub struct Map {
 
 /// A metric of exchanges.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Compared {
+pub enum CompareMetric {
     /// Time of an exchange, from connecting to closing
     Time,
     /// Time until the payload has arrived

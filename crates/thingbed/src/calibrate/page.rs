@@ -22,7 +22,7 @@ fn cells(row: &Row) -> [String; 9] {
         maybe(row.p99),
         maybe(row.max),
         format!("{} of {}", row.returned, row.sent),
-        if row.is_kept() { "yes" } else { "NO" }.to_owned(),
+        if row.is_within_tolerance() { "yes" } else { "NO" }.to_owned(),
     ]
 }
 
@@ -39,7 +39,7 @@ pub fn text(rows: &[Row]) -> String {
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
         let _ = writeln!(text, "{}", line.join("  "));
     }
-    let kept = rows.iter().filter(|row| row.is_kept()).count();
+    let kept = rows.iter().filter(|row| row.is_within_tolerance()).count();
     let _ = write!(text, "{}", summary(kept, rows.len()));
     text
 }
@@ -60,7 +60,7 @@ fn summary(kept: usize, all: usize) -> String {
 fn bar(row: &Row) -> String {
     let off = ((row.got - row.asked) / row.tolerance).clamp(-1.5, 1.5);
     let place = 75.0 + 50.0 * off;
-    let colour = if row.is_kept() { "#2a7" } else { "#c33" };
+    let colour = if row.is_within_tolerance() { "#2a7" } else { "#c33" };
     format!(
         "<svg width=150 height=16 role=img aria-label='{off:+.2} of the tolerance'><rect x=25 y=3 \
          width=100 height=10 fill='#ddd'/><line x1=75 x2=75 y1=0 y2=16 stroke='#888'/><circle \
@@ -76,7 +76,7 @@ pub fn html(rows: &[Row]) -> String {
         let _ = writeln!(body, "<tr>{cells}<td>{}</td></tr>", bar(row));
     }
     let head: String = HEAD.iter().map(|head| format!("<th>{head}</th>")).collect();
-    let kept = rows.iter().filter(|row| row.is_kept()).count();
+    let kept = rows.iter().filter(|row| row.is_within_tolerance()).count();
     let summary = summary(kept, rows.len());
     format!(
         "<!doctype html><html lang=en><meta \

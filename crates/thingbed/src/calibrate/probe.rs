@@ -7,7 +7,7 @@ use std::path::Path;
 /// Configured impairment of the direction from the near node to the far one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
+pub enum Impairment {
     /// None: measures what the machine adds.
     Nothing,
     /// Delay in ms on each link, and the number of links.
@@ -24,7 +24,7 @@ pub struct Probe {
     /// Name of the probe and of its folder.
     pub name: String,
     /// Configured impairment.
-    pub asked: Asked,
+    pub asked: Impairment,
     count: u64,
     every_us: u64,
     size: u64,
@@ -45,13 +45,13 @@ pub fn all(seconds: u32) -> Vec<Probe> {
         every_us,
         size: SMALL,
     };
-    let mut probes = vec![even("bare".to_owned(), Asked::Nothing, 2_000)];
+    let mut probes = vec![even("bare".to_owned(), Impairment::Nothing, 2_000)];
     for ms in [0.1, 1.0, 5.0, 20.0, 100.0, 500.0] {
-        probes.push(even(format!("delay-{ms}ms"), Asked::Delay(ms, 1), 2_000));
+        probes.push(even(format!("delay-{ms}ms"), Impairment::Delay(ms, 1), 2_000));
     }
     for percent in [0.1, 1.0, 10.0, 30.0, 50.0] {
         // Rare losses need more probes.
-        probes.push(even(format!("loss-{percent}"), Asked::Loss(percent), 500));
+        probes.push(even(format!("loss-{percent}"), Impairment::Loss(percent), 500));
     }
     for bit_s in [64_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0] {
         let frame = ((FULL + HEADERS) * 8) as f64 / bit_s * 1e6;
@@ -59,21 +59,21 @@ pub fn all(seconds: u32) -> Vec<Probe> {
         let every_us = (frame / 1.25).max(1.0) as u64;
         let name = format!("rate-{}k", bit_s / 1e3);
         let count = u64::from(seconds) * 1_000_000 / every_us;
-        probes.push(Probe { name, asked: Asked::Rate(bit_s), count, every_us, size: FULL });
+        probes.push(Probe { name, asked: Impairment::Rate(bit_s), count, every_us, size: FULL });
     }
-    probes.push(even("chain-of-10".to_owned(), Asked::Delay(5.0, 10), 2_000));
+    probes.push(even("chain-of-10".to_owned(), Impairment::Delay(5.0, 10), 2_000));
     probes
 }
 
 impl Probe {
     /// The experiment file of the probe; its programs are subcommands of `workload`.
     pub fn experiment(&self, workload: &Path) -> String {
-        let links = if let Asked::Delay(_, links) = self.asked { links } else { 1 };
+        let links = if let Impairment::Delay(_, links) = self.asked { links } else { 1 };
         let up = match self.asked {
-            Asked::Nothing => String::new(),
-            Asked::Delay(ms, _) => format!("delay: {ms} ms"),
-            Asked::Loss(percent) => format!("loss: {percent} %"),
-            Asked::Rate(bit_s) => format!("rate: {bit_s} bit/s, queue: 20"),
+            Impairment::Nothing => String::new(),
+            Impairment::Delay(ms, _) => format!("delay: {ms} ms"),
+            Impairment::Loss(percent) => format!("loss: {percent} %"),
+            Impairment::Rate(bit_s) => format!("rate: {bit_s} bit/s, queue: 20"),
         };
         let node = |place: u32| match place {
             0 => "near".to_owned(),
@@ -115,14 +115,14 @@ impl Probe {
 
 /// Results of the probe program.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Returns {
+pub struct ProbeResults {
     sent: u64,
     returned: u64,
     rtt_ns: Vec<Option<u64>>,
     span_ns: u64,
 }
 
-impl Returns {
+impl ProbeResults {
     fn quantile_ns(&self, share: f64) -> Option<f64> {
         let mut times: Vec<u64> = self.rtt_ns.iter().flatten().copied().collect();
         times.sort_unstable();
@@ -167,27 +167,35 @@ const DEVIATIONS: f64 = 4.0;
 
 impl Row {
     /// The result of `probe`; `bare_ns` is the round trip time of a link without impairments.
-    pub fn of(probe: &Probe, returns: &Returns, bare_ns: f64, verdict: measure::Status) -> Self {
-        let ms = |share: f64| returns.quantile_ns(share).map(|ns| (ns - bare_ns).max(0.0) / 1e6);
+    pub fn of(
+        probe: &Probe,
+        returns: &ProbeResults,
+        baseline_ns: f64,
+        verdict: measure::Status,
+    ) -> Self {
+        let ms =
+            |share: f64| returns.quantile_ns(share).map(|ns| (ns - baseline_ns).max(0.0) / 1e6);
         let raw = |share: f64| returns.quantile_ns(share).map(|ns| ns / 1e6);
         let (asked, got, tolerance, unit, times) = match probe.asked {
             // A round trip of more than 1 ms without impairments is not a local network.
-            Asked::Nothing => (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0))),
-            Asked::Delay(each, links) => {
+            Impairment::Nothing => {
+                (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0)))
+            }
+            Impairment::Delay(each, links) => {
                 let asked = each * f64::from(links);
                 // Each further relay is a program that wakes up twice per round trip.
-                let relays = 2.0 * f64::from(links - 1) * bare_ns / 1e6;
+                let relays = 2.0 * f64::from(links - 1) * baseline_ns / 1e6;
                 let got = ms(0.5).unwrap_or(f64::NAN);
                 (asked, got, 0.05 * asked + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
             }
-            Asked::Loss(percent) => {
+            Impairment::Loss(percent) => {
                 let sent = returns.sent.max(1) as f64;
                 let got = 100.0 * (1.0 - returns.returned as f64 / sent);
                 let share = percent / 100.0;
                 let error = 100.0 * (share * (1.0 - share) / sent).sqrt();
                 (percent, got, DEVIATIONS * error, "%", (None, None))
             }
-            Asked::Rate(bit_s) => {
+            Impairment::Rate(bit_s) => {
                 let frames = returns.returned.saturating_sub(1) as f64;
                 let bits = frames * ((probe.size + HEADERS) * 8) as f64;
                 let got = bits / (returns.span_ns.max(1) as f64 / 1e9);
@@ -200,7 +208,7 @@ impl Row {
     }
 
     /// Whether the measured value is within tolerance.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_within_tolerance(&self) -> bool {
         (self.got - self.asked).abs() <= self.tolerance
     }
 }
@@ -222,7 +230,7 @@ mod tests {
     #[test]
     fn a_row_is_held_to_its_tolerance() {
         let probe = |asked| Probe { name: "x".into(), asked, count: 4, every_us: 1, size: FULL };
-        let returns = |ns: u64, returned: u64| Returns {
+        let returns = |ns: u64, returned: u64| ProbeResults {
             sent: 1000,
             returned,
             rtt_ns: vec![Some(ns); returned as usize],
@@ -230,12 +238,12 @@ mod tests {
         };
         let row =
             |asked, returns| Row::of(&probe(asked), &returns, 50_000.0, measure::Status::Valid);
-        assert!(row(Asked::Delay(20.0, 1), returns(20_100_000, 1000)).is_kept());
-        assert!(!row(Asked::Delay(20.0, 1), returns(22_000_000, 1000)).is_kept());
-        assert!(row(Asked::Loss(30.0), returns(1, 720)).is_kept());
-        assert!(!row(Asked::Loss(30.0), returns(1, 800)).is_kept());
+        assert!(row(Impairment::Delay(20.0, 1), returns(20_100_000, 1000)).is_within_tolerance());
+        assert!(!row(Impairment::Delay(20.0, 1), returns(22_000_000, 1000)).is_within_tolerance());
+        assert!(row(Impairment::Loss(30.0), returns(1, 720)).is_within_tolerance());
+        assert!(!row(Impairment::Loss(30.0), returns(1, 800)).is_within_tolerance());
         // 119 frames of 1042 B in a second after the first.
-        assert!(row(Asked::Rate(1_000_000.0), returns(1, 121)).is_kept());
-        assert!(!row(Asked::Rate(1_000_000.0), returns(1, 100)).is_kept());
+        assert!(row(Impairment::Rate(1_000_000.0), returns(1, 121)).is_within_tolerance());
+        assert!(!row(Impairment::Rate(1_000_000.0), returns(1, 100)).is_within_tolerance());
     }
 }

@@ -1,8 +1,8 @@
 //! `thingbed capacity`: finds the largest value of an axis that meets the targets in trusted runs.
 
+mod render;
 mod search;
 mod steady;
-mod told;
 
 use crate::arguments::{Capacity, Run};
 use crate::progress::Screen;
@@ -13,7 +13,7 @@ use crate::{Status, complain, remark, say, show};
 use experiment::{Cell, Experiment, Target};
 use medium::FramePath;
 use runner::{Error, Finished};
-use search::{Found, Search};
+use search::{Outcome, Search};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ impl Scale {
 
 /// Result of one value.
 #[derive(Debug, Serialize)]
-pub(crate) struct Tried {
+pub(crate) struct TestedValue {
     /// The value as text, as in the experiment.
     pub value: String,
     /// The value as a number.
@@ -70,7 +70,7 @@ pub(crate) struct Tried {
     pub valid: u32,
     /// Per target: median of its metric over the trusted runs.
     pub figures: Vec<Option<f64>>,
-    pub found: Found,
+    pub found: Outcome,
     /// Why runs are not trusted, or failed.
     pub reasons: Vec<String>,
     /// Why the system was overloaded, although the metrics may meet the targets: a queue grew, or a
@@ -89,17 +89,17 @@ pub(crate) struct Capacities {
     /// The largest value that meets the targets.
     pub best: Option<String>,
     /// The smallest value that does not, and why.
-    pub limit: Option<(String, Found)>,
+    pub limit: Option<(String, Outcome)>,
     /// Whether the user interrupted the search.
     pub interrupted: bool,
     /// All tested values, in the order of testing.
-    pub tried: Vec<Tried>,
+    pub tried: Vec<TestedValue>,
 }
 
 /// Finds the capacity in each cell of an experiment.
-pub fn capacity(wanted: &Capacity) -> Status {
-    match Seeker::prepare(wanted) {
-        Ok(seeker) => seeker.seek(),
+pub fn capacity(arguments: &Capacity) -> Status {
+    match CapacitySearch::prepare(arguments) {
+        Ok(search) => search.run_all(),
         Err((status, error)) => {
             complain(error);
             status
@@ -107,8 +107,8 @@ pub fn capacity(wanted: &Capacity) -> Status {
     }
 }
 
-struct Seeker<'a> {
-    wanted: &'a Capacity,
+struct CapacitySearch<'a> {
+    arguments: &'a Capacity,
     run: Run,
     experiment: Experiment,
     scale: Scale,
@@ -122,11 +122,11 @@ struct Seeker<'a> {
     frame_path: Option<FramePath>,
 }
 
-impl<'a> Seeker<'a> {
-    fn prepare(wanted: &'a Capacity) -> Result<Self, (Status, String)> {
+impl<'a> CapacitySearch<'a> {
+    fn prepare(arguments: &'a Capacity) -> Result<Self, (Status, String)> {
         let wrong = |error: String| (Status::Wrong, error);
-        let experiment = Experiment::read(&wanted.file).map_err(|e| wrong(e.to_string()))?;
-        let axis = &wanted.max;
+        let experiment = Experiment::read(&arguments.file).map_err(|e| wrong(e.to_string()))?;
+        let axis = &arguments.max;
         let values = experiment.axes().find(|(name, _)| name == axis).map(|(_, values)| values);
         let values = values.ok_or_else(|| {
             let known: Vec<&str> = experiment.axes().map(|(name, _)| name).collect();
@@ -138,7 +138,7 @@ impl<'a> Seeker<'a> {
             ))
         })?;
         let scale = Scale::of(axis, values).map_err(wrong)?;
-        let cells = show::cells(&experiment, &wanted.only).map_err(|e| wrong(e.to_string()))?;
+        let cells = show::cells(&experiment, &arguments.only).map_err(|e| wrong(e.to_string()))?;
         let mut rest: Vec<Cell> = Vec::new();
         for cell in cells.iter().map(|cell| cell.without(axis)) {
             if !rest.contains(&cell) {
@@ -146,10 +146,10 @@ impl<'a> Seeker<'a> {
             }
         }
         let mut targets = Vec::new();
-        for text in &wanted.slo {
+        for text in &arguments.slo {
             targets.push(text.parse::<Target>().map_err(|e| wrong(e.to_string()))?);
         }
-        let seed = wanted.seed.unwrap_or(experiment.seed);
+        let seed = arguments.seed.unwrap_or(experiment.seed);
         if let Some(cell) = cells.first() {
             let plan = experiment.plan(cell, 0, seed).map_err(|e| wrong(e.to_string()))?;
             targets
@@ -162,29 +162,29 @@ impl<'a> Seeker<'a> {
             .map_err(|e| failed(format!("could not install the handler for Ctrl-C: {e}")))?;
         let frame_path = frame_path().map_err(|e| wrong(e.to_string()))?;
         let run = Run {
-            file: wanted.file.clone(),
+            file: arguments.file.clone(),
             only: Vec::new(),
             repeat: None,
             seed: Some(seed),
-            out: wanted.out.clone(),
+            out: arguments.out.clone(),
             resume: None,
             replay: None,
             on: None,
             stop_at: None,
-            spin: wanted.spin,
+            spin: arguments.spin,
             capture: false,
             retry: 0,
-            clock: wanted.clock,
-            cpu: wanted.cpu.into_iter().collect(),
+            clock: arguments.clock,
+            cpu: arguments.cpu.into_iter().collect(),
             jobs: Some(1),
-            quiet: wanted.quiet,
+            quiet: arguments.quiet,
         };
         sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let folder =
             sweep::begin(&run, &experiment, seed).map_err(|error| failed(error.to_string()))?;
-        let repeats = wanted.repeat.unwrap_or(3);
+        let repeats = arguments.repeat.unwrap_or(3);
         Ok(Self {
-            wanted,
+            arguments,
             run,
             scale,
             targets,
@@ -198,7 +198,7 @@ impl<'a> Seeker<'a> {
         })
     }
 
-    fn seek(&self) -> Status {
+    fn run_all(&self) -> Status {
         let mut all = Vec::new();
         let mut summaries = Vec::new();
         for cell in &self.cells {
@@ -209,7 +209,7 @@ impl<'a> Seeker<'a> {
                     return Status::Failed;
                 }
             };
-            say(told::told(&found, &self.targets));
+            say(render::render(&found, &self.targets));
             let ended = found.interrupted;
             all.push(found);
             // Write after each search, so that its results survive a kill.
@@ -241,13 +241,13 @@ impl<'a> Seeker<'a> {
 
     /// Searches one combination of the other axes.
     fn one(&self, cell: &Cell, summaries: &mut Vec<Value>) -> Result<Capacities, Error> {
-        let least = self.wanted.from.map_or(1, |from| from.min(self.scale.from));
-        let from = self.wanted.from.unwrap_or(self.scale.from);
-        let most = self.wanted.to.unwrap_or(u64::MAX);
-        let mut search = Search::new(from, least, most, self.wanted.resolution.fraction());
+        let least = self.arguments.from.map_or(1, |from| from.min(self.scale.from));
+        let from = self.arguments.from.unwrap_or(self.scale.from);
+        let most = self.arguments.to.unwrap_or(u64::MAX);
+        let mut search = Search::new(from, least, most, self.arguments.resolution.fraction());
         let mut tried = Vec::new();
         while let Some(value) = search.next() {
-            let one = self.try_out(cell, value, summaries)?;
+            let one = self.test_value(cell, value, summaries)?;
             if self.interrupted.load(Relaxed) {
                 break;
             }
@@ -256,7 +256,7 @@ impl<'a> Seeker<'a> {
         }
         Ok(Capacities {
             cell: cell.clone(),
-            axis: self.wanted.max.clone(),
+            axis: self.arguments.max.clone(),
             best: search.best().map(|value| self.scale.text(value)),
             limit: search.limit().map(|(value, found)| (self.scale.text(value), found)),
             interrupted: self.interrupted.load(Relaxed),
@@ -265,15 +265,20 @@ impl<'a> Seeker<'a> {
     }
 
     /// Runs a value until enough runs are trusted, or twice that number has run.
-    fn try_out(&self, cell: &Cell, value: u64, summaries: &mut Vec<Value>) -> Result<Tried, Error> {
-        let (axis, text) = (&self.wanted.max, self.scale.text(value));
-        let mut tried = Tried {
+    fn test_value(
+        &self,
+        cell: &Cell,
+        value: u64,
+        summaries: &mut Vec<Value>,
+    ) -> Result<TestedValue, Error> {
+        let (axis, text) = (&self.arguments.max, self.scale.text(value));
+        let mut tried = TestedValue {
             value: text.clone(),
             number: value,
             runs: 0,
             valid: 0,
             figures: Vec::new(),
-            found: Found::Lost,
+            found: Outcome::Lost,
             reasons: Vec::new(),
             overload: None,
             visible_growth: 0.0,
@@ -302,7 +307,7 @@ impl<'a> Seeker<'a> {
         let mut overloaded = 0;
         while tried.valid < self.repeats && tried.runs < 2 * self.repeats {
             let title = format!("{whole}, run {}", tried.runs + 1);
-            let mut screen = Screen::new(&title, self.wanted.quiet, None);
+            let mut screen = Screen::new(&title, self.arguments.quiet, None);
             let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
                 Ok(finished) => finished,
                 Err(
@@ -352,9 +357,9 @@ impl<'a> Seeker<'a> {
             let mut pairs = tried.figures.iter().zip(&self.targets);
             let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
             let met = met && 2 * overloaded < tried.valid;
-            tried.found = if met { Found::Met } else { Found::Missed };
+            tried.found = if met { Outcome::Met } else { Outcome::Missed };
         }
-        if tried.found != Found::Missed {
+        if tried.found != Outcome::Missed {
             tried.overload = None;
         }
         Ok(tried)
@@ -366,7 +371,7 @@ impl<'a> Seeker<'a> {
         let judged = verdict.reasons.iter().map(|reason| reason.status);
         let machine = judged.filter(|status| *status != measure::Status::Failed).max();
         match machine {
-            Some(measure::Status::Suspect) => self.wanted.suspect,
+            Some(measure::Status::Suspect) => self.arguments.suspect,
             Some(measure::Status::Invalid) => false,
             _ => true,
         }

@@ -13,9 +13,9 @@ pub(super) const GROWTH: f64 = 0.05;
 /// counts as random.
 const DEVIATIONS: f64 = 3.0;
 /// Response times that rise in each quarter, and by this factor overall, count as overload.
-const RISE: f64 = 1.5;
+const MIN_RISE: f64 = 1.5;
 /// Minimum rise of response times, ms; smaller ones are ignored.
-const LEAST_MS: f64 = 1.0;
+const MIN_RISE_MS: f64 = 1.0;
 
 /// Load balance over the quarters of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +55,8 @@ fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
     }
     let offered = offered as f64;
     let grown = quarters[3].outstanding as f64 - quarters[0].outstanding as f64;
-    let by_chance = DEVIATIONS * offered.sqrt();
-    if grown > (GROWTH * offered).max(by_chance) {
+    let random_growth = DEVIATIONS * offered.sqrt();
+    if grown > (GROWTH * offered).max(random_growth) {
         let share = 100.0 * (1.0 - grown / offered);
         return Some(Steadiness::Grows(format!(
             "the queue grows: the target answers only {share:.0} % of the requests at their \
@@ -65,8 +65,8 @@ fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
     }
     let times: Option<Vec<f64>> = quarters.iter().map(|quarter| quarter.response_ms).collect();
     if let Some(times) = times {
-        let rises = times.is_sorted_by(|a, b| a < b) && times[3] > RISE * times[0];
-        if rises && times[3] - times[0] > LEAST_MS {
+        let rises = times.is_sorted_by(|a, b| a < b) && times[3] > MIN_RISE * times[0];
+        if rises && times[3] - times[0] > MIN_RISE_MS {
             return Some(Steadiness::Grows(format!(
                 "response times rise during the run: on average {:.1} ms in the first quarter, \
                  {:.1} ms in the last",
@@ -74,7 +74,7 @@ fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
             )));
         }
     }
-    Some(Steadiness::Steady((by_chance / offered).max(GROWTH)))
+    Some(Steadiness::Steady((random_growth / offered).max(GROWTH)))
 }
 
 #[cfg(test)]

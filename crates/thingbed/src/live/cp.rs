@@ -9,10 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Copies a file.
-pub fn cp(wanted: &Cp) -> Result<Status, String> {
-    let (from, to) = (end(&wanted.from), end(&wanted.to));
-    let lab = find(&wanted.lab)?;
-    let name = Path::new(from.1).file_name().ok_or(format!("`{}` is not a file", wanted.from))?;
+pub fn cp(arguments: &Cp) -> Result<Status, String> {
+    let (from, to) = (end(&arguments.from), end(&arguments.to));
+    let lab = find(&arguments.lab)?;
+    let name =
+        Path::new(from.1).file_name().ok_or(format!("`{}` is not a file", arguments.from))?;
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| format!("could not copy {what}: {error}")
@@ -20,7 +21,7 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
     // Open the file on the host before entering the node's file system.
     let copied = match (from.0, to.0) {
         (None, Some(node)) => {
-            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            let source = File::open(from.1).map_err(failed(&arguments.from))?;
             lab::enter_files(lab.node(node)?.pid).map_err(|error| error.to_string())?;
             let target = whole(Path::new(to.1), name);
             write(source, File::create(&target), &target)
@@ -28,9 +29,9 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
         (Some(node), None) => {
             let target = whole(Path::new(to.1), name);
             let pid = lab.node(node)?.pid;
-            let sink = File::create(&target).map_err(failed(&wanted.to))?;
+            let sink = File::create(&target).map_err(failed(&arguments.to))?;
             lab::enter_files(pid).map_err(|error| error.to_string())?;
-            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            let source = File::open(from.1).map_err(failed(&arguments.from))?;
             let mode = source.metadata().map(|meta| meta.permissions().mode());
             let copied = io::copy(&mut &source, &mut &sink);
             let _ = mode.map(|mode| sink.set_permissions(fs::Permissions::from_mode(mode & 0o777)));
@@ -44,7 +45,7 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
             );
         }
     };
-    let bytes = copied.map_err(failed(&format!("{} to {}", wanted.from, wanted.to)))?;
+    let bytes = copied.map_err(failed(&format!("{} to {}", arguments.from, arguments.to)))?;
     say(format_args!("{bytes} B"));
     Ok(Status::Fine)
 }

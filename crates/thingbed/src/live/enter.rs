@@ -17,17 +17,17 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(crate) const OWN_TERMINAL: &str = "THINGBED_OWN_TERMINAL";
 
 /// Runs a program in a node. Returns its exit status.
-pub fn exec(wanted: &Exec) -> Result<u8, String> {
-    let node = find(&wanted.lab)?.node(&wanted.node)?;
+pub fn exec(arguments: &Exec) -> Result<u8, String> {
+    let node = find(&arguments.lab)?.node(&arguments.node)?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let mut command = Command::new(&wanted.command[0]);
-    command.args(&wanted.command[1..]);
-    run(command, node.pid, &node.name, wanted.workdir.clone().unwrap_or(here))
+    let mut command = Command::new(&arguments.command[0]);
+    command.args(&arguments.command[1..]);
+    run(command, node.pid, &node.name, arguments.workdir.clone().unwrap_or(here))
 }
 
 /// Opens a shell in a node. Returns its exit status.
-pub fn shell(wanted: &Shell) -> Result<u8, String> {
-    let node = find(&wanted.lab)?.node(&wanted.node)?;
+pub fn shell(arguments: &Shell) -> Result<u8, String> {
+    let node = find(&arguments.lab)?.node(&arguments.node)?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     // Prefer the user's shell, if the node has it.
     let own = std::env::var("SHELL").unwrap_or_default();
@@ -43,7 +43,7 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
     command.env("THINGBED_NODE", node);
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| {
-        let mend = match error.kind() {
+        let hint = match error.kind() {
             io::ErrorKind::NotFound => {
                 let path = std::env::var("PATH").unwrap_or_default();
                 format!("\n  the program is not in the node's file system; PATH is {path}")
@@ -53,7 +53,7 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
             }
             _ => String::new(),
         };
-        format!("could not run {program} in {node}: {error}{mend}")
+        format!("could not run {program} in {node}: {error}{hint}")
     };
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let status = match terminal {
@@ -107,16 +107,16 @@ fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
     let mut raw = saved.clone();
     cfmakeraw(&mut raw);
     tcsetattr(&stdin, SetArg::TCSANOW, &raw)?;
-    let back = Back(saved);
+    let restore = RestoreTerminal(saved);
     let ended = pump(&pty.master, child);
-    drop(back);
+    drop(restore);
     ended
 }
 
 /// Restores the terminal on drop.
-struct Back(Termios);
+struct RestoreTerminal(Termios);
 
-impl Drop for Back {
+impl Drop for RestoreTerminal {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
     }

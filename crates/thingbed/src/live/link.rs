@@ -1,6 +1,6 @@
 //! `thingbed link`: shows and changes the links of a running lab.
 
-use crate::arguments::{Lab, Link, Whose};
+use crate::arguments::{Lab, Link, LinkSelector};
 use crate::live::{find, pairs};
 use crate::{Status, complain, say};
 use medium::{Impairment, Way};
@@ -70,16 +70,20 @@ fn rounded(now: &Impairment) -> Impairment {
 fn request(what: &Link) -> Result<(&Lab, Request), String> {
     Ok(match what {
         Link::Show(which) => (&which.lab, Request::Show { nodes: which.nodes.clone() }),
-        Link::Set { whose, set, over } => {
-            let (links, set) = (links(whose), pairs(set)?);
-            (&whose.lab, Request::Set { links, set, over: *over })
+        Link::Set { selector, set, over } => {
+            let (links, set) = (links(selector), pairs(set)?);
+            (&selector.lab, Request::Set { links, set, over: *over })
         }
-        Link::Down { whose } => (&whose.lab, Request::Down { links: links(whose), down: true }),
-        Link::Up { whose } => (&whose.lab, Request::Down { links: links(whose), down: false }),
+        Link::Down { selector } => {
+            (&selector.lab, Request::Down { links: links(selector), down: true })
+        }
+        Link::Up { selector } => {
+            (&selector.lab, Request::Down { links: links(selector), down: false })
+        }
     })
 }
 
-fn links(whose: &Whose) -> Links {
-    let way = whose.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
-    Links { nodes: vec![whose.node.clone()], network: whose.network.clone(), way }
+fn links(selector: &LinkSelector) -> Links {
+    let way = selector.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
+    Links { nodes: vec![selector.node.clone()], network: selector.network.clone(), way }
 }

@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Prints logs, and follows them if requested.
-pub fn logs(wanted: &Logs) -> Result<Status, String> {
-    let lab = find(&wanted.lab)?;
+pub fn logs(arguments: &Logs) -> Result<Status, String> {
+    let lab = find(&arguments.lab)?;
     let mut shown: HashMap<PathBuf, u64> = HashMap::new();
     let mut last = None;
-    for path in files(&lab, &wanted.nodes)? {
+    for path in files(&lab, &arguments.nodes)? {
         let length = fs::metadata(&path).map_or(0, |file| file.len());
-        let from = wanted.tail.map_or(0, |lines| tail(&path, lines).unwrap_or(0));
+        let from = arguments.tail.map_or(0, |lines| tail(&path, lines).unwrap_or(0));
         shown.insert(path.clone(), from);
         show(&path, &mut shown, &mut last, Some(length));
     }
-    if shown.is_empty() && !wanted.follow {
+    if shown.is_empty() && !arguments.follow {
         remark("the programs have not printed anything yet");
     }
-    if !wanted.follow {
+    if !arguments.follow {
         return Ok(Status::Fine);
     }
     loop {
         std::thread::sleep(Duration::from_millis(200));
         // The lab has ended.
-        let Ok(files) = files(&lab, &wanted.nodes) else { return Ok(Status::Fine) };
+        let Ok(files) = files(&lab, &arguments.nodes) else { return Ok(Status::Fine) };
         for path in files {
             show(&path, &mut shown, &mut last, None);
         }
@@ -79,10 +79,10 @@ fn show(
 
 /// Offset of the last `lines` lines of a file.
 fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
-    const LOOK: u64 = 1 << 20;
+    const MAX_TAIL_BYTES: u64 = 1 << 20;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    let start = length.saturating_sub(LOOK);
+    let start = length.saturating_sub(MAX_TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut end = Vec::new();
     file.read_to_end(&mut end)?;

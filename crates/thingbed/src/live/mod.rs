@@ -15,7 +15,7 @@ pub(crate) use enter::OWN_TERMINAL;
 pub use enter::{exec, shell};
 pub use link::link;
 pub use logs::logs;
-pub use nodes::{befall, clone, destroy, down, labs, ps, set};
+pub use nodes::{clone, destroy, down, inject_fault, labs, ps, set};
 pub use top::top;
 pub use up::up;
 

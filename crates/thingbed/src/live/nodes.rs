@@ -40,9 +40,9 @@ fn up_for(span: Span) -> String {
 }
 
 /// Lists the nodes of a lab.
-pub fn ps(wanted: &Ps) -> Result<Status, String> {
-    let nodes = find(&wanted.which.lab)?.nodes(&wanted.which.nodes)?;
-    match wanted.json {
+pub fn ps(arguments: &Ps) -> Result<Status, String> {
+    let nodes = find(&arguments.which.lab)?.nodes(&arguments.which.nodes)?;
+    match arguments.json {
         true => say(serde_json::to_string_pretty(&nodes).unwrap_or_default()),
         false => list(&nodes),
     }
@@ -67,15 +67,15 @@ fn list(nodes: &[NodeShown]) {
 }
 
 /// Injects a fault into nodes' programs, or starts them.
-pub fn befall(what: PlannedFaultKind, wanted: &Nodes) -> Result<Status, String> {
-    let request = Request::Befall { what, nodes: wanted.nodes.clone() };
-    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+pub fn inject_fault(what: PlannedFaultKind, arguments: &Nodes) -> Result<Status, String> {
+    let request = Request::Befall { what, nodes: arguments.nodes.clone() };
+    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
 }
 
 /// Adds clones of a node; prints their names and addresses.
-pub fn clone(wanted: &Clone) -> Result<Status, String> {
-    let request = Request::Clone { node: wanted.node.clone(), count: wanted.count as usize };
-    if let Reply::Nodes(nodes) = find(&wanted.lab)?.ask(&request)? {
+pub fn clone(arguments: &Clone) -> Result<Status, String> {
+    let request = Request::Clone { node: arguments.node.clone(), count: arguments.count as usize };
+    if let Reply::Nodes(nodes) = find(&arguments.lab)?.ask(&request)? {
         nodes.iter().for_each(|node| {
             let addresses = node.interfaces.iter().map(|(_, _, address)| address.to_string());
             say(format_args!("{} {}", node.name, addresses.collect::<Vec<_>>().join(" ")));
@@ -85,14 +85,14 @@ pub fn clone(wanted: &Clone) -> Result<Status, String> {
 }
 
 /// Removes nodes.
-pub fn destroy(wanted: &Nodes) -> Result<Status, String> {
-    let request = Request::Destroy { nodes: wanted.nodes.clone() };
-    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+pub fn destroy(arguments: &Nodes) -> Result<Status, String> {
+    let request = Request::Destroy { nodes: arguments.nodes.clone() };
+    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
 }
 
 /// Stops a lab, and waits until its process has exited.
-pub fn down(wanted: &arguments::Lab) -> Result<Status, String> {
-    let lab = find(wanted)?;
+pub fn down(arguments: &arguments::Lab) -> Result<Status, String> {
+    let lab = find(arguments)?;
     lab.ask(&Request::End {})?;
     // After closing its control socket, the process still removes the cgroups.
     while Path::new(&format!("/proc/{}", lab.pid)).exists() {
@@ -102,9 +102,10 @@ pub fn down(wanted: &arguments::Lab) -> Result<Status, String> {
 }
 
 /// Changes the limits or the host name of nodes.
-pub fn set(wanted: &Set) -> Result<Status, String> {
-    let request = Request::Change { nodes: vec![wanted.node.clone()], set: pairs(&wanted.set)? };
-    match find(&wanted.lab)?.ask(&request)? {
+pub fn set(arguments: &Set) -> Result<Status, String> {
+    let request =
+        Request::Change { nodes: vec![arguments.node.clone()], set: pairs(&arguments.set)? };
+    match find(&arguments.lab)?.ask(&request)? {
         Reply::Wrong(why) => {
             complain(why);
             Ok(Status::Wrong)

@@ -13,22 +13,22 @@ use std::time::{Duration, Instant};
 const LINES: usize = 20;
 
 /// Repeatedly shows the nodes with the highest CPU usage.
-pub fn top(wanted: &Top) -> Result<Status, String> {
-    let lab = find(&wanted.which.lab)?;
+pub fn top(arguments: &Top) -> Result<Status, String> {
+    let lab = find(&arguments.which.lab)?;
     let terminal = std::io::stdout().is_terminal();
-    let mut before = look(&lab.nodes(&wanted.which.nodes)?);
+    let mut before = sample(&lab.nodes(&arguments.which.nodes)?);
     let mut at = Instant::now();
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        let Ok(nodes) = lab.nodes(&wanted.which.nodes) else { return Ok(Status::Fine) };
-        let now = look(&nodes);
+        let Ok(nodes) = lab.nodes(&arguments.which.nodes) else { return Ok(Status::Fine) };
+        let now = sample(&nodes);
         let text = page(&nodes, &before, &now, at.elapsed().as_secs_f64());
         at = Instant::now();
-        if terminal && !wanted.once {
+        if terminal && !arguments.once {
             let _ = write!(std::io::stdout(), "\x1b[H\x1b[2J");
         }
         say(text);
-        if wanted.once {
+        if arguments.once {
             return Ok(Status::Fine);
         }
         before = now;
@@ -38,15 +38,15 @@ pub fn top(wanted: &Top) -> Result<Status, String> {
 /// Per node: PID of its init process, CPU and memory of its programs, frames and bytes sent, frames
 /// and bytes received. Traffic is as counted by the medium: the interfaces' counters miss frames
 /// that the medium takes before them.
-type Seen = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
+type Usage = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
 
-fn look(nodes: &[NodeShown]) -> Seen {
+fn sample(nodes: &[NodeShown]) -> Usage {
     let pids: Vec<i32> = nodes.iter().map(|node| node.pid).collect();
     let samples = lab::sample(&pids).into_iter();
     nodes.iter().zip(samples).map(|(n, sample)| (n.pid, sample, n.sent, n.received)).collect()
 }
 
-fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String {
+fn page(nodes: &[NodeShown], before: &Usage, now: &Usage, seconds: f64) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     for (node, (pid, sample, sent, received)) in nodes.iter().zip(now) {
         let known = before.iter().find(|(known, ..)| known == pid);

@@ -1,24 +1,24 @@
 //! `thingbed trace generate`.
 
-use super::{Stopped, create, recipe, written, wrong};
+use super::{Failure, check_write, create, trace_spec, usage_error};
 use crate::arguments::Generate;
 use crate::{Status, remark};
 use std::io::{self, Write};
 use trace::{Distribution, Recipe, Requests, Resource, Spread};
 
 /// Writes the trace, and the resources generated for it.
-pub fn generate(wanted: &Generate) -> Result<Status, Stopped> {
-    let recipe = recipe(&wanted.shape).map_err(wrong)?;
-    let mut requests = recipe.requests().map_err(wrong)?;
-    if let Some(file) = &wanted.resources_out {
+pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
+    let trace_spec = trace_spec(&arguments.shape).map_err(usage_error)?;
+    let mut requests = trace_spec.requests().map_err(usage_error)?;
+    if let Some(file) = &arguments.resources_out {
         let mut out = create(file)?;
-        written(file, resources(wanted, &recipe, &mut out))?;
+        check_write(file, resources(arguments, &trace_spec, &mut out))?;
     }
     let mut service = Spread::new();
-    let mut out = create(&wanted.out)?;
-    written(&wanted.out, lines(&mut requests, &mut service, wanted.fine, &mut out))?;
+    let mut out = create(&arguments.out)?;
+    check_write(&arguments.out, lines(&mut requests, &mut service, arguments.fine, &mut out))?;
     drop(out);
-    if let Some(asked) = recipe.groups.first().and_then(|group| group.service.as_ref()) {
+    if let Some(asked) = trace_spec.groups.first().and_then(|group| group.service.as_ref()) {
         let asked = asked.asked();
         remark(format_args!(
             "service times: mean {:.1} us, configured {:.1} us; their distribution is {:.1} % \
@@ -49,13 +49,13 @@ fn lines(
     out.flush()
 }
 
-fn resources(wanted: &Generate, recipe: &Recipe, out: &mut dyn Write) -> io::Result<()> {
-    for group in &recipe.groups {
+fn resources(arguments: &Generate, trace_spec: &Recipe, out: &mut dyn Write) -> io::Result<()> {
+    for group in &trace_spec.groups {
         let Some(service) = &group.service else { continue };
         for device in group.devices.clone() {
             for (path, time) in service.resources() {
                 let time = Distribution::Constant(time);
-                let (path, mode) = (path.to_owned(), wanted.mode);
+                let (path, mode) = (path.to_owned(), arguments.mode);
                 writeln!(out, "{}", Resource { device: Some(device), path, mode, time })?;
             }
         }

@@ -1,36 +1,39 @@
 //! `thingbed trace inspect`.
 
 use super::shape::resources;
-use super::{Stopped, failed, open};
+use super::{Failure, failed, open};
 use crate::arguments::Inspect;
 use crate::{Status, say};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use trace::{Distribution, Inspection, Reader, SpreadSummary, Tally, bars, sparks};
 
 /// Reads the trace to its end and prints statistics. Invalid lines are counted, the first ones are
-/// shown, and the exit status is that of a wrong file.
-pub fn inspect(wanted: &Inspect) -> Result<Status, Stopped> {
-    let known = match &wanted.resources {
+/// shown, and the exit status is that of a usage_error file.
+pub fn inspect(arguments: &Inspect) -> Result<Status, Failure> {
+    let known = match &arguments.resources {
         Some(file) => resources(file).map_err(failed)?,
         None => Vec::new(),
     };
     let mut tally = Tally::new(&known);
-    let mut reader = Reader::new(open(&wanted.file).map_err(failed)?);
+    let mut reader = Reader::new(open(&arguments.file).map_err(failed)?);
     loop {
         match reader.read() {
             Ok(None) => break,
             Ok(Some(Ok(request))) => tally.add(&request),
             Ok(Some(Err(error))) => tally.add_fault(&error),
             Err(error) => {
-                return Err(failed(format_args!("cannot read {}: {error}", wanted.file.display())));
+                return Err(failed(format_args!(
+                    "cannot read {}: {error}",
+                    arguments.file.display()
+                )));
             }
         }
     }
     let seen = tally.finish();
-    if wanted.json {
+    if arguments.json {
         say(serde_json::to_string_pretty(&seen).unwrap_or_default());
     } else {
-        say(text(&seen, wanted.service.as_ref()).trim_end());
+        say(text(&seen, arguments.service.as_ref()).trim_end());
     }
     Ok(if seen.faults > 0 { Status::Wrong } else { Status::Fine })
 }
@@ -86,7 +89,7 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
     let rows: Vec<_> = seen
         .shares
         .iter()
-        .map(|(end, share)| (format!("up to {}", spoken(*end)), *share, None))
+        .map(|(end, share)| (format!("up to {}", duration(*end)), *share, None))
         .collect();
     text + &format!("\ninterarrival time:\n{}", bars(&rows, 50))
 }
@@ -124,7 +127,7 @@ fn figure(value: f64) -> String {
     format!("{value:.places$}")
 }
 
-fn spoken(us: f64) -> String {
+fn duration(us: f64) -> String {
     if us >= 1e6 {
         format!("{} s", us / 1e6)
     } else if us >= 1e3 {

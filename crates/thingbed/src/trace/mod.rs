@@ -5,7 +5,7 @@ mod inspect;
 mod merge;
 mod shape;
 
-pub(crate) use shape::{recipe, resources};
+pub(crate) use shape::{resources, trace_spec};
 
 use crate::arguments::Trace;
 use crate::{Status, complain};
@@ -27,13 +27,13 @@ pub fn trace(what: &Trace) -> Status {
 }
 
 /// Exit status and message of a failed subcommand.
-type Stopped = (Status, String);
+type Failure = (Status, String);
 
-fn failed(error: impl ToString) -> Stopped {
+fn failed(error: impl ToString) -> Failure {
     (Status::Failed, error.to_string())
 }
 
-fn wrong(error: impl ToString) -> Stopped {
+fn usage_error(error: impl ToString) -> Failure {
     (Status::Wrong, error.to_string())
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, String> {
 }
 
 /// Opens a file for writing, or standard output for `-`.
-fn create(file: &Path) -> Result<Box<dyn Write>, Stopped> {
+fn create(file: &Path) -> Result<Box<dyn Write>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufWriter::new(io::stdout().lock())));
     }
@@ -57,7 +57,7 @@ fn create(file: &Path) -> Result<Box<dyn Write>, Stopped> {
 }
 
 /// Checks the result of writing. A closed pipe, as with `head`, is not an error.
-fn written(file: &Path, result: io::Result<()>) -> Result<(), Stopped> {
+fn check_write(file: &Path, result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(failed(format_args!("cannot write {}: {error}", file.display())))

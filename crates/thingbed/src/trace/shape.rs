@@ -5,7 +5,7 @@ use std::path::Path;
 use trace::{Distribution, Group, Method, Mix, Recipe, Resource, Service, Target, read_resources};
 
 /// The specification of a trace or of a load without a trace.
-pub(crate) fn recipe(shape: &Shape) -> Result<Recipe, String> {
+pub(crate) fn trace_spec(shape: &Shape) -> Result<Recipe, String> {
     let arrivals = shape.arrivals.clone().ok_or(
         "no arrival process; add --arrivals, for example --arrivals exponential:300us, or name a \
          trace",
