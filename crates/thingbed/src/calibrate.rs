@@ -41,11 +41,11 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     for (n, probe) in probes.iter().enumerate() {
         let title = format!("[{}/{}] {}", n + 1, probes.len(), probe.name);
         match one(probe, &folder, &title, &interrupted) {
-            Ok((returns, verdict)) => {
-                if let Impairment::Nothing = probe.asked {
-                    baseline = returns.median_ns();
+            Ok((results, verdict)) => {
+                if let Impairment::Nothing = probe.configured {
+                    baseline = results.median_ns();
                 }
-                rows.push(Row::of(probe, &returns, baseline.unwrap_or(0.0), verdict));
+                rows.push(Row::of(probe, &results, baseline.unwrap_or(0.0), verdict));
             }
             Err(error) => {
                 complain(error);
@@ -111,11 +111,11 @@ fn one(
     }
     let yaml = path.join("experiment.yaml");
     std::fs::write(&yaml, text).map_err(|error| Error::write(&yaml)(error).to_string())?;
-    let said = path.join("programs").join("near.1.out");
-    let text = std::fs::read_to_string(&said).map_err(|error| {
-        format!("could not read the results of the probes in {}: {error}", said.display())
+    let output = path.join("programs").join("near.1.out");
+    let text = std::fs::read_to_string(&output).map_err(|error| {
+        format!("could not read the results of the probes in {}: {error}", output.display())
     })?;
-    let returns = serde_json::from_str(&text)
-        .map_err(|error| format!("could not read {}: {error}", said.display()))?;
-    Ok((returns, finished.verdict.status))
+    let results = serde_json::from_str(&text)
+        .map_err(|error| format!("could not read {}: {error}", output.display()))?;
+    Ok((results, finished.verdict.status))
 }

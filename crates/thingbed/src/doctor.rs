@@ -390,22 +390,22 @@ fn services() -> Finding {
     ];
     // dnsmasq is in /usr/sbin, which may not be in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let there = |name: &str| {
+    let is_installed = |name: &str| {
         path.split(':').any(|dir| fs::exists(format!("{dir}/{name}")).is_ok_and(|is| is))
     };
-    let lacks: Vec<_> = needs.into_iter().filter(|(name, ..)| !there(name)).collect();
-    if lacks.is_empty() {
+    let missing: Vec<_> = needs.into_iter().filter(|(name, ..)| !is_installed(name)).collect();
+    if missing.is_empty() {
         return Finding::good(what, "slirp4netns, dnsmasq and busybox");
     }
     let join = |texts: Vec<&str>| texts.join(", ");
     Finding::bad(
         what,
         Grade::Lacking,
-        format!("not found: {}", join(lacks.iter().map(|(name, ..)| *name).collect())),
-        &format!("{} cannot be used", join(lacks.iter().map(|(_, effect, _)| *effect).collect())),
+        format!("not found: {}", join(missing.iter().map(|(name, ..)| *name).collect())),
+        &format!("{} cannot be used", join(missing.iter().map(|(_, effect, _)| *effect).collect())),
         &format!(
             "apt install {}",
-            lacks.iter().map(|(_, _, fix)| *fix).collect::<Vec<_>>().join(" ")
+            missing.iter().map(|(_, _, fix)| *fix).collect::<Vec<_>>().join(" ")
         ),
     )
 }

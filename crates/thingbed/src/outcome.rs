@@ -39,12 +39,12 @@ pub(crate) fn status_of(outcomes: &[Outcome]) -> Status {
     let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
     let verdicts =
         summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
-    verdicts.fold(Status::Fine, worse)
+    verdicts.fold(Status::Fine, combine)
 }
 
 /// The exit status after one more run. `invalid` outranks `failed`: on a disturbed machine, the
 /// cause of a failed program is unknown.
-fn worse(status: Status, verdict: &str) -> Status {
+fn combine(status: Status, verdict: &str) -> Status {
     match (verdict, status) {
         ("invalid", Status::Fine | Status::Unexpected) => Status::Invalid,
         ("failed", Status::Fine) => Status::Unexpected,

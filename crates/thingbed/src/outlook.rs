@@ -11,7 +11,7 @@ const OVERHEAD: Duration = Duration::from_secs(4);
 pub struct Outlook {
     /// In reverse order: the next run is the last element.
     schedules: Vec<Duration>,
-    beyond: Duration,
+    overhead: Duration,
     ended: u32,
     /// Number of parallel runs.
     jobs: u32,
@@ -24,7 +24,7 @@ impl Outlook {
     pub fn real(schedules: impl IntoIterator<Item = Duration>) -> Self {
         let mut schedules: Vec<Duration> = schedules.into_iter().collect();
         schedules.reverse();
-        Self { schedules, beyond: Duration::ZERO, ended: 0, jobs: 1, real: true }
+        Self { schedules, overhead: Duration::ZERO, ended: 0, jobs: 1, real: true }
     }
 
     /// `runs` runs in virtual time, `jobs` in parallel. Their duration is unknown until one has
@@ -36,19 +36,19 @@ impl Outlook {
 
     /// Estimated time until the last run ends; `None` while unknown.
     pub fn left(&self) -> Option<Duration> {
-        let beyond = match (self.ended, self.real) {
+        let overhead = match (self.ended, self.real) {
             (0, true) => OVERHEAD,
             (0, false) => return None,
-            (ended, _) => self.beyond / ended,
+            (ended, _) => self.overhead / ended,
         };
-        let sum: Duration = self.schedules.iter().map(|schedule| *schedule + beyond).sum();
+        let sum: Duration = self.schedules.iter().map(|schedule| *schedule + overhead).sum();
         Some(sum / self.jobs)
     }
 
     /// Records that the next run took `took`, including its retries.
     pub fn ended(&mut self, took: Duration) {
         let Some(schedule) = self.schedules.pop() else { return };
-        self.beyond += took.saturating_sub(schedule);
+        self.overhead += took.saturating_sub(schedule);
         self.ended += 1;
     }
 }

@@ -59,10 +59,10 @@ fn show(profile: &LinkProfile, json: bool) {
     say(format_args!("{}: {}\n{}\n", profile.name, profile.technology, profile.about));
     let row = |value: &Value| {
         let range = value.range.as_ref().map_or(String::new(), |range| format!(" ({range})"));
-        let said = format!("{}{range}", value.value);
+        let text = format!("{}{range}", value.value);
         let (key, quality) = (value.key.clone(), value.quality.text().to_owned());
         let note = value.note.clone().unwrap_or_default();
-        [key, said, quality, value.sources.join(", "), note]
+        [key, text, quality, value.sources.join(", "), note]
     };
     let head =
         |note: &str| ["value", "value (range)", "quality", "source", note].map(str::to_owned);

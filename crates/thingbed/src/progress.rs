@@ -12,11 +12,11 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// Shows the progress of a run: a bar on a terminal, one line per phase in a log.
 pub struct Screen {
     bar: Option<ProgressBar>,
-    plain: bool,
+    log_lines: bool,
     last: Option<(Phase, Instant)>,
     /// Time of the last message that virtual time is paused.
     stuck: Option<Instant>,
-    began: Instant,
+    started: Instant,
     /// Estimated time until the sweep ends, including this run.
     left: Option<Duration>,
     /// Prefix of log lines when runs execute in parallel.
@@ -39,10 +39,10 @@ impl Screen {
         }
         Self {
             bar,
-            plain: !quiet && !terminal,
+            log_lines: !quiet && !terminal,
             last: None,
             stuck: None,
-            began: Instant::now(),
+            started: Instant::now(),
             left,
             prefix: String::new(),
         }
@@ -60,19 +60,19 @@ impl Screen {
     pub fn become_log(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
-            self.plain = true;
+            self.log_lines = true;
         }
     }
 
     /// Ends the display with a final message.
-    pub fn end(&mut self, word: &str) {
-        let took = clock(self.began.elapsed());
+    pub fn end(&mut self, message: &str) {
+        let duration = clock(self.started.elapsed());
         if let Some(bar) = self.bar.take() {
             let title = bar.prefix();
             bar.finish_and_clear();
-            remark(format_args!("{title}  {word}"));
-        } else if self.plain {
-            remark(format_args!("{}  {word} ({took})", self.prefix));
+            remark(format_args!("{title}  {message}"));
+        } else if self.log_lines {
+            remark(format_args!("{}  {message} ({duration})", self.prefix));
         }
     }
 
@@ -93,7 +93,7 @@ impl Screen {
         );
         if let Some(bar) = &self.bar {
             bar.set_message(text);
-        } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
+        } else if self.log_lines && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
             remark(format_args!("{}  {text}", self.prefix));
             self.stuck = Some(Instant::now());
         }
@@ -116,7 +116,7 @@ impl Watch for Screen {
     fn progress(&mut self, progress: &Progress) {
         // Names in the text may come from a guest.
         let text = printable(&line(progress));
-        let elapsed = self.began.elapsed();
+        let elapsed = self.started.elapsed();
         if let Some(bar) = &self.bar {
             let (done, all) = match progress.phase {
                 Phase::Up | Phase::SetUp => (progress.ready.0 as u64, progress.ready.1 as u64),
@@ -128,7 +128,7 @@ impl Watch for Screen {
                 self.left.map(|left| format!(", about {} left", clock(left - elapsed.min(left))));
             bar.set_message(format!("{text}  [{}{}]", clock(elapsed), left.unwrap_or_default()));
             bar.tick();
-        } else if self.plain && self.is_due(progress.phase) {
+        } else if self.log_lines && self.is_due(progress.phase) {
             remark(format_args!("{}  {text}  [{}]", self.prefix, clock(elapsed)));
             self.last = Some((progress.phase, Instant::now()));
         }
@@ -149,7 +149,7 @@ fn line(progress: &Progress) -> String {
     let Progress { phase, ready, replies, expected, .. } = progress;
     let seconds = progress.elapsed.as_ms() / 1e3;
     let most = progress.most.map(|most| most.as_ms() / 1e3);
-    let until = |rest: &str| most.map_or(String::new(), |most| format!(", {most:.0} s {rest}"));
+    let limit = |rest: &str| most.map_or(String::new(), |most| format!(", {most:.0} s {rest}"));
     let answers = match expected {
         0 => format!("{} frames", progress.frames),
         expected => format!("{replies} of {expected} answers"),
@@ -162,19 +162,19 @@ fn line(progress: &Progress) -> String {
             ready.1 - ready.0.min(ready.1),
             ready.1,
             progress.missing,
-            until("until timeout")
+            limit("until timeout")
         ),
         Phase::Load => {
             let all = most.map_or(String::new(), |most| format!(" of {:.0}", seconds + most));
             format!("running: {seconds:.0}{all} s, {answers}")
         }
         Phase::Drain if *expected == 0 => {
-            format!("waiting for programs to end{}", until("at most"))
+            format!("waiting for programs to end{}", limit("at most"))
         }
         Phase::Drain => format!(
             "waiting for {} of {expected} answers{}",
             expected - replies.min(expected),
-            until("at most")
+            limit("at most")
         ),
         Phase::Stop => "stopping programs".to_owned(),
         Phase::Write => "writing results".to_owned(),

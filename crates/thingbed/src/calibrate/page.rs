@@ -15,8 +15,8 @@ fn cells(row: &Row) -> [String; 9] {
     let maybe = |value: Option<f64>| value.map_or(String::new(), number);
     [
         row.name.clone(),
-        number(row.asked),
-        number(row.got),
+        number(row.configured),
+        number(row.measured),
         number(row.tolerance),
         row.unit.to_owned(),
         maybe(row.p99),
@@ -58,7 +58,7 @@ fn summary(kept: usize, all: usize) -> String {
 
 /// A bar per probe: the deviation, as a share of the tolerance.
 fn bar(row: &Row) -> String {
-    let off = ((row.got - row.asked) / row.tolerance).clamp(-1.5, 1.5);
+    let off = ((row.measured - row.configured) / row.tolerance).clamp(-1.5, 1.5);
     let place = 75.0 + 50.0 * off;
     let colour = if row.is_within_tolerance() { "#2a7" } else { "#c33" };
     format!(

@@ -24,7 +24,7 @@ pub struct Probe {
     /// Name of the probe and of its folder.
     pub name: String,
     /// Configured impairment.
-    pub asked: Impairment,
+    pub configured: Impairment,
     count: u64,
     every_us: u64,
     size: u64,
@@ -38,20 +38,20 @@ const FULL: u64 = 1000;
 
 /// All probes; the baseline without impairments comes first.
 pub fn all(seconds: u32) -> Vec<Probe> {
-    let even = |name: String, asked, every_us: u64| Probe {
+    let evenly_spaced = |name: String, configured, every_us: u64| Probe {
         name,
-        asked,
+        configured,
         count: u64::from(seconds) * 1_000_000 / every_us,
         every_us,
         size: SMALL,
     };
-    let mut probes = vec![even("bare".to_owned(), Impairment::Nothing, 2_000)];
+    let mut probes = vec![evenly_spaced("bare".to_owned(), Impairment::Nothing, 2_000)];
     for ms in [0.1, 1.0, 5.0, 20.0, 100.0, 500.0] {
-        probes.push(even(format!("delay-{ms}ms"), Impairment::Delay(ms, 1), 2_000));
+        probes.push(evenly_spaced(format!("delay-{ms}ms"), Impairment::Delay(ms, 1), 2_000));
     }
     for percent in [0.1, 1.0, 10.0, 30.0, 50.0] {
         // Rare losses need more probes.
-        probes.push(even(format!("loss-{percent}"), Impairment::Loss(percent), 500));
+        probes.push(evenly_spaced(format!("loss-{percent}"), Impairment::Loss(percent), 500));
     }
     for bit_s in [64_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0] {
         let frame = ((FULL + HEADERS) * 8) as f64 / bit_s * 1e6;
@@ -59,17 +59,23 @@ pub fn all(seconds: u32) -> Vec<Probe> {
         let every_us = (frame / 1.25).max(1.0) as u64;
         let name = format!("rate-{}k", bit_s / 1e3);
         let count = u64::from(seconds) * 1_000_000 / every_us;
-        probes.push(Probe { name, asked: Impairment::Rate(bit_s), count, every_us, size: FULL });
+        probes.push(Probe {
+            name,
+            configured: Impairment::Rate(bit_s),
+            count,
+            every_us,
+            size: FULL,
+        });
     }
-    probes.push(even("chain-of-10".to_owned(), Impairment::Delay(5.0, 10), 2_000));
+    probes.push(evenly_spaced("chain-of-10".to_owned(), Impairment::Delay(5.0, 10), 2_000));
     probes
 }
 
 impl Probe {
     /// The experiment file of the probe; its programs are subcommands of `workload`.
     pub fn experiment(&self, workload: &Path) -> String {
-        let links = if let Impairment::Delay(_, links) = self.asked { links } else { 1 };
-        let up = match self.asked {
+        let links = if let Impairment::Delay(_, links) = self.configured { links } else { 1 };
+        let up = match self.configured {
             Impairment::Nothing => String::new(),
             Impairment::Delay(ms, _) => format!("delay: {ms} ms"),
             Impairment::Loss(percent) => format!("loss: {percent} %"),
@@ -142,9 +148,11 @@ pub struct Row {
     /// Name of the probe.
     pub name: String,
     /// Configured value, in `unit`.
-    pub asked: f64,
+    #[serde(rename = "asked")]
+    pub configured: f64,
     /// Measured value, in `unit`.
-    pub got: f64,
+    #[serde(rename = "got")]
+    pub measured: f64,
     /// Maximum difference of both, in `unit`.
     pub tolerance: f64,
     /// ms, % or kbit/s.
@@ -169,47 +177,47 @@ impl Row {
     /// The result of `probe`; `bare_ns` is the round trip time of a link without impairments.
     pub fn of(
         probe: &Probe,
-        returns: &ProbeResults,
+        results: &ProbeResults,
         baseline_ns: f64,
         verdict: measure::Status,
     ) -> Self {
         let ms =
-            |share: f64| returns.quantile_ns(share).map(|ns| (ns - baseline_ns).max(0.0) / 1e6);
-        let raw = |share: f64| returns.quantile_ns(share).map(|ns| ns / 1e6);
-        let (asked, got, tolerance, unit, times) = match probe.asked {
+            |share: f64| results.quantile_ns(share).map(|ns| (ns - baseline_ns).max(0.0) / 1e6);
+        let raw = |share: f64| results.quantile_ns(share).map(|ns| ns / 1e6);
+        let (configured, measured, tolerance, unit, times) = match probe.configured {
             // A round trip of more than 1 ms without impairments is not a local network.
             Impairment::Nothing => {
                 (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0)))
             }
             Impairment::Delay(each, links) => {
-                let asked = each * f64::from(links);
+                let configured = each * f64::from(links);
                 // Each further relay is a program that wakes up twice per round trip.
                 let relays = 2.0 * f64::from(links - 1) * baseline_ns / 1e6;
-                let got = ms(0.5).unwrap_or(f64::NAN);
-                (asked, got, 0.05 * asked + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
+                let measured = ms(0.5).unwrap_or(f64::NAN);
+                (configured, measured, 0.05 * configured + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
             }
             Impairment::Loss(percent) => {
-                let sent = returns.sent.max(1) as f64;
-                let got = 100.0 * (1.0 - returns.returned as f64 / sent);
+                let sent = results.sent.max(1) as f64;
+                let measured = 100.0 * (1.0 - results.returned as f64 / sent);
                 let share = percent / 100.0;
                 let error = 100.0 * (share * (1.0 - share) / sent).sqrt();
-                (percent, got, DEVIATIONS * error, "%", (None, None))
+                (percent, measured, DEVIATIONS * error, "%", (None, None))
             }
             Impairment::Rate(bit_s) => {
-                let frames = returns.returned.saturating_sub(1) as f64;
+                let frames = results.returned.saturating_sub(1) as f64;
                 let bits = frames * ((probe.size + HEADERS) * 8) as f64;
-                let got = bits / (returns.span_ns.max(1) as f64 / 1e9);
-                (bit_s / 1e3, got / 1e3, 0.02 * bit_s / 1e3, "kbit/s", (None, None))
+                let measured = bits / (results.span_ns.max(1) as f64 / 1e9);
+                (bit_s / 1e3, measured / 1e3, 0.02 * bit_s / 1e3, "kbit/s", (None, None))
             }
         };
         let (p99, max) = times;
-        let (sent, returned, name) = (returns.sent, returns.returned, probe.name.clone());
-        Self { name, asked, got, tolerance, unit, p99, max, sent, returned, verdict }
+        let (sent, returned, name) = (results.sent, results.returned, probe.name.clone());
+        Self { name, configured, measured, tolerance, unit, p99, max, sent, returned, verdict }
     }
 
     /// Whether the measured value is within tolerance.
     pub fn is_within_tolerance(&self) -> bool {
-        (self.got - self.asked).abs() <= self.tolerance
+        (self.measured - self.configured).abs() <= self.tolerance
     }
 }
 
@@ -229,21 +237,23 @@ mod tests {
 
     #[test]
     fn a_row_is_held_to_its_tolerance() {
-        let probe = |asked| Probe { name: "x".into(), asked, count: 4, every_us: 1, size: FULL };
-        let returns = |ns: u64, returned: u64| ProbeResults {
+        let probe =
+            |configured| Probe { name: "x".into(), configured, count: 4, every_us: 1, size: FULL };
+        let results = |ns: u64, returned: u64| ProbeResults {
             sent: 1000,
             returned,
             rtt_ns: vec![Some(ns); returned as usize],
             span_ns: 1_000_000_000,
         };
-        let row =
-            |asked, returns| Row::of(&probe(asked), &returns, 50_000.0, measure::Status::Valid);
-        assert!(row(Impairment::Delay(20.0, 1), returns(20_100_000, 1000)).is_within_tolerance());
-        assert!(!row(Impairment::Delay(20.0, 1), returns(22_000_000, 1000)).is_within_tolerance());
-        assert!(row(Impairment::Loss(30.0), returns(1, 720)).is_within_tolerance());
-        assert!(!row(Impairment::Loss(30.0), returns(1, 800)).is_within_tolerance());
+        let row = |configured, results| {
+            Row::of(&probe(configured), &results, 50_000.0, measure::Status::Valid)
+        };
+        assert!(row(Impairment::Delay(20.0, 1), results(20_100_000, 1000)).is_within_tolerance());
+        assert!(!row(Impairment::Delay(20.0, 1), results(22_000_000, 1000)).is_within_tolerance());
+        assert!(row(Impairment::Loss(30.0), results(1, 720)).is_within_tolerance());
+        assert!(!row(Impairment::Loss(30.0), results(1, 800)).is_within_tolerance());
         // 119 frames of 1042 B in a second after the first.
-        assert!(row(Impairment::Rate(1_000_000.0), returns(1, 121)).is_within_tolerance());
-        assert!(!row(Impairment::Rate(1_000_000.0), returns(1, 100)).is_within_tolerance());
+        assert!(row(Impairment::Rate(1_000_000.0), results(1, 121)).is_within_tolerance());
+        assert!(!row(Impairment::Rate(1_000_000.0), results(1, 100)).is_within_tolerance());
     }
 }

@@ -133,9 +133,9 @@ fn size() -> nix::pty::Winsize {
 fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
     let resized = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(libc::SIGWINCH, resized.clone())?;
-    let (mut typed, mut said) = (io::stdin().lock(), io::stdout().lock());
+    let (mut stdin_lock, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let mut terminal = std::fs::File::from(master.try_clone()?);
-    let (mut listens, mut buffer) = (true, [0; 4096]);
+    let (mut stdin_open, mut buffer) = (true, [0; 4096]);
     loop {
         if resized.swap(false, Relaxed) {
             let size = size();
@@ -144,7 +144,7 @@ fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
         }
         let stdin = io::stdin();
         let mut fds = vec![PollFd::new(master.as_fd(), PollFlags::POLLIN)];
-        if listens {
+        if stdin_open {
             fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
         }
         let _ = poll(&mut fds, PollTimeout::from(100_u16));
@@ -154,14 +154,14 @@ fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
                 // All processes with the terminal open have closed it.
                 Ok(0) | Err(_) => return child.wait(),
                 Ok(length) => {
-                    said.write_all(&buffer[..length])?;
-                    said.flush()?;
+                    stdout.write_all(&buffer[..length])?;
+                    stdout.flush()?;
                 }
             }
         }
         if ready.get(1).copied().unwrap_or(false) {
-            match typed.read(&mut buffer) {
-                Ok(0) | Err(_) => listens = false,
+            match stdin_lock.read(&mut buffer) {
+                Ok(0) | Err(_) => stdin_open = false,
                 Ok(length) => terminal.write_all(&buffer[..length])?,
             }
         }

@@ -82,13 +82,13 @@ impl Lab {
 }
 
 /// The lab that `--lab` selects, or the only running one.
-pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
+pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
     let all = all()?;
     let list = |labs: &[(Lab, LabShown)]| {
         let words = labs.iter().map(|(lab, shown)| format!("{} ({})", shown.experiment, lab.pid));
         words.collect::<Vec<_>>().join(", ")
     };
-    let Some(name) = &wanted.lab else {
+    let Some(name) = &selected.lab else {
         return match all.len() {
             0 => Err("no lab is running on this machine\n  start one with `thingbed up FILE`; a \
                       `thingbed run FILE` in progress is a lab, too"
@@ -97,7 +97,7 @@ pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
             _ => Err(format!("several labs are running; select one with --lab: {}", list(&all))),
         };
     };
-    let said = list(&all);
+    let running = list(&all);
     let mut named: Vec<_> = all
         .into_iter()
         .filter(|(lab, shown)| shown.experiment == *name || lab.pid.to_string() == *name)
@@ -105,13 +105,13 @@ pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
     match (named.pop(), named.len()) {
         (Some((lab, _)), 0) => Ok(lab),
         (Some(_), _) => {
-            Err(format!("several labs have the name `{name}`; select one by process id: {said}"))
+            Err(format!("several labs have the name `{name}`; select one by process id: {running}"))
         }
-        (None, _) if said.is_empty() => Err(format!(
+        (None, _) if running.is_empty() => Err(format!(
             "no lab `{name}` is running on this machine, nor any other lab\n  start one with \
              `thingbed up FILE`"
         )),
-        (None, _) => Err(format!("no lab `{name}` is running; running labs: {said}")),
+        (None, _) => Err(format!("no lab `{name}` is running; running labs: {running}")),
     }
 }
 

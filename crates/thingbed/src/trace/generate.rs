@@ -18,14 +18,14 @@ pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
     let mut out = create(&arguments.out)?;
     check_write(&arguments.out, lines(&mut requests, &mut service, arguments.fine, &mut out))?;
     drop(out);
-    if let Some(asked) = trace_spec.groups.first().and_then(|group| group.service.as_ref()) {
-        let asked = asked.asked();
+    if let Some(configured) = trace_spec.groups.first().and_then(|group| group.service.as_ref()) {
+        let configured = configured.asked();
         remark(format_args!(
             "service times: mean {:.1} us, configured {:.1} us; their distribution is {:.1} % \
              from the configured one (Kolmogorov-Smirnov)",
             service.mean_ns() / 1e3,
-            asked.mean_ns() / 1e3,
-            100.0 * service.distance_from(|ns| asked.cdf(ns))
+            configured.mean_ns() / 1e3,
+            100.0 * service.distance_from(|ns| configured.cdf(ns))
         ));
     }
     Ok(Status::Fine)

@@ -29,64 +29,64 @@ pub fn inspect(arguments: &Inspect) -> Result<Status, Failure> {
             }
         }
     }
-    let seen = tally.finish();
+    let statistics = tally.finish();
     if arguments.json {
-        say(serde_json::to_string_pretty(&seen).unwrap_or_default());
+        say(serde_json::to_string_pretty(&statistics).unwrap_or_default());
     } else {
-        say(text(&seen, arguments.service.as_ref()).trim_end());
+        say(text(&statistics, arguments.service.as_ref()).trim_end());
     }
-    Ok(if seen.faults > 0 { Status::Wrong } else { Status::Fine })
+    Ok(if statistics.faults > 0 { Status::Wrong } else { Status::Fine })
 }
 
-fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
+fn text(statistics: &Inspection, configured: Option<&Distribution>) -> String {
     let methods: Vec<_> =
-        seen.methods.iter().map(|(method, count)| format!("{method} {count}")).collect();
+        statistics.methods.iter().map(|(method, count)| format!("{method} {count}")).collect();
     let mut text = format!(
         "{} requests in {:.3} s, {:.1}/s, to {} devices, {} hosts, {} URIs; {}\n",
-        seen.requests,
-        seen.seconds,
-        seen.rate,
-        seen.devices,
-        seen.hosts,
-        seen.uris,
+        statistics.requests,
+        statistics.seconds,
+        statistics.rate,
+        statistics.devices,
+        statistics.hosts,
+        statistics.uris,
         methods.join(", ")
     );
-    if seen.faults > 0 {
-        text += &format!("{} lines are not requests:\n", seen.faults);
-        for fault in &seen.fault_texts {
+    if statistics.faults > 0 {
+        text += &format!("{} lines are not requests:\n", statistics.faults);
+        for fault in &statistics.fault_texts {
             text += &format!("  {fault}\n");
         }
     }
-    if seen.requests == 0 {
+    if statistics.requests == 0 {
         return text;
     }
-    text += &format!("\n{}\n", times(seen));
+    text += &format!("\n{}\n", times(statistics));
     text += &format!(
         "coefficient of variation of the interarrival time: {:.2} (0 for a constant interval, 1 \
          for a Poisson process); {:.1} % from an exponential distribution\n",
-        seen.variation,
-        seen.from_exponential * 100.0
+        statistics.variation,
+        statistics.from_exponential * 100.0
     );
-    if let (Some(asked), Some(service)) = (asked, &seen.service) {
+    if let (Some(configured), Some(service)) = (configured, &statistics.service) {
         text += &format!(
-            "service times: mean {:.1} us, configured {:.1} us by {asked}\n",
+            "service times: mean {:.1} us, configured {:.1} us by {configured}\n",
             service.mean,
-            asked.mean_ns() / 1e3
+            configured.mean_ns() / 1e3
         );
     }
-    if seen.unknown > 0 {
+    if statistics.unknown > 0 {
         text += &format!(
             "{} requests are for resources that are not in the file of --resources\n",
-            seen.unknown
+            statistics.unknown
         );
     }
-    let most = seen.rates.iter().copied().fold(0.0, f64::max);
+    let most = statistics.rates.iter().copied().fold(0.0, f64::max);
     text += &format!(
         "\nrequests per second, {:.3} s per bar, maximum {most:.1}:\n|{}|\n",
-        seen.bar_seconds,
-        sparks(&seen.rates)
+        statistics.bar_seconds,
+        sparks(&statistics.rates)
     );
-    let rows: Vec<_> = seen
+    let rows: Vec<_> = statistics
         .shares
         .iter()
         .map(|(end, share)| (format!("up to {}", duration(*end)), *share, None))
@@ -94,7 +94,7 @@ fn text(seen: &Inspection, asked: Option<&Distribution>) -> String {
     text + &format!("\ninterarrival time:\n{}", bars(&rows, 50))
 }
 
-fn times(seen: &Inspection) -> Table {
+fn times(statistics: &Inspection) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
     table.style_mut().row_separator = LineStyle::none();
@@ -104,9 +104,9 @@ fn times(seen: &Inspection) -> Table {
             [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99, of.max].map(figure);
         table.add_row(std::iter::once(name.to_owned()).chain(shown));
     };
-    row("interarrival time", &seen.between);
-    row("interarrival, per device", &seen.of_device);
-    if let Some(service) = &seen.service {
+    row("interarrival time", &statistics.between);
+    row("interarrival, per device", &statistics.of_device);
+    if let Some(service) = &statistics.service {
         row("service", service);
     }
     for column in table.column_iter_mut().skip(1) {

@@ -47,11 +47,11 @@ fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {
 
 /// The resources that match the configured service times: generated, or selected from a file.
 fn service(shape: &Shape) -> Result<Option<Service>, String> {
-    let Some(asked) = &shape.service else { return Ok(None) };
+    let Some(distribution) = &shape.service else { return Ok(None) };
     let Some(file) = &shape.resources else {
-        return Ok(Some(Service::made(asked.clone(), shape.ladder as usize)));
+        return Ok(Some(Service::made(distribution.clone(), shape.ladder as usize)));
     };
-    let fixed = |resource: &Resource| match &resource.time {
+    let constant = |resource: &Resource| match &resource.time {
         Distribution::Constant(time) => Ok((resource.path.clone(), time.as_ns())),
         other => Err(format!(
             "{}: {} has service times of {other}; --service needs resources with constant service \
@@ -65,9 +65,9 @@ fn service(shape: &Shape) -> Result<Option<Service>, String> {
     let resources = resources(file)?
         .iter()
         .filter(|resource| resource.device.is_none_or(|device| device == shape.first))
-        .map(fixed)
+        .map(constant)
         .collect::<Result<Vec<_>, _>>()?;
-    let service = Service::chosen(asked.clone(), resources);
+    let service = Service::chosen(distribution.clone(), resources);
     service
         .map(Some)
         .ok_or_else(|| format!("{}: no resource of device {}", file.display(), shape.first))
