@@ -29,12 +29,8 @@ pub fn device(arguments: &Device) -> Status {
 }
 
 fn serve(arguments: &Device, settings: &DeviceSettings) -> Result<(), String> {
-    let stop = watch_signals().map_err(|error| {
-        format!(
-            "could not install the handler for Ctrl-C: \
-                                                        {error}"
-        )
-    })?;
+    let stop = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     if !arguments.no_check {
         load::check(settings)?.iter().filter(|checked| !checked.kept).for_each(warn);
     }

@@ -34,12 +34,8 @@ pub fn load(arguments: &Load) -> Status {
 }
 
 fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
-    let stop = watch_signals().map_err(|error| {
-        format!(
-            "could not install the handler for Ctrl-C: \
-                                                        {error}"
-        )
-    })?;
+    let stop = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     if let Some(folder) = &arguments.out {
         fs::create_dir_all(folder)
             .map_err(|error| format!("could not create {}: {error}", folder.display()))?;

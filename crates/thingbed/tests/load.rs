@@ -245,7 +245,7 @@ fn loads_and_devices_are_workloads() {
     let evidence = run["verdict"]["evidence"].to_string();
     assert!(evidence.contains("requests never sent"), "{evidence}");
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.contains("The time between two requests of a sender"));
+    assert!(page.contains("The interarrival time of a sender"));
 }
 
 /// A load of 200 requests/s over four connections to a device that serves 50/s: requests wait, and
