@@ -1,4 +1,4 @@
-//! Tells the program which commit it was built from.
+//! Passes the commit to the program, as an environment variable at compile time.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ fn main() {
     let commit = commit.ok().filter(|out| out.status.success()).map(|out| out.stdout);
     let commit = String::from_utf8(commit.unwrap_or_default()).unwrap_or_default();
     println!("cargo::rustc-env=THINGBED_COMMIT={}", commit.trim());
-    // The first changes with each commit; without a repository there is none.
+    // The log changes with each commit; without a repository there is none.
     println!("cargo::rerun-if-changed=../../.git/logs/HEAD");
     println!("cargo::rerun-if-changed=..");
 }

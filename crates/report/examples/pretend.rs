@@ -1,7 +1,6 @@
-//! Writes an invented sweep into a folder and draws its report, to look at the
-//! page without running an experiment:
-//! `cargo run -p report --example pretend -- FOLDER`. With `--draw` before the
-//! folder, only draws what lies there.
+//! Writes a generated sweep into a folder and generates its report, to view the page without
+//! running an experiment: `cargo run -p report --example pretend -- FOLDER`. With `--draw` before
+//! the folder, generates only the report of the sweep in it.
 
 #[allow(dead_code, missing_docs)]
 #[path = "../tests/fixture/mod.rs"]

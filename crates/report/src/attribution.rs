@@ -1,40 +1,40 @@
-//! Which figures are the CPU's: those that differ between runs of the same cell with different
-//! CPUs of virtual time. The others are the protocol's and the network's.
+//! Sensitivity to the CPU: finds the metrics that differ between runs of the same cell with
+//! different CPUs in virtual time. The others depend on protocol and network only.
 
 use crate::figures::columns;
 use crate::{Cell, Sweep};
 
-/// The axis of the CPU.
+/// Name of the CPU axis.
 pub(crate) const AXIS: &str = "virtual_cpu";
-/// Figures that are apart by a smaller share are the same.
+/// Metrics that differ by a smaller share count as equal.
 const SAME: f64 = 0.01;
 
-/// One figure over all CPUs.
+/// One metric over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// The same for all.
+    /// Equal for all CPUs.
     Same(String),
-    /// What it is for each.
+    /// The value for each CPU.
     Differs(Vec<String>),
-    /// Not measured with all.
+    /// Not measured with all CPUs.
     Missing,
 }
 
-/// The figures of cells over all CPUs.
+/// The metrics of cells over all CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attribution {
     /// The CPUs, in the order of the runs.
     pub cpus: Vec<String>,
-    /// The axes of the cells, the CPU's left out.
+    /// The axes of the cells, without the CPU axis.
     pub axes: Vec<String>,
-    /// Heads and units of the figures.
+    /// Heads and units of the metrics.
     pub heads: Vec<(String, &'static str)>,
-    /// The values of the axes, and the figures.
+    /// Per cell: the values of the axes, and the metrics.
     pub rows: Vec<(Vec<String>, Vec<Mark>)>,
 }
 
 impl Attribution {
-    /// That of a sweep over several CPUs; none of other sweeps.
+    /// The attribution of a sweep over several CPUs; `None` for other sweeps.
     pub fn of(sweep: &Sweep) -> Option<Self> {
         let cells = sweep.cells();
         let mut cpus: Vec<String> = Vec::new();
@@ -46,7 +46,7 @@ impl Attribution {
         if cpus.len() < 2 {
             return None;
         }
-        // What programs need of a CPU is the CPU's by its nature.
+        // CPU time always depends on the CPU.
         let columns: Vec<_> = columns(sweep).into_iter().filter(|c| c.head != "CPU").collect();
         let axes: Vec<&str> = sweep.axes().into_iter().filter(|axis| *axis != AXIS).collect();
         let first = cells.iter().filter(|cell| cell.cell.get(AXIS) == Some(&cpus[0]));
@@ -72,19 +72,19 @@ impl Attribution {
         })
     }
 
-    /// How to read it.
+    /// Explanation of the table.
     pub fn explanation(&self) -> String {
         format!(
-            "Figures by CPU ({}; thousand million instructions a second for all nodes together). \
-             Figures with = are the same within 1 %: the protocol's and the network's. The others \
-             depend on the CPU.",
+            "Figures by CPU ({}; 10^9 instructions per second for all nodes together). Values with \
+             = are equal within 1 %: they depend only on protocol and network. The others depend \
+             on the CPU.",
             self.cpus.join(" / ")
         )
     }
 }
 
 impl Mark {
-    /// As text; figures that differ are joined by `between`.
+    /// As text; the values of different CPUs are joined by `between`.
     pub fn text(&self, between: &str) -> String {
         match self {
             Self::Same(figure) => format!("= {figure}"),

@@ -1,11 +1,11 @@
-//! What is in a capture, read from the form that `thingbed analyze --json` prints.
+//! The analysis of a packet capture, read from the output of `thingbed analyze --json`.
 
 use crate::Error;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An analysis of a capture. What is missing in the file is 0 or empty here.
+/// An analysis of a capture. Missing keys are 0 or empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Capture {
@@ -72,7 +72,7 @@ pub(crate) struct Protocol {
     pub bytes: u64,
 }
 
-/// Packets that could not be read as far as their transport header.
+/// Packets that could not be decoded up to the transport header.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Unread {
@@ -85,10 +85,10 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// What could not be read, as in `link type 195, IEEE 802.15.4 with checksum`.
+    /// The part that could not be decoded, such as `link type 195, IEEE 802.15.4 with checksum`.
     pub fn what(&self) -> String {
         let number = match self.number {
-            // Registries write these in hexadecimal.
+            // Registries list these in hexadecimal.
             Some(number) if self.reason.starts_with("EtherType") => format!(" 0x{number:04x}"),
             Some(number) if self.reason.starts_with("PPP") => format!(" 0x{number:04x}"),
             Some(number) if self.reason.starts_with("LLC") => format!(" 0x{number:02x}"),
@@ -204,15 +204,15 @@ pub(crate) struct Direction {
 }
 
 impl Capture {
-    /// Reads what `thingbed analyze --json` printed, of the file `path`.
+    /// Parses the output of `thingbed analyze --json` for the capture `path`.
     ///
     /// # Errors
-    /// When it is not of that form.
+    /// If it has another format.
     pub fn parse(json: &str, path: &Path) -> Result<Self, Error> {
         serde_json::from_str(json).map_err(|source| Error::Json { path: path.to_owned(), source })
     }
 
-    /// Bytes by layer, from the lowest.
+    /// Bytes by layer, from the lowest layer up.
     pub(crate) fn layers(&self) -> Vec<(&'static str, u64)> {
         let order = ["link", "network", "transport", "repeated", "messaging", "payload"];
         order.map(|layer| (layer, self.layers.get(layer).copied().unwrap_or(0))).to_vec()

@@ -1,12 +1,12 @@
-//! What is in a capture, as text.
+//! The analysis of a packet capture, as text.
 
 use crate::capture::{Capture, Direction, Flow, Protocol};
 use crate::format;
 use crate::terminal::Page;
 use comfy_table::Table;
 
-/// What is in a capture as text of at most `width` columns. Tables of flows, nodes and
-/// paths have at most `flows` rows each.
+/// The analysis of a capture as text of at most `width` columns. Tables of flows, nodes and paths
+/// have at most `flows` rows each.
 pub fn capture_terminal(capture: &Capture, width: u16, colour: bool, flows: usize) -> String {
     let page = Page { width: width.max(40), colour };
     let mut parts = vec![headline(&page, capture)];
@@ -21,12 +21,12 @@ pub fn capture_terminal(capture: &Capture, width: u16, colour: bool, flows: usiz
     parts.join("\n") + "\n"
 }
 
-/// `1 packet`, `2 packets`.
+/// A number and a noun: `1 packet`, `2 packets`.
 pub(crate) fn some(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// A rate in bit/s, with the unit in which it reads well.
+/// A rate in a readable unit.
 fn rate(bit_s: f64) -> String {
     let (unit, factor) = match bit_s {
         rate if rate >= 999.5e6 => ("Gbit/s", 1e9),
@@ -160,7 +160,7 @@ fn messages(page: &Page, capture: &Capture) -> Option<String> {
     let holes = match streams.gaps + streams.resyncs {
         0 => String::new(),
         _ => format!(
-            "\nnote: {} in TCP streams; reading of messages resumed {} after skipping {} B",
+            "\nnote: {} in TCP streams; decoding of messages resumed {} after skipping {} B",
             some(streams.gaps, "gap"),
             some(streams.resyncs, "time"),
             streams.skipped_bytes
@@ -248,7 +248,7 @@ fn row(flow: &Flow, way: &str, direction: &Direction) -> [String; 9] {
     ]
 }
 
-/// A table if it has rows, with a line about the rows that it leaves out.
+/// A table if it has rows, with a line about omitted rows.
 fn shown(table: Table, all: usize, limit: usize, what: &str) -> Option<String> {
     let more = match all.saturating_sub(limit) {
         0 => String::new(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A value for each axis, in the order of the file.
 ///
-/// Two cells are the same when their axes are, whatever the order.
+/// Equality ignores the order.
 #[derive(Debug, Clone, Default)]
 pub struct Cell(Vec<(String, String)>);
 
@@ -25,12 +25,12 @@ impl Cell {
         self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))
     }
 
-    /// Whether all axes that `part` names have its values here.
+    /// Whether this cell has all values of `part`.
     pub fn matches(&self, part: &Self) -> bool {
         part.axes().all(|(axis, value)| self.get(axis) == Some(value))
     }
 
-    /// This cell with the axes that `other` names set to its values.
+    /// This cell with the values of `other`.
     pub fn with(&self, other: &Self) -> Self {
         let mut cell = self.clone();
         for (axis, value) in other.axes() {
@@ -42,7 +42,7 @@ impl Cell {
         cell
     }
 
-    /// The values but that of the axis left out, for people to read.
+    /// The values without that of the axis `left_out`, as text.
     pub fn label_without(&self, left_out: Option<&str>) -> String {
         let values: Vec<_> = self
             .axes()
@@ -52,7 +52,7 @@ impl Cell {
         if values.is_empty() { "all".to_owned() } else { values.join(" · ") }
     }
 
-    /// The name of this cell's run folder.
+    /// Name of the cell's run folder.
     pub fn folder(&self, repeat: u64) -> String {
         self.axes().map(|(_, value)| format!("{value}-")).collect::<String>() + &repeat.to_string()
     }
@@ -70,8 +70,7 @@ impl fmt::Display for Cell {
     }
 }
 
-// By hand, because a JSON object read into a map would lose the order of axes,
-// and because an axis may hold any scalar.
+// Manual implementation: a map would lose the order of the axes, and a value may be any scalar.
 impl<'de> Deserialize<'de> for Cell {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Axes;

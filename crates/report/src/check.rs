@@ -1,48 +1,48 @@
-//! The findings that an experiment was expected to show.
+//! Expectations of an experiment.
 
 use serde::Deserialize;
 
-/// What came of an expected finding.
+/// Result of an expectation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
-    /// It was so.
+    /// It holds.
     Pass,
-    /// It was not so.
+    /// It does not hold.
     Fail,
-    /// A figure that it needs is missing.
+    /// A required metric is missing.
     #[default]
     #[serde(other)]
     NotMeasured,
 }
 
-/// An expected finding, from `expect.json`.
+/// An expectation, from `expect.json`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Check {
-    /// The finding in words.
+    /// The expectation in words.
     pub say: String,
-    /// What came of it.
+    /// Its result.
     pub status: CheckStatus,
-    /// The left side of the comparison.
+    /// Left side of the comparison.
     pub left: Option<f64>,
-    /// The right side of it.
+    /// Right side of the comparison.
     pub right: Option<f64>,
-    /// The comparison with its figures, or what is missing.
+    /// The comparison with its values, or what is missing.
     pub text: String,
-    /// `not run` where its cell was not; other reasons are in the text.
+    /// `not run` if the cell was not run; the text has other reasons.
     pub missing: String,
 }
 
 impl Check {
-    /// Whether it is about a cell that was not run, as with `--only`.
+    /// Whether its cell was not run, as with `--only`.
     pub(crate) fn is_not_run(&self) -> bool {
         self.status == CheckStatus::NotMeasured && self.missing == "not run"
     }
 }
 
 impl CheckStatus {
-    /// In words, with a sign that needs no colour.
+    /// Label of the status, with a symbol for output without colour.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Pass => "✓ pass",
@@ -52,7 +52,7 @@ impl CheckStatus {
     }
 }
 
-/// How many passed, failed and were not measured, in a sentence.
+/// Number of expectations that hold and that were not measured, as text.
 pub(crate) fn tally(checks: &[Check]) -> String {
     let count = |status| checks.iter().filter(|check| check.status == status).count();
     let mut text = format!("{} of {} hold", count(CheckStatus::Pass), checks.len());

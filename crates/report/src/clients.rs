@@ -1,4 +1,4 @@
-//! Clients of brokers, one row a client.
+//! Clients of brokers, one row each.
 
 use crate::Error;
 use crate::columns::Columns;
@@ -7,13 +7,13 @@ use std::path::Path;
 /// One client of a broker.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ClientRow {
-    /// Its node.
+    /// Node of the client.
     pub client: String,
     /// Whether it publishes.
     pub publishes: bool,
     /// Whether it subscribes.
     pub subscribes: bool,
-    /// When the broker first accepted it, in seconds since offset 0.
+    /// Time when the broker first accepted it, in seconds since offset 0.
     pub connected_s: Option<f64>,
 }
 

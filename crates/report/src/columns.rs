@@ -1,4 +1,4 @@
-//! Columns of a parquet file by name, read without arrow.
+//! Reads columns of a parquet file by name, without arrow.
 
 use crate::Error;
 use parquet::basic::Type;
@@ -15,19 +15,20 @@ pub(crate) struct Columns {
     file: SerializedFileReader<File>,
 }
 
-/// How many values are taken at a time.
+/// Number of values read at a time.
 const BATCH: usize = 8192;
 
 impl Columns {
-    /// Opens a file and reads its list of columns.
+    /// Opens a file and reads its metadata.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let file =
             File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        let file = fenced(path, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
+        let file =
+            catch_panics(path, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
         Ok(Self { path: path.to_owned(), file })
     }
 
-    /// A column of numbers of any width; empty places are `None`.
+    /// A numeric column of any width; nulls are `None`.
     pub(crate) fn numbers(&self, name: &str) -> Result<Vec<Option<f64>>, Error> {
         self.column(name, |reader, out| match reader {
             ColumnReader::Int32ColumnReader(r) => take(r, out, |&v| f64::from(v)),
@@ -38,13 +39,13 @@ impl Columns {
         })
     }
 
-    /// Whether there is a column of this name.
+    /// Whether the file has a column of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         let schema = self.file.metadata().file_metadata().schema_descr();
         schema.columns().iter().any(|column| column.name() == name)
     }
 
-    /// A column of text; empty places are empty.
+    /// A text column; nulls are empty.
     pub(crate) fn texts(&self, name: &str) -> Result<Vec<String>, Error> {
         let texts = self.column(name, |reader, out| match reader {
             ColumnReader::ByteArrayColumnReader(r) => {
@@ -73,7 +74,7 @@ impl Columns {
         }
         let mut values = Vec::new();
         for group in 0..self.file.num_row_groups() {
-            fenced(&self.path, || {
+            catch_panics(&self.path, || {
                 let group = self.file.get_row_group(group).map_err(|e| e.to_string())?;
                 let reader = group.get_column_reader(place).map_err(|e| e.to_string())?;
                 take(reader, &mut values)
@@ -98,7 +99,7 @@ fn take<D: DataType, T>(
             return Ok(());
         }
         let mut values = values.iter();
-        // A required column has no levels: every place is filled.
+        // A required column has no definition levels: there are no nulls.
         if levels.is_empty() {
             out.extend(values.map(|v| Some(make(v))));
         } else {
@@ -107,9 +108,8 @@ fn take<D: DataType, T>(
     }
 }
 
-/// Damaged bytes are an error, whatever the decoder thinks of them: it has
-/// panicked on some.
-fn fenced<T>(path: &Path, read: impl FnOnce() -> Result<T, String>) -> Result<T, Error> {
+/// Turns panics of the decoder into errors: damaged files have made it panic.
+fn catch_panics<T>(path: &Path, read: impl FnOnce() -> Result<T, String>) -> Result<T, Error> {
     let wrong = |what| Error::Table { path: path.to_owned(), what };
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => read.map_err(wrong),

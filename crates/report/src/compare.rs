@@ -1,29 +1,29 @@
-//! Exchanges held against each other: which value of an axis is best, by how much, and
-//! at which payload sizes the order changes.
+//! Compares exchanges: the best value of an axis, by how much, and the payload sizes at which the
+//! order changes.
 
 use crate::format::number;
 use crate::markdown::{plain, table};
 use crate::{Cell, CellRuns, Spread, Sweep};
 
-/// Medians that are closer than this share of each other are taken as level, whatever
-/// their intervals: no application would notice.
-const LEVEL: f64 = 0.02;
-/// The sizes that the table of figures shows, where the sweep has them or one near.
+/// Medians closer than this share count as equal, whatever their confidence intervals: the
+/// difference is irrelevant for applications.
+const EQUAL_SHARE: f64 = 0.02;
+/// Payload sizes in the table of medians, in bytes.
 const SHOWN: [u64; 6] = [0, 100, 1_000, 2_500, 5_000, 10_000];
 
-/// Which figure of exchanges is compared; less is better of all of them.
+/// Compared metric of exchanges; less is always better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompareFigure {
-    /// How long an exchange takes.
+    /// Time of an exchange.
     Time,
-    /// How long the payload takes to come.
+    /// Time until the payload has arrived.
     Received,
-    /// Bytes on the wire, at the driver's end.
+    /// Bytes on the wire, at the node that starts the exchange.
     Bytes,
 }
 
 impl CompareFigure {
-    /// The keys of the median and of the ends of its interval.
+    /// The keys of the median and of the ends of its confidence interval.
     fn keys(self) -> [&'static str; 3] {
         match self {
             Self::Time => ["time_ms", "time_low_ms", "time_high_ms"],
@@ -47,13 +47,13 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether it cannot be told from `other`, which takes as long or longer.
-    fn is_level_with(&self, other: &Self) -> bool {
-        other.low <= self.high || other.median <= self.median * (1.0 + LEVEL)
+    /// Whether the difference to `other`, which is not smaller, is insignificant.
+    fn is_equal_to(&self, other: &Self) -> bool {
+        other.low <= self.high || other.median <= self.median * (1.0 + EQUAL_SHARE)
     }
 }
 
-/// All values at one size, the best first.
+/// All values at one payload size, best first.
 #[derive(Debug, Clone)]
 struct Ranking {
     size: u64,
@@ -61,13 +61,13 @@ struct Ranking {
 }
 
 impl Ranking {
-    /// `coap = opcua < mqtt`; those that are level in the order of their names, so
-    /// that chance makes no order.
+    /// The order, such as `coap = opcua < mqtt`; equal ones are sorted by name, so that the order
+    /// is not random.
     fn order(&self) -> String {
         let mut levels: Vec<Vec<&Entry>> = Vec::new();
         for entry in &self.entries {
             match levels.last_mut() {
-                Some(level) if level[0].is_level_with(entry) => level.push(entry),
+                Some(level) if level[0].is_equal_to(entry) => level.push(entry),
                 _ => levels.push(vec![entry]),
             }
         }
@@ -78,7 +78,7 @@ impl Ranking {
         levels.into_iter().map(level).collect::<Vec<_>>().join(" < ")
     }
 
-    /// How many times the best one's figure that of `name` is.
+    /// Ratio of the metric of `name` to the best one.
     fn times(&self, name: &str) -> Option<f64> {
         let best = self.entries.first()?.median;
         let own = self.entries.iter().find(|entry| entry.name == name)?.median;
@@ -86,10 +86,11 @@ impl Ranking {
     }
 }
 
-/// The exchanges of `sweep` by the values of `axis`, as Markdown: what is best from
-/// which size to which and by how much, then the medians with their intervals.
+/// Compares the exchanges of `sweep` by the values of `axis`, as Markdown: the best value per range
+/// of payload sizes, and by how much; then the medians with their confidence intervals.
 ///
-/// Fails where no run has the axis, or none has exchanges.
+/// # Errors
+/// If no run has the axis, or none has exchanges.
 pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<String, String> {
     let axes = sweep.axes();
     if !axes.contains(&axis) {
@@ -102,14 +103,14 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
         let place: Vec<String> =
             others.iter().map(|other| plain(group.get(other).unwrap_or("–"))).collect();
         let rankings = rankings(&cells, axis, figure);
-        for stretch in stretches(&rankings) {
-            let text = [stretch.sizes(), stretch.order.clone(), stretch.behind()];
+        for stretch in size_ranges(&rankings) {
+            let text = [stretch.sizes(), stretch.order.clone(), stretch.slowdowns()];
             orders.push(place.iter().cloned().chain(text).collect::<Vec<String>>());
         }
         figures.extend(cells.iter().filter_map(|cell| medians(cell, axis, &place, figure)));
     }
     if orders.is_empty() {
-        return Err("none of these runs has exchanges".to_owned());
+        return Err("no exchanges in these runs".to_owned());
     }
     let places: Vec<String> = others.iter().map(|other| plain(other)).collect();
     let head = |more: &[&str]| -> Vec<String> {
@@ -125,7 +126,7 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
     Ok(format!("{orders}\n{}", table(&head(&sizes), figures.into_iter())))
 }
 
-/// Cells that differ in the axis alone, in the order of the sweep.
+/// Groups of cells that differ only in the axis, in the order of the sweep.
 fn groups<'s>(sweep: &'s Sweep, axis: &str) -> Vec<(Cell, Vec<CellRuns<'s>>)> {
     let mut groups: Vec<(Cell, Vec<CellRuns<'s>>)> = Vec::new();
     for cell in sweep.cells() {
@@ -138,7 +139,7 @@ fn groups<'s>(sweep: &'s Sweep, axis: &str) -> Vec<(Cell, Vec<CellRuns<'s>>)> {
     groups
 }
 
-/// The ranking at each size that more than one value has.
+/// The ranking at each payload size for which several values of the axis have results.
 fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ranking> {
     let mut sizes: Vec<u64> = cells.iter().flat_map(sizes).collect();
     sizes.sort_unstable();
@@ -160,12 +161,12 @@ fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ra
     sizes.into_iter().map(of).filter(|ranking| ranking.entries.len() > 1).collect()
 }
 
-/// The sizes of a cell's exchanges.
+/// The payload sizes of a cell's exchanges.
 fn sizes(cell: &CellRuns<'_>) -> Vec<u64> {
     cell.runs.iter().flat_map(|run| run.summary.exchanged_sizes()).map(|(_, size)| size).collect()
 }
 
-/// A figure of the exchanges of a size, over repeats and workloads.
+/// A metric of the exchanges of one payload size, over repeats and workloads.
 fn at(cell: &CellRuns<'_>, size: u64, key: &str) -> Option<Spread> {
     cell.spread(|summary| {
         let names = summary.exchanged_sizes().into_iter().filter(|(_, own)| *own == size);
@@ -176,13 +177,13 @@ fn at(cell: &CellRuns<'_>, size: u64, key: &str) -> Option<Spread> {
     })
 }
 
-/// Sizes in a row at which the order is the same.
-struct Stretch<'r> {
+/// Consecutive payload sizes with the same order.
+struct SizeRange<'r> {
     order: String,
     rankings: Vec<&'r Ranking>,
 }
 
-impl Stretch<'_> {
+impl SizeRange<'_> {
     fn sizes(&self) -> String {
         let (first, last) = (self.rankings.first(), self.rankings.last());
         match (first.map(|r| r.size), last.map(|r| r.size)) {
@@ -192,8 +193,8 @@ impl Stretch<'_> {
         }
     }
 
-    /// How far each of the others is behind the best: from the least to the most.
-    fn behind(&self) -> String {
+    /// Ratio of each other value to the best: minimum to maximum.
+    fn slowdowns(&self) -> String {
         let Some(last) = self.rankings.last() else { return String::new() };
         let names = last.entries.iter().map(|entry| entry.name.as_str());
         let texts = names.filter_map(|name| {
@@ -210,26 +211,26 @@ impl Stretch<'_> {
     }
 }
 
-/// The rankings cut where the order changes. One size alone between two stretches of
-/// one order is no change, but a spike: it belongs to them.
-fn stretches(rankings: &[Ranking]) -> Vec<Stretch<'_>> {
+/// Splits the rankings where the order changes. A single size that differs from equal neighbours
+/// counts as an outlier and joins them.
+fn size_ranges(rankings: &[Ranking]) -> Vec<SizeRange<'_>> {
     let mut orders: Vec<String> = rankings.iter().map(Ranking::order).collect();
     for middle in 1..orders.len().saturating_sub(1) {
         if orders[middle - 1] == orders[middle + 1] {
             orders[middle] = orders[middle - 1].clone();
         }
     }
-    let mut stretches: Vec<Stretch<'_>> = Vec::new();
+    let mut size_ranges: Vec<SizeRange<'_>> = Vec::new();
     for (ranking, order) in rankings.iter().zip(orders) {
-        match stretches.last_mut() {
+        match size_ranges.last_mut() {
             Some(stretch) if stretch.order == order => stretch.rankings.push(ranking),
-            _ => stretches.push(Stretch { order, rankings: vec![ranking] }),
+            _ => size_ranges.push(SizeRange { order, rankings: vec![ranking] }),
         }
     }
-    stretches
+    size_ranges
 }
 
-/// A row of medians with their intervals at a few sizes.
+/// A row of medians with their confidence intervals, at some payload sizes.
 fn medians(
     cell: &CellRuns<'_>,
     axis: &str,

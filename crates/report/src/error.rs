@@ -1,4 +1,4 @@
-//! What can go wrong when a run folder is read or a page is written.
+//! Errors of reading a run folder and of writing a page.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ pub enum Error {
     /// A file or folder could not be opened or read.
     #[error("cannot read {}: {source}; check that this is the folder of a run or sweep", path.display())]
     Read {
-        /// What was to be read.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A JSON file does not hold what it should.
+    /// A JSON file is damaged or has another format.
     #[error(
         "{} is damaged or from another version of Thingbed: {source}; run the experiment again, \
          or remove the folder from the sweep", path.display()
@@ -22,20 +22,20 @@ pub enum Error {
     Json {
         /// The file.
         path: PathBuf,
-        /// Where and what.
+        /// Position and kind of the error.
         source: serde_json::Error,
     },
-    /// A parquet file does not hold what it should.
+    /// A parquet file is damaged or has another format.
     #[error(
-        "{} cannot be used: {what}; the figures from it are left out", path.display()
+        "{} cannot be used: {what}; its results are omitted", path.display()
     )]
     Table {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error.
         what: String,
     },
-    /// A folder without a single run in it.
+    /// A folder without any run.
     #[error(
         "no run in {}: neither it nor any folder in it has a summary.json; give the folder that \
          `thingbed run` printed at its end", path.display()
@@ -44,12 +44,12 @@ pub enum Error {
         /// The folder.
         path: PathBuf,
     },
-    /// The page could not be written.
+    /// The page cannot be written.
     #[error("cannot write {}: {source}; check the free space and the permissions", path.display())]
     Write {
         /// The page.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

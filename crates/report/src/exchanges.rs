@@ -1,44 +1,44 @@
-//! Figures of exchanges, by size and section, from a run's summary.
+//! Metrics of exchanges by payload size and section, from the summary of a run.
 
 use serde_json::Value;
 
 /// The exchanges of one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Exchanges {
-    /// The name of the workload.
+    /// Name of the workload.
     pub name: String,
-    /// Over what.
+    /// Protocol.
     pub protocol: String,
-    /// How many there were, and how many failed.
+    /// Number of exchanges.
     pub count: u64,
-    /// See `count`.
+    /// Number of failed exchanges.
     pub failed: u64,
-    /// Why they failed, and how often.
+    /// Reasons of failures, and their number.
     pub failures: Vec<(String, u64)>,
-    /// The figures of each size, from the least.
-    pub sizes: Vec<OfSize>,
+    /// Metrics by payload size, in ascending order.
+    pub sizes: Vec<SizeResults>,
 }
 
-/// The exchanges of one size. A figure is missing where none went well.
+/// The exchanges of one payload size. A metric is missing if all of them failed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OfSize {
-    /// Bytes of payload.
+pub struct SizeResults {
+    /// Payload in bytes.
     pub payload: u64,
-    /// How many there were, and how many failed.
+    /// Number of exchanges.
     pub count: u64,
-    /// See `count`.
+    /// Number of failed exchanges.
     pub failed: u64,
-    /// Time from beginning to end in ms: the median and its interval.
-    pub time_ms: Option<Middle>,
+    /// Time from start to end, ms: median and confidence interval.
+    pub time_ms: Option<MedianInterval>,
     /// Bytes on the wire.
-    pub bytes: Option<Middle>,
-    /// Each section's name, median time in ms and median bytes.
+    pub bytes: Option<MedianInterval>,
+    /// Sections: name, median time in ms, median bytes.
     pub sections: Vec<(String, Option<f64>, Option<f64>)>,
 }
 
-/// A median, and between which values it lies.
+/// A median and its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Middle {
+pub struct MedianInterval {
     /// The median.
     pub median: f64,
     /// The interval's lower end.
@@ -47,14 +47,14 @@ pub struct Middle {
     pub high: f64,
 }
 
-/// What stands in a summary under `exchanges`.
+/// Reads the key `exchanges` of a summary.
 pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
     let workloads = figures.as_object().into_iter().flatten();
     workloads
         .map(|(name, value)| {
             let number = |key: &str| value[key].as_u64().unwrap_or(0);
             let failures = value["failures"].as_object().into_iter().flatten();
-            let mut sizes: Vec<OfSize> = value["sizes"]
+            let mut sizes: Vec<SizeResults> = value["sizes"]
                 .as_object()
                 .into_iter()
                 .flatten()
@@ -75,15 +75,15 @@ pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
         .collect()
 }
 
-fn of_size(payload: u64, value: &Value) -> OfSize {
+fn of_size(payload: u64, value: &Value) -> SizeResults {
     let number = |key: &str| value[key].as_u64().unwrap_or(0);
     let sections = value["sections"].as_object().into_iter().flatten();
     let mut sections: Vec<_> = sections
         .map(|(name, value)| (name.clone(), value["time_ms"].as_f64(), value["bytes"].as_f64()))
         .collect();
-    // JSON's objects may come in any order; an exchange has one.
+    // JSON objects have no order; the sections of an exchange have.
     sections.sort_by_key(|(name, ..)| order(name));
-    OfSize {
+    SizeResults {
         payload,
         count: number("exchanges"),
         failed: number("failed"),
@@ -93,12 +93,12 @@ fn of_size(payload: u64, value: &Value) -> OfSize {
     }
 }
 
-fn middle(value: &Value, name: &str, unit: &str) -> Option<Middle> {
+fn middle(value: &Value, name: &str, unit: &str) -> Option<MedianInterval> {
     let part = |what: &str| value[&*format!("{name}{what}{unit}")].as_f64();
-    Some(Middle { median: part("")?, low: part("_low")?, high: part("_high")? })
+    Some(MedianInterval { median: part("")?, low: part("_low")?, high: part("_high")? })
 }
 
-/// A section's place in an exchange.
+/// Order of a section in an exchange.
 fn order(section: &str) -> (u32, u32) {
     match section {
         "transport_connect" => (0, 0),
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!((found.failed, &found.failures[0].0[..]), (2, "timeout"));
         assert_eq!(found.sizes.iter().map(|s| s.payload).collect::<Vec<_>>(), [200, 1000]);
         let size = &found.sizes[0];
-        assert_eq!(size.time_ms, Some(Middle { median: 4.0, low: 3.0, high: 5.0 }));
+        assert_eq!(size.time_ms, Some(MedianInterval { median: 4.0, low: 3.0, high: 5.0 }));
         assert_eq!(size.bytes, None);
         let names: Vec<_> = size.sections.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["transport_connect", "payload_2", "payload_10", "transport_close"]);

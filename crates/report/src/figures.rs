@@ -1,4 +1,4 @@
-//! The figures of a cell that stand in its row, on the terminal and in the page.
+//! Columns of the table of results, on the terminal and in the page.
 
 use crate::{Run, Spread, Summary, Sweep, format};
 
@@ -6,43 +6,43 @@ type Lookup = Box<dyn Fn(&Summary) -> Option<f64>>;
 
 /// One column of the table of results.
 pub(crate) struct Column {
-    /// What it is.
+    /// Head of the column.
     pub(crate) head: String,
-    /// Its unit; empty when each figure carries its own.
+    /// Unit; empty if each value has its own.
     pub(crate) unit: &'static str,
-    /// Whether it is about messages, or about bytes and the machine.
+    /// Whether the metric is about messages; else about bytes and CPU.
     pub(crate) messages: bool,
     figure: Lookup,
     show: fn(f64) -> String,
 }
 
 impl Column {
-    /// The figure of one run.
+    /// The metric of one run.
     pub(crate) fn figure(&self, summary: &Summary) -> Option<f64> {
         (self.figure)(summary)
     }
 
-    /// One figure as text.
+    /// A value as text.
     pub(crate) fn show(&self, value: Option<f64>) -> String {
         value.map_or_else(|| format::NONE.to_owned(), self.show)
     }
 
-    /// The median, and the range when it says more.
+    /// The median, and the range if it differs.
     pub(crate) fn texts(&self, spread: Option<Spread>) -> (String, Option<String>) {
         range(spread, self.show)
     }
 }
 
-/// A spread as its median, and as least to greatest when those read differently.
+/// A spread as median, and as range if both ends read differently.
 pub(crate) fn range(spread: Option<Spread>, show: fn(f64) -> String) -> (String, Option<String>) {
     let Some(spread) = spread else { return (format::NONE.to_owned(), None) };
     let (min, max) = (show(spread.min), show(spread.max));
-    // A unit is said once.
+    // Write a common unit only once.
     let short = match (min.split_once(' '), max.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
         _ => min.clone(),
     };
-    // A dash between negative numbers reads as another minus.
+    // After a negative number, a dash would look like a minus sign.
     let to = if spread.min < 0.0 { " to " } else { "–" };
     (show(spread.median), (min != max).then(|| format!("{short}{to}{max}")))
 }
@@ -57,10 +57,10 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         show,
     };
     let mut columns = loads(sweep);
-    // Where there is nothing but loads, messages have no figures.
-    let talks = columns.is_empty()
+    // In sweeps that have only loads, messages have no metrics.
+    let has_messages = columns.is_empty()
         || sweep.runs.iter().any(|run| run.summary.metric("messages.sent") > Some(0.0));
-    // Runs of earlier versions have other names.
+    // Metrics with other names in runs of earlier versions.
     let either = |head: &str, unit, paths: [&'static str; 2], show| Column {
         head: head.to_owned(),
         unit,
@@ -77,7 +77,7 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         path("p99", "ms", "messages.rtd_ms.p99", format::number),
     ];
     let answers = has("messages.unanswered_pct") || !has("messages.lost_pct");
-    let fates = match answers {
+    let answer_columns = match answers {
         true => vec![
             either("answered", "", ["messages.answered", "messages.replies"], format::count),
             either(
@@ -89,8 +89,8 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
         ],
         false => vec![path("lost", "%", "messages.lost_pct", format::number)],
     };
-    messages.splice(2..2, fates);
-    columns.extend(messages.into_iter().filter(|_| talks));
+    messages.splice(2..2, answer_columns);
+    columns.extend(messages.into_iter().filter(|_| has_messages));
     let about_messages = columns.len();
     for group in sweep.groups() {
         let name = group.to_owned();
@@ -127,8 +127,8 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     columns
 }
 
-/// The columns of loads: what was answered, and what it took from when a request was
-/// meant to be sent. A closed loop is called one.
+/// The columns of loads: answers, and response times from the scheduled time of a request. A closed
+/// loop is marked as one.
 fn loads(sweep: &Sweep) -> Vec<Column> {
     let mut names: Vec<(&str, bool)> = Vec::new();
     for load in sweep.runs.iter().flat_map(|run| run.summary.loads()) {
@@ -147,7 +147,7 @@ fn loads(sweep: &Sweep) -> Vec<Column> {
             show,
         }
     };
-    // Only loads over connections, or with NSTART, ever wait.
+    // Only loads with connections or with NSTART can wait.
     let waits = |name: &str| {
         let figure = |run: &Run, figure| run.summary.load(name, figure).unwrap_or(0.0) > 0.0;
         let waited = |run: &Run| figure(run, "wait_ms.p50") || figure(run, "no_connection");

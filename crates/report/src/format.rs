@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
-/// What stands where there is no figure.
+/// Placeholder for a missing value.
 pub(crate) const NONE: &str = "–";
 
-/// A number with three significant digits, never in powers of ten.
+/// A number with three significant digits, without exponent.
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -11,7 +11,7 @@ pub(crate) fn number(value: f64) -> String {
     } else if size == 0.0 {
         "0".to_owned()
     } else if value < 0.0 {
-        // A true minus, as wide as the digits' plus.
+        // A minus sign (U+2212), as wide as a plus sign.
         format!("−{}", number(size))
     } else if size >= 99.95 {
         format!("{value:.0}")
@@ -24,21 +24,21 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-/// A count, or a figure that is one in most runs.
+/// A count, or an average of counts.
 pub(crate) fn count(value: f64) -> String {
     if value.fract() == 0.0 && value.is_finite() { format!("{value:.0}") } else { number(value) }
 }
 
-/// A figure of the evidence with its unit; long times in milliseconds.
+/// A value of evidence with its unit; long times in milliseconds.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
         "us" if value.abs() >= 999.5 => format!("{} ms", number(value / 1e3)),
-        // A limit of none is not `0.0000`.
+        // A limit of 0 is `0`, not `0.0000`.
         unit => format!("{} {unit}", count(value)).trim_end().to_owned(),
     }
 }
 
-/// So many things by their name in the singular: `1 cell`, `3 cells`.
+/// A number and a noun: `1 cell`, `3 cells`.
 pub(crate) fn things(number: usize, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }
@@ -49,7 +49,7 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{} {unit}", number(value / factor))
 }
 
-/// The unit in which an amount of this size reads well, and its bytes.
+/// The unit for amounts up to `largest`, and its size in bytes.
 pub(crate) fn byte_unit(largest: f64) -> (&'static str, f64) {
     match largest {
         size if size >= 999.5e6 => ("GB", 1e9),
@@ -64,7 +64,7 @@ pub(crate) fn cpu(ms: f64) -> String {
     if ms >= 999.5 { format!("{} s", number(ms / 1e3)) } else { format!("{} ms", number(ms)) }
 }
 
-/// CPU time by message, given in microseconds.
+/// CPU time per message, given in microseconds.
 pub(crate) fn cpu_us(us: f64) -> String {
     if us >= 999.5 { cpu(us / 1e3) } else { format!("{} us", number(us)) }
 }
@@ -84,7 +84,8 @@ pub(crate) fn signed(value: f64) -> String {
     format!("{}{}", if value > 0.0 { "+" } else { "" }, number(value))
 }
 
-/// Text from a file without what could steer a terminal or break a line.
+/// Text without control characters, which could send escape sequences to a terminal or break a
+/// line.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

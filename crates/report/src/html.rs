@@ -1,10 +1,9 @@
-//! The report as one page that works offline.
+//! The report as a self-contained HTML page that works offline.
 //!
-//! Tables are plain HTML and can be read without JavaScript; charts are options
-//! for the chart library, kept as JSON in the page and drawn on load. Text from
-//! files goes through [`escape`] or into that JSON, never into the page as it is.
+//! Tables are plain HTML and readable without JavaScript. Charts are options for the chart library:
+//! JSON in the page, drawn on load. Text from files always goes through [`escape`] or into that
+//! JSON.
 
-mod beside;
 mod capture;
 mod chart;
 mod clients;
@@ -14,6 +13,7 @@ mod intervals;
 mod links;
 mod load;
 mod probe;
+mod reference;
 mod results;
 mod runs;
 mod table;
@@ -32,32 +32,34 @@ const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 const CHARTS: &str = include_str!("../assets/echarts.simple.min.js");
 
-/// Draws the report of a sweep and writes it as one file.
+/// Writes the report of a sweep as one HTML file.
 ///
-/// Reads the runs' tables, one run at a time. What cannot be read is named in
-/// the page; only failing to write it is an error.
+/// Reads the tables of one run at a time. The page lists files that cannot be read.
+///
+/// # Errors
+/// If the page cannot be written.
 pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
     std::fs::write(path, page(sweep))
         .map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// Draws what is in a capture and writes it as one file.
+/// Writes the analysis of a capture as one HTML file.
 ///
 /// # Errors
-/// When the page cannot be written.
+/// If the page cannot be written.
 pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result<(), Error> {
     std::fs::write(path, capture::page(capture, title))
         .map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-/// What sections draw from.
+/// Input of the sections.
 struct View<'a> {
     sweep: &'a Sweep,
     cells: Vec<CellRuns<'a>>,
     panels: Panels,
 }
 
-/// A page being written.
+/// A page under construction.
 #[derive(Default)]
 struct Page {
     body: String,
@@ -73,7 +75,7 @@ fn page(sweep: &Sweep) -> String {
     verdict::section(&mut page, &view);
     results::section(&mut page, &view);
     verdict::checks(&mut page, &view);
-    beside::section(&mut page, &view);
+    reference::section(&mut page, &view);
     delay::section(&mut page, &view);
     exchange::section(&mut page, &view);
     load::section(&mut page, &view);
@@ -90,7 +92,7 @@ fn page(sweep: &Sweep) -> String {
 }
 
 impl Page {
-    /// Begins a section; it lasts until the next.
+    /// Starts a section, which ends at the next one.
     fn section(&mut self, id: &'static str, title: &'static str) {
         if !self.contents.is_empty() {
             self.body += "</section>\n";
@@ -99,12 +101,12 @@ impl Page {
         let _ = writeln!(self.body, "<section id=\"{id}\"><h2>{title}</h2>");
     }
 
-    /// A paragraph of our own words.
-    fn say(&mut self, text: &str) {
+    /// Adds a paragraph.
+    fn paragraph(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"say\">{}</p>", escape(text));
     }
 
-    /// A heading within a section.
+    /// Adds a heading within a section.
     fn heading(&mut self, text: &str) {
         let _ = writeln!(self.body, "<h3>{}</h3>", escape(text));
     }
@@ -113,14 +115,14 @@ impl Page {
         self.body += &table.to_html();
     }
 
-    /// A table that is shown when asked for.
-    fn folded(&mut self, title: &str, table: &table::Table) {
+    /// Adds a collapsed table.
+    fn collapsed_table(&mut self, title: &str, table: &table::Table) {
         let title = escape(title);
         let table = table.to_html();
         let _ = writeln!(self.body, "<details><summary>{title}</summary>{table}</details>");
     }
 
-    /// A chart with the name of its panel above it.
+    /// Adds a chart, with the name of its panel above it.
     fn chart(&mut self, title: &str, chart: chart::Chart) {
         let place = self.charts.len();
         let head = format!(
@@ -138,7 +140,7 @@ impl Page {
         self.charts.push(chart.into_json());
     }
 
-    /// Begins a row of charts, with the key to their colours above.
+    /// Starts a row of charts, with their colour key above.
     fn begin_charts(&mut self, key: &[(String, &str)]) {
         if !key.is_empty() {
             self.body += "<p class=\"key\">";
@@ -181,8 +183,8 @@ impl Page {
              <title>{title} · Thingbed report</title>\n<style>{STYLE}</style>\
              <noscript><style>.plot,.key{{display:none}}</style></noscript></head>\n<body>\
              <header><h1>{title}</h1><p class=\"facts\">{facts}</p></header>\n{banner}{notes}\
-             <nav>{contents}</nav>\n<main>\n{body}</main>\n<footer>Drawn by Thingbed from {from} \
-             alone. Charts by Apache ECharts, Copyright 2017-2024 The Apache Software \
+             <nav>{contents}</nav>\n<main>\n{body}</main>\n<footer>Generated by Thingbed from \
+             {from} only. Charts by Apache ECharts, Copyright 2017-2024 The Apache Software \
              Foundation, Apache License 2.0.</footer>\n\
              <script type=\"application/json\" id=\"charts\">{charts}</script>\n\
              <script>{CHARTS}</script>\n<script>{SCRIPT}</script>\n</body></html>\n"
@@ -198,7 +200,7 @@ fn notes(notes: &[String]) -> String {
     let open = if notes.len() <= 5 { " open" } else { "" };
     format!(
         "<details class=\"notes\"{open}><summary>{} missing or damaged; the charts that need it \
-         are left out</summary><ul>{items}</ul></details>\n",
+         are omitted</summary><ul>{items}</ul></details>\n",
         if notes.len() == 1 {
             "1 file is".to_owned()
         } else {
@@ -207,7 +209,7 @@ fn notes(notes: &[String]) -> String {
     )
 }
 
-/// Text as it may stand in HTML, in an attribute too.
+/// Escapes text for HTML, including attributes.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -224,7 +226,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// JSON as it may stand in a script element: nothing in it can end the element.
+/// Escapes JSON for a script element: nothing in it can end the element.
 fn json_in_page(value: &Value) -> String {
     let text = value.to_string();
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");

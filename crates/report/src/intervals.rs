@@ -1,36 +1,35 @@
-//! What was asked of links and got, interval by interval.
+//! Link measurements by interval: configured against measured.
 
 use crate::Error;
 use crate::columns::Columns;
 use std::path::Path;
 
-/// One direction of one link over an interval.
+/// One direction of a link in one interval.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct IntervalRow {
-    /// The node at its end, and its interface.
+    /// Node at the end of the link.
     pub node: String,
-    /// See `node`.
+    /// Interface of the node.
     pub interface: String,
-    /// `up` from the node into the network, `down` to it.
+    /// `up`: from the node into the network; `down`: to the node.
     pub direction: String,
-    /// The interval, in seconds since offset 0.
+    /// Start of the interval, in seconds since offset 0.
     pub start_s: f64,
-    /// See `start_s`.
+    /// End of the interval, in seconds since offset 0.
     pub end_s: f64,
-    /// Bytes that came to it.
+    /// Bytes that arrived at the link.
     pub bytes: f64,
-    /// Frames that left the queue and were at risk of being lost, and those that
-    /// were.
+    /// Frames that left the queue and could be lost.
     pub at_risk: f64,
-    /// See `at_risk`.
+    /// Frames lost.
     pub lost: f64,
-    /// Mean delay asked for, got, and how far they may be apart, in ms.
+    /// Mean delay, ms: configured, measured, tolerance.
     pub delay_ms: [f64; 3],
-    /// The same of the loss, in percent.
+    /// Loss, percent: configured, measured, tolerance.
     pub loss_pct: [f64; 3],
-    /// Rate asked for and got, in bit/s.
+    /// Rate, bit/s: configured, measured.
     pub rate_bit_s: [f64; 2],
-    /// Whether what was asked was given.
+    /// Whether the link is within tolerance.
     pub kept: bool,
 }
 

@@ -1,10 +1,9 @@
-//! Figures, tables and pages from a run folder, and from nothing else.
+//! Tables, texts and pages from a run folder.
 //!
-//! Everything here is read from files: a report can be drawn again years later,
-//! on another machine. [`Sweep::read`] takes a sweep folder or a single run;
-//! [`terminal`] makes text of it, [`write_html`] one page that works offline.
-//! A file that is missing or damaged costs its own figures and leaves a note,
-//! not the report.
+//! The only input is files, so a report can be generated again years later, on another machine.
+//! [`Sweep::read`] reads a sweep folder or a single run; [`terminal`] makes text of it,
+//! [`write_html`] a page that works offline. A missing or damaged file does not prevent the report:
+//! only its metrics are missing, and a note says so.
 
 mod attribution;
 mod capture;
@@ -42,7 +41,7 @@ pub use check::{Check, CheckStatus};
 pub use clients::ClientRow;
 pub use compare::{CompareFigure, compare};
 pub use error::Error;
-pub use exchanges::{Exchanges, Middle, OfSize};
+pub use exchanges::{Exchanges, MedianInterval, SizeResults};
 pub use html::{write_capture_html, write_html};
 pub use intervals::IntervalRow;
 pub use links::LinkRow;
@@ -52,7 +51,7 @@ pub use plan::{GroupLink, Topology};
 pub use reference::{Comparison, Figure, Reference, ReferenceValue};
 pub use run::{Facts, Phase, Run};
 pub use stats::Spread;
-pub use summary::{Load, Probed, Sender, Summary};
+pub use summary::{Load, ProbeResult, Sender, Summary};
 pub use sweep::{CellRuns, Sweep};
 pub use terminal::terminal;
 pub use usage::UsageRow;

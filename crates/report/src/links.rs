@@ -1,48 +1,48 @@
-//! What each direction of each link was asked for and did.
+//! Links, one row per direction: configured against measured.
 
 use crate::Error;
 use crate::columns::Columns;
 use std::path::Path;
 
-/// One direction of one link.
+/// One direction of a link.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LinkRow {
-    /// The node at its end.
+    /// Node at the end of the link.
     pub node: String,
-    /// `up` is from the node into the network, `down` from it to the node.
+    /// `up`: from the node into the network; `down`: to the node.
     pub direction: String,
-    /// Frames that came in.
+    /// Frames that arrived at the link.
     pub frames: f64,
-    /// Frames lost on purpose.
+    /// Frames lost by the loss impairment.
     pub lost: f64,
     /// Frames dropped because the queue was full.
     pub overflow: f64,
-    /// Mean delay asked for; nothing where that changed.
+    /// Configured mean delay, ms; `None` if it changed during the run.
     pub delay_asked_ms: Option<f64>,
-    /// Mean delay got.
+    /// Measured mean delay, ms.
     pub delay_got_ms: Option<f64>,
-    /// Greatest delay got.
+    /// Measured maximum delay, ms.
     pub delay_max_ms: Option<f64>,
-    /// Share of frames to be lost; nothing where that changed.
+    /// Configured loss, percent; `None` if it changed during the run.
     pub loss_asked_pct: Option<f64>,
-    /// Share lost.
+    /// Measured loss, percent.
     pub loss_got_pct: Option<f64>,
-    /// Rate asked for; 0 is none.
+    /// Configured rate, bit/s; 0 means no limit.
     pub rate_asked_bit_s: f64,
 }
 
 impl LinkRow {
-    /// How far the loss is from what was asked, in standard deviations of a
-    /// draw by frame. Loss by train varies more.
+    /// Deviation of the loss from the configuration, in standard deviations of independent frame
+    /// losses. Loss by train varies more.
     pub fn loss_deviations(&self) -> Option<f64> {
         let asked = self.loss_asked_pct? / 100.0;
-        // A frame that found the queue full was not drawn for.
+        // Frames dropped at a full queue have no loss decision.
         let drawn = (self.frames - self.overflow).max(0.0);
         let spread = (drawn * asked * (1.0 - asked)).sqrt();
         (spread > 0.0).then(|| (self.lost - drawn * asked) / spread)
     }
 
-    /// How much longer than asked the mean delay was.
+    /// Measured minus configured mean delay, ms.
     pub fn delay_excess_ms(&self) -> Option<f64> {
         Some(self.delay_got_ms? - self.delay_asked_ms?)
     }
@@ -65,15 +65,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
         "rate_asked_bit_s",
     ];
     let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
-    // A link that carried nothing has no mean: neither NaN nor null is a figure.
+    // An idle link has no mean: NaN or null.
     let at = |column: usize, row: usize| {
         numbers[column].get(row).copied().flatten().filter(|value| value.is_finite())
     };
-    // Where what is asked changed meanwhile there is no one figure to hold against
-    // what was got. Runs of earlier versions do not say.
+    // If the configuration changed during the run, there is no single value to compare with. Runs
+    // of earlier versions do not have this column.
     let changing = columns.numbers("changing").unwrap_or_default();
     let steady = |row: usize| changing.get(row).copied().flatten() != Some(1.0);
-    // What netem did to delays nobody measured.
+    // Thingbed does not measure the delays of netem links.
     let backends = columns.texts("backend").unwrap_or_default();
     let measured = |row: usize| backends.get(row).is_none_or(|backend| backend != "netem");
     let rows = nodes.into_iter().zip(directions).enumerate();

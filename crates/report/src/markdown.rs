@@ -4,7 +4,7 @@ use crate::check::tally;
 use crate::figures::{columns, range};
 use crate::{Check, Sweep, format};
 
-/// The verdict, a row a cell, ours beside the reference, and what was expected.
+/// The verdict, a row per cell, the comparison with the reference, and the expectations.
 pub fn markdown(sweep: &Sweep) -> String {
     let mut parts = vec![verdict(sweep), results(sweep)];
     parts.extend(reference(sweep));
@@ -55,13 +55,13 @@ fn reference(sweep: &Sweep) -> Option<String> {
         .map(str::to_owned);
     let rows = reference.figures.iter().flat_map(|figure| {
         let compared = figure.compare(sweep).into_iter();
-        let had = compared.filter(|row| !sweep.matching(&row.cell).runs.is_empty());
-        had.map(|row| {
+        let run = compared.filter(|row| !sweep.matching(&row.cell).runs.is_empty());
+        run.map(|row| {
             [
                 plain(&figure.name),
                 plain(&row.cell.to_string()),
-                with_range(range(row.ours, format::number)),
-                row.theirs.map_or_else(|| format::NONE.to_owned(), format::number),
+                with_range(range(row.measured, format::number)),
+                row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number),
                 plain(&figure.unit),
                 figure.difference(&row),
             ]
@@ -91,7 +91,7 @@ pub(crate) fn table(heads: &[String], rows: impl Iterator<Item = Vec<String>>) -
     format!("{}{rule}{rows}", line(heads))
 }
 
-/// Text from others that stays within its place in a table and makes no markup.
+/// Escapes Markdown, so that text from files stays within its table cell and makes no markup.
 pub(crate) fn plain(text: &str) -> String {
     let mut safe = String::new();
     for c in format::plain(text).chars() {

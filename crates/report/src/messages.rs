@@ -1,40 +1,39 @@
-//! One row a message.
+//! Messages, one row each.
 
 use crate::Error;
 use crate::columns::Columns;
 use std::path::Path;
 
-/// When a message was meant to go and when its answer came, in nanoseconds from
-/// the start of the run.
+/// Times of a message, in ns from the start of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct MessageTimes {
-    /// When it was meant to be sent.
+    /// Scheduled time of sending.
     pub intended_ns: Option<f64>,
-    /// When the other side had it.
+    /// Time of receipt at the other side.
     pub received_ns: Option<f64>,
-    /// When the answer was back.
+    /// Time of receipt of the answer.
     pub reply_received_ns: Option<f64>,
 }
 
 impl MessageTimes {
-    /// From the intended sending to the receipt.
+    /// Scheduled sending to receipt, ms.
     pub fn one_way_ms(&self) -> Option<f64> {
         Some((self.received_ns? - self.intended_ns?) / 1e6)
     }
 
-    /// From the intended sending to the answer.
+    /// Scheduled sending to receipt of the answer, ms.
     pub fn round_trip_ms(&self) -> Option<f64> {
         Some((self.reply_received_ns? - self.intended_ns?) / 1e6)
     }
 }
 
-/// Reads `messages.parquet`, without what only warmed connections up.
+/// Reads `messages.parquet`, without warm-up messages.
 pub(crate) fn read(path: &Path) -> Result<Vec<MessageTimes>, Error> {
     let columns = Columns::open(path)?;
     let intended = columns.numbers("intended_ns")?;
     let received = columns.numbers("received_ns")?;
     let replies = columns.numbers("reply_received_ns")?;
-    // Runs of earlier versions have no such messages.
+    // Runs of earlier versions have no warm-up column.
     let warmup = match columns.has("warmup") {
         true => columns.numbers("warmup")?,
         false => vec![None; intended.len()],

@@ -1,8 +1,8 @@
-//! How cells are laid out in charts: one panel a network, one colour a model.
+//! Layout of cells in charts: one panel per network, one colour per model.
 
 use crate::{CellRuns, Sweep};
 
-/// The axis that divides charts into panels when it is there.
+/// The axis that divides charts into panels, if there is one.
 const NETWORK: &str = "network";
 
 /// The cells of a sweep by panel and series.
@@ -10,7 +10,7 @@ const NETWORK: &str = "network";
 pub(crate) struct Panels {
     /// The panels in order.
     pub(crate) panels: Vec<Panel>,
-    /// The names of the series; a series' place is its colour everywhere.
+    /// The names of the series; the index of a series is its colour everywhere.
     pub(crate) series: Vec<String>,
     /// The axis that divides panels.
     pub(crate) axis: Option<String>,
@@ -19,15 +19,15 @@ pub(crate) struct Panels {
 /// One panel.
 #[derive(Debug)]
 pub(crate) struct Panel {
-    /// The value of the dividing axis; empty when there is none.
+    /// The value of the dividing axis; empty without one.
     pub(crate) name: String,
-    /// Places of cells in the sweep's list, with the places of their series.
+    /// Indices of cells in the sweep's list, with the indices of their series.
     pub(crate) cells: Vec<(usize, usize)>,
 }
 
 impl Panels {
-    /// Lays out cells. With a single axis all cells are in one panel; with more,
-    /// `network` divides, or else the last.
+    /// Lays out cells. With one axis, all cells are in one panel; with more, `network` divides into
+    /// panels, else the last axis.
     pub(crate) fn of(sweep: &Sweep, cells: &[CellRuns<'_>]) -> Self {
         let axes = sweep.axes();
         let axis = match axes.as_slice() {

@@ -1,42 +1,42 @@
-//! Who is joined to what and how, from `plan.json`.
+//! Topology of a run, from `plan.json`.
 //!
-//! Read loosely: the plan belongs to another crate, and a report must not fail
-//! over a key that it does not draw.
+//! Parses leniently: another crate defines the plan, and a report must not fail because of a key
+//! that it does not use.
 
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// The shape of a plan: groups, networks and what lies between.
+/// Topology of a plan: groups, networks and links.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
-    /// Groups with the number of their nodes, in order.
+    /// Groups with their number of nodes, in order.
     pub groups: Vec<(String, usize)>,
-    /// Networks with what they are, in order.
+    /// Networks with their properties, in order.
     pub networks: Vec<(String, Vec<String>)>,
     /// The nodes that brokers run on.
     pub brokers: Vec<String>,
-    /// What joins groups to networks.
+    /// Links between groups and networks.
     pub links: Vec<GroupLink>,
     members: HashMap<String, String>,
 }
 
-/// The links of a group to a network that are alike.
+/// Equal links of a group to a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupLink {
     /// The group.
     pub group: String,
     /// The network.
     pub network: String,
-    /// How many nodes of the group have such a link.
+    /// Number of nodes of the group with such a link.
     pub count: usize,
-    /// What is done to frames from the nodes into the network.
+    /// Impairments of frames from the nodes into the network.
     pub up: Vec<String>,
-    /// What is done to frames from the network to the nodes.
+    /// Impairments of frames from the network to the nodes.
     pub down: Vec<String>,
 }
 
 impl Topology {
-    /// Draws the shape from a plan; what is not there is left out.
+    /// Extracts the topology of a plan; ignores missing keys.
     pub fn of(plan: &Value) -> Self {
         let mut topology = Self::default();
         for network in list(plan, "networks") {
@@ -73,7 +73,7 @@ impl Topology {
         }
     }
 
-    /// The group of a node. Without a plan, the name without its number.
+    /// The group of a node. Without a plan, the node's name without its number.
     pub fn group_of<'a>(&'a self, node: &'a str) -> &'a str {
         let bare = || node.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('-');
         self.members.get(node).map_or_else(bare, String::as_str)
@@ -84,7 +84,7 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// A scalar as text, an object as its keys and values.
+/// A scalar as text, an object as keys and values.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -116,7 +116,7 @@ fn network_words(network: &Value) -> Vec<String> {
     words
 }
 
-/// An impairment in a few short lines; none when frames pass untouched.
+/// An impairment in a few short lines; empty without impairments.
 fn words(impairment: &Value) -> Vec<String> {
     let given = |key: &str| {
         let text = text(&impairment[key]);

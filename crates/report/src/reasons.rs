@@ -1,34 +1,34 @@
-//! Why runs are not valid: the same reason of several runs in one line, worst first.
+//! Reasons why runs are not valid: equal reasons of several runs are one entry; worst first.
 
-use crate::sweep::some_of;
+use crate::sweep::first_names;
 use crate::{Reason, Run, Status, Sweep, format};
 
-/// A reason that one or more runs have.
+/// A reason of one or more runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Grouped {
-    /// What it makes of these runs.
+    /// Status that the reason gives to these runs.
     pub status: Status,
-    /// Its name with the range of its figures and its limit; for failures with their text.
+    /// Its name with the range of its values and its limit; failures have their text.
     pub headline: String,
-    /// What it means for the figures, and where it was worst.
+    /// What it means for the results, and the worst case.
     pub explanation: String,
-    /// The runs that have it.
+    /// The runs with this reason.
     pub runs: Vec<String>,
 }
 
 impl Grouped {
-    /// In how many runs it is, and which.
+    /// Number of runs with the reason, and the first `most` names.
     pub fn place(&self, of: usize, most: usize) -> String {
         match self.runs.len() {
             _ if of == 1 => String::new(),
             1 => format!("in {}", self.runs[0]),
-            n => format!("in {n} of {of} runs: {}", some_of(&self.runs, most)),
+            n => format!("in {n} of {of} runs: {}", first_names(&self.runs, most)),
         }
     }
 }
 
 impl Sweep {
-    /// All reasons, worst first, each in one entry for all runs that have it.
+    /// All reasons, worst first, one entry per reason.
     pub(crate) fn reasons(&self) -> Vec<Grouped> {
         let mut groups: Vec<Vec<(&Run, Reason)>> = Vec::new();
         for run in &self.runs {
@@ -36,7 +36,7 @@ impl Sweep {
                 let same = |group: &Vec<(&Run, Reason)>| {
                     let known = &group[0].1;
                     let alike = (known.status, &known.name) == (reason.status, &reason.name);
-                    // A failure is what its text says.
+                    // Failures are equal if their texts are.
                     alike && (reason.value.is_some() || known.detail == reason.detail)
                 };
                 match groups.iter_mut().find(|group| same(group)) {
@@ -51,7 +51,7 @@ impl Sweep {
     }
 }
 
-/// The reasons of a run; of a run of an earlier version, each with the run's status.
+/// The reasons of a run. Reasons of earlier versions get the status of their run.
 fn of(run: &Run) -> Vec<Reason> {
     let verdict = &run.summary.verdict;
     if verdict.status == Status::Valid {
@@ -118,7 +118,7 @@ fn grouped(group: &[(&Run, Reason)]) -> Grouped {
     }
 }
 
-/// Text that may be a part of a sentence as one.
+/// Text as a sentence, with an initial capital and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let Some(first) = letters.next() else { return String::new() };

@@ -1,15 +1,15 @@
-//! Figures of others, and ours beside them.
+//! Reference values, and measured values to compare with them.
 
 use crate::{Cell, Spread, Sweep, format};
 use serde::Deserialize;
 
-/// What ours is held against, from `reference.json`.
+/// Reference values from `reference.json`.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Reference {
-    /// Where the figures come from.
+    /// Source of the values.
     pub source: String,
-    /// The figures.
+    /// The figures and tables of the source.
     pub figures: Vec<Figure>,
 }
 
@@ -17,20 +17,19 @@ pub struct Reference {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Figure {
-    /// Its name there.
+    /// Name in the source, such as `Figure 3`.
     pub name: String,
-    /// What it shows.
+    /// Title in the source.
     pub title: String,
-    /// The path of ours in a summary.
+    /// Path of the measured metric in a summary.
     pub metric: String,
-    /// The unit of both.
+    /// Unit of both values.
     pub unit: String,
-    /// What ours is multiplied by to be in that unit; 1 when not given.
+    /// Factor that converts the measured metric to `unit`; default 1.
     pub scale: Option<f64>,
-    /// When given, ours is the percentage by which a cell's figure exceeds that
-    /// of the cell with these axes.
+    /// If set, the measured value is the difference in percent from the cell with these axes.
     pub relative_to: Option<Cell>,
-    /// The values there.
+    /// The reference values.
     pub values: Vec<ReferenceValue>,
 }
 
@@ -38,63 +37,63 @@ pub struct Figure {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct ReferenceValue {
-    /// The cell it is about; axes not named are any.
+    /// The cell; a missing axis matches any value.
     pub cell: Cell,
-    /// The value; nothing where the reference has none.
+    /// The value; `None` if the source has none.
     pub value: Option<f64>,
 }
 
-/// A value of the reference with ours.
+/// A reference value and the measured value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
     /// The cell.
     pub cell: Cell,
-    /// Ours, over the repeats; nothing when it was not run or not measured.
-    pub ours: Option<Spread>,
-    /// Theirs.
-    pub theirs: Option<f64>,
+    /// Measured value over the repeats; `None` if not run or not measured.
+    pub measured: Option<Spread>,
+    /// Reference value.
+    pub reference_value: Option<f64>,
 }
 
 impl Figure {
-    /// Holds the runs against this figure.
+    /// Compares the runs with this figure.
     pub fn compare(&self, sweep: &Sweep) -> Vec<Comparison> {
         let compare = |value: &ReferenceValue| Comparison {
             cell: value.cell.clone(),
-            ours: self.ours(sweep, &value.cell),
-            theirs: value.value,
+            measured: self.measured(sweep, &value.cell),
+            reference_value: value.value,
         };
         self.values.iter().map(compare).collect()
     }
 
-    fn ours(&self, sweep: &Sweep, cell: &Cell) -> Option<Spread> {
+    fn measured(&self, sweep: &Sweep, cell: &Cell) -> Option<Spread> {
         let spread = |cell: &Cell| sweep.matching(cell).spread(|run| run.metric(&self.metric));
-        let ours = spread(cell)?;
+        let measured = spread(cell)?;
         let Some(base) = &self.relative_to else {
             let scale = self.scale.unwrap_or(1.0);
-            return Some(ours.map(|value| value * scale));
+            return Some(measured.map(|value| value * scale));
         };
         let base = spread(&cell.with(base))?.median;
-        (base > 0.0).then(|| ours.map(|value| 100.0 * (value / base - 1.0)))
+        (base > 0.0).then(|| measured.map(|value| 100.0 * (value / base - 1.0)))
     }
 
-    /// Whether a difference or a ratio tells more: percentages may be near zero.
+    /// Whether to show a difference instead of a ratio: percentages may be near zero.
     fn by_difference(&self) -> bool {
         self.relative_to.is_some() || self.unit == "%"
     }
 
-    /// What the last column of a comparison holds.
+    /// Head of the last column of a comparison.
     pub(crate) fn difference_head(&self) -> &'static str {
         if self.by_difference() { "difference" } else { "ratio" }
     }
 
-    /// How far ours is from theirs.
+    /// Difference or ratio of measured value to reference.
     pub(crate) fn difference(&self, row: &Comparison) -> String {
-        match (row.ours, row.theirs) {
-            (Some(ours), Some(theirs)) if self.by_difference() => {
-                format!("{} points", format::signed(ours.median - theirs))
+        match (row.measured, row.reference_value) {
+            (Some(measured), Some(reference_value)) if self.by_difference() => {
+                format!("{} points", format::signed(measured.median - reference_value))
             }
-            (Some(ours), Some(theirs)) if theirs > 0.0 => {
-                format!("{} ×", format::number(ours.median / theirs))
+            (Some(measured), Some(reference_value)) if reference_value > 0.0 => {
+                format!("{} ×", format::number(measured.median / reference_value))
             }
             _ => format::NONE.to_owned(),
         }

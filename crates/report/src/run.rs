@@ -9,25 +9,25 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What was true of the machine and the tool during a run.
+/// Facts about the machine and the version of a run, from `run.json`.
 #[derive(Debug, Clone, Default)]
 pub struct Facts(Value);
 
 /// A phase of a run, in seconds from its start.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Phase {
-    /// Its name.
+    /// Name of the phase.
     pub name: String,
-    /// Its start.
+    /// Start, s.
     #[serde(default)]
     pub start_s: Option<f64>,
-    /// Its end.
+    /// End, s.
     #[serde(default)]
     pub end_s: Option<f64>,
 }
 
 impl Facts {
-    /// A fact as text; nothing when it was not written down.
+    /// A fact as text; `None` if it is missing.
     pub fn text(&self, key: &str) -> Option<String> {
         match self.0.get(key)? {
             Value::Null => None,
@@ -37,7 +37,7 @@ impl Facts {
         }
     }
 
-    /// The phases; none when they were not written down.
+    /// The phases; empty if they are missing.
     pub fn phases(&self) -> Vec<Phase> {
         let phases = self.0.get("phases").and_then(Value::as_array);
         let phases = phases.into_iter().flatten();
@@ -51,24 +51,23 @@ impl Facts {
 
 /// One execution of a plan.
 ///
-/// The tables are read when asked for: a sweep's would not fit in memory at once.
+/// Tables are read on demand: those of a sweep would not fit in memory.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
-    /// Where it lies.
+    /// Folder of the run.
     pub folder: PathBuf,
-    /// Its figures.
+    /// Metrics.
     pub summary: Summary,
-    /// What was true of the machine and the tool.
+    /// Facts about the machine and the version.
     pub facts: Facts,
-    /// Who was joined to what, and how.
+    /// Topology.
     pub topology: Topology,
-    /// What is missing or damaged in the folder.
+    /// Missing or damaged files.
     pub notes: Vec<String>,
 }
 
 impl Run {
-    /// Reads a run's folder. Only the summary is needed; what else is missing
-    /// leaves a note.
+    /// Reads a run folder. Only the summary is required; other missing files leave a note.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("summary.json");
         let summary = Summary::from_json(&read_text(&path)?)
@@ -76,24 +75,24 @@ impl Run {
         Ok(Self::with_summary(folder, summary))
     }
 
-    /// A run whose summary came from elsewhere.
+    /// A run with a given summary.
     pub(crate) fn with_summary(folder: &Path, summary: Summary) -> Self {
         let mut run = Self { folder: folder.to_owned(), summary, ..Self::default() };
         run.facts = Facts(run.json("run.json"));
         run.topology = Topology::of(&run.json("plan.json"));
-        // The two files say the same; the summary may be too old to say it all.
+        // Both files have the verdict, but the summary of an earlier version may lack parts of it.
         if let Some(verdict) = run.facts.verdict() {
-            let ours = &mut run.summary.verdict;
-            if ours.status == Status::Unknown {
-                *ours = verdict;
-            } else if ours.evidence.is_empty() {
-                ours.evidence = verdict.evidence;
+            let measured = &mut run.summary.verdict;
+            if measured.status == Status::Unknown {
+                *measured = verdict;
+            } else if measured.evidence.is_empty() {
+                measured.evidence = verdict.evidence;
             }
         }
         run
     }
 
-    /// The cell and the repeat, for people to read.
+    /// The cell and the repeat, as text.
     pub fn name(&self) -> String {
         format!("{} #{}", self.summary.cell, self.summary.repeat)
     }
@@ -113,12 +112,12 @@ impl Run {
         clients::read(&self.folder.join("clients.parquet"))
     }
 
-    /// What links were asked for and did, from `links.parquet`.
+    /// Link measurements, from `links.parquet`.
     pub fn links(&self) -> Result<Vec<LinkRow>, Error> {
         links::read(&self.folder.join("links.parquet"))
     }
 
-    /// The same by interval, from `intervals.parquet`.
+    /// Link measurements by interval, from `intervals.parquet`.
     pub fn intervals(&self) -> Result<Vec<IntervalRow>, Error> {
         intervals::read(&self.folder.join("intervals.parquet"))
     }

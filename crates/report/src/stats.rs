@@ -1,20 +1,20 @@
-//! The few statistics that a report needs.
+//! Statistics of a report.
 
-/// A figure over the repeats of a cell.
+/// A metric over the repeats of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The median; between the two middle ones of an even number.
+    /// The median; the mean of the two middle values for an even number.
     pub median: f64,
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
-    /// How many there were.
+    /// Number of values.
     pub count: usize,
 }
 
 impl Spread {
-    /// The spread of these values; nothing of none. Not-a-numbers are no values.
+    /// The spread of these values; ignores NaN. `None` without values.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
@@ -23,25 +23,24 @@ impl Spread {
         Some(Self { median, min, max, count })
     }
 
-    /// The same in another unit; `factor` is above 0.
+    /// Applies an increasing function, such as a change of unit.
     pub fn map(self, f: impl Fn(f64) -> f64) -> Self {
         Self { median: f(self.median), min: f(self.min), max: f(self.max), ..self }
     }
 }
 
-/// The most points of a line in a chart: more only make the page larger.
+/// Maximum number of points of a line in a chart: more only make the page larger.
 pub(crate) const POINTS: usize = 300;
 
-/// The points of a cumulative distribution in percent of `total`, thinned to
-/// [`POINTS`]. Sorts the values. When `total` counts more than the values, the
-/// curve ends below 100 %.
+/// A cumulative distribution in percent of `total`, thinned to [`POINTS`]. Sorts the values. If
+/// `total` exceeds the number of values, the curve ends below 100 %.
 pub(crate) fn distribution(values: &mut [f64], total: usize) -> Vec<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let share = |rank: usize| 100.0 * (rank + 1) as f64 / total.max(values.len()) as f64;
     thin(values.len()).into_iter().map(|rank| (values[rank], share(rank))).collect()
 }
 
-/// At most [`POINTS`] places of `len`, evenly spread, both ends among them.
+/// At most [`POINTS`] indices below `len`, evenly spaced, including both ends.
 pub(crate) fn thin(len: usize) -> Vec<usize> {
     if len <= POINTS {
         return (0..len).collect();

@@ -1,14 +1,14 @@
-//! A run's figures, looked up by their path.
+//! Metrics of a run, by path.
 
 use crate::exchanges::{self, Exchanges};
 use crate::{Cell, Verdict};
 use serde::{Deserialize, de::Error};
 use serde_json::Value;
 
-/// What `summary.json` holds.
+/// Content of `summary.json`.
 ///
-/// The figures stay as they were written and are asked for by path, so that a
-/// summary of an older or newer version still yields what it has.
+/// Metrics stay as written and are looked up by path, so that summaries of older and newer versions
+/// work as well.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     /// The experiment's name.
@@ -17,14 +17,14 @@ pub struct Summary {
     pub cell: Cell,
     /// The seed of all draws.
     pub seed: u64,
-    /// Which repeat of the cell this is, from 0.
+    /// Repeat of the cell, from 0.
     pub repeat: u64,
-    /// Whether the figures can be trusted.
+    /// Verdict of the run.
     pub verdict: Verdict,
     figures: Value,
 }
 
-/// The keys that are not figures. Read from text, since [`Cell`] keeps order.
+/// The keys that are not metrics. Parsed from text, because [`Cell`] keeps the order of its axes.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Head {
@@ -41,7 +41,7 @@ impl Summary {
         Self::join(serde_json::from_str(text)?, serde_json::from_str(text)?)
     }
 
-    /// Reads a sweep's list of them.
+    /// Reads a sweep's list of summaries.
     pub fn list_from_json(text: &str) -> serde_json::Result<Vec<Self>> {
         let heads: Vec<Head> = serde_json::from_str(text)?;
         let figures: Vec<Value> = serde_json::from_str(text)?;
@@ -49,7 +49,7 @@ impl Summary {
     }
 
     fn join(head: Head, figures: Value) -> serde_json::Result<Self> {
-        // A struct may be read from a list, too: that is no summary.
+        // Serde also reads a struct from a list, which is not a valid summary.
         if !figures.is_object() {
             return Err(serde_json::Error::custom("a summary is an object"));
         }
@@ -57,13 +57,13 @@ impl Summary {
         Ok(Self { experiment, cell, seed, repeat, verdict, figures })
     }
 
-    /// The figure at a path such as `messages.rtd_ms.p50`; `*` stands for all
-    /// keys and gives their sum, as in `groups.*.overhead_bytes`.
+    /// The metric at a path such as `messages.rtd_ms.p50`. `*` matches all keys and gives their
+    /// sum, as in `groups.*.overhead_bytes`.
     pub fn metric(&self, path: &str) -> Option<f64> {
         find(&self.figures, path)
     }
 
-    /// The workloads of exchanges and the payload sizes of each.
+    /// The workloads with exchanges, and the payload sizes of each.
     pub fn exchanged_sizes(&self) -> Vec<(&str, u64)> {
         let workloads = self.figures["exchanges"].as_object().into_iter().flatten();
         let sizes = workloads.flat_map(|(name, workload)| {
@@ -73,7 +73,7 @@ impl Summary {
         sizes.collect()
     }
 
-    /// The figures of exchanges, workload by workload.
+    /// The metrics of exchanges, by workload.
     pub fn exchanges(&self) -> Vec<Exchanges> {
         exchanges::read(&self.figures["exchanges"])
     }
@@ -86,13 +86,13 @@ impl Summary {
             .collect()
     }
 
-    /// A figure of a load. Not by path from the top: a load's name may hold a dot.
+    /// A metric of a load. Separate from `metric`, because a load's name may contain a dot.
     pub fn load(&self, name: &str, path: &str) -> Option<f64> {
         find(self.figures["loads"].get(name)?, path)
     }
 
-    /// What probes saw, by core and mode.
-    pub fn probed(&self) -> Vec<Probed<'_>> {
+    /// Results of contention probes, by core and mode.
+    pub fn probed(&self) -> Vec<ProbeResult<'_>> {
         let probes = self.figures["probes"].as_object().into_iter().flatten();
         let cores = probes.flat_map(|(name, probe)| {
             let cores = probe["cores"].as_object().into_iter().flatten();
@@ -100,7 +100,7 @@ impl Summary {
         });
         let each = cores.flat_map(|(name, probe, core, modes)| {
             let modes = modes.as_object().into_iter().flatten();
-            modes.map(move |(mode, figures)| Probed {
+            modes.map(move |(mode, figures)| ProbeResult {
                 name,
                 core,
                 mode,
@@ -116,30 +116,30 @@ impl Summary {
         self.figures["groups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str())
     }
 
-    /// A figure of a group. Not by path: a group's name may hold a dot.
+    /// A metric of a group. Separate from `metric`, because a group's name may contain a dot.
     pub fn group(&self, name: &str, key: &str) -> Option<f64> {
         self.figures["groups"].get(name)?.get(key)?.as_f64()
     }
 }
 
-/// The figures of one load.
+/// Metrics of one load.
 #[derive(Debug, Clone, Copy)]
 pub struct Load<'a> {
-    /// The name of the workload.
+    /// Name of the workload.
     pub name: &'a str,
-    /// Whether it waited for answers.
+    /// Whether it is a closed loop.
     pub closed: bool,
     figures: &'a Value,
 }
 
 impl Load<'_> {
-    /// The nodes that sent, each with its figures.
+    /// The sender nodes, each with its metrics.
     pub fn senders(&self) -> impl Iterator<Item = (&str, Sender<'_>)> {
         let senders = self.figures["senders"].as_object().into_iter().flatten();
         senders.map(|(name, figures)| (name.as_str(), Sender(figures)))
     }
 
-    /// How often an answer had which code, and what else was noticed.
+    /// Number of answers per code, and of other events.
     pub fn counts(&self) -> Vec<(&str, u64)> {
         let parts = ["codes", "reasons"].into_iter();
         let parts = parts.flat_map(|part| self.figures[part].as_object().into_iter().flatten());
@@ -164,38 +164,38 @@ impl Load<'_> {
     }
 }
 
-/// What probes of one core and mode saw.
+/// Results of contention probes on one core in one mode.
 #[derive(Debug, Clone, Copy)]
-pub struct Probed<'a> {
-    /// The name of the workload.
+pub struct ProbeResult<'a> {
+    /// Name of the workload.
     pub name: &'a str,
     /// The core.
     pub core: &'a str,
     /// `sleep` or `busy`.
     pub mode: &'a str,
-    /// The service time that answers should have taken.
+    /// Configured service time, ms.
     pub service_ms: f64,
     figures: &'a Value,
 }
 
-impl Probed<'_> {
+impl ProbeResult<'_> {
     /// The deviation from the service time, as a share of it: `mean`, `p50` and so on.
     pub fn deviation(&self, name: &str) -> Option<f64> {
         self.figures[name].as_f64()
     }
 }
 
-/// How one node kept its schedule.
+/// Schedule accuracy of one sender node.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender<'a>(&'a Value);
 
 impl Sender<'_> {
-    /// Whether it was kept, in a word.
+    /// The verdict on the schedule, in a word.
     pub fn pace(&self) -> &str {
         self.0["pace"].as_str().unwrap_or_default()
     }
 
-    /// A figure, such as `between_expected_us.mean`.
+    /// A metric, such as `between_expected_us.mean`.
     pub fn figure(&self, path: &str) -> Option<f64> {
         find(self.0, path)
     }

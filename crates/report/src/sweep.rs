@@ -1,22 +1,22 @@
-//! All runs of an experiment, read from their folder.
+//! The runs of an experiment, read from their folder.
 
 use crate::run::read_text;
 use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary, format};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
-/// The runs of an experiment with what stands beside them.
+/// The runs of an experiment, with reference and expectations.
 #[derive(Debug, Clone, Default)]
 pub struct Sweep {
-    /// Where they lie.
+    /// Folder of the sweep or run.
     pub folder: PathBuf,
-    /// The runs; those of a cell lie together, in the order of their repeats.
+    /// The runs, grouped by cell, in the order of their repeats.
     pub runs: Vec<Run>,
-    /// Figures of others to hold ours against.
+    /// Reference values to compare with.
     pub reference: Option<Reference>,
-    /// What the experiment was expected to show, and whether it did.
+    /// Results of the experiment's expectations.
     pub checks: Vec<Check>,
-    /// What is missing or damaged.
+    /// Missing or damaged files.
     pub notes: Vec<String>,
 }
 
@@ -30,11 +30,11 @@ pub struct CellRuns<'a> {
 }
 
 impl CellRuns<'_> {
-    /// A figure over the repeats; failed and invalid ones only where there are no others.
+    /// A metric over the repeats. Uses failed and invalid runs only if there are no others.
     pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
-        let sound = |run: &&&Run| run.summary.verdict.status < Status::Failed;
-        let some_sound = self.runs.iter().any(|run| sound(&run));
-        let counted = self.runs.iter().filter(|run| !some_sound || sound(run));
+        let usable = |run: &&&Run| run.summary.verdict.status < Status::Failed;
+        let some_usable = self.runs.iter().any(|run| usable(&run));
+        let counted = self.runs.iter().filter(|run| !some_usable || usable(run));
         Spread::of(counted.filter_map(|run| figure(&run.summary)))
     }
 
@@ -63,16 +63,15 @@ impl Sweep {
         if rejected > 0 {
             let (runs, were) = if rejected == 1 { ("run", "was") } else { ("runs", "were") };
             sweep.notes.push(format!(
-                "{rejected} invalid {runs} {were} rejected and repeated; `rejected` has {}",
-                if rejected == 1 { "it" } else { "them" }
+                "{rejected} invalid {runs} {were} rejected and repeated; see the folder `rejected`"
             ));
         }
-        sweep.reference = sweep.beside("reference.json");
-        sweep.checks = sweep.beside("expect.json").unwrap_or_default();
+        sweep.reference = sweep.optional_file("reference.json");
+        sweep.checks = sweep.optional_file("expect.json").unwrap_or_default();
         Ok(sweep)
     }
 
-    /// Reads the runs below the folder, and takes from the list what they lack.
+    /// Reads the runs below the folder; takes missing ones from the list.
     fn read_runs(&mut self, list: &[Summary]) -> Result<(), Error> {
         let entries = std::fs::read_dir(&self.folder)
             .map_err(|source| Error::Read { path: self.folder.clone(), source })?;
@@ -92,7 +91,7 @@ impl Sweep {
             if !self.runs.iter().any(same) {
                 let folder = self.folder.join(summary.cell.folder(summary.repeat));
                 let mut run = Run::with_summary(&folder, summary.clone());
-                run.notes.insert(0, "figures come from the sweep's list only".to_owned());
+                run.notes.insert(0, "results come from the sweep's list only".to_owned());
                 self.runs.push(run);
             }
         }
@@ -103,21 +102,21 @@ impl Sweep {
         Ok(())
     }
 
-    /// In the order of the list, which is that of the matrix; without a list in
-    /// the order in which cells were begun.
+    /// Sorts by the list, which has the order of the matrix; without a list, by the start of the
+    /// first run of each cell.
     fn sort(&mut self, list: &[Summary]) {
-        let begun = |run: &Run| run.facts.text("started").unwrap_or_default();
-        self.runs.sort_by_cached_key(begun);
-        let begun: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
+        let started = |run: &Run| run.facts.text("started").unwrap_or_default();
+        self.runs.sort_by_cached_key(started);
+        let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {
             let cell = &run.summary.cell;
             let listed = list.iter().position(|summary| summary.cell == *cell);
-            let begun = begun.iter().position(|other| other == cell);
-            (listed.unwrap_or(usize::MAX), begun, run.summary.repeat)
+            let started = started.iter().position(|other| other == cell);
+            (listed.unwrap_or(usize::MAX), started, run.summary.repeat)
         });
     }
 
-    fn beside<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
+    fn optional_file<T: DeserializeOwned>(&mut self, name: &str) -> Option<T> {
         let path = self.folder.join(name);
         if !path.exists() {
             return None;
@@ -147,7 +146,7 @@ impl Sweep {
         cells
     }
 
-    /// The runs of all cells that have the values that `part` names.
+    /// The runs of all cells that match the values in `part`.
     pub fn matching<'a>(&'a self, part: &'a Cell) -> CellRuns<'a> {
         let runs = self.runs.iter().filter(|run| run.summary.cell.matches(part)).collect();
         CellRuns { cell: part, runs }
@@ -164,8 +163,8 @@ impl Sweep {
         axes
     }
 
-    /// The names of all groups: the single nodes first, as they are the ones
-    /// that others talk to.
+    /// The names of all groups, the smallest first: single nodes are usually the ones that the
+    /// others talk to.
     pub fn groups(&self) -> Vec<&str> {
         let mut groups: Vec<&str> = Vec::new();
         for name in self.runs.iter().flat_map(|run| run.summary.groups()) {
@@ -181,28 +180,28 @@ impl Sweep {
         groups
     }
 
-    /// The worst status of all runs: what the whole is worth.
+    /// The worst status of all runs.
     pub fn status(&self) -> Status {
         worst(&self.runs.iter().collect::<Vec<_>>())
     }
 
-    /// How many runs have each status, in a sentence.
+    /// Number of runs per status, as text.
     pub(crate) fn tally(&self) -> String {
         let all =
             [Status::Valid, Status::Suspect, Status::Unknown, Status::Failed, Status::Invalid];
         let count =
             |status| self.runs.iter().filter(|run| run.summary.verdict.status == status).count();
-        let told = all.iter().map(|&status| (count(status), status)).filter(|(n, _)| *n > 0);
-        let told: Vec<_> = told.map(|(n, status)| format!("{n} {status}")).collect();
+        let counts = all.iter().map(|&status| (count(status), status)).filter(|(n, _)| *n > 0);
+        let counts: Vec<_> = counts.map(|(n, status)| format!("{n} {status}")).collect();
         let (runs, cells) = (self.runs.len(), self.cells().len());
         let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
         let clock = |run: &Run| run.facts.text("clock").is_some_and(|clock| clock == "virtual");
         let all_virtual = !self.runs.is_empty() && self.runs.iter().all(clock);
         let clock = if all_virtual { ", in virtual time" } else { "" };
-        format!("{runs} in {cells}{clock}: {}", told.join(", "))
+        format!("{runs} in {cells}{clock}: {}", counts.join(", "))
     }
 
-    /// All notes with the run they are about.
+    /// All notes, with the name of their run.
     pub(crate) fn all_notes(&self) -> Vec<String> {
         let runs = self
             .runs
@@ -216,8 +215,8 @@ fn worst(runs: &[&Run]) -> Status {
     runs.iter().map(|run| run.summary.verdict.status).max().unwrap_or_default()
 }
 
-/// The first few names, and how many more there are.
-pub(crate) fn some_of(names: &[String], most: usize) -> String {
+/// The first `most` names, and the number of the others.
+pub(crate) fn first_names(names: &[String], most: usize) -> String {
     let more = names.len().saturating_sub(most);
     let text = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
     if more == 0 { text } else { format!("{text} and {more} more") }

@@ -8,8 +8,8 @@ use comfy_table::{
     Cell as Place, CellAlignment, Color, ContentArrangement, LineStyle, Table, presets,
 };
 
-/// The report as text of at most this width: the verdict first, then a row a
-/// cell, then ours beside the reference, then what was expected.
+/// The report as text of at most `width` columns: the verdict, a row per cell, the comparison with
+/// the reference, and the expectations.
 pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     let page = Page { width: width.max(40), colour };
     let mut parts = vec![page.verdict(sweep), page.results(sweep)];
@@ -27,7 +27,7 @@ pub fn terminal(sweep: &Sweep, width: u16, colour: bool) -> String {
     parts.join("\n")
 }
 
-/// How wide the terminal is, and whether it has colours.
+/// Width of the terminal in columns, and whether it has colours.
 pub(crate) struct Page {
     pub(crate) width: u16,
     pub(crate) colour: bool,
@@ -65,7 +65,7 @@ impl Page {
         text
     }
 
-    /// An empty table with these heads; `true` for numbers.
+    /// An empty table with these heads; `true` marks numeric columns.
     pub(crate) fn table(&self, heads: Vec<(String, bool)>) -> Table {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
@@ -86,8 +86,8 @@ impl Page {
         table
     }
 
-    /// One table when it fits; else messages and bytes apart, since numbers
-    /// broken over lines cannot be read.
+    /// One table if it fits; else separate ones for messages and bytes, because wrapped numbers are
+    /// unreadable.
     fn results(&self, sweep: &Sweep) -> String {
         let all = self.results_of(sweep, |_| true);
         if usize::from(self.width) >= natural_width(&all) {
@@ -112,7 +112,7 @@ impl Page {
         let mut heads: Vec<_> = axes.iter().map(|axis| ((*axis).to_owned(), false)).collect();
         heads.push(("runs".to_owned(), false));
         heads.extend(columns.iter().map(|column| {
-            // The last word and the unit each on a line of their own keep it narrow.
+            // Separate lines for the last word and the unit keep the column narrow.
             let head = match format::plain(&column.head).rsplit_once(' ') {
                 Some((head, last)) => format!("{head}\n{last}"),
                 None => column.head.clone(),
@@ -138,7 +138,7 @@ impl Page {
         table
     }
 
-    /// Which figures depend on the CPU of virtual time.
+    /// Metrics that depend on the CPU in virtual time.
     fn attribution(&self, found: &Attribution) -> String {
         let axes = found.axes.iter().map(|axis| (format::plain(axis), false));
         let figures = found.heads.iter().map(|(head, unit)| match unit.is_empty() {
@@ -167,15 +167,16 @@ impl Page {
                     left_out += 1;
                     continue;
                 }
-                let (ours, range) = range(row.ours, format::number);
-                let theirs = row.theirs.map_or_else(|| format::NONE.to_owned(), format::number);
+                let (measured, range) = range(row.measured, format::number);
+                let reference_value =
+                    row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number);
                 let name = if place == 0 { format::plain(&figure.name) } else { String::new() };
                 table.add_row([
                     name,
                     format::plain(&row.cell.to_string()),
-                    ours,
+                    measured,
                     range.unwrap_or_default(),
-                    theirs,
+                    reference_value,
                     format::plain(&figure.unit),
                     figure.difference(row),
                 ]);
@@ -213,14 +214,14 @@ impl Page {
         text
     }
 
-    /// Text from others, broken to the width, its further lines set in.
+    /// Wraps text from files to the width, with further lines indented.
     pub(crate) fn wrap(&self, text: &str, indent: usize) -> String {
         let width = usize::from(self.width).saturating_sub(indent).max(20);
         textwrap::wrap(&format::plain(text), width).join(&format!("\n{}", " ".repeat(indent)))
     }
 }
 
-/// How wide a table would like to be.
+/// Width of a table without wrapping, in columns.
 fn natural_width(table: &Table) -> usize {
     let widths = table.column_max_content_widths();
     widths.iter().map(|width| usize::from(*width) + 2).sum()

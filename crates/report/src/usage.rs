@@ -1,4 +1,4 @@
-//! What each node used, second by second.
+//! Resource usage of each node per second.
 
 use crate::Error;
 use crate::columns::Columns;
@@ -9,11 +9,11 @@ use std::path::Path;
 pub struct UsageRow {
     /// The node.
     pub node: String,
-    /// The second, from the start of the run.
+    /// Second, counted from the start of the run.
     pub second: u32,
-    /// CPU time in that second, in user mode and in the kernel together.
+    /// CPU time in that second, ms; user and system.
     pub cpu_ms: f64,
-    /// Memory in use at its end.
+    /// Memory in use at the end of the second.
     pub memory_bytes: f64,
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<UsageRow>, Error> {
     let seconds = columns.numbers("second")?;
     let user = columns.numbers("cpu_user_ms")?;
     let system = columns.numbers("cpu_system_ms")?;
-    // Folders of earlier versions have resident memory.
+    // Folders of earlier versions have resident memory instead.
     let memory = columns.numbers("memory_bytes").or_else(|_| columns.numbers("rss_bytes"))?;
     let rows = nodes.into_iter().zip(seconds).zip(user.into_iter().zip(system)).zip(memory);
     Ok(rows

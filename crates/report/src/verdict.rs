@@ -1,22 +1,22 @@
-//! Whether a run's numbers can be trusted, as the run itself says.
+//! Verdicts of runs, as written by the runs.
 
 use serde::Deserialize;
 use std::fmt;
 
-/// How far a run can be trusted, best first.
+/// Verdict of a run, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
 #[serde(from = "String")]
 pub enum Status {
     /// The machine kept up.
     Valid,
-    /// Something was near its limit; read the reasons before the figures.
+    /// A measurement is near its limit; read the reasons before you use the results.
     Suspect,
-    /// No verdict was written, or none that is known here.
+    /// There is no verdict, or an unknown one.
     #[default]
     Unknown,
-    /// The machine kept up, and a program did not do what the experiment says.
+    /// The machine kept up, but a program failed.
     Failed,
-    /// The figures are the machine's, or the run did not go as planned.
+    /// The results may show the machine instead of the system, or the run deviated from its plan.
     Invalid,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Status {
 }
 
 impl Status {
-    /// A sign that needs no colour.
+    /// Symbol of the status, for output without colour.
     pub(crate) fn sign(self) -> char {
         match self {
             Self::Valid => '✓',
@@ -56,50 +56,50 @@ impl Status {
     }
 }
 
-/// One thing that was measured about the test bed itself.
+/// One measurement of the test bed itself.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Evidence {
-    /// What was measured.
+    /// Name of the measurement.
     pub name: String,
-    /// What it came to.
+    /// Measured value.
     pub value: Option<f64>,
-    /// In which unit.
+    /// Unit of value and limits.
     pub unit: String,
-    /// From here on the run is suspect.
+    /// From this value on, the run is suspect.
     pub limit_suspect: Option<f64>,
-    /// From here on it is invalid.
+    /// From this value on, the run is invalid.
     pub limit_invalid: Option<f64>,
-    /// What that makes of the run.
+    /// Resulting status of the run.
     pub status: Status,
-    /// What it means for the figures.
+    /// What it means for the results.
     pub meaning: String,
-    /// Where it was worst in this run.
+    /// The worst case in this run.
     pub detail: String,
 }
 
-/// Why a run is not valid.
+/// A reason why a run is not valid.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, from = "AnyReason")]
 pub struct Reason {
-    /// What this reason alone makes of the run.
+    /// Status of the run by this reason alone.
     pub status: Status,
-    /// The evidence's name, or what kind of failure it is; empty in runs of versions
-    /// that wrote reasons as one text.
+    /// Name of the evidence, or kind of the failure; empty in runs of versions that wrote reasons
+    /// as plain text.
     pub name: String,
-    /// What was measured, in `unit`; none for failures.
+    /// Measured value, in `unit`; `None` for failures.
     pub value: Option<f64>,
-    /// The limit that it is over, in `unit`.
+    /// Exceeded limit, in `unit`.
     pub limit: Option<f64>,
     /// The unit of both.
     pub unit: String,
-    /// What it means for the figures.
+    /// What it means for the results.
     pub meaning: String,
-    /// Where, and what exactly.
+    /// Details: where, and what exactly.
     pub detail: String,
 }
 
-/// A reason as it is written now, and as earlier versions wrote it.
+/// The current format of a reason, and the format of earlier versions.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum AnyReason {
@@ -131,15 +131,15 @@ impl From<AnyReason> for Reason {
     }
 }
 
-/// A run's verdict with what it was drawn from.
+/// Verdict of a run with its evidence.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Verdict {
-    /// In a word.
+    /// The verdict.
     pub status: Status,
-    /// Why it is not valid.
+    /// Reasons why the run is not valid.
     pub reasons: Vec<Reason>,
-    /// What it was drawn from.
+    /// Evidence for the verdict.
     pub evidence: Vec<Evidence>,
 }
 

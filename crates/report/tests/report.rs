@@ -1,4 +1,4 @@
-//! Reports of invented sweeps.
+//! Reports of generated sweeps.
 
 #[allow(dead_code, missing_docs)]
 mod fixture;
@@ -20,7 +20,7 @@ fn page_of(folder: &Path) -> String {
     fs::read_to_string(path).unwrap()
 }
 
-/// The page without the chart library, which holds most words there are.
+/// The page without the chart library, which contains most words.
 fn words_of(page: &str) -> String {
     let library = page.find("<script>").unwrap();
     page[..library].to_owned()
@@ -63,7 +63,7 @@ fn ours_is_relative_to_the_base_of_the_same_network() {
         sweep.matching(&cell).spread(|run| run.metric("groups.utility.tx_bytes")).unwrap().median
     };
     let expected = 100.0 * (median("tcp-rd") / median("udp-rr") - 1.0);
-    assert!((row.ours.unwrap().median - expected).abs() < 1e-9);
+    assert!((row.measured.unwrap().median - expected).abs() < 1e-9);
 }
 
 #[test]

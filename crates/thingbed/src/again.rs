@@ -1,10 +1,10 @@
-//! The command that repeats what was invalid.
+//! Builds the command that repeats invalid runs.
 
 use crate::sweep::Sweep;
 use std::path::Path;
 
 impl Sweep<'_> {
-    /// The command that repeats invalid runs, of the same cells in the same way.
+    /// The command line that repeats this sweep's invalid runs: same cells, same options.
     pub(crate) fn again(&self) -> String {
         let run = self.arguments;
         let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
@@ -25,7 +25,7 @@ impl Sweep<'_> {
                 .then(|| run.cpu.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
         );
         option("replay", run.replay.as_deref().map(word_of));
-        // A single run has no sweep to resume, and a replay is one of its own.
+        // A single run has no sweep to resume, and a replay is always a single run.
         let alone = run.replay.is_some() || self.folder.join("run.json").exists();
         let parent = Some(&run.out).filter(|out| alone && out.as_os_str() != "runs");
         option("out", parent.map(|out| word_of(out)));
@@ -38,7 +38,7 @@ impl Sweep<'_> {
     }
 }
 
-/// A path as a word of a shell.
+/// A path as a shell word, quoted if needed.
 fn word_of(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);

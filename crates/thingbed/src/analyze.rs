@@ -1,4 +1,4 @@
-//! `thingbed analyze`: reads a capture of packets and prints what is in it.
+//! `thingbed analyze`: analyzes a packet capture and prints the results.
 
 use crate::arguments::Analyze;
 use crate::show::{colour, width};
@@ -21,13 +21,13 @@ pub fn analyze(arguments: &Analyze) -> Status {
         complain(error);
         return Status::Failed;
     }
-    // A packet or two of a protocol that nobody reads are no failure; a note tells.
+    // A few packets of an unsupported protocol are no failure; the analysis contains a note.
     let unread: u64 = analysis.unread.iter().map(|row| row.packets).sum();
     let nothing = unread > 0 && unread == analysis.packets;
     if analysis.read_to_end && !nothing { Status::Fine } else { Status::Failed }
 }
 
-/// Tables and the page are made from the JSON form, so that all three agree.
+/// Tables and page are generated from the JSON form, so that all three agree.
 fn print(arguments: &Analyze, analysis: &Analysis) -> Result<(), report::Error> {
     let json = serde_json::to_string_pretty(analysis).unwrap_or_default();
     let capture = report::Capture::parse(&json, &arguments.file)?;

@@ -1,8 +1,6 @@
-//! The command `calibrate`: links are asked for something, probes say what they
-//! got.
+//! `thingbed calibrate`: measures links with probe programs: configured against measured.
 //!
-//! The medium keeps a record of its own; here it is held against programs that
-//! know nothing of it.
+//! The probes do not use the medium's records, so this is an independent check of the medium.
 
 mod page;
 mod probe;
@@ -12,15 +10,15 @@ use crate::signals::watch_signals;
 use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Only};
-use probe::{Asked, Probe, Row};
+use probe::{Impairment, Probe, Row};
 use runner::{Error, Folder, Options, sweep_folder};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The seed of all draws: a calibration on another day meets the same weather.
+/// Fixed seed of all draws, so that calibrations on different days are comparable.
 const SEED: u64 = 1;
 
-/// Measures all probes and writes the page.
+/// Runs all probes, prints the results and writes the page.
 pub fn calibrate(out: &Path, seconds: u32) -> Status {
     let interrupted = match watch_signals() {
         Ok(flag) => flag,
@@ -38,16 +36,16 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     };
     let probes = probe::all(seconds);
     let mut rows: Vec<Row> = Vec::new();
-    // What the machine adds by itself: a link of which nothing is asked.
-    let mut bare = None;
+    // Baseline: what the machine adds to a link without impairments.
+    let mut baseline = None;
     for (n, probe) in probes.iter().enumerate() {
         let title = format!("[{}/{}] {}", n + 1, probes.len(), probe.name);
         match one(probe, &folder, &title, &interrupted) {
-            Ok((returns, verdict)) => {
-                if let Asked::Nothing = probe.asked {
-                    bare = returns.median_ns();
+            Ok((results, verdict)) => {
+                if let Impairment::Nothing = probe.configured {
+                    baseline = results.median_ns();
                 }
-                rows.push(Row::of(probe, &returns, bare.unwrap_or(0.0), verdict));
+                rows.push(Row::of(probe, &results, baseline.unwrap_or(0.0), verdict));
             }
             Err(error) => {
                 complain(error);
@@ -70,19 +68,19 @@ pub fn calibrate(out: &Path, seconds: u32) -> Status {
     }
     say(page::text(&rows));
     remark(format_args!("page: {}", html.display()));
-    match rows.iter().all(Row::is_kept) {
+    match rows.iter().all(Row::is_within_tolerance) {
         true => Status::Fine,
         false => Status::Unexpected,
     }
 }
 
-/// One probe: a run of an experiment that is made for it.
+/// Runs one probe as an experiment and returns its results.
 fn one(
     probe: &Probe,
     folder: &Path,
     title: &str,
     interrupted: &AtomicBool,
-) -> Result<(probe::Returns, measure::Status), String> {
+) -> Result<(probe::ProbeResults, measure::Status), String> {
     let (tool, workload) = (current_exe(), workload_program());
     let path = folder.join(&probe.name);
     let text = probe.experiment(&workload);
@@ -113,10 +111,11 @@ fn one(
     }
     let yaml = path.join("experiment.yaml");
     std::fs::write(&yaml, text).map_err(|error| Error::write(&yaml)(error).to_string())?;
-    let said = path.join("programs").join("near.1.out");
-    let text = std::fs::read_to_string(&said)
-        .map_err(|error| format!("the probes wrote no results to {}: {error}", said.display()))?;
-    let returns = serde_json::from_str(&text)
-        .map_err(|error| format!("could not read {}: {error}", said.display()))?;
-    Ok((returns, finished.verdict.status))
+    let output = path.join("programs").join("near.1.out");
+    let text = std::fs::read_to_string(&output).map_err(|error| {
+        format!("could not read the results of the probes in {}: {error}", output.display())
+    })?;
+    let results = serde_json::from_str(&text)
+        .map_err(|error| format!("could not read {}: {error}", output.display()))?;
+    Ok((results, finished.verdict.status))
 }

@@ -1,4 +1,4 @@
-//! One run of a sweep: a cell, with its repeat, here or in a guest.
+//! One run of a sweep (a cell and a repeat), on this machine or in a guest.
 
 use crate::complain;
 use crate::progress::Screen;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 impl Sweep<'_> {
-    /// Runs a cell once.
+    /// Executes one run of a cell.
     pub fn one(
         &self,
         cell: &Cell,
@@ -32,7 +32,7 @@ impl Sweep<'_> {
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.plan(cell, repeat)?;
         let finished = match self.arguments.clock(self.experiment) {
-            Clock::Real => self.here(&plan, &folder, screen)?,
+            Clock::Real => self.on_host(&plan, &folder, screen)?,
             Clock::Virtual => {
                 screen.guest_starts();
                 let guest = self.guest(&plan, cell, &folder)?;
@@ -53,7 +53,7 @@ impl Sweep<'_> {
         if !single {
             let to = finished.folder.join("experiment.yaml");
             fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
-            // Each run can be looked at by itself, and moved elsewhere.
+            // A page per run, so that you can view and move each run separately.
             let page = finished.folder.join("report.html");
             let drawn = report::Sweep::read(&finished.folder);
             if let Err(error) = drawn.and_then(|run| report::write_html(&run, &page)) {
@@ -63,7 +63,7 @@ impl Sweep<'_> {
         Ok(finished)
     }
 
-    /// The plan of a run, which may have an axis that only tells its CPU.
+    /// The plan of a run. The cell may have the CPU axis, which the experiment does not know.
     pub(crate) fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, Error> {
         let plan = self.experiment.plan(&cell.without(CPU_AXIS), repeat, self.seed)?;
         Ok(Plan { cell: cell.clone(), ..plan })
@@ -79,7 +79,7 @@ impl Sweep<'_> {
     fn guest(&self, plan: &Plan, cell: &Cell, folder: &Folder) -> Result<Guest, Error> {
         let results = virtual_time::results(folder.path())?;
         let guest = match self.capsule {
-            // Never a guest with files of this machine: a capsule comes from somebody else.
+            // Boot only from the image, without files of this machine: a capsule may be untrusted.
             Some(capsule) => {
                 let image = capsule.image(cell, plan.repeat).ok_or_else(|| Error::Guest {
                     text: format!("the capsule has no run {}", name(cell, plan.repeat)),
@@ -92,10 +92,10 @@ impl Sweep<'_> {
         guest.map_err(virtual_time::failed)
     }
 
-    /// What a run with a CPU of finite speed starts from.
+    /// The boot image of a run with a CPU of finite speed.
     ///
     /// # Errors
-    /// When it cannot be had in virtual time, or a file of it cannot be read.
+    /// If the run does not support virtual time, or one of its files cannot be read.
     pub(crate) fn image(&self, cell: &Cell, repeat: u32) -> Result<Image, Error> {
         let plan = self.plan(cell, repeat)?;
         let mount = Mount { host: PathBuf::new(), guest: PathBuf::from(virtual_time::FOLDER) };
@@ -105,13 +105,14 @@ impl Sweep<'_> {
                 Image::of(&machine, kernel, *mips).map_err(virtual_time::failed)
             }
             Engine::UserModeLinux { .. } => {
-                let text = "a guest that sees the host's files has no image".to_owned();
+                let text = "a guest with an infinite CPU has no image: it uses the host's files"
+                    .to_owned();
                 Err(Error::Guest { text, ends_sweep: true })
             }
         }
     }
 
-    /// The run that a guest is to have.
+    /// The request to execute a run in a guest.
     fn request(&self, plan: &Plan, cell: &Cell) -> Result<Request, Error> {
         let file =
             fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
@@ -134,8 +135,13 @@ impl Sweep<'_> {
         })
     }
 
-    /// Runs a plan on this machine, in real time.
-    fn here(&self, plan: &Plan, folder: &Folder, screen: &mut Screen) -> Result<Finished, Error> {
+    /// Executes a plan on this machine, in real time.
+    fn on_host(
+        &self,
+        plan: &Plan,
+        folder: &Folder,
+        screen: &mut Screen,
+    ) -> Result<Finished, Error> {
         let (tool, workload) = (current_exe(), workload_program());
         let home = fs::canonicalize(&self.arguments.file).unwrap_or_default();
         let options = Options {

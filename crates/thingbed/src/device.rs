@@ -1,4 +1,4 @@
-//! `thingbed device`: a device whose resources take as long as they are told to.
+//! `thingbed device`: emulates a device with configured service times.
 
 use crate::arguments::Device;
 use crate::signals::watch_signals;
@@ -7,19 +7,19 @@ use ::trace::{Distribution, Resource};
 use load::{Checked, DeviceSettings, Mischief, Served};
 use units::{Ratio, Span};
 
-/// The largest answer, as in experiments.
+/// Maximum answer size, as in experiments.
 const LARGEST_ANSWER: u64 = 1_000_000;
 
-/// Serves until it is told to end, and then says what it has done.
-pub fn device(wanted: &Device) -> Status {
-    let settings = match settings(wanted) {
+/// Serves until interrupted, then prints statistics.
+pub fn device(arguments: &Device) -> Status {
+    let settings = match settings(arguments) {
         Ok(settings) => settings,
         Err(error) => {
             complain(error);
             return Status::Wrong;
         }
     };
-    match serve(wanted, &settings) {
+    match serve(arguments, &settings) {
         Ok(()) => Status::Fine,
         Err(error) => {
             complain(error);
@@ -28,14 +28,10 @@ pub fn device(wanted: &Device) -> Status {
     }
 }
 
-fn serve(wanted: &Device, settings: &DeviceSettings) -> Result<(), String> {
-    let stop = watch_signals().map_err(|error| {
-        format!(
-            "could not install the handler for Ctrl-C: \
-                                                        {error}"
-        )
-    })?;
-    if !wanted.no_check {
+fn serve(arguments: &Device, settings: &DeviceSettings) -> Result<(), String> {
+    let stop = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
+    if !arguments.no_check {
         load::check(settings)?.iter().filter(|checked| !checked.kept).for_each(warn);
     }
     let ready = |addresses: &[(&str, std::net::SocketAddr)]| {
@@ -44,7 +40,7 @@ fn serve(wanted: &Device, settings: &DeviceSettings) -> Result<(), String> {
         }
     };
     let served = load::serve(settings, &stop, ready).map_err(|error| error.to_string())?;
-    if wanted.json {
+    if arguments.json {
         say(serde_json::to_string_pretty(&served).unwrap_or_default());
     } else {
         show(&served);
@@ -94,62 +90,65 @@ fn show(served: &Served) {
     }
 }
 
-fn settings(wanted: &Device) -> Result<DeviceSettings, String> {
+fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
     let mut resources = Vec::new();
-    if let Some(file) = &wanted.resources {
+    if let Some(file) = &arguments.resources {
         let mine =
-            |resource: &Resource| resource.device.is_none_or(|device| device == wanted.number);
+            |resource: &Resource| resource.device.is_none_or(|device| device == arguments.number);
         resources = trace::resources(file)?;
         resources.retain(mine);
         if resources.is_empty() {
-            return Err(format!("{}: no resource of device {}", file.display(), wanted.number));
+            return Err(format!("{}: no resource of device {}", file.display(), arguments.number));
         }
     }
-    for text in &wanted.resource {
-        resources.push(resource(text, wanted)?);
+    for text in &arguments.resource {
+        resources.push(resource(text, arguments)?);
     }
     if resources.is_empty() {
-        resources.push(resource("", wanted)?);
+        resources.push(resource("", arguments)?);
     }
     let share = |ratio: Option<Ratio>| ratio.map_or(0.0, Ratio::fraction);
     let mischief = Mischief {
-        garbage: share(wanted.garbage),
-        twice: share(wanted.twice),
-        late: share(wanted.late),
-        late_by: wanted.late_by.as_ns(),
-        silent: share(wanted.silent),
+        garbage: share(arguments.garbage),
+        twice: share(arguments.twice),
+        late: share(arguments.late),
+        late_by: arguments.late_by.as_ns(),
+        silent: share(arguments.silent),
     };
     let sum = mischief.garbage + mischief.twice + mischief.late + mischief.silent;
     if sum > 1.0 {
-        return Err("the shares of --garbage, --twice, --late and --silent exceed 100 % together"
-            .to_owned());
+        return Err(
+            "the shares of --garbage, --twice, --late and --silent add up to more than 100 %"
+                .to_owned(),
+        );
     }
-    if wanted.payload.get() > LARGEST_ANSWER {
-        return Err(format!("answers of {} are too large; the maximum is 1 MB", wanted.payload));
+    if arguments.payload.get() > LARGEST_ANSWER {
+        return Err(format!("answers of {} are too large; the maximum is 1 MB", arguments.payload));
     }
-    let none = [wanted.coap, wanted.http, wanted.udp, wanted.tcp].iter().all(Option::is_none);
+    let none =
+        [arguments.coap, arguments.http, arguments.udp, arguments.tcp].iter().all(Option::is_none);
     Ok(DeviceSettings {
-        coap: wanted.coap.or(none.then(|| ([0, 0, 0, 0], 5683).into())),
-        http: wanted.http,
-        udp: wanted.udp,
-        tcp: wanted.tcp,
+        coap: arguments.coap.or(none.then(|| ([0, 0, 0, 0], 5683).into())),
+        http: arguments.http,
+        udp: arguments.udp,
+        tcp: arguments.tcp,
         resources,
-        threads: wanted.threads as usize,
-        queue: wanted.queue,
-        payload: wanted.payload.get() as usize,
-        notify: wanted.notify.clone(),
+        threads: arguments.threads as usize,
+        queue: arguments.queue,
+        payload: arguments.payload.get() as usize,
+        notify: arguments.notify.clone(),
         mischief,
-        core: wanted.core,
-        spin: wanted.spin,
-        seed: wanted.seed,
+        core: arguments.core,
+        spin: arguments.spin,
+        seed: arguments.seed,
     })
 }
 
-fn resource(text: &str, wanted: &Device) -> Result<Resource, String> {
+fn resource(text: &str, arguments: &Device) -> Result<Resource, String> {
     let (path, time) = match text.split_once('=') {
         Some((path, time)) => (path, time.parse().map_err(|error| format!("{error}"))?),
         None => (text, Distribution::Constant(Span::ZERO)),
     };
     let path = path.strip_prefix('/').unwrap_or(path).to_owned();
-    Ok(Resource { device: None, path, mode: wanted.mode, time })
+    Ok(Resource { device: None, path, mode: arguments.mode, time })
 }

@@ -10,49 +10,51 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::process::Command;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Grade {
-    /// As it should be.
+    /// The feature works.
     Good,
-    /// Something cannot be had, or is worse.
+    /// The feature is missing or degraded.
     Lacking,
-    /// Nothing can be run.
+    /// Required: without it, no experiment can run.
     Missing,
 }
 
-/// One thing looked at.
+/// Result of one check.
 #[derive(Debug, Clone, Serialize)]
 struct Finding {
     what: &'static str,
     grade: Grade,
     found: String,
-    /// What its lack costs; empty when it is there.
-    costs: String,
-    /// The line that mends it; empty when nothing needs or can be mended.
-    mend: String,
+    /// Effect of the missing feature; empty if it works.
+    #[serde(rename = "costs")]
+    effect: String,
+    /// Command that fixes it; empty if there is nothing to fix.
+    #[serde(rename = "mend")]
+    fix: String,
 }
 
 impl Finding {
     fn good(what: &'static str, found: impl Into<String>) -> Self {
-        let (costs, mend) = (String::new(), String::new());
-        Self { what, grade: Grade::Good, found: found.into(), costs, mend }
+        let (effect, fix) = (String::new(), String::new());
+        Self { what, grade: Grade::Good, found: found.into(), effect, fix }
     }
 
     fn bad(
         what: &'static str,
         grade: Grade,
         found: impl Into<String>,
-        costs: &str,
-        mend: &str,
+        effect: &str,
+        fix: &str,
     ) -> Self {
-        let (costs, mend) = (costs.to_owned(), mend.to_owned());
-        Self { what, grade, found: found.into(), costs, mend }
+        let (effect, fix) = (effect.to_owned(), fix.to_owned());
+        Self { what, grade, found: found.into(), effect, fix }
     }
 }
 
-/// Looks at the machine and says what was found.
+/// Checks the machine and prints the findings.
 pub fn doctor(json: bool) -> Status {
     let findings = [
         rights(),
@@ -82,7 +84,7 @@ pub fn doctor(json: bool) -> Status {
                 Grade::Missing => "MISSING ",
             };
             say(format_args!("{mark}  {:24} {}", finding.what, finding.found));
-            for (word, text) in [("effect", &finding.costs), ("fix", &finding.mend)] {
+            for (word, text) in [("effect", &finding.effect), ("fix", &finding.fix)] {
                 if !text.is_empty() {
                     say(format_args!("          {word:>24}: {text}"));
                 }
@@ -140,7 +142,7 @@ fn rights() -> Finding {
             Grade::Lacking,
             "not root; user namespaces are allowed",
             "no CPU and memory limits without a delegated cgroup, no real-time priority for \
-             forwarding, and at most 500 frames in a node's transmit queue",
+             forwarding, and node transmit queues limited to 500 frames",
             "run as root",
         ),
         false => Finding::bad(
@@ -148,7 +150,7 @@ fn rights() -> Finding {
             Grade::Missing,
             "not root, and user namespaces are not allowed",
             "no node can be started",
-            "run as root, or: sysctl -w user.max_user_namespaces=10000 \
+            "run as root, or as root once: sysctl -w user.max_user_namespaces=10000 \
              kernel.unprivileged_userns_clone=1 (Ubuntu 24.04: also \
              kernel.apparmor_restrict_unprivileged_userns=0)",
         ),
@@ -165,10 +167,12 @@ fn tun() -> Finding {
             format!("/dev/net/tun: {error}"),
             match runner::can_have_ring() {
                 Ok(()) => {
-                    "without it, networks with `offload: true` cut TCP segments to frames \
-                           like all others"
+                    "networks with `offload: true` split TCP segments into frames, as other \
+                     networks do"
                 }
-                Err(_) => "frames go through packet sockets over veth pairs: a lower frame rate",
+                Err(_) => {
+                    "Thingbed falls back to packet sockets over veth pairs: a lower frame rate"
+                }
             },
             match error.kind() {
                 std::io::ErrorKind::PermissionDenied => "as root: chmod 666 /dev/net/tun",
@@ -186,7 +190,7 @@ fn frame_path() -> Finding {
             what,
             Grade::Lacking,
             format!("tap: one read per frame, because: {error}"),
-            "a lower frame rate, and delays start when Thingbed reads a frame",
+            "a lower frame rate, and a frame's delay starts only when Thingbed reads it",
             "run as root, or: setcap cap_bpf,cap_net_admin+ep on the program; needs Linux 5.12 or \
              later with clsact and cls_bpf",
         ),
@@ -200,7 +204,7 @@ fn frame_path() -> Finding {
     }
 }
 
-/// The proof of the pudding: one node, made and gone again.
+/// End-to-end check: creates one node and removes it.
 fn node() -> Finding {
     let what = "nodes";
     let interface = Interface {
@@ -224,8 +228,8 @@ fn node() -> Finding {
         Ok(_) => Finding::good(what, "a node with a link was started and removed"),
         Err(error) => {
             let text = error.to_string();
-            let (found, mend) = text.split_once('\n').unwrap_or((&text, ""));
-            Finding::bad(what, Grade::Missing, found, "no experiment can run", mend.trim())
+            let (found, fix) = text.split_once('\n').unwrap_or((&text, ""));
+            Finding::bad(what, Grade::Missing, found, "no experiment can run", fix.trim())
         }
     }
 }
@@ -247,7 +251,7 @@ fn limits() -> Finding {
 fn netem() -> Finding {
     let what = "netem";
     match lab::try_netem(&current_exe()) {
-        Ok(()) => Finding::good(what, "the kernel has netem, in both directions of a link"),
+        Ok(()) => Finding::good(what, "netem works in both directions of a link"),
         Err(error) => Finding::bad(
             what,
             Grade::Lacking,
@@ -263,8 +267,7 @@ fn real_time() -> Finding {
     let what = "real-time priority";
     let tried = std::thread::spawn(|| {
         let param = libc::sched_param { sched_priority: 10 };
-        // SAFETY: the parameter lives over the call; 0 is this thread, which
-        // ends at once.
+        // SAFETY: the parameter outlives the call; 0 is this thread, which ends right after.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
     });
     match tried.join().unwrap_or(false) {
@@ -273,7 +276,7 @@ fn real_time() -> Finding {
             what,
             Grade::Lacking,
             "SCHED_FIFO is refused",
-            "frames leave late while the CPUs are busy: 0.1-4 ms instead of 0.02 ms at p99",
+            "forwarding is late on busy CPUs: 0.1-4 ms instead of 0.02 ms at p99",
             "run as root, or: setcap cap_sys_nice+ep on the program",
         ),
     }
@@ -282,7 +285,7 @@ fn real_time() -> Finding {
 fn files() -> Finding {
     let what = "open files";
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: writes one limit that lives over the call.
+    // SAFETY: writes to one limit, which outlives the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     let nodes = limit.rlim_max.saturating_sub(256) / 4;
     let found = format!("at most {}, enough for {nodes} nodes", limit.rlim_max);
@@ -292,7 +295,7 @@ fn files() -> Finding {
             what,
             Grade::Lacking,
             found,
-            "larger experiments are rejected",
+            "experiments with more nodes are rejected",
             "as root: ulimit -Hn 20000, or LimitNOFILE= in systemd",
         ),
     }
@@ -306,7 +309,7 @@ fn processors() -> Finding {
             what,
             Grade::Lacking,
             "1",
-            "forwarding and the programs share one CPU, so that runs are suspect more often",
+            "forwarding and programs compete for one CPU, so runs are suspect more often",
             "use a machine with two or more",
         ),
         _ => Finding::good(what, count.to_string()),
@@ -325,7 +328,7 @@ fn memory() -> Finding {
             what,
             Grade::Lacking,
             found,
-            "hundreds of real programs need about 6 MB each",
+            "experiments with hundreds of programs fail: each needs about 6 MB",
             "close other programs, or add memory",
         ),
     }
@@ -339,7 +342,7 @@ fn pressure() -> Finding {
             what,
             Grade::Lacking,
             format!("/proc/pressure/cpu: {error}"),
-            "the verdict has one piece of evidence less",
+            "verdicts cannot use CPU pressure as evidence",
             "boot with psi=1",
         ),
     }
@@ -347,8 +350,8 @@ fn pressure() -> Finding {
 
 fn zeromq() -> Finding {
     let what = "ZeroMQ with PGM";
-    let costs = "the interaction model pgm/publish-subscribe cannot run";
-    let mend = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
+    let effect = "the interaction model pgm/publish-subscribe cannot run";
+    let fix = "Debian and Ubuntu: apt install libzmq5; elsewhere: build libzmq --with-pgm";
     let program = workload_program();
     let answer = Command::new(&program).arg("zmq-info").output();
     let info: serde_json::Value = match answer {
@@ -356,7 +359,7 @@ fn zeromq() -> Finding {
         Ok(out) => {
             let words = String::from_utf8_lossy(&out.stderr).trim().to_owned();
             let found = format!("{} cannot start: {words}", program.display());
-            return Finding::bad(what, Grade::Lacking, found, "no interaction can run", mend);
+            return Finding::bad(what, Grade::Lacking, found, "no interaction can run", fix);
         }
         Err(error) => {
             return Finding::bad(
@@ -372,12 +375,12 @@ fn zeromq() -> Finding {
     match info["pgm"].as_bool() {
         Some(true) => Finding::good(what, format!("libzmq {version} with PGM")),
         _ => {
-            Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), costs, mend)
+            Finding::bad(what, Grade::Lacking, format!("libzmq {version} without PGM"), effect, fix)
         }
     }
 }
 
-/// What `nat`, `dhcp`, `dns` and `address: dhcp` need.
+/// Helper programs for `nat`, `dhcp`, `dns` and `address: dhcp`.
 fn services() -> Finding {
     let what = "network services";
     let needs = [
@@ -385,24 +388,24 @@ fn services() -> Finding {
         ("dnsmasq", "`dhcp` and `dns`", "dnsmasq-base"),
         ("busybox", "`address: dhcp`", "busybox-static"),
     ];
-    // dnsmasq lies in a folder that users may not have in their PATH.
+    // dnsmasq is in /usr/sbin, which may not be in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
-    let there = |name: &str| {
+    let is_installed = |name: &str| {
         path.split(':').any(|dir| fs::exists(format!("{dir}/{name}")).is_ok_and(|is| is))
     };
-    let lacks: Vec<_> = needs.into_iter().filter(|(name, ..)| !there(name)).collect();
-    if lacks.is_empty() {
+    let missing: Vec<_> = needs.into_iter().filter(|(name, ..)| !is_installed(name)).collect();
+    if missing.is_empty() {
         return Finding::good(what, "slirp4netns, dnsmasq and busybox");
     }
     let join = |texts: Vec<&str>| texts.join(", ");
     Finding::bad(
         what,
         Grade::Lacking,
-        format!("not found: {}", join(lacks.iter().map(|(name, ..)| *name).collect())),
-        &format!("{} cannot be used", join(lacks.iter().map(|(_, costs, _)| *costs).collect())),
+        format!("not found: {}", join(missing.iter().map(|(name, ..)| *name).collect())),
+        &format!("{} cannot be used", join(missing.iter().map(|(_, effect, _)| *effect).collect())),
         &format!(
             "apt install {}",
-            lacks.iter().map(|(_, _, mend)| *mend).collect::<Vec<_>>().join(" ")
+            missing.iter().map(|(_, _, fix)| *fix).collect::<Vec<_>>().join(" ")
         ),
     )
 }
@@ -418,7 +421,7 @@ fn tshark() -> Finding {
             what,
             Grade::Lacking,
             "not found",
-            "Thingbed still captures frames, but you cannot view captures here, and tests skip \
+            "Thingbed still captures frames, but you cannot view them here, and tests skip \
              the comparison with tshark",
             "apt install tshark",
         ),

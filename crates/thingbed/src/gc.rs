@@ -1,10 +1,10 @@
-//! Removing what was left behind.
+//! `thingbed gc`: removes leftovers.
 
 use crate::{Status, complain, say, virtual_time};
 use image::Cache;
 
-/// Removes what is left of tools that were killed, and says what it was; with
-/// `images`, also the unpacked images that no lab uses, and the states of started guests.
+/// Removes the leftovers of killed Thingbed processes and reports them. With `images`, also removes
+/// unpacked images that no lab uses, and saved guest states.
 pub fn gc(images: bool) -> Status {
     let found = match lab::collect() {
         Ok(found) => found,
@@ -16,17 +16,19 @@ pub fn gc(images: bool) -> Status {
             return Status::Failed;
         }
     };
-    // Doors of tools that are gone; nobody answers there.
+    // Control sockets of processes that no longer run.
     let _ = runner::forget();
     let guests = guest::remove_leftovers();
     if guests > 0 {
-        say(format_args!("removed the folders of {guests} guests whose Thingbed no longer runs"));
+        say(format_args!(
+            "removed the folders of {guests} guests whose Thingbed process no longer runs"
+        ));
     }
     let mut status = Status::Fine;
     for leftover in &found {
         for group in &leftover.cgroups {
             say(format_args!(
-                "removed {} of process {}, which no longer runs",
+                "removed the cgroup {} of process {}, which no longer runs",
                 group.display(),
                 leftover.pid
             ));
@@ -44,7 +46,7 @@ pub fn gc(images: bool) -> Status {
     }
     let states = if images { guest::remove_states(&virtual_time::cache()) } else { 0 };
     if states > 0 {
-        say(format_args!("removed {states} states from which guests of virtual time start"));
+        say(format_args!("removed {states} saved guest states of virtual time"));
     }
     match cached(images) {
         Ok(()) => status,
@@ -59,19 +61,21 @@ pub fn gc(images: bool) -> Status {
     }
 }
 
-/// Says what is in the cache of images, or removes it.
+/// Lists the images in the cache, or removes them.
 fn cached(remove: bool) -> std::io::Result<()> {
     let cache = Cache::of_user();
     let images = cache.list()?;
     if !remove && !images.is_empty() {
         let (count, place) = (images.len(), cache.path().display());
         let s = if count == 1 { "" } else { "s" };
-        say(format_args!("{count} image{s} in the cache {place}; to remove: thingbed gc --images"));
+        say(format_args!(
+            "{count} image{s} in the cache {place}; to remove them: thingbed gc --images"
+        ));
     }
     for image in images.iter().filter(|_| remove) {
         match cache.remove(&image.digest)? {
             true => say(format_args!("removed the image {}", image.digest)),
-            false => say(format_args!("kept the image {}, because a lab uses it", image.digest)),
+            false => say(format_args!("kept the image {}: a lab uses it", image.digest)),
         }
     }
     Ok(())

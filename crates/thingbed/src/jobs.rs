@@ -1,19 +1,19 @@
-//! Runs side by side.
+//! Parallel execution of runs.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 
-/// Has each of `todo` by `run`, at most `jobs` at once and begun in their order, and gives each
-/// result to `ended` as it comes. After a break none is begun.
+/// Calls `run` for each of `todo`, in order and at most `jobs` in parallel, and passes each result
+/// to `ended` when it completes. Starts no further run after a break.
 pub(crate) fn each<T: Send>(
     jobs: usize,
     todo: Vec<usize>,
     run: impl Fn(usize) -> T + Sync,
     mut ended: impl FnMut(usize, T) -> ControlFlow<()>,
 ) {
-    // One by one they run on this thread: what is bound to it lives as long as the tool.
+    // Sequential runs execute on this thread: resources bound to a thread live as long as it does.
     if jobs <= 1 {
         let _ = todo.into_iter().try_for_each(|n| ended(n, run(n)));
         return;
@@ -65,17 +65,17 @@ mod tests {
             assert_eq!(all, (0..20).map(|n| (n, n * n)).collect::<Vec<_>>());
 
             let begun = Mutex::new(0);
-            let mut heard = 0;
+            let mut completed = 0;
             let slow = |_| {
                 *begun.lock().unwrap() += 1;
                 std::thread::yield_now();
             };
             each(jobs, (0..10_000).collect(), slow, |_, ()| {
-                heard += 1;
+                completed += 1;
                 ControlFlow::Break(())
             });
-            assert_eq!(heard, *begun.lock().unwrap(), "what was begun is heard of");
-            assert!(heard < 10_000);
+            assert_eq!(completed, *begun.lock().unwrap(), "each started run completes");
+            assert!(completed < 10_000);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `thingbed load`: sends requests when they are meant to be sent.
+//! `thingbed load`: sends requests on a schedule.
 
 use crate::arguments::{Coap, Load};
 use crate::signals::watch_signals;
@@ -12,39 +12,35 @@ use std::sync::atomic::Ordering::Relaxed;
 
 mod table;
 
-/// Sends, and says what came of it.
-pub fn load(wanted: &Load) -> Status {
-    let targets = wanted.shape.target.iter().filter(|_| wanted.trace.is_none());
-    // A trace's lines say theirs when they are read.
+/// Sends the requests and prints the results.
+pub fn load(arguments: &Load) -> Status {
+    let targets = arguments.shape.target.iter().filter(|_| arguments.trace.is_none());
+    // The lines of a trace have their own schemes, which are checked when they are read.
     let scheme = targets.filter_map(|uri| Target::parse(uri).ok()).map(|to| to.scheme).next();
-    let checked = coap(&wanted.coap).check(scheme, wanted.confirmable, wanted.timeout);
+    let checked = coap(&arguments.coap).check(scheme, arguments.confirmable, arguments.timeout);
     let checked =
         checked.map_err(|error| format!("--{}: {}", error.key.replace('_', "-"), error.why));
-    let origin = match checked.and_then(|()| origin(wanted)) {
+    let origin = match checked.and_then(|()| origin(arguments)) {
         Ok(origin) => origin,
         Err(error) => {
             complain(error);
             return Status::Wrong;
         }
     };
-    send(wanted, origin).unwrap_or_else(|error| {
+    send(arguments, origin).unwrap_or_else(|error| {
         complain(error);
         Status::Failed
     })
 }
 
-fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
-    let stop = watch_signals().map_err(|error| {
-        format!(
-            "could not install the handler for Ctrl-C: \
-                                                        {error}"
-        )
-    })?;
-    if let Some(folder) = &wanted.out {
+fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
+    let stop = watch_signals()
+        .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
+    if let Some(folder) = &arguments.out {
         fs::create_dir_all(folder)
             .map_err(|error| format!("could not create {}: {error}", folder.display()))?;
     }
-    let settings = settings(wanted);
+    let settings = settings(arguments);
     let mut warned = false;
     let open = settings.closed.is_none();
     let (figures, cut) = load::run(origin, &settings, &stop, |progress| {
@@ -54,16 +50,16 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
         }
     })
     .map_err(|error| error.to_string())?;
-    if let Some(folder) = &wanted.out {
-        keep(folder, &figures)?;
+    if let Some(folder) = &arguments.out {
+        write_results(folder, &figures)?;
     }
-    if wanted.json {
+    if arguments.json {
         say(serde_json::to_string_pretty(&figures.json()).unwrap_or_default());
     } else {
         say(table::text(&figures).trim_end());
     }
     if let Some(cut) = cut {
-        return Err(format!("{cut}; the requests before it were sent"));
+        return Err(format!("{cut}; all requests before it were sent"));
     }
     Ok(if stop.load(Relaxed) {
         Status::Interrupted
@@ -74,7 +70,7 @@ fn send(wanted: &Load, origin: Origin) -> Result<Status, String> {
     })
 }
 
-/// Said at once, while it goes on.
+/// Warns during the run, as soon as sending falls behind.
 fn warn(progress: &Progress, settings: &Settings) {
     let seconds = progress.elapsed as f64 / 1e9;
     let fix = if settings.senders == 1 { "--senders 2, " } else { "" };
@@ -87,69 +83,70 @@ fn warn(progress: &Progress, settings: &Settings) {
     ));
 }
 
-fn origin(wanted: &Load) -> Result<Origin, String> {
-    if let Some(file) = &wanted.trace {
+fn origin(arguments: &Load) -> Result<Origin, String> {
+    if let Some(file) = &arguments.trace {
         return Ok(Origin::Read(Reader::new(trace::open(file)?)));
     }
-    let mut shape = wanted.shape.clone();
-    // A closed loop needs no times.
-    if wanted.closed.is_some() {
+    let mut shape = arguments.shape.clone();
+    // A closed loop ignores times.
+    if arguments.closed.is_some() {
         shape.together = true;
         shape
             .arrivals
             .get_or_insert(Arrivals::Between(Distribution::Constant(units::Span::from_ns(1_000))));
         if shape.requests.is_none() {
-            return Err("a closed loop needs a number of requests: add --requests".to_owned());
+            return Err("--closed needs a number of requests; add --requests N".to_owned());
         }
     }
-    let recipe = trace::recipe(&shape)?;
-    Ok(Origin::Made(recipe.requests().map_err(|error| error.to_string())?))
+    let trace_spec = trace::trace_spec(&shape)?;
+    Ok(Origin::Made(trace_spec.requests().map_err(|error| error.to_string())?))
 }
 
-fn settings(wanted: &Load) -> Settings {
-    let closed =
-        wanted.closed.map(|users| Closed { users: users as usize, think: wanted.think.clone() });
-    let operations = wanted.out.as_ref().filter(|_| wanted.operations);
+fn settings(arguments: &Load) -> Settings {
+    let closed = arguments
+        .closed
+        .map(|users| Closed { users: users as usize, think: arguments.think.clone() });
+    let operations = arguments.out.as_ref().filter(|_| arguments.operations);
     Settings {
-        timeout: wanted.timeout.as_ns(),
-        confirmable: wanted.confirmable,
-        coap: coap(&wanted.coap),
-        answers: !wanted.no_answer,
-        senders: wanted.senders as usize,
-        cores: wanted.cores.clone(),
-        spin: wanted.spin,
+        timeout: arguments.timeout.as_ns(),
+        confirmable: arguments.confirmable,
+        coap: coap(&arguments.coap),
+        answers: !arguments.no_answer,
+        senders: arguments.senders as usize,
+        cores: arguments.cores.clone(),
+        spin: arguments.spin,
         closed,
-        connections: wanted.connections as usize,
-        qos: wanted.qos,
-        patience: wanted.patience.as_ns(),
-        from: wanted.from,
+        connections: arguments.connections as usize,
+        qos: arguments.qos,
+        patience: arguments.patience.as_ns(),
+        from: arguments.from,
         start: None,
         operations: operations.map(|folder| folder.join("operations.csv")),
-        seed: wanted.shape.seed,
+        seed: arguments.shape.seed,
     }
 }
 
-fn coap(wanted: &Coap) -> CoapSettings {
+fn coap(arguments: &Coap) -> CoapSettings {
     CoapSettings {
-        // What is no size of a block is refused by the check.
-        block: wanted.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
-        max_retransmit: wanted.max_retransmit,
-        ack_timeout: wanted.ack_timeout,
-        ack_random_factor: wanted.ack_random_factor,
-        nstart: wanted.nstart,
-        observe: wanted.observe,
+        // Invalid block sizes are rejected by the check.
+        block: arguments.block.map(|size| u16::try_from(size.get()).unwrap_or(u16::MAX)),
+        max_retransmit: arguments.max_retransmit,
+        ack_timeout: arguments.ack_timeout,
+        ack_random_factor: arguments.ack_random_factor,
+        nstart: arguments.nstart,
+        observe: arguments.observe,
     }
 }
 
 /// Writes summary.json and latency.hlog.
-fn keep(folder: &Path, figures: &Figures) -> Result<(), String> {
-    let wrong = |path: &Path, error: &dyn std::fmt::Display| {
+fn write_results(folder: &Path, figures: &Figures) -> Result<(), String> {
+    let failed = |path: &Path, error: &dyn std::fmt::Display| {
         format!("could not write {}: {error}", path.display())
     };
     let path = folder.join("summary.json");
     let json = serde_json::to_string_pretty(&figures.json()).unwrap_or_default();
-    fs::write(&path, json + "\n").map_err(|error| wrong(&path, &error))?;
+    fs::write(&path, json + "\n").map_err(|error| failed(&path, &error))?;
     let path = folder.join("latency.hlog");
-    let file = File::create(&path).map_err(|error| wrong(&path, &error))?;
-    load::write_log(figures, BufWriter::new(file)).map_err(|error| wrong(&path, &error))
+    let file = File::create(&path).map_err(|error| failed(&path, &error))?;
+    load::write_log(figures, BufWriter::new(file)).map_err(|error| failed(&path, &error))
 }

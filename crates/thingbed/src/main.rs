@@ -37,70 +37,70 @@ use experiment::PlannedFaultKind as Fault;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// How a command ended, as its exit status says it.
+/// Exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Status {
-    /// All is well.
+    /// Success.
     Fine = 0,
-    /// Something stood in the way.
+    /// Runtime error.
     Failed = 1,
-    /// The command line or the experiment file is wrong.
+    /// Wrong arguments or experiment file.
     Wrong = 2,
-    /// A run was had, and its verdict is invalid.
+    /// A run is invalid.
     Invalid = 3,
-    /// All runs were had, and something that was expected did not hold.
+    /// All runs completed, but a program failed or an expectation does not hold.
     Unexpected = 4,
-    /// The user ended it.
+    /// Interrupted by the user.
     Interrupted = 130,
 }
 
 fn main() -> ExitCode {
-    // Before anything else: a nursery must have one thread and nothing open.
+    // Must come first: the fork server needs a process with one thread and no open descriptors.
     if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
         return lab::nursery();
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == guest::INIT) {
         return guest::init();
     }
-    keep_to_ourselves();
+    set_close_on_exec();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
-        Command::Pack(wanted) => capsule::pack(&wanted),
-        Command::Verify(wanted) => verify::verify(&wanted),
-        Command::Map(wanted) => map::map(&wanted),
-        Command::Capacity(wanted) => capacity::capacity(&wanted),
+        Command::Pack(arguments) => capsule::pack(&arguments),
+        Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Map(arguments) => map::map(&arguments),
+        Command::Capacity(arguments) => capacity::capacity(&arguments),
         Command::Check { files } => show::check(&files),
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
         Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
         Command::Compare { folders, by, figure } => show::compare(&folders, &by, figure),
         Command::Profiles { what, json } => profiles::profiles(what.as_ref(), json),
-        Command::Analyze(wanted) => analyze::analyze(&wanted),
-        Command::Load(wanted) => load::load(&wanted),
-        Command::Device(wanted) => device::device(&wanted),
+        Command::Analyze(arguments) => analyze::analyze(&arguments),
+        Command::Load(arguments) => load::load(&arguments),
+        Command::Device(arguments) => device::device(&arguments),
         Command::Trace(what) => trace::trace(&what),
         Command::Doctor { json } => doctor::doctor(json),
         Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
-        Command::Up(wanted) => told(live::up(&wanted)),
-        Command::Down { lab } => told(live::down(&lab)),
-        Command::Labs => told(live::labs()),
-        Command::Ps(wanted) => told(live::ps(&wanted)),
-        Command::Top(wanted) => told(live::top(&wanted)),
-        Command::Exec(wanted) => return code(live::exec(&wanted)),
-        Command::Shell(wanted) => return code(live::shell(&wanted)),
-        Command::Logs(wanted) => told(live::logs(&wanted)),
-        Command::Start(nodes) => told(live::befall(Fault::Start, &nodes)),
-        Command::Stop(nodes) => told(live::befall(Fault::Stop, &nodes)),
-        Command::Restart(nodes) => told(live::befall(Fault::Restart, &nodes)),
-        Command::Kill(nodes) => told(live::befall(Fault::Kill, &nodes)),
-        Command::Pause(nodes) => told(live::befall(Fault::Pause, &nodes)),
-        Command::Resume(nodes) => told(live::befall(Fault::Resume, &nodes)),
-        Command::Destroy(nodes) => told(live::destroy(&nodes)),
-        Command::Clone(wanted) => told(live::clone(&wanted)),
-        Command::Capture(wanted) => told(live::capture(&wanted)),
-        Command::Set(wanted) => told(live::set(&wanted)),
-        Command::Cp(wanted) => told(live::cp(&wanted)),
-        Command::Link(what) => told(live::link(&what)),
+        Command::Up(arguments) => or_failed(live::up(&arguments)),
+        Command::Down { lab } => or_failed(live::down(&lab)),
+        Command::Labs => or_failed(live::labs()),
+        Command::Ps(arguments) => or_failed(live::ps(&arguments)),
+        Command::Top(arguments) => or_failed(live::top(&arguments)),
+        Command::Exec(arguments) => return exit_status(live::exec(&arguments)),
+        Command::Shell(arguments) => return exit_status(live::shell(&arguments)),
+        Command::Logs(arguments) => or_failed(live::logs(&arguments)),
+        Command::Start(nodes) => or_failed(live::inject_fault(Fault::Start, &nodes)),
+        Command::Stop(nodes) => or_failed(live::inject_fault(Fault::Stop, &nodes)),
+        Command::Restart(nodes) => or_failed(live::inject_fault(Fault::Restart, &nodes)),
+        Command::Kill(nodes) => or_failed(live::inject_fault(Fault::Kill, &nodes)),
+        Command::Pause(nodes) => or_failed(live::inject_fault(Fault::Pause, &nodes)),
+        Command::Resume(nodes) => or_failed(live::inject_fault(Fault::Resume, &nodes)),
+        Command::Destroy(nodes) => or_failed(live::destroy(&nodes)),
+        Command::Clone(arguments) => or_failed(live::clone(&arguments)),
+        Command::Capture(arguments) => or_failed(live::capture(&arguments)),
+        Command::Set(arguments) => or_failed(live::set(&arguments)),
+        Command::Cp(arguments) => or_failed(live::cp(&arguments)),
+        Command::Link(what) => or_failed(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
         Command::Task { folder, run } => slurm::task(&folder, &run),
@@ -109,12 +109,12 @@ fn main() -> ExitCode {
     ExitCode::from(status as u8)
 }
 
-/// Lets no program that is started from here have descriptors that this one was given:
-/// not nodes, and not helpers such as slirp4netns, which hand them on in turn.
-fn keep_to_ourselves() {
+/// Sets close-on-exec on all inherited descriptors, so that no child process gets them: neither
+/// nodes nor helpers such as slirp4netns, which would pass them on.
+fn set_close_on_exec() {
     const FIRST: libc::c_uint = 3;
-    // SAFETY: a plain system call that changes flags of descriptors alone; kernels before
-    // 5.11 refuse it, and then all is as it was.
+    // SAFETY: a plain system call that only changes descriptor flags. Kernels before 5.11 reject
+    // it; then the descriptors stay inheritable.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
@@ -125,8 +125,8 @@ fn keep_to_ourselves() {
     }
 }
 
-/// What a command came to, its error said.
-fn told(ended: Result<Status, String>) -> Status {
+/// The status of a finished command; prints its error.
+fn or_failed(ended: Result<Status, String>) -> Status {
     ended.unwrap_or_else(|error| {
         complain(error);
         Status::Failed
@@ -134,9 +134,9 @@ fn told(ended: Result<Status, String>) -> Status {
 }
 
 /// The exit status of a program in a node.
-fn code(ended: Result<u8, String>) -> ExitCode {
+fn exit_status(ended: Result<u8, String>) -> ExitCode {
     match ended {
-        Ok(code) => ExitCode::from(code),
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             complain(error);
             ExitCode::from(Status::Failed as u8)
@@ -144,24 +144,25 @@ fn code(ended: Result<u8, String>) -> ExitCode {
     }
 }
 
-/// Prints a result. A reader that has gone, as `head` does, is no error.
+/// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
 pub(crate) fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Tells the user, beside the results.
+/// Prints a message to standard error, separate from the results.
 pub(crate) fn remark(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
 }
 
-/// Without what a terminal would act on: texts may come from a guest, a capsule or a program.
+/// `text` with control characters replaced by spaces: guests, capsules and programs could otherwise
+/// send escape sequences to the terminal.
 pub(crate) fn printable(text: &str) -> String {
     let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
     text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
-/// Says what went wrong, the way all commands do. What is wrong with an experiment
-/// file says so itself.
+/// Prints an error in the format of all commands. Errors of experiment files have the prefix
+/// already.
 pub(crate) fn complain(error: impl std::fmt::Display) {
     let text = error.to_string();
     remark(format_args!("error: {}", text.strip_prefix("error: ").unwrap_or(&text)));

@@ -1,4 +1,4 @@
-//! The command `map`: what runs of the director's models came to, as a performance map.
+//! `thingbed map`: turns results of the director's models into a performance map.
 
 use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
@@ -10,66 +10,66 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Runs an experiment, or takes the sweep in a folder, and writes the map of it.
-pub fn map(wanted: &Map) -> Status {
-    let (status, folder) = match wanted.run.file.is_dir() {
-        true => (Status::Fine, Some(wanted.run.file.clone())),
-        false => sweep::have(&wanted.run),
+/// Runs an experiment, or reads the sweep in a folder, and writes its performance map.
+pub fn map(arguments: &Map) -> Status {
+    let (status, folder) = match arguments.run.file.is_dir() {
+        true => (Status::Fine, Some(arguments.run.file.clone())),
+        false => sweep::have(&arguments.run),
     };
     let Some(folder) = folder else { return status };
     if status == Status::Interrupted {
         return status;
     }
-    let mut found = Found::default();
-    if let Err(error) = found.look(&folder, wanted.suspect) {
+    let mut results = Results::default();
+    if let Err(error) = results.collect(&folder, arguments.suspect) {
         complain(error);
         return Status::Failed;
     }
-    if found.places.is_empty() {
+    if results.points.is_empty() {
         complain(format!(
             "no {} run in {} uses a model of the director (`director/udp-arq` and so on); {} runs \
              were skipped because of their verdict",
-            if wanted.suspect { "valid or suspect" } else { "valid" },
+            if arguments.suspect { "valid or suspect" } else { "valid" },
             folder.display(),
-            found.left_out
+            results.skipped
         ));
         return Status::Failed;
     }
-    let map = found.map();
-    if let Err(error) = fs::write(&wanted.map, map.to_json() + "\n") {
-        complain(format!("could not write the map to {}: {error}", wanted.map.display()));
+    let map = results.map();
+    if let Err(error) = fs::write(&arguments.map, map.to_json() + "\n") {
+        complain(format!("could not write the map to {}: {error}", arguments.map.display()));
         return Status::Failed;
     }
     remark(format_args!(
         "{} points of {} models in {}; {} runs were skipped because of their verdict",
-        found.places.len(),
-        found
-            .places
+        results.points.len(),
+        results
+            .points
             .keys()
             .map(|(model, _)| model)
             .collect::<std::collections::BTreeSet<_>>()
             .len(),
-        wanted.map.display(),
-        found.left_out
+        arguments.map.display(),
+        results.skipped
     ));
     Status::Fine
 }
 
-/// What runs came to, by model and place; repeats of one cell together.
+/// Results by model and conditions; the repeats of a cell are in one entry.
 #[derive(Debug, Default)]
-struct Found {
-    places: BTreeMap<(ModelId, String), (Conditions, Vec<Figures>)>,
-    left_out: usize,
+struct Results {
+    points: BTreeMap<(ModelId, String), (Conditions, Vec<Figures>)>,
+    skipped: usize,
 }
 
-impl Found {
-    /// Looks at a run, or at all runs of a sweep.
-    fn look(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
+impl Results {
+    /// Adds a run, or all runs of a sweep.
+    fn collect(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
         if folder.join("plan.json").exists() {
             return self.run(folder, suspect);
         }
-        let wrong = |error| format!("could not read {}: {error}", folder.display());
-        let entries = fs::read_dir(folder).map_err(wrong)?;
+        let failed = |error| format!("could not read {}: {error}", folder.display());
+        let entries = fs::read_dir(folder).map_err(failed)?;
         let mut runs: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
             .filter(|path| path.join("plan.json").exists() && path.join("summary.json").exists())
@@ -91,32 +91,32 @@ impl Found {
         })?;
         let summary: Value = serde_json::from_str(&read("summary.json")?)
             .map_err(|error| format!("{}/summary.json: {error}", folder.display()))?;
-        let Some((model, at)) = place(&plan) else { return Ok(()) };
+        let Some((model, at)) = conditions(&plan) else { return Ok(()) };
         let trusted = match summary["verdict"]["status"].as_str() {
             Some("valid") => true,
             Some("suspect") => suspect,
             _ => false,
         };
         if !trusted {
-            self.left_out += 1;
+            self.skipped += 1;
             return Ok(());
         }
         let Some(figures) = figures(&plan, &summary, at.group) else { return Ok(()) };
         let key = (model, format!("{at:?}"));
-        self.places.entry(key).or_insert((at, Vec::new())).1.push(figures);
+        self.points.entry(key).or_insert((at, Vec::new())).1.push(figures);
         Ok(())
     }
 
     fn map(&self) -> PerformanceMap {
         let mut map = PerformanceMap::new();
-        for ((model, _), (at, runs)) in &self.places {
+        for ((model, _), (at, runs)) in &self.points {
             map.add(*model, Point { at: *at, figures: Figures::of_repeats(runs) });
         }
         map
     }
 }
 
-/// The one interaction of a plan, if it is of a model of the director's held fast.
+/// The plan's interaction with a fixed model of the director, if it has one.
 fn interaction(plan: &Plan) -> Option<(ModelId, &Interaction)> {
     plan.workloads.iter().find_map(|workload| match workload {
         Workload::Interaction(interaction) => {
@@ -128,8 +128,8 @@ fn interaction(plan: &Plan) -> Option<(ModelId, &Interaction)> {
     })
 }
 
-/// The model of a run and where on the map it was.
-fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
+/// The model of a run and its conditions.
+fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     let (model, interaction) = interaction(plan)?;
     let network = plan.networks.iter().find(|n| n.name == interaction.network)?;
     let link = |node: &str| {
@@ -138,10 +138,10 @@ fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
     };
     let (hub, member) = (link(&interaction.source)?, link(interaction.sinks.first()?)?);
     let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
-    // Of the two ways the worse one: a message and its answer need both.
-    let loss = ways.map(|(one, other)| 1.0 - (1.0 - lost(one)) * (1.0 - lost(other)));
+    // The larger loss of the two round trips: a message and its answer need both directions.
+    let loss = ways.map(|(one, other)| 1.0 - (1.0 - loss_share(one)) * (1.0 - loss_share(other)));
     let delay: u64 = ways.iter().map(|(one, two)| one.delay.as_ns() + two.delay.as_ns()).sum();
-    let burst = ways.iter().flat_map(|(one, two)| [run_of_losses(one), run_of_losses(two)]);
+    let burst = ways.iter().flat_map(|(one, two)| [mean_burst(one), mean_burst(two)]);
     let links = [&hub.up, &hub.down, &member.up, &member.down];
     Some((
         model,
@@ -158,23 +158,23 @@ fn place(plan: &Plan) -> Option<(ModelId, Conditions)> {
     ))
 }
 
-/// The share of frames that a link loses in the long run.
-fn lost(link: &Impairment) -> f64 {
+/// Long-run frame loss of a link, 0 to 1.
+fn loss_share(link: &Impairment) -> f64 {
     match &link.gilbert_elliott {
         Some(model) => model.mean(),
         None => link.loss.fraction(),
     }
 }
 
-/// The mean number of frames that a link loses in a row.
-fn run_of_losses(link: &Impairment) -> f64 {
+/// Mean number of consecutive frames that a link loses.
+fn mean_burst(link: &Impairment) -> f64 {
     match &link.gilbert_elliott {
         Some(model) => 1.0 / model.r.fraction().max(1e-6),
         None => 1.0,
     }
 }
 
-/// What the narrowest part carries, in bit/s.
+/// Bottleneck rate in bit/s.
 fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
     let shared = match network.channel {
         PlannedChannel::Shared(rate) => Some(rate),
@@ -189,7 +189,7 @@ fn figures(plan: &Plan, summary: &Value, group: f64) -> Option<Figures> {
     let messages = &summary["messages"];
     let quantile = |name: &str| messages["rtd_ms"][name].as_f64();
     let handled = messages["sent"].as_f64()? * group;
-    // By the medium's count, both ways, of all nodes of the two groups.
+    // Bytes as counted by the medium: both directions, all nodes of the two groups.
     let (_, interaction) = interaction(plan)?;
     let groups = summary["groups"].as_object()?;
     let bytes: f64 = groups.values().filter_map(|group| group["tx_bytes"].as_f64()).sum();

@@ -1,5 +1,5 @@
-//! Where a sweep in virtual time came from and what it took: `host.json`, the one file of its
-//! folder that is this machine's and differs each time.
+//! Origin and duration of a sweep in virtual time: `host.json`, the only file of a sweep folder
+//! that depends on this machine and differs each time.
 
 use crate::arguments::Run;
 use crate::capsule::is_capsule;
@@ -12,13 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The file's name.
+/// File name.
 pub(crate) const HOST: &str = "host.json";
 
-/// What was asked for, and what each run took.
+/// The options of a sweep and the duration of each run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Origin {
-    /// The experiment file; absolute.
+    /// Absolute path of the experiment file.
     pub file: PathBuf,
     pub only: Vec<String>,
     pub repeat: Option<u32>,
@@ -26,25 +26,25 @@ pub(crate) struct Origin {
     pub cpu: Vec<Cpu>,
     pub capture: bool,
     pub replay: Option<PathBuf>,
-    /// The version of QEMU, where a CPU of finite speed was asked for.
+    /// Version of QEMU, if a CPU of finite speed was configured.
     #[serde(default)]
     pub emulator: Option<String>,
     pub runs: Vec<Timing>,
 }
 
-/// What a run took.
+/// Duration of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timing {
     pub cell: Cell,
     pub repeat: u32,
-    /// Seconds of this machine.
+    /// Wall-clock time on this machine, s.
     pub host_s: f64,
-    /// Seconds of the guest, from the creation of nodes to the end.
+    /// Virtual time, s, from the creation of nodes to the end.
     pub virtual_s: f64,
 }
 
 impl Timing {
-    /// That of the run in `folder`, if it was written to its end.
+    /// Reads the duration of the run in `folder`; `None` if the run is incomplete.
     pub fn of(cell: &Cell, repeat: u32, took: Duration, folder: &Path) -> Option<Self> {
         let host_s = took.as_secs_f64();
         let text = fs::read_to_string(folder.join("run.json")).ok()?;
@@ -54,27 +54,30 @@ impl Timing {
         Some(Self { cell: cell.clone(), repeat, host_s, virtual_s })
     }
 
-    /// As the progress line has it.
+    /// Text for the progress line.
     pub fn text(&self) -> String {
         let ratio = self.host_s / self.virtual_s.max(1e-9);
-        format!("{ratio:.2} s of this machine per virtual second")
+        format!("{ratio:.2} s real time per virtual second")
     }
 }
 
-/// The version of QEMU that runs with `cpus` have.
+/// The version of QEMU, if any of `cpus` needs it.
 pub(crate) fn emulator(cpus: &[Cpu]) -> Option<String> {
     cpus.iter().any(|cpu| !cpu.is_infinite()).then(guest::emulator).flatten()
 }
 
-/// A line that names both versions of QEMU, if the runs used another one.
+/// A note with both versions of QEMU, if they differ.
 pub(crate) fn other_emulator(then: Option<&str>) -> Option<String> {
     let (then, now) = (then?, guest::emulator()?);
-    let text = format!("  they ran with {then}, and this is {now}, which may count otherwise");
+    let text = format!(
+        "  the original runs used {then}; this machine has {now}, which may count instructions \
+         differently"
+    );
     (then != now).then_some(text)
 }
 
 impl Origin {
-    /// That of a sweep that begins, or goes on in `folder`.
+    /// The origin of a new sweep, or of one resumed in `folder`.
     pub fn of(sweep: &Sweep<'_>) -> Self {
         let run = sweep.arguments;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -92,16 +95,16 @@ impl Origin {
         }
     }
 
-    /// That of the sweep in `folder`.
+    /// Reads the origin of the sweep in `folder`.
     ///
     /// # Errors
-    /// What is missing, in words.
+    /// If the file is missing or damaged, as text for the user.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let path = folder.join(HOST);
         let text = fs::read_to_string(&path).map_err(|error| {
             format!(
-                "could not read {}: {error}\n  give the folder of a sweep that ran in virtual \
-                 time: runs in real time differ each time",
+                "could not read {}: {error}\n  give the folder of a sweep in virtual time: runs in \
+                 real time differ each time",
                 path.display()
             )
         })?;
@@ -109,22 +112,22 @@ impl Origin {
             .map_err(|error| format!("{} is damaged: {error}", path.display()))
     }
 
-    /// Adds what a run took, in place of what it took before.
+    /// Sets the duration of a run; replaces an earlier one.
     pub fn add(&mut self, timing: Timing) {
         self.runs.retain(|run| (&run.cell, run.repeat) != (&timing.cell, timing.repeat));
         self.runs.push(timing);
     }
 
-    /// Writes it.
+    /// Writes the file to `folder`.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         crate::sweep::write(&folder.join(HOST), self)
     }
 
-    /// The arguments that have the same runs again, in a folder of their own below `out`.
+    /// Arguments that repeat the same runs, in a new folder below `out`.
     pub fn run(&self, out: PathBuf, jobs: Option<u32>, quiet: bool) -> Run {
         let replay = self.replay.clone();
         if is_capsule(&self.file) {
-            // It has all the rest.
+            // The capsule contains all other settings.
             let (file, only) = (self.file.clone(), self.only.clone());
             return Run { file, only, out, jobs, quiet, ..Run::default() };
         }
@@ -132,7 +135,7 @@ impl Origin {
             file: self.file.clone(),
             only: self.only.clone(),
             repeat: self.repeat,
-            // A replay has the seed of the run that it replays.
+            // A replay uses the seed of the replayed run.
             seed: replay.is_none().then_some(self.seed),
             out,
             resume: None,
@@ -149,10 +152,10 @@ impl Origin {
         }
     }
 
-    /// Whether the experiment file is still what ran in `folder`.
+    /// Checks that the experiment file has not changed since the sweep in `folder`.
     ///
     /// # Errors
-    /// That it is not, in words.
+    /// If it has changed or cannot be read, as text for the user.
     pub fn check(&self, folder: &Path) -> Result<(), String> {
         if is_capsule(&self.file) && self.file.exists() {
             return Ok(());

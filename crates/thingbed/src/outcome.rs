@@ -1,14 +1,14 @@
-//! What came of the runs of a sweep.
+//! Outcomes of the runs of a sweep.
 
 use crate::{Status, complain};
 use runner::{Error, Finished};
 use serde_json::Value;
 
-/// What came of one run.
+/// Outcome of one run.
 pub(crate) struct Outcome {
-    /// Its number in the sweep.
+    /// Index of the run in the sweep.
     pub n: usize,
-    /// Whether the user ended it.
+    /// Whether the user interrupted it.
     pub interrupted: bool,
     pub summary: Result<Value, Error>,
 }
@@ -28,8 +28,7 @@ impl Outcome {
     }
 }
 
-/// The exit status of a sweep with these runs. A cell without results matters more than one
-/// with invalid ones.
+/// The exit status of a sweep with these runs. A run without results outranks an invalid run.
 pub(crate) fn status_of(outcomes: &[Outcome]) -> Status {
     if outcomes.iter().any(|outcome| outcome.interrupted) {
         return Status::Interrupted;
@@ -40,12 +39,12 @@ pub(crate) fn status_of(outcomes: &[Outcome]) -> Status {
     let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
     let verdicts =
         summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
-    verdicts.fold(Status::Fine, worse)
+    verdicts.fold(Status::Fine, combine)
 }
 
-/// The exit status after one more run. What the machine spoiled comes before what
-/// programs did: with a busy machine, nobody knows whose failure that was.
-fn worse(status: Status, verdict: &str) -> Status {
+/// The exit status after one more run. `invalid` outranks `failed`: on a disturbed machine, the
+/// cause of a failed program is unknown.
+fn combine(status: Status, verdict: &str) -> Status {
     match (verdict, status) {
         ("invalid", Status::Fine | Status::Unexpected) => Status::Invalid,
         ("failed", Status::Fine) => Status::Unexpected,

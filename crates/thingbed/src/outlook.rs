@@ -1,54 +1,54 @@
-//! How long the rest of a sweep takes.
+//! Estimates the remaining time of a sweep.
 
 use std::time::Duration;
 
-/// What a run takes beyond its schedule, before one has ended: nodes come up, programs start and
-/// stop.
+/// Time of a run in addition to its schedule, until the first run has ended: nodes and programs
+/// start and stop.
 const OVERHEAD: Duration = Duration::from_secs(4);
 
-/// The schedules of runs that are still to come, and what those before took beyond theirs.
+/// The schedules of the remaining runs, and the measured overhead of completed runs.
 #[derive(Debug)]
 pub struct Outlook {
-    /// The next one is the last.
+    /// In reverse order: the next run is the last element.
     schedules: Vec<Duration>,
-    beyond: Duration,
+    overhead: Duration,
     ended: u32,
-    /// How many runs there are at once.
+    /// Number of parallel runs.
     jobs: u32,
-    /// Whether schedules are of this machine's time.
+    /// Whether the runs are in real time, so that schedules are wall-clock time.
     real: bool,
 }
 
 impl Outlook {
-    /// Of runs with these schedules, in the order in which they run.
+    /// Runs in real time with these schedules, in the order of execution.
     pub fn real(schedules: impl IntoIterator<Item = Duration>) -> Self {
         let mut schedules: Vec<Duration> = schedules.into_iter().collect();
         schedules.reverse();
-        Self { schedules, beyond: Duration::ZERO, ended: 0, jobs: 1, real: true }
+        Self { schedules, overhead: Duration::ZERO, ended: 0, jobs: 1, real: true }
     }
 
-    /// Of so many runs in virtual time, `jobs` at once. What they take is known when one has
+    /// `runs` runs in virtual time, `jobs` in parallel. Their duration is unknown until one has
     /// ended.
     pub fn virtual_time(runs: usize, jobs: usize) -> Self {
         let jobs = jobs.max(1) as u32;
         Self { jobs, real: false, ..Self::real(vec![Duration::ZERO; runs]) }
     }
 
-    /// An estimate of the time until the last run has ended; none while nothing is known.
+    /// Estimated time until the last run ends; `None` while unknown.
     pub fn left(&self) -> Option<Duration> {
-        let beyond = match (self.ended, self.real) {
+        let overhead = match (self.ended, self.real) {
             (0, true) => OVERHEAD,
             (0, false) => return None,
-            (ended, _) => self.beyond / ended,
+            (ended, _) => self.overhead / ended,
         };
-        let sum: Duration = self.schedules.iter().map(|schedule| *schedule + beyond).sum();
+        let sum: Duration = self.schedules.iter().map(|schedule| *schedule + overhead).sum();
         Some(sum / self.jobs)
     }
 
-    /// The next run took this long, with its repetitions.
+    /// Records that the next run took `took`, including its retries.
     pub fn ended(&mut self, took: Duration) {
         let Some(schedule) = self.schedules.pop() else { return };
-        self.beyond += took.saturating_sub(schedule);
+        self.overhead += took.saturating_sub(schedule);
         self.ended += 1;
     }
 }

@@ -1,4 +1,4 @@
-//! `thingbed profiles`: what links of which technology do, and how well it is known.
+//! `thingbed profiles`: link profiles per technology, and the quality of their values.
 
 use crate::arguments::Profiles;
 use crate::{Status, complain, say};
@@ -6,7 +6,7 @@ use experiment::{LinkProfile, Value};
 use serde_json::json;
 use std::path::Path;
 
-/// Lists the profiles that come with the tool, or shows one.
+/// Lists the built-in profiles, or shows one.
 pub fn profiles(what: Option<&Profiles>, json: bool) -> Status {
     let done = match what {
         None => all().map(|all| list(&all, json)),
@@ -59,10 +59,10 @@ fn show(profile: &LinkProfile, json: bool) {
     say(format_args!("{}: {}\n{}\n", profile.name, profile.technology, profile.about));
     let row = |value: &Value| {
         let range = value.range.as_ref().map_or(String::new(), |range| format!(" ({range})"));
-        let said = format!("{}{range}", value.value);
+        let text = format!("{}{range}", value.value);
         let (key, quality) = (value.key.clone(), value.quality.text().to_owned());
         let note = value.note.clone().unwrap_or_default();
-        [key, said, quality, value.sources.join(", "), note]
+        [key, text, quality, value.sources.join(", "), note]
     };
     let head =
         |note: &str| ["value", "value (range)", "quality", "source", note].map(str::to_owned);
@@ -85,7 +85,7 @@ fn show(profile: &LinkProfile, json: bool) {
     }
 }
 
-/// Columns as wide as their widest cell; the last one as it comes.
+/// Prints columns as wide as their widest cell.
 fn table<const N: usize>(rows: &[[String; N]]) {
     let widths: Vec<usize> = (0..N)
         .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
@@ -96,7 +96,7 @@ fn table<const N: usize>(rows: &[[String; N]]) {
     }
 }
 
-/// A rate for people: `59.2 kbit/s`.
+/// Human-readable rate: `59.2 kbit/s`.
 fn rate(bit_s: Option<f64>) -> String {
     let Some(bit_s) = bit_s else { return "any".to_owned() };
     let (value, unit) = match bit_s {

@@ -6,26 +6,26 @@ use runner::{Phase, Progress, Watch};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// A log gets a line of a long phase this often.
+/// Interval between log lines of a long phase.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Shows how far a run is: a bar on a terminal, a line per phase in a log.
+/// Shows the progress of a run: a bar on a terminal, one line per phase in a log.
 pub struct Screen {
     bar: Option<ProgressBar>,
-    plain: bool,
+    log_lines: bool,
     last: Option<(Phase, Instant)>,
-    /// When it was last said that a run stands still.
+    /// Time of the last message that virtual time is paused.
     stuck: Option<Instant>,
-    began: Instant,
-    /// How long the rest of the sweep takes, this run included.
+    started: Instant,
+    /// Estimated time until the sweep ends, including this run.
     left: Option<Duration>,
-    /// What lines of a log begin with when runs go on side by side.
+    /// Prefix of log lines when runs execute in parallel.
     prefix: String,
 }
 
 impl Screen {
-    /// A screen for the run called `title`; `left` is an estimate of the time until the last
-    /// run of the sweep has ended.
+    /// Creates the progress display of the run `title`; `left` is the estimated time until the last
+    /// run of the sweep ends.
     pub fn new(title: &str, quiet: bool, left: Option<Duration>) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let bar = (!quiet && terminal).then(|| {
@@ -39,16 +39,16 @@ impl Screen {
         }
         Self {
             bar,
-            plain: !quiet && !terminal,
+            log_lines: !quiet && !terminal,
             last: None,
             stuck: None,
-            began: Instant::now(),
+            started: Instant::now(),
             left,
             prefix: String::new(),
         }
     }
 
-    /// The same beside the screens of other runs.
+    /// A display among those of parallel runs.
     pub fn among(bars: &MultiProgress, title: &str, quiet: bool, left: Option<Duration>) -> Self {
         let mut screen = Self::new(title, quiet, left);
         screen.bar = screen.bar.map(|bar| bars.add(bar));
@@ -56,50 +56,50 @@ impl Screen {
         screen
     }
 
-    /// Goes on as lines of a log: from here on the terminal is somebody else's, too.
+    /// Switches from the bar to log lines, because others now use the terminal, too.
     pub fn become_log(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
-            self.plain = true;
+            self.log_lines = true;
         }
     }
 
-    /// Ends with a last word.
-    pub fn end(&mut self, word: &str) {
-        let took = clock(self.began.elapsed());
+    /// Ends the display with a final message.
+    pub fn end(&mut self, message: &str) {
+        let duration = clock(self.started.elapsed());
         if let Some(bar) = self.bar.take() {
             let title = bar.prefix();
             bar.finish_and_clear();
-            remark(format_args!("{title}  {word}"));
-        } else if self.plain {
-            remark(format_args!("{}  {word} ({took})", self.prefix));
+            remark(format_args!("{title}  {message}"));
+        } else if self.log_lines {
+            remark(format_args!("{}  {message} ({duration})", self.prefix));
         }
     }
 
-    /// Says that a guest starts, which takes seconds where there is no state of it yet.
+    /// Shows that a guest starts, which takes seconds if there is no saved state of it.
     pub fn guest_starts(&self) {
         if let Some(bar) = &self.bar {
-            bar.set_message("starting the guest (the first time at this speed: up to a minute)");
+            bar.set_message("starting the guest (first start at this CPU speed: up to a minute)");
             bar.tick();
         }
     }
 
-    /// Says that a run in virtual time has stood still for `time`, while `program` runs.
+    /// Shows that virtual time is paused, since `time`, because `program` computes.
     pub fn stuck(&mut self, time: Duration, program: &str) {
         let text = format!(
-            "the clock has stood still for {}: `{}` computes",
+            "virtual time paused for {}: `{}` computes without waiting",
             clock(time),
             printable(program)
         );
         if let Some(bar) = &self.bar {
             bar.set_message(text);
-        } else if self.plain && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
+        } else if self.log_lines && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
             remark(format_args!("{}  {text}", self.prefix));
             self.stuck = Some(Instant::now());
         }
     }
 
-    /// Does something else at the terminal, whose progress bar goes away for that time.
+    /// Calls `what`, which uses the terminal, with the progress bar hidden.
     pub fn aside<T>(&self, what: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(what),
@@ -114,9 +114,9 @@ impl Screen {
 
 impl Watch for Screen {
     fn progress(&mut self, progress: &Progress) {
-        // Names in it may come from a guest.
+        // Names in the text may come from a guest.
         let text = printable(&line(progress));
-        let elapsed = self.began.elapsed();
+        let elapsed = self.started.elapsed();
         if let Some(bar) = &self.bar {
             let (done, all) = match progress.phase {
                 Phase::Up | Phase::SetUp => (progress.ready.0 as u64, progress.ready.1 as u64),
@@ -128,14 +128,14 @@ impl Watch for Screen {
                 self.left.map(|left| format!(", about {} left", clock(left - elapsed.min(left))));
             bar.set_message(format!("{text}  [{}{}]", clock(elapsed), left.unwrap_or_default()));
             bar.tick();
-        } else if self.plain && self.is_due(progress.phase) {
+        } else if self.log_lines && self.is_due(progress.phase) {
             remark(format_args!("{}  {text}  [{}]", self.prefix, clock(elapsed)));
             self.last = Some((progress.phase, Instant::now()));
         }
     }
 }
 
-/// Minutes and seconds.
+/// Formats a time as minutes and seconds, or hours, minutes and seconds.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -144,12 +144,12 @@ fn clock(time: Duration) -> String {
     }
 }
 
-/// What the run waits for, and how long it does so at most.
+/// What the run is waiting for, and until when at most.
 fn line(progress: &Progress) -> String {
     let Progress { phase, ready, replies, expected, .. } = progress;
     let seconds = progress.elapsed.as_ms() / 1e3;
     let most = progress.most.map(|most| most.as_ms() / 1e3);
-    let until = |rest: &str| most.map_or(String::new(), |most| format!(", {most:.0} s {rest}"));
+    let limit = |rest: &str| most.map_or(String::new(), |most| format!(", {most:.0} s {rest}"));
     let answers = match expected {
         0 => format!("{} frames", progress.frames),
         expected => format!("{replies} of {expected} answers"),
@@ -162,19 +162,19 @@ fn line(progress: &Progress) -> String {
             ready.1 - ready.0.min(ready.1),
             ready.1,
             progress.missing,
-            until("until it gives up")
+            limit("until timeout")
         ),
         Phase::Load => {
             let all = most.map_or(String::new(), |most| format!(" of {:.0}", seconds + most));
             format!("running: {seconds:.0}{all} s, {answers}")
         }
         Phase::Drain if *expected == 0 => {
-            format!("waiting for programs to end{}", until("at most"))
+            format!("waiting for programs to end{}", limit("at most"))
         }
         Phase::Drain => format!(
             "waiting for {} of {expected} answers{}",
             expected - replies.min(expected),
-            until("at most")
+            limit("at most")
         ),
         Phase::Stop => "stopping programs".to_owned(),
         Phase::Write => "writing results".to_owned(),
@@ -213,8 +213,8 @@ mod tests {
         let starting = Progress { most, missing, ready: (19, 31), ..progress(Phase::SetUp) };
         assert_eq!(
             line(&starting),
-            "waiting for 12 of 31 programs to be ready: consumer-3, consumer-4, ..., 9 s until it \
-             gives up"
+            "waiting for 12 of 31 programs to be ready: consumer-3, consumer-4, ..., 9 s until \
+             timeout"
         );
     }
 

@@ -1,4 +1,4 @@
-//! Going on with a sweep that was cut short.
+//! Resuming an interrupted sweep.
 
 use crate::arguments::Run;
 use crate::origin::Origin;
@@ -8,8 +8,8 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether the sweep in `folder` is one of the experiment, the seed, the clock and the CPUs that are
-/// asked for: runs of different ones do not stand in one table.
+/// Checks that the sweep in `folder` has the given experiment, seed, clock and CPUs: runs with
+/// different ones cannot share a table.
 pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<(), String> {
     let copy = folder.join("experiment.yaml");
     let then = fs::read(&copy).map_err(|error| {
@@ -49,7 +49,7 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<
     Ok(())
 }
 
-/// Whether the sweep's runs had the clock and the CPUs that are asked for.
+/// Checks that the sweep's runs used this clock and these CPUs.
 fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String> {
     let say = |then: &str, option: &str| {
         Err(format!(
@@ -84,15 +84,14 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
     }
 }
 
-/// The summary of the run in `folder`, if it was had to its end.
+/// The summary of the run in `folder`, if the run is complete.
 pub fn had(folder: &Path) -> Option<Value> {
     let run = json(&folder.join("run.json"))?;
     let whole = run["interrupted"] == Value::Bool(false);
     whole.then(|| json(&folder.join("summary.json"))).flatten()
 }
 
-/// The summaries of the sweep's runs that are not among `those`, which had
-/// other cells asked for.
+/// The summaries of the sweep's complete runs that are not among `those`: runs of other cells.
 pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
     let same = |a: &Value, b: &Value| a["cell"] == b["cell"] && a["repeat"] == b["repeat"];
     let mut folders = runs(folder);
@@ -101,13 +100,13 @@ pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
     all.filter(|one| !those.iter().any(|other| same(one, other))).collect()
 }
 
-/// The subfolder of a sweep for what is left of runs that were interrupted.
+/// Subfolder of a sweep for interrupted runs.
 pub const CUT_SHORT: &str = "cut-short";
-/// That for invalid runs that were repeated.
+/// Subfolder of a sweep for invalid runs that were repeated.
 pub const REJECTED: &str = "rejected";
 
-/// Moves a run that is not part of the sweep into a subfolder of it: users may want to look
-/// at it.
+/// Moves a run that is not part of the sweep into the subfolder `aside`, where users can inspect
+/// it.
 pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     if !folder.exists() {

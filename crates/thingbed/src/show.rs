@@ -1,13 +1,13 @@
 //! Commands that read and print: check, plan, report, schema.
 
-use crate::arguments::{Compared, Plan};
+use crate::arguments::{CompareMetric, Plan};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Forecast, Only};
 use report::{CompareFigure, Sweep};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Checks experiment files; tells all that is wrong with each.
+/// Checks experiment files and prints all errors of each.
 pub fn check(files: &[PathBuf]) -> Status {
     let mut status = Status::Fine;
     for file in files {
@@ -23,7 +23,7 @@ pub fn check(files: &[PathBuf]) -> Status {
     status
 }
 
-/// Prints the plan of each cell asked for.
+/// Prints the plan of each selected cell.
 pub fn plan(arguments: &Plan) -> Status {
     let experiment = match read(&arguments.file) {
         Ok(experiment) => experiment,
@@ -55,12 +55,12 @@ pub fn plan(arguments: &Plan) -> Status {
     Status::Fine
 }
 
-/// The CPUs of this machine that the tool may use.
+/// Number of CPUs that this process may use.
 pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// Prints the figures of a folder and draws its page again.
+/// Prints the results in a folder and writes its page again.
 pub fn report(folder: &Path, html: Option<&Path>) -> Status {
     let own = folder.join("report.html");
     match draw(folder, html.unwrap_or(&own)) {
@@ -72,7 +72,7 @@ pub fn report(folder: &Path, html: Option<&Path>) -> Status {
     }
 }
 
-/// Prints the figures of a folder as Markdown.
+/// Prints the results in a folder as Markdown.
 pub fn markdown(folder: &Path) -> Status {
     match Sweep::read(folder) {
         Ok(sweep) => {
@@ -86,12 +86,12 @@ pub fn markdown(folder: &Path) -> Status {
     }
 }
 
-/// Prints, as Markdown, what is best in each of the folders.
-pub fn compare(folders: &[PathBuf], by: &str, figure: Compared) -> Status {
+/// Prints the best value of each folder, as Markdown.
+pub fn compare(folders: &[PathBuf], by: &str, figure: CompareMetric) -> Status {
     let figure = match figure {
-        Compared::Time => CompareFigure::Time,
-        Compared::Received => CompareFigure::Received,
-        Compared::Bytes => CompareFigure::Bytes,
+        CompareMetric::Time => CompareFigure::Time,
+        CompareMetric::Received => CompareFigure::Received,
+        CompareMetric::Bytes => CompareFigure::Bytes,
     };
     let mut first = true;
     for folder in folders {
@@ -108,8 +108,8 @@ pub fn compare(folders: &[PathBuf], by: &str, figure: Compared) -> Status {
     Status::Fine
 }
 
-/// Whether output has colours: at a terminal, unless `NO_COLOR` is set to anything
-/// (no-color.org) or `TERM` is `dumb`.
+/// Whether output is coloured: on a terminal, unless `NO_COLOR` is set (no-color.org) or `TERM` is
+/// `dumb`.
 pub fn colour() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -131,7 +131,7 @@ pub fn schema() -> Status {
     Status::Fine
 }
 
-/// Reads an experiment; what is wrong with it has been told when this fails.
+/// Reads an experiment; prints its errors if that fails.
 pub fn read(file: &Path) -> Result<Experiment, Status> {
     Experiment::read(file).map_err(|errors| {
         complain(errors);
@@ -139,7 +139,7 @@ pub fn read(file: &Path) -> Result<Experiment, Status> {
     })
 }
 
-/// The cells that `only` picks, each text as on the command line.
+/// The cells that `only` selects, in the syntax of the command line.
 pub fn cells(
     experiment: &Experiment,
     only: &[String],
@@ -151,9 +151,9 @@ pub fn cells(
     experiment.cells(&picked)
 }
 
-/// The terminal's width in columns; 160 where there is none, as in a log.
+/// Terminal width in columns; 160 without a terminal, as in a log.
 pub fn width() -> u16 {
-    // SAFETY: an all-zero window size is valid, and lives over the call.
+    // SAFETY: an all-zero window size is valid and outlives the call.
     let columns = unsafe {
         let mut size: libc::winsize = std::mem::zeroed();
         libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size);

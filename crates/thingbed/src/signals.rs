@@ -1,17 +1,17 @@
-//! Signals that end a run.
+//! Signals that stop a run.
 
 use crate::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Ctrl-C, a polite kill and a terminal that is closed end the run in good order.
-/// A second one ends it at once: nodes go with the tool all the same, and groups
-/// for limits are left to `gc`.
+/// Stops the run cleanly on SIGINT (Ctrl-C), SIGTERM and SIGHUP (closed terminal): sets the
+/// returned flag. A second signal exits immediately; nodes then end with this process, and `gc`
+/// removes the cgroups.
 pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
-        // nohup means it.
+        // Respect nohup.
         if is_ignored(signal) {
             continue;
         }

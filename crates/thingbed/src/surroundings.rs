@@ -1,10 +1,9 @@
-//! What the tool finds round itself: programs beside it, wishes of the environment.
+//! The environment of this process: helper programs and environment variables.
 
 use medium::FramePath;
 use std::path::PathBuf;
 
-/// The way of carrying frames that the environment asks for, for tests and
-/// comparisons.
+/// The frame path that THINGBED_FRAME_PATH selects, for tests and comparisons.
 pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
     let Ok(name) = std::env::var("THINGBED_FRAME_PATH") else { return Ok(None) };
     let all = FramePath::ALL.map(FramePath::name).join(", ");
@@ -12,15 +11,15 @@ pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
     found.map(Some).ok_or(format!("THINGBED_FRAME_PATH is `{name}`; valid values are {all}"))
 }
 
-/// The program that speaks the interaction models: beside this one, or in PATH.
+/// The program that implements the interaction models: next to this program, or in PATH.
 pub fn workload_program() -> PathBuf {
     const NAME: &str = "thingbed-workload";
-    let beside = current_exe().with_file_name(NAME);
-    if beside.exists() { beside } else { PathBuf::from(NAME) }
+    let sibling = current_exe().with_file_name(NAME);
+    if sibling.exists() { sibling } else { PathBuf::from(NAME) }
 }
 
 pub(crate) fn current_exe() -> PathBuf {
-    // An upgrade may have replaced the file since this program was started.
+    // An upgrade may have replaced the file since this process started.
     let known = std::env::current_exe().ok().filter(|path| path.exists());
     known.unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
 }

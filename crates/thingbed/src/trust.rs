@@ -1,14 +1,14 @@
-//! How many runs of a sweep were disturbed by the machine, and what to do about it.
+//! Counts the runs of a sweep that the machine disturbed, and advises the user.
 
 use measure::{Reason, Status};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Invalid runs of a sweep.
+/// Disturbed runs of a sweep.
 #[derive(Debug, Default)]
 pub struct Trust {
     runs: usize,
-    /// Invalid ones in which the machine was busy.
+    /// Runs that are invalid because the machine was busy.
     busy: usize,
 }
 
@@ -21,8 +21,8 @@ impl Trust {
         self.busy += usize::from(invalid.any(|reason| reason.is_of_machine()));
     }
 
-    /// Two sentences for the user if the machine spoiled runs: what happened, and what to do.
-    /// `again` is the command that repeats the invalid runs, `page` the report's path.
+    /// Advice for the user if the machine disturbed runs: what happened and the fix. `again` is the
+    /// command that repeats the invalid runs, `page` the path of the report.
     pub fn advice(&self, again: &str, page: &str) -> Option<String> {
         if self.busy == 0 {
             return None;
@@ -33,9 +33,9 @@ impl Trust {
             (busy, runs) => format!("{busy} of {runs} runs"),
         };
         Some(format!(
-            "This machine was too busy during {runs}, so those figures may be the machine's and \
-             not the system's; {page} shows them, marked invalid. Close other programs, or use a \
-             machine with more CPUs, and repeat only the invalid runs:\n  {again}"
+            "This machine was too busy during {runs}, so those results may show the machine \
+             instead of your system; {page} marks them as invalid. Close other programs, or use a \
+             machine with more CPUs, then repeat only the invalid runs:\n  {again}"
         ))
     }
 }

@@ -1,5 +1,5 @@
-//! The command `verify`: has the runs of a sweep in virtual time again, and names the first
-//! figure that differs.
+//! `thingbed verify`: repeats the runs of a sweep in virtual time and reports the first metric that
+//! differs.
 
 use crate::arguments::Verify;
 use crate::origin::{HOST, Origin, other_emulator};
@@ -10,23 +10,22 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files of a run in the order in which differences in them are told: figures first.
+/// Files with the highest priority in the report of differences: results first.
 const FIRST: [&str; 3] = ["summary.json", "run.json", "plan.json"];
 
-/// Folders of a sweep with what is no result of it: what Slurm needs and says, runs that were cut
-/// short or rejected.
-const ASIDE: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
+/// Subfolders of a sweep that contain no results: Slurm files, interrupted and rejected runs.
+const EXCLUDED: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
 
-/// Runs a sweep again and compares.
-pub fn verify(wanted: &Verify) -> Status {
-    // `.` has no name, and what is made beside it would be in it.
-    let folder = fs::canonicalize(&wanted.folder).unwrap_or_else(|_| wanted.folder.clone());
-    let wanted = &Verify { folder, ..wanted.clone() };
-    if capsule::is_capsule(&wanted.folder) {
-        return capsule::verify(wanted);
+/// Runs a sweep again and compares the files.
+pub fn verify(arguments: &Verify) -> Status {
+    // Without this, `.` would have no name, and the scratch folder would be created inside it.
+    let folder = fs::canonicalize(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
+    let arguments = &Verify { folder, ..arguments.clone() };
+    if capsule::is_capsule(&arguments.folder) {
+        return capsule::verify(arguments);
     }
-    let origin = Origin::read(&wanted.folder)
-        .and_then(|origin| origin.check(&wanted.folder).map(|()| origin));
+    let origin = Origin::read(&arguments.folder)
+        .and_then(|origin| origin.check(&arguments.folder).map(|()| origin));
     let origin = match origin {
         Ok(origin) => origin,
         Err(error) => {
@@ -34,32 +33,32 @@ pub fn verify(wanted: &Verify) -> Status {
             return Status::Failed;
         }
     };
-    let scratch = match scratch(&wanted.folder) {
+    let scratch = match scratch(&arguments.folder) {
         Ok(scratch) => scratch,
         Err(error) => {
-            complain(format!("could not make a folder for the runs: {error}"));
+            complain(format!("could not create a folder for the runs: {error}"));
             return Status::Failed;
         }
     };
-    let mut again = origin.run(scratch.clone(), wanted.jobs, wanted.quiet);
-    // A single run is its sweep's folder, unless it could have been repeated.
-    again.retry = u32::from(!wanted.folder.join("run.json").exists());
+    let mut again = origin.run(scratch.clone(), arguments.jobs, arguments.quiet);
+    // A single run's folder is the sweep folder, unless the run could have been retried.
+    again.retry = u32::from(!arguments.folder.join("run.json").exists());
     let (status, folder) = sweep::again(&again);
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
     else {
         let _ = fs::remove_dir_all(&scratch);
         return status.max(Status::Failed);
     };
-    let (then, now) = (files(&wanted.folder), files(&folder));
-    let differing = differing(&wanted.folder, &then, &folder, &now);
+    let (then, now) = (files(&arguments.folder), files(&folder));
+    let differing = differing(&arguments.folder, &then, &folder, &now);
     let Some(first) = differing.first() else {
-        say(format_args!("the same: all {} files of {} runs", then.len(), origin.runs.len()));
+        say(format_args!("identical: all {} files of {} runs", then.len(), origin.runs.len()));
         let _ = fs::remove_dir_all(&scratch);
         return Status::Fine;
     };
     let (count, all) = (differing.len(), then.len());
     say(format_args!("{count} of {all} files differ; the first is {}", first.display()));
-    for line in told(&wanted.folder.join(first), &folder.join(first)) {
+    for line in first_difference(&arguments.folder.join(first), &folder.join(first)) {
         say(format_args!("  {line}"));
     }
     other_emulator(origin.emulator.as_deref()).into_iter().for_each(say);
@@ -67,16 +66,16 @@ pub fn verify(wanted: &Verify) -> Status {
     Status::Unexpected
 }
 
-/// A folder beside the sweep's, on the same disk; where that cannot be written, one for temporary
-/// files.
+/// Creates a scratch folder next to the sweep's, on the same disk; if that is not writable, in the
+/// folder for temporary files.
 pub(crate) fn scratch(folder: &Path) -> std::io::Result<PathBuf> {
-    beside(folder).or_else(|_| {
+    create_scratch(folder).or_else(|_| {
         let name = folder.file_name().unwrap_or_default();
-        beside(&std::env::temp_dir().join(name))
+        create_scratch(&std::env::temp_dir().join(name))
     })
 }
 
-fn beside(folder: &Path) -> std::io::Result<PathBuf> {
+fn create_scratch(folder: &Path) -> std::io::Result<PathBuf> {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let path = folder.with_file_name(format!("{name}.verify"));
     let free = (0..).map(|n| match n {
@@ -92,7 +91,7 @@ fn beside(folder: &Path) -> std::io::Result<PathBuf> {
     unreachable!("a free number is found")
 }
 
-/// All files below a sweep's folder but those of the machine, relative to it.
+/// All files below a sweep folder, relative to it, without the machine's own file.
 pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut todo = vec![folder.to_owned()];
@@ -100,19 +99,19 @@ pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
         for entry in fs::read_dir(next).into_iter().flatten().flatten() {
             let path = entry.path();
             if path.is_dir() {
-                let aside = ASIDE.iter().any(|name| path == folder.join(name));
+                let aside = EXCLUDED.iter().any(|name| path == folder.join(name));
                 todo.extend((!aside).then_some(path));
             } else if let Ok(name) = path.strip_prefix(folder) {
                 found.insert(name.to_owned());
             }
         }
     }
-    // Pages say where their sweep is; all that they show is in the other files.
+    // Pages contain the path of their sweep; all that they show is in other files.
     found.retain(|name| !name.ends_with(HOST) && name != Path::new("report.html"));
     found
 }
 
-/// The files that differ or are missing on one side; those with figures first.
+/// The files that differ or are missing on one side; those with results first.
 fn differing<'a>(
     then_in: &Path,
     then: &'a BTreeSet<PathBuf>,
@@ -124,22 +123,23 @@ fn differing<'a>(
         read(then_in).is_some_and(|then| read(now_in) == Some(then))
     };
     let mut all: Vec<&PathBuf> = then.union(now).filter(|name| !same(name)).collect();
-    // A run's own figures say more than the list of all runs'.
+    // A run's own results are more specific than the list of all runs.
     all.sort_by_key(|name| rank(name));
     all.into_iter().map(PathBuf::as_path).collect()
 }
 
-/// The place of a file in the order in which differences are told.
+/// Sort key of a file in the report of differences.
 pub(crate) fn rank(name: &Path) -> (usize, bool) {
     let place = FIRST.iter().position(|first| name.ends_with(first)).unwrap_or(FIRST.len());
     (place, name.components().count() < 2)
 }
 
-/// The first difference between two files, in words.
-fn told(then: &Path, now: &Path) -> Vec<String> {
+/// The first difference between two files, as text.
+fn first_difference(then: &Path, now: &Path) -> Vec<String> {
     let read = |path: &Path| fs::read(path).ok();
     let (Some(a), Some(b)) = (read(then), read(now)) else {
-        let side = if then.exists() { "the new run lacks it" } else { "only the new run has it" };
+        let side =
+            if then.exists() { "the new run does not have it" } else { "only the new run has it" };
         return vec![side.to_owned()];
     };
     let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
@@ -147,10 +147,10 @@ fn told(then: &Path, now: &Path) -> Vec<String> {
         return difference("", &a, &b).into_iter().collect();
     }
     let at = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
-    vec![format!("from byte {at} on: {} B then, {} B now", a.len(), b.len())]
+    vec![format!("differ from byte {at}: size {} B then, {} B now", a.len(), b.len())]
 }
 
-/// The first value that differs, with its path.
+/// The path of the first value that differs, and both values.
 pub(crate) fn difference(path: &str, a: &Value, b: &Value) -> Option<String> {
     let below = |key: &str| match path {
         "" => key.to_owned(),

@@ -1,4 +1,4 @@
-//! Which runs a sweep is made of.
+//! Selects the runs of a sweep.
 
 use crate::arguments::Run;
 use crate::show;
@@ -6,11 +6,10 @@ use experiment::{Cell, Experiment};
 use serde_json::Value;
 use std::fs;
 
-/// What picks one repeat in `--only`, beside axes.
+/// Key that selects one repeat in `--only`, in addition to axes.
 const REPEAT: &str = "repeat";
 
-/// What is run: the cells, how often, and with which seed. A replay is one run,
-/// and takes all of these from the run that it replays.
+/// The selected cells, repeats and seed. A replay is one run and uses those of the replayed run.
 pub(crate) struct Wanted {
     pub cells: Vec<Cell>,
     pub repeats: std::ops::Range<u32>,
@@ -18,7 +17,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What the command line, the file or the run to replay say.
+    /// Selection by the command line, the experiment file or the run to replay.
     pub fn of(arguments: &Run, experiment: &Experiment) -> Result<Self, String> {
         let Some(folder) = &arguments.replay else {
             let (only, repeat) = without_repeat(&arguments.only, experiment)?;
@@ -56,7 +55,7 @@ impl Wanted {
     }
 }
 
-/// `only` without the choice of one repeat, and that.
+/// Splits the key `repeat` off `only`.
 fn without_repeat(
     only: &[String],
     experiment: &Experiment,
@@ -74,7 +73,7 @@ fn without_repeat(
             let value = part.split_once('=').map_or("", |(_, value)| value.trim());
             let number = value.parse();
             let number = number
-                .map_err(|_| format!("`{value}` is no repeat: repeats are numbered from 0"))?;
+                .map_err(|_| format!("`{value}` is not a repeat; repeats are numbered from 0"))?;
             picked = Some(number);
         }
         if !others.is_empty() {

@@ -1,4 +1,4 @@
-//! What nodes use, and what befalls those that use more than they may.
+//! Resource accounting of nodes, and limits that are exceeded.
 
 mod common;
 
@@ -64,13 +64,13 @@ fn seconds_of_nodes_add_up_to_the_run() {
     for (group, sum) in sums {
         let of = |key: &str| figure(&summary, &format!(".groups.{group}.{key}"));
         let [tx, rx, frames, switches, user, system] = sum;
-        // The seconds begin a moment before the measuring.
+        // The seconds start slightly before the measurement.
         assert!(tx >= of("tx_bytes") && rx >= of("rx_bytes"), "{tx} {rx} {group}");
         let all = of("medium_tx_frames");
         assert!(frames >= of("tx_frames") && frames <= all, "{frames} {all}");
         assert!(switches > 0.0, "{group}");
         let cpu = of("cpu_ms");
-        // The rows end with the wait, the figure with the programs.
+        // The rows end with the drain phase, the metric with the programs.
         assert!(user + system > 0.0 && user + system < cpu * 1.5 + 50.0, "{user} {system} {cpu}");
         assert!(of("cpu_us_per_message") > 0.0);
     }
@@ -99,7 +99,7 @@ drain: 20 s
     bed.write("e.yaml", text);
     let words = ["the program of greedy was killed: out of memory, limit 32 MiB"];
     bed.thingbed(&["run", "e.yaml"]).failed(&words);
-    // Below a shell, which lives on.
+    // The program is a child of a shell, which survives.
     let shell = "[sh, -c, 'tail /dev/zero; exit 5']";
     bed.write("e.yaml", &text.replace("[tail, /dev/zero]", shell));
     let words = [
@@ -107,7 +107,7 @@ drain: 20 s
          32 MiB",
     ];
     bed.thingbed(&["run", "e.yaml"]).failed(&words);
-    // A node's own program, before there is a run.
+    // A node's own program, before the run starts.
     let own = "{limits: {memory: 32 MiB}, run: [tail, /dev/zero], ready: {tcp: 9}}";
     bed.write("e.yaml", &text.replace("{limits: {memory: 32 MiB}}", own));
     let words = ["the program of greedy was killed: out of memory, limit 32 MiB"];
@@ -129,7 +129,7 @@ fn a_board_spends_by_its_time_on_air() {
     bed.thingbed(&["run", "e.yaml"]).ran(&[]);
     let folder = bed.sweep("energy");
     let summary = common::json(&folder.join("summary.json"));
-    // A volt and an ampere: joules are seconds on air, at 1 Mbit/s.
+    // With 1 V and 1 A, joules are seconds on air, at 1 Mbit/s.
     let on_air = figure(&summary, ".groups.consumer.tx_bytes") * 8.0 / 1e6;
     let joules = figure(&summary, ".groups.consumer.energy_j");
     assert!((joules / on_air - 1.0).abs() < 0.05, "{joules} J, {on_air} s");

@@ -1,4 +1,4 @@
-//! What `analyze` says of a capture, against what tshark says of the same file.
+//! Compares `analyze` with tshark on the same captures.
 
 mod common;
 
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Brokers, servers and clients that nobody here wrote, over links that lose,
-/// delay and repeat.
+/// Unmodified third-party brokers, servers and clients, over links with loss, delay and
+/// duplication.
 const PROGRAMS: &str = "experiment: programs
 nodes:
   server: {}
@@ -33,7 +33,7 @@ duration: 5 s
 drain: 1 s
 ";
 
-/// What tshark is asked of each packet, in this order.
+/// The fields that tshark prints per packet, in this order.
 const FIELDS: [&str; 25] = [
     "frame.len",
     "tcp.analysis.ack_rtt",
@@ -62,10 +62,10 @@ const FIELDS: [&str; 25] = [
     "tcp.analysis.reused_ports",
 ];
 
-/// The first of them that is a judgement of a segment.
+/// Index of the first TCP analysis flag in it.
 const JUDGED: usize = 10;
 
-/// Our names of the judgements.
+/// Thingbed's names of these flags.
 const OURS: [&str; FIELDS.len() - JUDGED] = [
     "retransmissions",
     "fast_retransmissions",
@@ -85,7 +85,7 @@ const OURS: [&str; FIELDS.len() - JUDGED] = [
 ];
 
 fn tshark(args: &[&str], capture: &Path) -> String {
-    // Streams of which a segment comes late are put together, as we do.
+    // As Thingbed does, reassemble streams with out-of-order segments.
     let mut command = Command::new("tshark");
     command.args(["-n", "-o", "tcp.reassemble_out_of_order:TRUE", "-r"]).arg(capture).args(args);
     let out = command.output().unwrap();
@@ -99,7 +99,7 @@ fn analysis(bed: &Bed, capture: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&said.out).unwrap()
 }
 
-/// What one point saw, as a capture of its own.
+/// The packets of one capture point, as a separate capture.
 fn seen_at(bed: &Bed, capture: &Path, point: &str) -> PathBuf {
     let one = bed.path().join(format!("{}.pcapng", point.replace(':', "-")));
     let only = format!("frame.interface_name == \"{point}\"");
@@ -107,7 +107,7 @@ fn seen_at(bed: &Bed, capture: &Path, point: &str) -> PathBuf {
     one
 }
 
-/// Numbers of a field's values, where one packet may have several.
+/// Number of occurrences per value of a field; a packet may have several values.
 fn counted(rows: &[Vec<&str>], field: &str) -> BTreeMap<u64, u64> {
     let column = FIELDS.iter().position(|name| *name == field).unwrap();
     let mut counts = BTreeMap::new();
@@ -127,7 +127,7 @@ fn times(analysis: &Value) -> (u64, f64) {
     })
 }
 
-/// What tshark says of each packet, a line each.
+/// tshark's fields, one line per packet.
 fn fields(capture: &Path) -> String {
     let fields: Vec<&str> = FIELDS.iter().flat_map(|field| ["-e", field]).collect();
     tshark(&[&["-T", "fields"], &fields[..]].concat(), capture)
@@ -137,7 +137,7 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split('\t').collect()).collect()
 }
 
-/// Compares what both say of TCP, if the tshark here follows the rules that we follow.
+/// Compares the TCP analysis flags, if this version of tshark has the same rules.
 fn same_judgements(ours: &Value, rows: &[Vec<&str>], capture: &Path) {
     if !has_tshark_4_0() {
         return;
@@ -164,7 +164,7 @@ fn has_tshark_4_0() -> bool {
     same
 }
 
-/// Compares all that both say of a capture that one point made.
+/// Compares all results for a capture of one point.
 fn agree(bed: &Bed, capture: &Path) -> Value {
     let text = fields(capture);
     let rows = rows(&text);
@@ -180,7 +180,7 @@ fn agree(bed: &Bed, capture: &Path) -> Value {
         let theirs = sizes.iter().filter(|size| (from..=to).contains(size)).count();
         assert_eq!(bin["packets"], theirs, "{bin}");
     }
-    // To tshark the headers that an ICMP error quotes are a message once more.
+    // For tshark, the headers quoted by an ICMP error are another message.
     let rows: Vec<Vec<&str>> = rows.iter().filter(|row| row[9].is_empty()).cloned().collect();
     same_judgements(&ours, &rows, capture);
     conversations(&ours, &rows);
@@ -188,7 +188,7 @@ fn agree(bed: &Bed, capture: &Path) -> Value {
     ours
 }
 
-/// The header and the packets of a capture, as a pcap file has them.
+/// The header and the packets of a capture, in pcap format.
 fn as_pcap(bed: &Bed, capture: &Path) -> (Vec<u8>, Vec<Vec<u8>>) {
     let plain = bed.path().join("plain.pcap");
     tshark(&["-F", "nsecpcap", "-w", plain.to_str().unwrap()], capture);
@@ -204,7 +204,7 @@ fn as_pcap(bed: &Bed, capture: &Path) -> (Vec<u8>, Vec<Vec<u8>>) {
     (head.to_vec(), packets)
 }
 
-/// Drops `percent` of the packets and swaps as many with the next. Which, `seed` decides.
+/// Drops `percent` of the packets and swaps as many with the next one, as determined by `seed`.
 fn thin(packets: &mut Vec<Vec<u8>>, percent: u64, seed: u64) {
     // A linear congruential generator is random enough (Knuth's MMIX).
     let mut state = seed;
@@ -221,12 +221,12 @@ fn thin(packets: &mut Vec<Vec<u8>>, percent: u64, seed: u64) {
     }
 }
 
-/// Compares what both say of TCP in captures that lost packets; how often a segment was
-/// missed.
+/// Compares the TCP analysis flags in captures with missing packets. Returns the number of missed
+/// segments.
 fn agree_on_losses(bed: &Bed, capture: &Path) -> f64 {
     let (head, whole) = as_pcap(bed, capture);
     let mut missed = 0.0;
-    // The last lacks its beginning, too.
+    // The last capture also lacks its start.
     for (seed, (percent, start)) in (1..).zip([(1, 0), (5, 0), (25, 0), (3, 40)]) {
         let mut packets = whole[whole.len() * start / 100..].to_vec();
         thin(&mut packets, percent, seed);
@@ -240,7 +240,7 @@ fn agree_on_losses(bed: &Bed, capture: &Path) -> f64 {
     missed
 }
 
-/// Packets, bytes and payload of each connection, each way.
+/// Packets, bytes and payload of each connection, per direction.
 fn conversations(ours: &Value, rows: &[Vec<&str>]) {
     let mut theirs: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row[5].is_empty()) {
@@ -308,14 +308,14 @@ fn tshark_says_the_same_of_real_programs_on_bad_links() {
     let bed = Bed::new();
     bed.write("mosquitto.conf", "listener 1883 0.0.0.0\nallow_anonymous true\n");
     bed.write("e.yaml", PROGRAMS);
-    // What programs make of such links is not the point: a run that ends is enough.
+    // The results of the programs are irrelevant here, as long as the run ends.
     let _ = bed.thingbed(&["run", "e.yaml", "-q", "--capture"]);
     let capture = bed.sweep("programs").join("capture.pcapng");
     let mut seen = 0.0;
     let (mut mqtt, mut missed) = (0, 0.0);
     for point in ["server:eth0", "client-1:eth0", "client-2:eth0", "client-3:eth0"] {
         let one = agree(&bed, &seen_at(&bed, &capture, point));
-        // The same of the whole capture, when asked for one point of it.
+        // The same results, with one point selected from the whole capture.
         let chosen = analysis(&bed, &capture, &["--point", point]);
         for part in ["packets", "bytes", "tcp", "messages", "kinds", "layers", "flows"] {
             assert_eq!(chosen[part], one[part], "{part} at {point}");
@@ -329,7 +329,7 @@ fn tshark_says_the_same_of_real_programs_on_bad_links() {
     whole(&bed, &capture);
 }
 
-/// Of all points together: each packet once, and the ways between them.
+/// All points together: each packet counts once; checks the paths between points.
 fn whole(bed: &Bed, capture: &Path) {
     let all = analysis(bed, capture, &["--html", "page.html"]);
     let layers: u64 =
@@ -338,8 +338,8 @@ fn whole(bed: &Bed, capture: &Path) {
     let kinds = all["kinds"].as_array().unwrap().iter();
     let kinds: u64 = kinds.map(|kind| kind["packets"].as_u64().unwrap()).sum();
     assert_eq!(all["packets"], kinds);
-    // Numbers and not tshark's summaries: a line of those may have a line end of its own, from
-    // the random bytes that iperf3 sends.
+    // Uses numbers instead of tshark's summaries, which may contain line breaks from the random
+    // bytes that iperf3 sends.
     let out = ["-Y", "frame.packet_flags_direction == 2", "-T", "fields", "-e", "frame.number"];
     let sent = tshark(&out, capture).lines().count();
     assert_eq!(all["packets"], sent, "each packet where it was sent");
@@ -377,7 +377,7 @@ fn messages_of_zeromq_are_those_that_the_run_counted() {
     let summary = common::json(&capture.with_file_name("summary.json"));
     let messages = figure(&summary, ".messages.delivered") + figure(&summary, ".messages.replies");
     let zmtp = &ours["messages"]["zmtp"];
-    // Besides them, those by which the two programs find each other.
+    // In addition to the messages with which both programs discover each other.
     assert!(zmtp["message"].as_f64().unwrap() >= messages, "{zmtp} {messages}");
     assert_eq!(zmtp["greeting"], zmtp["READY"]);
     assert_eq!(ours["streams"]["resyncs"], 0);
@@ -403,7 +403,7 @@ fn a_capture_holds_what_the_experiment_asks_for() {
     let ours = analysis(&bed, &capture, &[]);
     let points = ours["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[0]["name"]), (1, &"consumer-1:eth0".into()));
-    // Frames of 127 B of which 64 were kept.
+    // Frames of 127 B, of which the capture has 64 B.
     let packets = figure(&ours, ".packets");
     assert!(packets > 40.0, "{packets}");
     assert!(figure(&ours, ".cut") > packets / 2.0);

@@ -1,4 +1,4 @@
-//! What `analyze` makes of files that are damaged, foreign, or of links that it cannot read.
+//! `analyze` on damaged and foreign files, and on unsupported link types.
 
 mod common;
 
@@ -14,12 +14,12 @@ fn damaged_and_foreign_files() {
     bed.thingbed(&["analyze", "none.pcapng"]).expect(1, &["empty"]);
     bed.thingbed(&["analyze", "gone.pcapng"]).expect(1, &["gone.pcapng"]);
     bed.thingbed(&["analyze", "note.txt", "--port", "smtp=25"]).expect(2, &["smtp", "mqtt"]);
-    // A capture of one packet of 60 bytes, cut in the middle of it.
+    // A capture of one packet of 60 bytes, truncated in its middle.
     let mut pcap = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0\x01\0\0\0".to_vec();
     pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0");
     pcap.extend([7; 60]);
     std::fs::write(bed.path().join("whole.pcap"), &pcap).unwrap();
-    // Its EtherType is 0x0707, which is nobody's.
+    // Its EtherType is 0x0707, which is unassigned.
     let words = ["INCOMPLETE: 1 packet, 60.0 B", "1 packet on `interface 0` has EtherType 0x0707"];
     bed.thingbed(&["analyze", "whole.pcap"]).expect(1, &words);
     pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0\x07");
@@ -75,7 +75,7 @@ fn later_fragments_are_counted_by_their_protocol_and_make_no_flow() {
         packet.extend([17, 0]);
         packet.extend((offset | more).to_be_bytes());
         packet.extend([0, 0, 0, 9]);
-        // Of the first fragment this is UDP's header, of later ones any bytes.
+        // In the first fragment this is the UDP header, in later ones arbitrary bytes.
         packet.extend([0x16, 0x33, 0x9c, 0x40 + (offset >> 4) as u8, 0, 120, 0, 0]);
         packet.extend([0; 32]);
         packet

@@ -1,12 +1,12 @@
-//! The largest value that meets a target, and whose limit it is.
+//! Capacity: the largest value that meets a target, and which limit it is.
 
 mod common;
 
 use common::{Bed, json};
 use serde_json::Value;
 
-/// A link that carries 1 Mbit/s, so 250 B in 2 ms; a message of N times 20 B is a frame of
-/// 42 B more. Ten times 20 B fit.
+/// A link of 1 Mbit/s carries 250 B in 2 ms. A message of N times 20 B is a frame with 42 B more,
+/// so N = 10 fits.
 const EXPERIMENT: &str = "experiment: size
 nodes: {source: {}, sink: {}}
 networks:
@@ -26,8 +26,8 @@ fn messages(bed: &Bed, most: usize) {
     (1..=most).for_each(|n| drop(bed.write(&format!("message-{n}"), &"x".repeat(20 * n))));
 }
 
-/// What the search says is what its own runs measured. Which size that is depends on how
-/// busy this machine is; that 16 times 20 B never fit does not.
+/// The result is consistent with the measurements of the search's runs. Its value depends on the
+/// load of this machine, but 16 times 20 B never fits.
 #[test]
 fn the_largest_message_that_a_link_carries() {
     let bed = Bed::new();
@@ -70,7 +70,7 @@ fn the_largest_message_that_a_link_carries() {
     assert!(all.as_array().unwrap().len() >= tried.len());
 }
 
-/// A value that the experiment cannot have is no limit of the system's.
+/// A value that the experiment rejects is not a limit of the system.
 #[test]
 fn a_value_that_cannot_be_run_is_the_test_beds_limit() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Capsules: one file that has the same runs everywhere, and harms nobody.
+//! Capsules: one file with the same runs on every machine, safe to open.
 
 mod common;
 
@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A program that reads a file which lies beside the experiment, and which no command line names.
+/// A program that reads a file next to the experiment, which no command line names.
 const READER: &str = "experiment: reader
 nodes: {a: {}, b: {}}
 networks: {n: {attach: [a, b], subnet: 10.0.0.0/24, links: {a: {up: {delay: 30 ms}, down: {delay: 30 ms}}}}}
@@ -36,19 +36,19 @@ fn a_capsule_runs_where_nothing_of_the_experiment_is() {
     assert!(said.contains("from the file") && said.contains("3 received"), "{said}");
     elsewhere.thingbed(&["run", "e.capsule", "--seed", "3"]).expect(2, &["--seed cannot be used"]);
 
-    // Another figure in the table of contents is found.
+    // `verify` finds a changed metric in the manifest.
     let (mut files, text) = unpacked(&elsewhere.path().join("e.capsule"));
     let text = text.replace(&digest_of(&text, "summary.json"), &"0".repeat(64));
     files.retain(|(name, _)| name != Path::new("capsule.json"));
     files.push(("capsule.json".into(), text.into_bytes()));
     pack(&elsewhere.path().join("other.capsule"), &files);
-    // All other files are the same.
+    // All other files are identical.
     elsewhere
         .thingbed(&["verify", "other.capsule"])
         .expect(4, &["1 of ", "the first is summary.json"]);
 }
 
-/// The files of a capsule, and its table of contents.
+/// The files of a capsule, and its manifest.
 fn unpacked(path: &Path) -> (Vec<(PathBuf, Vec<u8>)>, String) {
     let mut archive = tar::Archive::new(GzDecoder::new(File::open(path).unwrap()));
     let entries = archive.entries().unwrap().map(|entry| {
@@ -74,7 +74,7 @@ fn pack(path: &Path, files: &[(PathBuf, Vec<u8>)]) {
     for (name, bytes) in files {
         let mut header = tar::Header::new_gnu();
         let raw = header.as_old_mut();
-        // Names that the library would refuse, too.
+        // Names that the tar library would also reject.
         let text = name.to_string_lossy();
         raw.name[..text.len()].copy_from_slice(text.as_bytes());
         header.set_size(bytes.len() as u64);
@@ -124,13 +124,13 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
         pack(&bed.path().join(&capsule), &[(name.into(), text.into_bytes())]);
         run(&capsule, &[words]);
     }
-    // A cell without an image has no guest, rather than one with the files of this machine.
+    // A cell without an image has no guest, instead of one with the files of this machine.
     let other = manifest(&good, "e.yaml", 1).replace("\"cell\": {}", "\"cell\": {\"n\": \"1\"}");
     let yaml = READER.replace("files: [data.txt]\n", "");
     let files = [("capsule.json".into(), other.into_bytes()), ("home/e.yaml".into(), yaml.into())];
     pack(&bed.path().join("other.capsule"), &files);
     bed.thingbed(&["run", "other.capsule"]).expect(2, &["the capsule has no such run"]);
-    // A reference is copied beside the results.
+    // A reference is copied next to the results.
     let own = manifest(&good, "e.yaml", 1).into_bytes();
     let yaml = READER.replace("files: [data.txt]\n", "reference: /etc/hostname\n");
     let files = [("capsule.json".into(), own), ("home/e.yaml".into(), yaml.into())];

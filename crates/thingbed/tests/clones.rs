@@ -1,4 +1,4 @@
-//! A lab that grows while it is up: more nodes like one.
+//! Scale-up of a running lab: clones of nodes.
 
 mod common;
 
@@ -16,7 +16,7 @@ networks:
   depot: {attach: meter, subnet: 10.2.0.0/28, CHANNEL}
 ";
 
-/// On each path, and on channels that hold their members in different ways.
+/// On each frame path, and on each kind of channel.
 #[test]
 fn clones_are_reached_by_name_on_all_paths_and_channels() {
     let ways = [
@@ -43,14 +43,14 @@ fn clones_are_reached_by_name_on_all_paths_and_channels() {
                 .expect(0, &["2 received"])
                 .out
         };
-        // From old to new, new to old, and between new ones.
+        // From old to new, new to old, and between new nodes.
         ping("server", "meter-3");
         ping("meter-4", "meter-1");
         let out = ping("meter-4", "server-2");
-        // min/avg/max/mdev: the clone's way up has its original's delay.
+        // min/avg/max/mdev: the clone's uplink has the delay of its original.
         let least = out.split("= ").last().unwrap().split('/').next().unwrap();
         assert!(least.parse::<f64>().unwrap() >= 20.0, "{out}");
-        // On the other network, which the names stand for as well.
+        // On the other network, for which the names are also valid.
         ping("meter-3", "10.2.0.1");
         ping("meter-2", "10.2.0.4");
     }
@@ -60,7 +60,7 @@ fn clones_are_reached_by_name_on_all_paths_and_channels() {
 fn a_clone_is_a_node_like_all_others() {
     let bed = Bed::new();
     let lab = Live::up(&bed, "clone", &LAB.replace("CHANNEL", "channel: switch"));
-    // What is asked of the original now, and not what the file asks.
+    // The clone gets the current configuration of the original, not that of the file.
     lab.bed.thingbed(&["link", "set", "--lab", &lab.name, "meter-2", "delay=70ms"]).expect(0, &[]);
     lab.ask(&["clone", "meter-2"]).expect(0, &["meter-3 10.1.0.4 10.2.0.3"]);
     let shown = lab.bed.thingbed(&["link", "show", "--lab", &lab.name, "meter-3"]);
@@ -69,7 +69,7 @@ fn a_clone_is_a_node_like_all_others() {
     lab.bed.thingbed(&set).expect(0, &["meter-3 lan up    delay 5 ms"]);
     lab.ask(&["exec", "meter-3", "--", "hostname"]).expect(0, &["meter-3"]);
     lab.ask(&["exec", "meter-1", "--", "cat", "/etc/hosts"]).expect(0, &["10.1.0.4 meter-3"]);
-    // Its own program, its own log, its own fate.
+    // A clone has a separate program, log and state.
     lab.ask(&["clone", "server"]).expect(0, &["server-2"]);
     lab.awaits("server-2", "running");
     common::live::until(
@@ -81,13 +81,13 @@ fn a_clone_is_a_node_like_all_others() {
     assert_eq!(lab.state("server"), "running");
     lab.ask(&["start", "server-2"]).expect(0, &[]);
     lab.awaits("server-2", "running");
-    // A destroyed one's name and addresses are not given again.
+    // The name and addresses of a destroyed node are not reused.
     lab.ask(&["destroy", "meter-3"]).expect(0, &[]);
     lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4 10.1.0.6 10.2.0.4"]);
     let names: Vec<_> =
         lab.nodes().iter().map(|n| n["name"].as_str().unwrap().to_owned()).collect();
     assert_eq!(names, ["server", "meter-1", "meter-2", "server-2", "meter-4"]);
-    // A clone of a clone, and many at once.
+    // A clone of a clone, and several clones at once.
     lab.ask(&["clone", "meter-4", "--count", "3"]).expect(0, &["meter-7"]);
 }
 

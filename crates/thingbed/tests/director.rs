@@ -1,4 +1,4 @@
-//! The director in nodes: as an interaction model, and in programs of its users.
+//! The director in nodes: as an interaction model, and in user programs.
 
 mod common;
 
@@ -40,13 +40,13 @@ drain: 60 s
         assert_eq!(messages["loss_pct"], 0.0, "{summary:#}");
         assert_eq!(messages["replies"], messages["sent"]);
         assert_eq!(messages["duplicates"], 0, "{summary:#}");
-        // The medium lost a third of the frames, and the application saw nothing of it.
+        // The medium lost a third of the frames, which the application did not notice.
         let lost = summary["links"]["loss_got_pct"].as_f64().unwrap();
         assert!((20.0..40.0).contains(&lost), "{lost}");
     }
 }
 
-/// An example of the director's, which is built with the tests.
+/// An example program of the director, which is built with the tests.
 fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("examples").join(name);
     assert!(path.exists(), "cargo build -p director --examples first: no {}", path.display());
@@ -84,12 +84,12 @@ duration: 60 s
         said.contains("all members ready: true") && said.contains("4 of 4 answers in"),
         "{said}"
     );
-    // The system knows how long packets may be.
+    // The operating system reports the maximum packet length.
     assert!(said.contains("MTU 113 B"), "{said}");
     assert!(json(&folder.join("summary.json")).is_object());
 }
 
-/// The library for C, wherever cargo has put it.
+/// The C library, in the target folder of cargo.
 fn library() -> PathBuf {
     let target = Path::new(env!("CARGO_BIN_EXE_thingbed")).parent().unwrap().to_owned();
     let places = [target.join("libdirector_c.so"), target.join("deps/libdirector_c.so")];
@@ -145,8 +145,8 @@ duration: 60 s
     assert!(said.contains("17 kWh") && said.contains("21 B read"), "{said}");
 }
 
-/// Multicast that a network holds back, and passes on again, loses no answer; the runs of a
-/// model held fast make a map.
+/// Multicast over a network that stops and resumes forwarding loses no answer; the runs of a fixed
+/// model make a performance map.
 #[test]
 fn multicast_is_held_back_and_runs_become_a_map() {
     let bed = Bed::new();
@@ -179,7 +179,7 @@ drain: 20 s
     let folder = folder.to_str().unwrap();
     let map = bed.path().join("map.json");
     let wanted = ["map", folder, "--map", map.to_str().unwrap(), "--suspect"];
-    // On a machine that is busy no run may be fit for a map; then that is what is said.
+    // On a busy machine no run may be suitable for a map; then the error says so.
     let said = bed.thingbed(&wanted);
     if all.iter().any(|summary| summary["verdict"]["status"] == "invalid") {
         return;
@@ -199,8 +199,8 @@ drain: 20 s
     bed.thingbed(&wanted).expect(1, &["uses a model of the director"]);
 }
 
-/// Other people's stacks carry the director's messages between nodes: over TCP, by PGM's
-/// multicast, through a broker. And a session that may choose has them as well.
+/// Third-party stacks transport the director's messages between nodes: over TCP, PGM multicast, and
+/// a broker. A session that may choose has them as well.
 #[test]
 fn other_stacks_carry_every_price_and_every_answer() {
     let bed = Bed::new();

@@ -1,4 +1,4 @@
-//! Nothing is left behind, however a run ends.
+//! Cleanup: nothing is left behind, however a run ends.
 
 mod common;
 
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const MARK: &str = "THINGBED_TEST_MARK";
 
-/// A run under way, known by a mark that all its processes inherit.
+/// A run in progress, identified by a mark that all its processes inherit.
 struct Run {
     child: Child,
     mark: String,
@@ -24,8 +24,7 @@ impl Run {
         let mark = format!("{mark}-{}", std::process::id());
         let mut command = bed.command(args);
         command.env(MARK, &mark).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A shell starts what runs in its background with SIGINT ignored; the tests
-        // may be there.
+        // A shell starts background processes with SIGINT ignored, perhaps also the tests.
         // SAFETY: signal() is safe between fork and exec.
         unsafe {
             command.pre_exec(|| {
@@ -36,7 +35,7 @@ impl Run {
         Self { child: command.spawn().unwrap(), mark }
     }
 
-    /// Reads what the run says until a line holds `word`.
+    /// Reads the output of the run until a line contains `word`.
     fn wait_for(&mut self, word: &str) {
         let mut lines = BufReader::new(self.child.stderr.as_mut().unwrap()).lines();
         let said = lines.find(|line| line.as_ref().unwrap().contains(word));
@@ -44,11 +43,11 @@ impl Run {
     }
 
     fn signal(&self, signal: i32) {
-        // SAFETY: a signal to a child of ours that was not waited for.
+        // SAFETY: sends a signal to a child that has not been waited for.
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Processes that have the mark, in any namespace.
+    /// Processes with the mark, in any namespace.
     fn processes(&self) -> Vec<i32> {
         let entry = format!("{MARK}={}\0", self.mark);
         let marked = |pid: &i32| {
@@ -60,7 +59,7 @@ impl Run {
         pids.filter(marked).collect()
     }
 
-    /// Waits until no process has the mark; the kernel takes a moment for it.
+    /// Waits until no process has the mark; the kernel takes a moment for this.
     #[track_caller]
     fn expect_gone(&self, when: &str) {
         let deadline = Instant::now() + Duration::from_secs(120);
@@ -72,8 +71,8 @@ impl Run {
     }
 }
 
-/// Folders of cgroups that a tool with this process number made, wherever below
-/// a mount of the hierarchies.
+/// Cgroup folders created by the Thingbed process with this id, anywhere below a mount of the
+/// hierarchies.
 fn groups(pid: u32) -> BTreeSet<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounts = mounts.lines().filter(|line| line.contains(" - cgroup"));
@@ -92,7 +91,7 @@ fn groups(pid: u32) -> BTreeSet<PathBuf> {
     found
 }
 
-/// What of the network in this namespace could be touched: interfaces, routes.
+/// Network state of this namespace that a run could change: interfaces, routes.
 fn host_network() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let mut names: Vec<String> = fs::read_dir("/sys/class/net")
@@ -128,7 +127,7 @@ fn an_interrupted_run_reports_what_there_is() {
     let first = sweep.join("udp-rr-ideal-0");
     assert_eq!(json(&first.join("run.json"))["interrupted"], true);
 
-    // Going on has what is missing, and keeps what was cut short.
+    // Resuming runs what is missing, and keeps the interrupted run.
     bed.write("e.yaml", &text.replace("duration: 60 s", "duration: 1 s"));
     let folder = sweep.to_str().unwrap();
     bed.thingbed(&["run", "e.yaml", "-q", "--resume", folder])
@@ -167,7 +166,7 @@ fn killed_at_any_moment_it_leaves_nothing_or_what_gc_removes() {
         text = text.replace("consumer: {count: 40}", limited);
     }
     bed.write("e.yaml", &text);
-    // Somebody else's group with a name like ours.
+    // A foreign cgroup with a similar name.
     let others: Vec<PathBuf> = ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"]
         .iter()
         .map(|mount| Path::new(mount).join(format!("thingbed-not-{}", std::process::id())))
@@ -175,8 +174,8 @@ fn killed_at_any_moment_it_leaves_nothing_or_what_gc_removes() {
         .collect();
     let before = host_network();
 
-    // Kills come at any moment until some time into the load, whose beginning depends on how
-    // busy the machine is.
+    // Kills at any time until some time into the load phase, whose start depends on the load of the
+    // machine.
     let began = Instant::now();
     let mut run = Run::start(&bed, &["run", "e.yaml"], "kill-none");
     run.wait_for("answers");
@@ -204,7 +203,7 @@ fn killed_at_any_moment_it_leaves_nothing_or_what_gc_removes() {
         with_groups += usize::from(!left.is_empty());
         let said = bed.thingbed(&["gc"]).expect(0, &[]);
         for group in &left {
-            // Another test's gc may have been first.
+            // The gc of another test may have been first.
             let named = said.out.contains(&group.display().to_string());
             assert!(named || !group.exists(), "{}", said.out);
         }

@@ -1,4 +1,4 @@
-//! Exchanges: payloads by every protocol, their sections, and what goes wrong.
+//! Exchanges: payloads over every protocol, their sections, and failures.
 
 mod common;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Pairs of sources and sinks and a broker on one network, with these workloads.
+/// Pairs of sources and sinks, and a broker, on one network with these workloads.
 fn experiment(workloads: &str, more: &str) -> String {
     format!(
         "experiment: x
@@ -29,7 +29,7 @@ setup_limit: 120 s
     )
 }
 
-/// A workload of the k-th pair.
+/// A workload of pair `k`.
 fn exchange(k: u32, name: &str, protocol: &str, more: &str) -> String {
     format!(
         "  - exchange: {{name: {name}, sources: source-{k}, sinks: sink-{k}, protocol: {protocol}, \
@@ -43,7 +43,7 @@ fn bed() -> Bed {
     bed
 }
 
-/// The one run's summary.
+/// The summary of the only run.
 fn summary(bed: &Bed) -> Value {
     json(&bed.sweep("x").join("summary.json"))
 }
@@ -55,12 +55,12 @@ fn of<'a>(summary: &'a Value, name: &str, size: u64) -> &'a Value {
     found
 }
 
-/// The names of an exchange's sections.
+/// Names of the sections of an exchange.
 fn sections(of: &Value) -> Vec<&str> {
     of["sections"].as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// All went well, and as many as were asked for.
+/// All exchanges succeeded, and their number is as configured.
 #[track_caller]
 fn went_well(summary: &Value, name: &str, count: f64) {
     let exchanges = &summary["exchanges"][name];
@@ -68,7 +68,7 @@ fn went_well(summary: &Value, name: &str, count: f64) {
     assert_eq!(figure(exchanges, ".exchanges"), count, "{name}: {exchanges:#}");
 }
 
-/// Endpoints and medium have counted the same bytes.
+/// Endpoints and medium counted the same bytes.
 #[track_caller]
 fn counts_agree(folder: &Path) {
     let run = json(&folder.join("run.json"));
@@ -111,14 +111,14 @@ fn every_protocol_goes_and_is_taken_apart() {
         went_well(&summary, name, 12.0);
         assert_eq!(figure(&summary, ".messages.delivered"), 9.0 * 12.0);
     }
-    // 42 B of headers and 4 B of number, each way.
+    // Headers of 42 B and a number of 4 B, in each direction.
     assert_eq!(figure(of(&summary, "udp", 100), ".bytes"), 100.0 + 2.0 * 46.0);
     // Two fragments: another 34 B of headers.
     assert_eq!(figure(of(&summary, "udp", 2500), ".bytes"), 2500.0 + 2.0 * 46.0 + 34.0);
     let parts = ["payload", "transport_close", "transport_connect"];
     assert_eq!(sections(of(&summary, "tcp", 2500)), parts);
     assert_eq!(sections(of(&summary, "kept", 2500)), ["payload"]);
-    // A handshake is three frames of 66 or 74 B, the last without data.
+    // A handshake has three frames of 66 or 74 B, the last one without data.
     let connect = figure(of(&summary, "tcp", 0), ".sections.transport_connect.bytes");
     assert!((180.0..=222.0).contains(&connect), "{connect}");
     assert_eq!(sections(of(&summary, "get", 2500)), ["payload_1", "payload_2", "payload_3"]);
@@ -131,7 +131,7 @@ fn every_protocol_goes_and_is_taken_apart() {
     let dtls = sections(of(&summary, "dtls", 100));
     assert_eq!(dtls, ["payload_1", "transport_close", "transport_connect"]);
     assert!(sections(of(&summary, "post", 100)).contains(&"protocol_connect"));
-    // A round trip is 6 ms at least, and each section of a new connection takes one.
+    // A round trip takes at least 6 ms, and each section of a new connection takes one.
     assert!(figure(of(&summary, "tcp", 100), ".time_ms") >= 18.0);
     assert!(figure(of(&summary, "get", 2500), ".time_ms") >= 18.0);
     let received = figure(of(&summary, "tcp", 100), ".received_ms");
@@ -142,7 +142,7 @@ fn every_protocol_goes_and_is_taken_apart() {
     assert!(bed.sweep("x").join("sections.parquet").exists());
 }
 
-/// The pairs' first exchanges are made and written down, and count in no figure.
+/// The warm-up exchanges of the pairs are recorded, but count in no metric.
 #[test]
 fn exchanges_that_warm_up_count_in_no_figure() {
     let bed = bed();
@@ -191,7 +191,7 @@ fn mqtt_goes_by_a_broker_with_every_level_and_others_hear_it() {
         );
         workloads += &exchange(k as u32 + 1, name, &protocol, &more);
     }
-    // The topics of the first workload begin with its number.
+    // Topics of the first workload start with its number.
     workloads += "  - command: {on: sink-9, run: [mosquitto_sub, -h, broker, -t, 0/+, -C, 6, -F, '%l'], background: true}\n";
     bed.write("e.yaml", &experiment(&workloads, "duration: 1 s"));
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["x"]);
@@ -230,7 +230,7 @@ fn a_failed_exchange_counts_with_its_reason_and_the_sweep_goes_on() {
     let more = "faults:
   - {at: 0.25 s, kill: [sink-1, source-2]}
 ";
-    // Nothing gets from the fourth source to its sink, and from the third sink back.
+    // Frames are lost from the fourth source to its sink, and from the third sink back.
     let lossy = experiment(&workloads, more)
         .replace("mosquitto, -c, plain.conf", "sleep, 1000")
         .replace(", ready: {tcp: 1883}", "")
@@ -256,7 +256,7 @@ fn a_failed_exchange_counts_with_its_reason_and_the_sweep_goes_on() {
     assert_eq!(of("oneway", "failures.timeout"), 2.0);
     assert_eq!(of("oneway", "late"), 1.0, "the second waited for the first");
     assert_eq!(of("block", "failures.timeout"), 2.0);
-    // What was lost on its way back has come all the same.
+    // Payloads whose answers were lost have arrived nevertheless.
     assert!(figure(&summary, ".messages.delivered") >= 2.0);
 }
 
@@ -284,7 +284,7 @@ fn a_group_is_told_and_asked_at_once() {
         "{:#}",
         summary["exchanges"]
     );
-    // Four exchanges with three and with two: a row each.
+    // Four exchanges with three peers and four with two: a row each.
     assert_eq!(figure(&summary, ".messages.sent"), 4.0 * 3.0 + 4.0 * 2.0);
     assert_eq!(figure(&summary, ".messages.delivered"), 20.0);
 }
@@ -295,7 +295,7 @@ fn certificates_and_subscriptions_that_are_refused_are_reasons() {
         return;
     }
     let bed = bed();
-    // A certificate that nobody has signed, and an authority that has signed nobody.
+    // A self-signed certificate, and an authority that has signed no other certificate.
     for name in ["own", "other"] {
         let subject = format!("/CN=source-2/O={name}");
         let made = std::process::Command::new("openssl")
@@ -307,7 +307,7 @@ fn certificates_and_subscriptions_that_are_refused_are_reasons() {
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
-    // Mosquitto's own plugin refuses all subscriptions here.
+    // Mosquitto's plugin rejects all subscriptions here.
     let plugin = "/usr/lib/x86_64-linux-gnu/mosquitto_dynamic_security.so";
     let refuses = Path::new(plugin).exists();
     if refuses {
@@ -333,7 +333,7 @@ fn certificates_and_subscriptions_that_are_refused_are_reasons() {
     }
 }
 
-/// What Mosquitto's plugin reads: nobody may subscribe.
+/// Configuration of Mosquitto's plugin: no client may subscribe.
 const REFUSES: &str = r#"{"defaultACLAccess": {"publishClientSend": true, "publishClientReceive": true,
     "subscribe": false, "unsubscribe": true}, "clients": [], "groups": [], "roles": []}"#;
 
@@ -343,7 +343,7 @@ fn foreign_clients_get_payloads_block_by_block() {
         return;
     }
     let bed = bed();
-    // The server answers for as long as its own pair is busy.
+    // The server answers as long as its pair is active.
     let workloads = exchange(1, "own", "coap", "payload: [100 B, 2500 B], repetitions: 20")
         + "  - command: {on: sink-2, run: [coap-client-notls, -o, got, -b, '256', 'coap://source-1/7.9c4']}\n"
         + "  - command: {on: sink-4, run: [sh, -c, 'test ! -x $AIOCOAP || $AIOCOAP coap://10.0.0.2/7.9c4 > other'], env: {AIOCOAP: AIO}}\n";
@@ -381,9 +381,9 @@ fn the_captures_bytes_are_those_of_the_sections() {
     let capture = bed.sweep("x").join("capture.pcapng");
     let said = bed.thingbed(&["analyze", &capture.display().to_string(), "--json"]).expect(0, &[]);
     let captured: Value = serde_json::from_str(&said.out).unwrap();
-    // Medians stand for all where no exchange differs from another of its size.
+    // Medians represent all exchanges if those of a size do not differ.
     let bytes = captured["bytes"].as_f64().or(captured["wire_bytes"].as_f64());
-    // Before the start: the greeting, and the word that nobody listens there.
+    // Before the start: the greeting, and the ICMP error for a port without listener.
     let greeting = 42.0 + 70.0;
     assert_eq!(bytes, Some(sizes.iter().sum::<f64>() + greeting), "{captured:#}");
     counts_agree(&bed.sweep("x"));
@@ -391,8 +391,8 @@ fn the_captures_bytes_are_those_of_the_sections() {
     assert!(run.contains(" B, the capture "), "the capture is part of the evidence");
 }
 
-/// A driver of ours as a command of its own, that pushes payloads of 0 B and 2500 B to a
-/// server of somebody else's; how many exchanges went well.
+/// Runs Thingbed's driver as a command that pushes payloads of 0 B and 2500 B to a third-party
+/// server. Returns the number of successful exchanges.
 fn pushed_to(bed: &Bed, server: &str, listens: &str) -> usize {
     let workload = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("thingbed-workload");
     let spec = serde_json::json!({"side": "drive", "node": "source-1", "protocol": "coap",
@@ -402,7 +402,7 @@ fn pushed_to(bed: &Bed, server: &str, listens: &str) -> usize {
         "every_ns": 1, "pause_ns": 1_000_000, "timeout_ns": 30_000_000_000_u64, "seed": 1,
         "events": bed.path().join("events.csv"), "sections": bed.path().join("sections.csv")});
     bed.write("spec.json", &spec.to_string());
-    // It ends when its three lines are there, however long that takes.
+    // It ends when its three lines are written, however long that takes.
     let talk = "echo '{\"start\":{\"at_ns\":1}}'; while [ $(wc -l < events.csv) -lt 4 ]; \
                 do sleep 0.1; done; echo '{\"stop\":{}}'";
     bed.write("drive.sh", &format!("({talk}) | {} exchange spec.json\n", workload.display()));
@@ -454,7 +454,7 @@ fn mqtt_over_tls_and_paho_hears_it() {
         + &exchange(2, "kept", secure, &format!("{few}, tls: generated, connection: kept"));
     if let Some(python) = &python {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/mqtt_listener.py");
-        // A node's own program, since those are ready before exchanges begin.
+        // A node's own program, because it is ready before exchanges start.
         let run = format!("{}, {script}, broker, '0/+', heard", python.display());
         listener = format!("  listener: {{run: [{run}], ready: {{log: subscribed}}}}\n");
     }
@@ -473,7 +473,7 @@ fn mqtt_over_tls_and_paho_hears_it() {
         went_well(&summary, name, 4.0);
         assert_eq!(figure(&summary, &format!(".exchanges.{name}.undelivered")), 0.0);
     }
-    // The handshake of TLS is part of the protocol's.
+    // The TLS handshake is part of the protocol's connect section.
     let connect = figure(of(&summary, "new", 10), ".sections.protocol_connect.bytes");
     assert!(connect > 1000.0, "{connect}");
     if python.is_some() {

@@ -1,4 +1,4 @@
-//! Nodes' own programs, and what befalls them.
+//! Fault injection into nodes' own programs.
 
 mod common;
 
@@ -40,7 +40,7 @@ duration: 4 s";
     let folder = bed.sweep("own");
     let said = fs::read_to_string(folder.join("programs/server.run.out")).unwrap();
     assert_eq!(said.matches("begun").count(), 3, "{said}");
-    // Of 4 s it ran for two; had nothing befallen it there would be 80 ticks.
+    // It ran for two of 4 s; without faults there would be 80 ticks.
     let ticks = said.matches("tick").count();
     assert!((5..70).contains(&ticks), "{ticks}");
     let events = fs::read_to_string(folder.join("events.jsonl")).unwrap();

@@ -1,7 +1,7 @@
-//! Labs that get random commands, and do what a model of them says.
+//! Random commands on labs, compared with a model.
 //!
-//! The commands are drawn from a seed. What fails says the seed, the step, all that was
-//! typed so far, and what was expected. The long form:
+//! The commands are drawn from a seed. A failure reports the seed, the step, all commands so
+//! far, and the expected result. The long form:
 //!
 //! ```text
 //! THINGBED_GENERATED_MINUTES=60 cargo test -p thingbed --test generated -- --ignored --nocapture
@@ -17,7 +17,7 @@ use common::{has, is_root};
 use generated::{Counts, sequence};
 use std::time::{Duration, Instant};
 
-/// Labs in namespaces of their own, with limits, need root.
+/// Labs in separate namespaces and with limits need root.
 fn can_run() -> bool {
     let can = is_root() && has("ping") && has("busybox");
     if !can {
@@ -47,16 +47,16 @@ fn another_lab_does_what_its_model_says() {
     short(2);
 }
 
-/// A number out of the environment.
+/// A number from an environment variable.
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no whole number")))
 }
 
-/// Lab after lab, each of its own seed, until the time is over. A lab that fails does not
-/// end it: the reports come as they are had, and the number of failures at the end.
-/// `THINGBED_GENERATED_SEED` is the first seed, `THINGBED_GENERATED_STEPS` how many steps
-/// each lab has; without `THINGBED_GENERATED_MINUTES` a given seed is one lab.
+/// Runs labs with different seeds until the time is over. Continues after failures: it prints a
+/// report of each failure, and their number at the end. `THINGBED_GENERATED_SEED` is the first
+/// seed, `THINGBED_GENERATED_STEPS` the number of steps per lab; without
+/// `THINGBED_GENERATED_MINUTES`, a given seed is one lab.
 #[test]
 #[ignore = "an hour and more: make evidence-lab"]
 fn labs_do_what_their_models_say_all_night() {

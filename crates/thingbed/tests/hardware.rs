@@ -1,5 +1,5 @@
-//! Real hardware on a network of the lab: here the other end of a veth pair, in a
-//! namespace that knows nothing of the tool.
+//! Real hardware on a network of the lab: here the other end of a veth pair, in a namespace that is
+//! independent of Thingbed.
 
 mod common;
 
@@ -22,12 +22,12 @@ duration: 1 s
 drain: 5 s
 ";
 
-/// What there is to be seen of it, but for IPv6, which settles by itself.
+/// Prints the state of the interface, except for IPv6, which configures itself.
 const LOOK: &str = "busybox ip link show hw0; busybox ip -4 addr show hw0; \
                     cd /sys/class/net/hw0; cat flags mtu address; cd - > /dev/null";
 
-/// Runs a shell line where `hw0` is a host's interface, with hardware behind it that
-/// has the address 10.6.0.2.
+/// Runs a shell line in which `hw0` is a host interface, connected to hardware with the address
+/// 10.6.0.2.
 fn with_hardware(bed: &Bed, line: &str) -> Said {
     let line = format!(
         "tool={}; busybox ip link add hw0 type veth; \
@@ -40,7 +40,7 @@ fn with_hardware(bed: &Bed, line: &str) -> Said {
     );
     let mut command = Command::new("unshare");
     command.args(["-n", "-m", "-p", "-f", "--mount-proc", "sh", "-c"]);
-    // /sys shows the namespace that it was mounted in.
+    // /sys shows the namespace in which it was mounted.
     command.arg(format!("mount -t sysfs none /sys; {line}")).current_dir(bed.path());
     Said::of(command.output().unwrap())
 }

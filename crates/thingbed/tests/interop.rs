@@ -1,5 +1,4 @@
-//! Exchanges with implementations that nobody here wrote, in real nodes: each stack as
-//! a client and as a server.
+//! Exchanges with third-party implementations, in real nodes: each stack as client and as server.
 
 mod common;
 
@@ -37,7 +36,7 @@ fn sizes() -> String {
     SIZES.map(|size| size.to_string()).join(" ")
 }
 
-/// The spec of one side, as the runner would write it.
+/// The spec of one side, as the runner writes it.
 fn spec(side: &str, protocol: &str, port: u16, connection: &str) -> Value {
     let (own, other) = (("server", SERVER), ("client", "10.0.0.2"));
     let (own, other) = if side == "drive" { (other, own) } else { (own, other) };
@@ -50,14 +49,14 @@ fn spec(side: &str, protocol: &str, port: u16, connection: &str) -> Value {
         "events": format!("{side}-events.csv"), "sections": format!("{side}-sections.csv")})
 }
 
-/// A folder in which a server and a client meet.
+/// A folder for a server and a client.
 struct Meeting(Bed);
 
 impl Meeting {
     fn new() -> Self {
         let meeting = Self(Bed::new());
-        // Our side speaks to standard input and output here. It ends when nothing
-        // more can be said to it.
+        // Here, Thingbed's side uses standard input and output. It ends when its standard input is
+        // closed.
         meeting.0.write(
             "serve.sh",
             &format!("mkfifo never; exec {} exchange serve.json <> never", workload()),
@@ -84,7 +83,7 @@ impl Meeting {
         self.0.write(name, &spec.to_string());
     }
 
-    /// Has `server` run until it is `ready`, then `client`, which must end well.
+    /// Starts `server`, waits until it is `ready`, then runs `client`, which must succeed.
     #[track_caller]
     fn hold(&self, server: &str, ready: &str, client: &str) -> String {
         self.0.write(
@@ -121,21 +120,21 @@ drain: 60 s
         heard
     }
 
-    /// The failures of our exchanges in their order; empty ones went well.
+    /// The failures of Thingbed's exchanges in order; empty for successful ones.
     fn failures(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("drive-events.csv")).unwrap();
         let rows = text.lines().skip(1).map(|row| row.splitn(8, ',').nth(7).unwrap().to_owned());
         rows.map(|failure| failure.trim_matches(',').to_owned()).collect()
     }
 
-    /// The sections of our first exchange, without what passed in all.
+    /// The sections of Thingbed's first exchange, without totals.
     fn sections(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("drive-sections.csv")).unwrap();
         let first = text.lines().filter(|row| row.starts_with("0,"));
         first.map(|row| row.split(',').nth(1).unwrap().to_owned()).collect()
     }
 
-    /// Payloads that have come to our server: their lengths.
+    /// Lengths of the payloads that Thingbed's server received.
     fn received(&self) -> Vec<usize> {
         let text = fs::read_to_string(self.path("serve-events.csv")).unwrap();
         text.lines().skip(1).map(|row| row.split(',').nth(2).unwrap().parse().unwrap()).collect()
@@ -156,7 +155,7 @@ fn our_opcua_client_reads_from_asyncua() {
         let meeting = Meeting::new();
         let mut drive = spec("drive", "opcua", 4840, connection);
         drive["options"] = json!({"variables": variables, "timestamps": "both"});
-        // The server has no variables for the last.
+        // The server has no variables for the last size.
         drive["sizes"].as_array_mut().unwrap().push(json!(5));
         drive["exchanges"].as_array_mut().unwrap().push(json!([9, 5]));
         meeting.write("drive.json", &drive);
@@ -251,7 +250,7 @@ fn curl_gets_from_and_puts_to_our_http_server() {
     assert_eq!(meeting.received(), SIZES);
 }
 
-/// Certificates of an authority and of a server of this name.
+/// Certificates of an authority, and of a server with this name.
 fn certificates(meeting: &Meeting, name: &str) -> Value {
     let made = std::process::Command::new(python())
         .arg(script("certificates.py"))

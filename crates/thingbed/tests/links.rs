@@ -1,4 +1,4 @@
-//! Links as a user asks for them: changed by a timetable, by hand, and replayed.
+//! Link settings: changed by a schedule, changed by hand, and replayed.
 
 mod common;
 
@@ -33,7 +33,7 @@ const CHANCE: &str = "    links:
         down: {gilbert_elliott: {p: 5 %, r: 30 %}, delay: 1 ms}
       far: {up: {duplicate: 10 %}}";
 
-/// A decision: segment, endpoint, way, frame, and what was decided.
+/// An impairment decision: segment, endpoint, direction, frame, and the decision.
 type Row = ((u32, u32, u32, u64), String);
 
 fn decisions(folder: &Path) -> Vec<Row> {
@@ -54,7 +54,7 @@ fn decisions(folder: &Path) -> Vec<Row> {
     rows
 }
 
-/// What was decided about places that both runs have.
+/// The decisions at positions that both runs have.
 fn common_places(a: &[Row], b: &[Row]) -> (usize, usize) {
     let other: std::collections::HashMap<_, _> =
         b.iter().map(|(place, all)| (place, all)).collect();
@@ -122,8 +122,8 @@ fn the_timetable_is_kept_and_told() {
     let folder = bed.sweep("links");
     let events = std::fs::read_to_string(folder.join("events.jsonl")).unwrap();
     assert_eq!(events.matches("\"event\":\"change\"").count(), 6, "{events}");
-    // Of 600 messages: those sent in the second of all losses, half of the ramp
-    // on average, and two halves of a second.
+    // Of 600 messages: those sent in the second of total loss, on average half of those in the
+    // ramp, and two half seconds.
     let summary = json(&folder.join("summary.json"));
     let lost = 600.0 - common::figure(&summary, ".messages.replies");
     assert!((210.0..310.0).contains(&lost), "{lost}");
@@ -133,7 +133,7 @@ fn the_timetable_is_kept_and_told() {
     assert!(reader.metadata().file_metadata().num_rows() > 5);
 }
 
-/// A run that lasts, and ends with the test.
+/// A run in progress, which ends with the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -157,7 +157,7 @@ fn links_are_looked_at_and_changed_by_hand() {
     bed.write("e.yaml", &text);
     let mut run = Running(bed.command(&["run", "e.yaml", "-q"]).spawn().unwrap());
     let lab = run.0.id().to_string();
-    // Other tests have labs of their own.
+    // Other tests have separate labs.
     let ask = |args: &[&str]| bed.thingbed(&[&["link"], args, &["--lab", &lab]].concat());
     let begin = Instant::now();
     while ask(&["show"]).status != 0 {
@@ -181,7 +181,7 @@ fn links_are_looked_at_and_changed_by_hand() {
         .expect(2, &["`loss` is not KEY=VALUE; write for example `loss=10%`"]);
     bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab `1` is running"]);
 
-    // SAFETY: signals a process of the test's own.
+    // SAFETY: sends a signal to a process of this test.
     unsafe { libc::kill(run.0.id() as i32, libc::SIGINT) };
     run.0.wait().unwrap();
     let events = std::fs::read_to_string(bed.sweep("links").join("events.jsonl")).unwrap();

@@ -1,4 +1,4 @@
-//! A lab to work in: brought up, looked at and changed from another terminal.
+//! Live labs: started, inspected and changed from another terminal.
 
 mod common;
 
@@ -45,14 +45,14 @@ fn programs_are_run_killed_paused_and_started_from_another_terminal() {
     lab.ask(&["restart", "server"]).expect(0, &[]);
     lab.awaits("server", "running");
     lab.awaits_word("server", "begun", 3);
-    // Some have no program: then none is stopped.
+    // Some nodes have no program: then none is stopped.
     lab.ask(&["stop", "*"]).expect(1, &["has no program to stop"]);
     assert_eq!(lab.state("server"), "running");
     lab.ask(&["stop", "server"]).expect(0, &[]);
     lab.awaits("server", "killed by signal 15");
     let logs = lab.ask(&["logs", "server"]).expect(0, &["server.run.out"]);
     assert_eq!(logs.out.matches("begun").count(), 3, "{}", logs.out);
-    // A program that starts after a pause runs, and one that is stopped last stays so.
+    // A program started after a pause runs, and a stopped one stays stopped.
     lab.ask(&["pause", "server"]).expect(0, &[]);
     lab.ask(&["start", "server"]).expect(0, &[]);
     lab.awaits("server", "running");
@@ -81,7 +81,7 @@ fn files_settings_and_links_change_while_it_is_up() {
         .expect(0, &[]);
     let look = "hostname; cat /proc/self/cgroup";
     lab.ask(&["exec", "meter-1", "--", "sh", "-c", look]).expect(0, &["zaehler", "/meter-1"]);
-    // 600 B of MTU hold 572 B behind the headers of IP and ICMP.
+    // An MTU of 600 B has room for 572 B after the IP and ICMP headers.
     let ping = |size: &str| {
         lab.ask(&["exec", "meter-1", "--", "ping", "-Mdo", "-c1", "-s", size, "server"])
     };
@@ -91,14 +91,14 @@ fn files_settings_and_links_change_while_it_is_up() {
     }
     lab.ask(&["set", "meter-1", "colour=red"]).expect(2, &["unknown key `colour`"]);
     lab.ask(&["set", "meter-1", "memory=much"]).expect(2, &["memory", "much"]);
-    // As in a file: a frequency, and not a number of CPUs.
+    // As in a file: a frequency, not a number of CPUs.
     lab.ask(&["set", "meter-1", "cpu=5"]).expect(2, &["200 MHz"]);
     let shown = bed.thingbed(&["link", "set", "--lab", &lab.name, "meter", "delay=50ms"]);
     let shown = shown.expect(0, &["meter-1 lan up    delay 50 ms"]);
     assert_eq!(shown.out.lines().count(), 6, "{}", shown.out);
     lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
     assert_eq!(lab.nodes().len(), 3);
-    // What is not there is refused, and is not counted.
+    // Commands to a missing node are rejected, and it is not counted.
     lab.ask(&["exec", "meter-2", "--", "true"]).expect(1, &["`meter-2` was destroyed"]);
     for words in [&["kill", "meter-2"][..], &["destroy", "meter-2"], &["set", "meter-2", "cpus=1"]]
     {
@@ -127,7 +127,7 @@ fn nothing_stays_of_a_lab_that_is_taken_down_or_killed() {
     let lab = up(&bed, "end");
     lab.ask(&["set", "meter", "cpus=0.5"]).expect(0, &[]);
     let (tool, init) = (lab.tool(), lab.nodes()[0]["pid"].as_i64().unwrap());
-    // SAFETY: a plain system call, on a process that this test has made.
+    // SAFETY: a plain system call on a process that this test started.
     unsafe { libc::kill(tool as i32, libc::SIGKILL) };
     let limit = Instant::now() + Duration::from_secs(120);
     while there(init) {
@@ -154,8 +154,8 @@ networks: {lan: {attach: server, subnet: 10.1.0.0/24}}
     bed.thingbed(&["up", "lab.yaml"]).expect(1, &["server", "nosuch", "PATH"]);
 }
 
-/// Of the caller's descriptors nothing is left open by what a lab starts, or `up --detach`
-/// would wait for ever.
+/// Processes of a lab inherit no descriptors of the caller; otherwise `up --detach` would wait for
+/// ever.
 #[test]
 fn a_lab_with_a_way_out_is_left_to_itself() {
     if !common::has("slirp4netns") {
@@ -170,10 +170,10 @@ nodes: {gateway: {}, meter: {}}
 networks: {lan: {attach: [gateway, meter], subnet: 10.1.0.0/24, nat: true}}
 ",
     );
-    // And nothing is open in nodes but what they are given.
+    // Nodes have no other open descriptors than their own.
     let open = "exec 9</dev/null; ls -l /proc/self/fd | grep -c -e pipe -e socket";
     let seen = lab.ask(&["exec", "meter", "--", "sh", "-c", open]);
-    // Output and error, which this test reads, and the pipe to grep.
+    // Standard output and error, which this test reads, and the pipe to grep.
     let count: u32 = seen.out.trim().parse().unwrap();
     assert!(count <= 3, "{}", seen.out);
 }
@@ -223,7 +223,7 @@ fn a_destroyed_node_answers_nothing_and_has_no_name() {
         let address = address.split_whitespace().next().unwrap().to_owned();
         let ping = ["ping", "-c", "2", "-i", "0.2", "-W", "1", &address];
         from(&ping).expect(0, &["2 received"]);
-        // One by hand, and one from outside.
+        // One node destroyed by command, and one killed from outside.
         lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
         from(&ping).expect(1, &["0 received"]);
         let named = || from(&["grep", "-c", "meter", "/etc/hosts"]).out.trim().to_owned();
@@ -231,7 +231,7 @@ fn a_destroyed_node_answers_nothing_and_has_no_name() {
         let nodes = lab.nodes();
         let third = nodes.iter().find(|node| node["name"] == "meter-3").unwrap();
         let pid = third["pid"].as_i64().unwrap() as i32;
-        // SAFETY: the init of a node of this test's own.
+        // SAFETY: the init process of a node of this test.
         unsafe { libc::kill(pid, libc::SIGKILL) };
         common::live::until(|| named() == "1", named);
         let known = lab.ask(&["ps"]).expect(0, &["meter-1"]).out;
@@ -248,7 +248,7 @@ fn top_counts_what_programs_of_exec_use() {
     let cpu = || {
         let top = lab.ask(&["top", "--once"]).expect(0, &["CPU %"]).out;
         let line = top.lines().find(|line| line.contains("meter-1")).unwrap().to_owned();
-        // The state may be empty: the figure is the first number behind the name.
+        // The state may be empty: CPU is the first number after the name.
         let mut words = line.split_whitespace().skip(1);
         words.find_map(|word| word.parse::<f64>().ok()).unwrap()
     };
@@ -257,7 +257,7 @@ fn top_counts_what_programs_of_exec_use() {
     busy.wait().unwrap();
 }
 
-/// The kernel counts kills by node, not by program.
+/// The kernel counts kills per node, not per program.
 #[test]
 fn a_program_that_is_killed_by_hand_has_not_run_out_of_memory() {
     if !common::is_root() || !common::has("busybox") {

@@ -1,4 +1,4 @@
-//! Loads, devices and traces: on their own, and as workloads of an experiment.
+//! Loads, devices and traces: standalone, and as workloads of an experiment.
 
 mod common;
 
@@ -89,7 +89,7 @@ fn settings_of_coap_that_cannot_be_are_refused() {
     bed.thingbed(&["load", "t.csv", "--nstart", "1"]).expect(1, &["`nstart`: needs coap"]);
 }
 
-/// What devices do wrong is counted apart and explained, and nothing is lost.
+/// Misbehaviour of devices is counted separately and explained, and no request is lost.
 #[test]
 fn answers_that_are_wrong_twice_late_or_missing() {
     let bed = Bed::new();
@@ -118,7 +118,7 @@ fn answers_that_are_wrong_twice_late_or_missing() {
             "" => assert!((5.0..=55.0).contains(&answered), "{said:#}"),
             key => {
                 assert!((5.0..=55.0).contains(&answered), "{wrong} {said:#}");
-                // The last may come when nobody listens any more.
+                // The last ones may arrive after the load has ended.
                 assert!(figure(&said, &format!(".{key}")) > 2.0, "{wrong} {said:#}");
             }
         }
@@ -151,7 +151,7 @@ fn mistakes_in_a_trace_are_counted_and_explained() {
     bed.thingbed(&["load", "empty.csv"]).expect(1, &["nothing to send"]);
 }
 
-/// The device answers at once, so that it is this machine that is blamed, over connections too.
+/// The device answers immediately, so this machine limits the rate, over connections as well.
 #[test]
 fn a_rate_that_no_machine_makes_is_said() {
     let bed = Bed::new();
@@ -231,7 +231,7 @@ fn loads_and_devices_are_workloads() {
     assert!(figure(polling, ".service_ms.p50") >= 12.0, "{polling:#}");
     assert!(figure(polling, ".response_ms.p99") >= figure(polling, ".service_ms.p50"));
     let senders = polling["senders"].as_object().unwrap();
-    assert_eq!(senders.len(), 2, "each has a schedule of its own");
+    assert_eq!(senders.len(), 2, "each has a separate schedule");
     let asked = figure(&senders["other"], ".between_expected_us.mean");
     assert!((asked / 10_000.0 - 1.0).abs() < 0.5, "three devices, one in 30 ms each: {asked}");
     assert_eq!(
@@ -245,11 +245,11 @@ fn loads_and_devices_are_workloads() {
     let evidence = run["verdict"]["evidence"].to_string();
     assert!(evidence.contains("requests never sent"), "{evidence}");
     let page = std::fs::read_to_string(folder.join("report.html")).unwrap();
-    assert!(page.contains("The time between two requests of a sender"));
+    assert!(page.contains("The interarrival time of a sender"));
 }
 
-/// A device that serves 50 requests a second is asked for 200, over four connections: requests
-/// wait for it, and the verdict does not take that for this machine's slowness.
+/// A load of 200 requests/s over four connections to a device that serves 50/s: requests wait, and
+/// the verdict does not attribute this to a slow machine.
 #[test]
 fn a_slow_device_over_http_is_the_systems_limit() {
     let bed = Bed::new();
@@ -269,7 +269,7 @@ duration: 2 s
     let asked = &json(&folder.join("summary.json"))["loads"]["asked"];
     assert_eq!(figure(asked, ".unsent"), 0.0, "{asked:#}");
     assert_eq!(figure(asked, ".sent") + figure(asked, ".no_connection"), 400.0, "{asked:#}");
-    // The 200th to be sent is due after a second, and sent after four.
+    // The 200th request is due after one second, and sent after four.
     assert!(figure(asked, ".wait_ms.p50") > 500.0, "{asked:#}");
     assert!(figure(asked, ".slip_ms.p50") < figure(asked, ".wait_ms.p50"), "{asked:#}");
     let run = json(&folder.join("run.json"));
@@ -280,7 +280,7 @@ duration: 2 s
     assert!(wait["limit_invalid"].is_null() && wait["value"].as_f64().unwrap() > 500.0);
 }
 
-/// The options of CoAP in an experiment, over a link that loses a fifth of all frames.
+/// CoAP options in an experiment, over a link that loses a fifth of all frames.
 #[test]
 fn coap_options_are_keys_of_a_load() {
     let bed = Bed::new();
@@ -307,7 +307,8 @@ duration: 2 s
     let (again, seen) = (&summary["loads"]["again"], &summary["loads"]["seen"]);
     assert_eq!(figure(again, ".answered"), 15.0, "{again:#}");
     assert_eq!((figure(again, ".errors"), &again["codes"]["2.04"]), (0.0, &15.into()));
-    // Each has four blocks there and six back, and of each a third is lost with its answer.
+    // Each has four request blocks and six answer blocks; a third of them is lost, counting the
+    // answers.
     assert!(figure(again, ".retransmitted") > 10.0, "{again:#}");
     assert!(figure(again, ".wait_ms.max") > 0.0, "{again:#}");
     assert_eq!(figure(seen, ".observed.registered"), 1.0, "{seen:#}");
@@ -316,7 +317,7 @@ duration: 2 s
     assert_eq!(seen["wait_ms"], Value::Null, "it has no limit: {seen:#}");
 }
 
-/// A trace's names are those of nodes, and it may be more than its senders manage.
+/// A trace may name nodes, and may exceed the capacity of its senders.
 #[test]
 fn a_trace_is_sent_by_a_node() {
     let bed = Bed::new();
@@ -339,7 +340,7 @@ duration: 1 s
     assert_eq!(summary["loads"]["load-1"]["answered"], 50, "{:#}", summary["loads"]);
 }
 
-/// Probes take the service time of the devices, on each core and in both modes.
+/// Probes measure the service time of the devices, on each core and in both modes.
 #[test]
 fn probes_take_what_devices_take() {
     let bed = Bed::new();
@@ -367,8 +368,9 @@ duration: 2 s
     assert!(page.contains("Probes send requests with a known service time"));
 }
 
-/// A probe sees programs that nobody asked for, and may end a run for them. Without devices it is as
-/// urgent as they are, so that the scheduler lets it wait; it computes for longer than any of its turns.
+/// A probe detects other programs on the machine, and may end a run because of them. Without
+/// devices it has the same priority as these programs, so that the scheduler lets it wait; it
+/// computes for longer than any time slice.
 #[test]
 fn probes_see_contention() {
     let bed = Bed::new();

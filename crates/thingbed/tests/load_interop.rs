@@ -1,5 +1,5 @@
-//! Loads and devices with implementations that nobody here wrote: libcoap, aiocoap, curl, ab,
-//! nginx. Parts whose program is missing say so and are left out.
+//! Loads and devices with third-party implementations: libcoap, aiocoap, curl, ab, nginx. Parts
+//! whose program is missing are skipped with a message.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A server that is ended with the test.
+/// A server that ends with the test.
 struct Server(Child);
 
 impl Drop for Server {
@@ -27,7 +27,7 @@ impl Server {
     }
 }
 
-/// A shell's output, which must end well.
+/// The output of a shell command, which must succeed.
 #[track_caller]
 fn shell(bed: &Bed, script: &str) -> String {
     let output = Command::new("sh")
@@ -50,7 +50,7 @@ fn free_udp_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What a load with these options comes to.
+/// Results of a load with these options.
 #[track_caller]
 fn load(bed: &Bed, uri: &str, options: &[&str]) -> Value {
     let base = ["load", "--target", uri, "--patience", "10 min", "--json"];
@@ -66,7 +66,7 @@ fn all_answered(said: &Value, count: f64) {
     assert_eq!(figure(said, ".garbage") + figure(said, ".stray"), 0.0, "{said:#}");
 }
 
-/// Waits until a server of UDP answers to a load's single request.
+/// Waits until a UDP server answers a single request.
 fn wait_for(bed: &Bed, uri: &str, path: &str) {
     let begun = Instant::now();
     let one = ["--path", path, "--arrivals", "constant:1ms", "--requests", "1"];
@@ -103,7 +103,7 @@ fn libcoaps_client_and_our_device() {
     }
     let said = shell(&bed, &format!("{client} -O 65001,x {uri}"));
     assert!(said.contains("4.02"), "{said}");
-    // The value as it is, and as it changes, each in five blocks.
+    // The current value, and its changes, each in five blocks.
     for options in ["", "-N"] {
         let said = shell(&bed, &format!("{client} {options} -s 3 {uri}"));
         assert!(said.matches('2').count() >= 2 * 5_000, "{options}: {}", said.len());
@@ -157,8 +157,8 @@ fn our_load_and_libcoaps_server() {
     let uri = format!("coap://127.0.0.1:{port}");
     wait_for(&bed, &uri, "time");
     let some = ["--arrivals", "constant:10ms", "--requests", "20"];
-    // The first makes the resource, and the second reads it. Transfers to one resource at the same
-    // time are told apart by their Request-Tag.
+    // The first request creates the resource, and the second reads it. Request-Tag distinguishes
+    // simultaneous transfers to one resource.
     for put in [
         &["--confirmable"][..],
         &["--block", "64B"],
@@ -167,8 +167,8 @@ fn our_load_and_libcoaps_server() {
         let one = ["--path", "big", "--method", "PUT", "--size", "5000B"];
         let said = load(&bed, &uri, &[&some, &one[..], put].concat());
         all_answered(&said, 20.0);
-        // One after the other: libcoap gives each new answer another ETag, and on a busy machine
-        // that would happen while others are read.
+        // Sequential requests: libcoap gives each new answer another ETag, which on a busy machine
+        // would happen during other transfers.
         let one = ["--closed", "1", "--requests", "20", "--path", "big"];
         for get in [&[][..], &["--block", "128B"], &["--confirmable"]] {
             let said = load(&bed, &uri, &[&one[..], get].concat());
@@ -184,7 +184,7 @@ fn our_load_and_libcoaps_server() {
         assert_eq!((&observed["registered"], &observed["deregistered"]), (&1.into(), &1.into()));
         assert!(figure(observed, ".notifications") >= 1.0, "{said:#}");
     }
-    // One that it has not, and a critical option is refused as anywhere.
+    // A missing resource; and an unknown critical option, which is rejected as usual.
     let said = load(&bed, &uri, &[&some[..], &["--path", "none"]].concat());
     assert_eq!(said["codes"]["4.04"], 20, "{said:#}");
 }
@@ -214,7 +214,8 @@ fn our_load_and_aiocoaps_server() {
             let said = load(&bed, &uri, &[&some[..], how, what].concat());
             all_answered(&said, 10.0);
         }
-        // The value has 300 digits and more, so that with small blocks a notification has many.
+        // The value has 300 or more digits, so that with small blocks a notification has many
+        // blocks.
         let one = ["--path", "changing", "--arrivals", "constant:1ms", "--requests", "2"];
         let said = load(&bed, &uri, &[&one, &["--observe", "2 s"][..], how].concat());
         all_answered(&said, 2.0);
@@ -238,7 +239,7 @@ fn curl_and_ab_and_our_device() {
             ("--http1.0".to_owned(), "200 5000 1\n"),
             ("-H 'Expect:'".to_owned(), "200 5000 1\n"),
             ("-I".to_owned(), "200 0 1\n"),
-            // Two on one connection; by HTTP/1.0 each has its own.
+            // Two requests on one connection; with HTTP/1.0, each has a separate one.
             (format!("{uri} --next {say}"), "200 5000 1\n200 5000 0\n"),
             (format!("--http1.0 {uri} --next --http1.0 {say}"), "200 5000 1\n200 5000 1\n"),
             ("-T big".to_owned(), "200 5000 1\n"),
@@ -325,7 +326,8 @@ fn our_load_and_nginx() {
             assert_eq!(said["codes"]["200"], 100, "{path}");
         }
     }
-    // 10 kB at 5 kB/s take a second: four connections carry four a second of twenty that are due.
+    // 10 kB at 5 kB/s take a second: four connections carry four of the twenty requests that are
+    // due per second.
     let slow = ["--path", "slow/file", "--connections", "4", "--arrivals", "constant:50ms"];
     let said = load(&bed, &uri, &[&slow[..], &["--requests", "20"]].concat());
     all_answered(&said, 20.0);
@@ -333,7 +335,7 @@ fn our_load_and_nginx() {
     let all = &said["all"];
     assert!(figure(all, ".wait.p90") > 1e6, "{said:#}");
     assert!(figure(all, ".slip.mean") < figure(all, ".wait.mean") / 4.0, "{said:#}");
-    // Where only a second is waited, the rest is lost, and to nginx.
+    // With a timeout of one second, the other requests time out, also for nginx.
     let said =
         load(&bed, &uri, &[&slow[..], &["--requests", "40", "--timeout", "1500 ms"]].concat());
     assert_eq!(figure(&said, ".counts.unsent"), 0.0, "{said:#}");

@@ -1,5 +1,5 @@
-//! What goes wrong says what was tried, why it failed and what to do, has an
-//! exit status, and leaves nothing.
+//! Error messages: they say what failed, why, and the fix; they have an exit status and leave
+//! nothing behind.
 
 mod common;
 
@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// A bed with copies of the tool in `bin`, and there a script in place of the
-/// program that speaks the interaction models, if `script` is given.
+/// A bed with copies of the programs in `bin`; if `script` is given, it replaces the workload
+/// program.
 fn with_copies(script: Option<&str>) -> Bed {
     let bed = Bed::new();
     let bin = bed.path().join("bin");
@@ -35,7 +35,7 @@ fn sh(bed: &Bed, line: &str) -> common::Said {
     )
 }
 
-/// One program of the user's on the first of two nodes.
+/// A user program on the first of two nodes.
 fn command(name: &str, run: &str, more: &str) -> String {
     format!(
         "experiment: {name}
@@ -104,7 +104,7 @@ fn an_interactions_program_that_is_not_there() {
 #[test]
 fn a_libzmq_without_pgm() {
     let bed = with_copies(None);
-    // The real library, but for its answer to one question.
+    // The real library, except for the answer to one question.
     bed.write("no_pgm.c", "int zmq_has(const char *what) { (void)what; return 0; }");
     sh(&bed, "cc -shared -fPIC -o no_pgm.so no_pgm.c").expect(0, &[]);
     bed.write("e.yaml", &comparison("e", 3, "pgm-ps", "ideal", ""));
@@ -119,7 +119,7 @@ fn a_users_program_that_fails_makes_the_run_failed() {
     let bed = Bed::new();
     bed.write("e.yaml", &command("fails", "[sh, -c, 'echo boom >&2; exit 3']", ""));
     bed.thingbed(&["run", "e.yaml", "-q"]).failed(&["the program of a ended with status 3: boom"]);
-    // What it said is kept.
+    // Its output is kept.
     let log = bed.sweep("fails").join("programs/a.0.err");
     assert_eq!(fs::read_to_string(log).unwrap(), "boom\n");
 }
@@ -132,8 +132,8 @@ fn a_users_program_that_is_not_there() {
         .expect(1, &["could not start the program of a", "no-such-program", "check the path"]);
 }
 
-/// What a port in use looks like: which node, and the program's own words. That port is
-/// free on other nodes.
+/// A port in use: the message names the node and quotes the program. The port is free on other
+/// nodes.
 #[test]
 fn a_port_in_use_in_a_node() {
     if !has("python3") {
@@ -157,7 +157,7 @@ duration: 1 s
     bed.write("e.yaml", &experiment(serve));
     let said = bed.thingbed(&["run", "e.yaml", "-q"]);
     said.failed(&["the program of b ended with status 1", "Address already in use"]);
-    // The program that a node is there for: the run does not even begin.
+    // The node's own program fails: the run does not start.
     bed.write(
         "twice.sh",
         "python3 -m http.server 8080 &\n\
@@ -180,8 +180,8 @@ fn a_users_program_that_will_not_end_is_killed() {
         .failed(&["was still running when the run ended", "ignored SIGTERM and was killed"]);
 }
 
-/// A command that does not get to its end is no success, however well the machine kept up;
-/// one that is meant to run until the end says so.
+/// A command that is killed at the end of the run is a failure, on any machine, unless it is
+/// declared to run until the end.
 #[test]
 fn a_users_program_that_is_cut_off_makes_the_run_failed() {
     let bed = Bed::new();
@@ -224,7 +224,7 @@ fn no_tun_device() {
         .expect(0, &["degraded  TUN/TAP driver", "modprobe tun", "`offload: true`"]);
 }
 
-/// A line that runs `line` as nobody, where the TUN device may be opened by all.
+/// A line that runs `line` as an unprivileged user, with the TUN device open to all.
 fn as_nobody(line: &str) -> String {
     format!(
         "chown -R 65534:65534 . && unshare -m sh -c 'mount -t tmpfs none /dev/net && \
@@ -250,7 +250,7 @@ fn without_root_it_works_but_for_limits() {
     bed.write("limited.yaml", &limited);
     sh(&bed, &as_nobody("bin/thingbed run limited.yaml -q"))
         .expect(1, &["could not limit node consumer-1", "run as root"]);
-    // The device as it is here may not be opened by everybody.
+    // The TUN device of this machine may not be open to all users.
     let closed = |line: &str| as_nobody(line).replace("-m 666", "-m 600");
     sh(&bed, &closed("bin/thingbed run e.yaml -q")).ran(&["report: "]);
     sh(&bed, &closed("THINGBED_FRAME_PATH=tap bin/thingbed run e.yaml -q"))

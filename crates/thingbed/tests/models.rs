@@ -18,7 +18,7 @@ fn all_messages_are_answered_and_all_bytes_are_known() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("whole", 10, ALL, "ideal, slow", ""));
     let said = bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&["pgm-ps", "report: "]);
-    // Nothing but that the machine was busy, if it was.
+    // The only allowed message is that the machine was busy.
     let busy = said.status == 3 && said.err.starts_with("\nThis machine was too busy");
     assert!(said.err.is_empty() || busy, "{}", said.err);
     let summaries = bed.summaries("whole");
@@ -43,7 +43,7 @@ fn all_messages_are_answered_and_all_bytes_are_known() {
         let payload = figure(summary, ".groups.utility.payload_bytes");
         let to_each = if model(summary) == "pgm-ps" { 2.0 } else { 20.0 };
         assert_eq!(payload, to_each * 1699.0);
-        // 1,699 bytes and 8 of UDP in fragments of 88 (a multiple of 8) over IP.
+        // 1699 bytes and 8 of UDP, in fragments of 88 (a multiple of 8) over IP.
         if model(summary) == "udp-rr" {
             assert_eq!(figure(summary, ".groups.utility.tx_frames"), 20.0 * 20.0);
             assert_eq!(
@@ -65,7 +65,7 @@ fn udp_loses_and_tcp_sends_again() {
         let again = figure(&summary, ".all.retransmitted_frames");
         let lost = figure(&summary, ".messages.loss_pct");
         match model(&summary) {
-            // Twenty fragments each way at 5 %: one in eight comes through.
+            // Twenty fragments in each direction at 5 % loss: one in eight exchanges succeeds.
             "udp-rr" => assert!(lost > 50.0 && again == 0.0, "{summary:#}"),
             _ => assert!(lost == 0.0 && again > 0.0, "{summary:#}"),
         }
@@ -88,9 +88,9 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
     for repeat in 0..2 {
         assert_eq!((&list[repeat]["seed"], &list[repeat]["repeat"]), (&9.into(), &repeat.into()));
     }
-    assert_ne!(weather(0), weather(1), "each repeat has weather of its own");
+    assert_ne!(weather(0), weather(1), "each repeat has different impairment decisions");
 
-    // The same seed has the same weather: what is lost is lost again.
+    // The same seed gives the same impairment decisions: the same frames are lost.
     bed.thingbed(&[&args[..], &["--repeat", "1", "--seed", "9"]].concat()).ran(&[]);
     let again = json(&bed.sweep("cells").join("summary.json"));
     assert_eq!(again["links"]["loss_got_pct"], weather(0));
@@ -115,7 +115,7 @@ fn a_capture_holds_what_was_counted() {
     }
 }
 
-/// Frames and bytes out of the utility and into it, since measuring began.
+/// Frames and bytes sent and received by the utility, since the start of measurement.
 fn tshark(capture: &Path) -> [f64; 4] {
     let fields = ["frame.len", "frame.packet_flags_direction", "frame.comment"];
     let out = Command::new("tshark")

@@ -1,4 +1,4 @@
-//! MQTT: clients of every kind at a broker that nobody here wrote.
+//! MQTT: third-party clients of every kind, at a third-party broker.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Bed, figure, has};
 use serde_json::Value;
 use std::fs;
 
-/// Nine meters and a collector at a broker whose node says `broker`.
+/// Nine meters and a collector, with a broker whose node has the settings `broker`.
 fn experiment(broker: &str, mqtt: &str, more: &str) -> String {
     format!(
         "experiment: mqtt
@@ -44,7 +44,7 @@ drain: 20 s
 const PLAIN: &str = "    run: [mosquitto, -c, plain.conf]\n    ready: {tcp: 1883}";
 const COMMON: &str = "allow_anonymous true\nuser root\n";
 
-/// Each message sent has come once, and was acknowledged where that is asked for.
+/// Each message sent has arrived once, and was acknowledged if the QoS requires it.
 #[track_caller]
 fn all_came(summary: &Value, qos: &str) {
     let figure = |name: &str| figure(summary, &format!(".messages.{name}"));
@@ -72,7 +72,7 @@ fn every_level_and_version_delivers_while_clients_join() {
       version: ${version}
       rate: 100/s
       join: 20 ms";
-    // The pattern alternates, so that each meets each level and version.
+    // The pattern alternates, so that all combinations of level and version occur.
     let more = "matrix:
   qos: [0, 1, 2]
   version: [3.1.1, 5]
@@ -125,7 +125,7 @@ fn encrypted_clients_trust_the_brokers_certificate() {
         }
         fs::remove_dir_all(bed.path().join("runs")).unwrap();
     }
-    // A certificate of somebody else is refused, and said so.
+    // A certificate of another authority is rejected with a message.
     let mqtt = mqtt.replace("generated", "{ca: other.pem}");
     bed.write("other.pem", OTHER);
     let tls = "  - mqtt: {name: made, broker: broker, publishers: meter, subscribers: collector, \
@@ -156,8 +156,8 @@ fn what_was_acknowledged_outlives_the_broker() {
       every: 200 ms
       clean_session: false
       reconnect: {max: 500 ms}";
-    // Killed between two messages: what it has done it has also written down. Told to
-    // end, it writes down what is under way, on links where something always is.
+    // Killed between two messages, the broker has saved its state. When stopped, it saves the
+    // messages in flight, of which there are always some on these links.
     let killed = "faults: [{at: 1300 ms, kill: broker, lasts: 500 ms}]";
     let told = "faults: [{at: 1300 ms, stop: broker, lasts: 500 ms}]";
     for (faults, profile) in [(killed, "near"), (told, "far")] {
@@ -175,8 +175,8 @@ fn what_was_acknowledged_outlives_the_broker() {
     }
 }
 
-/// The collector is cut off, then the meters are. `experiments/mqtt-partition.yaml` does
-/// so for 30 s, and shown figures are from there.
+/// First the collector is cut off, then the meters. `experiments/mqtt-partition.yaml` does this for
+/// 30 s; published results are from there.
 #[test]
 fn what_was_acknowledged_crosses_a_partition() {
     if !has("mosquitto") {
@@ -199,7 +199,7 @@ fn what_was_acknowledged_crosses_a_partition() {
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["mqtt"]);
     for summary in bed.summaries("mqtt") {
         all_came(&summary, summary["cell"]["qos"].as_str().unwrap());
-        // Who waited for the other side waited as long as it was away.
+        // A client that waited for the other side waited as long as it was away.
         assert!(figure(&summary, ".messages.down_ms.max") >= 500.0, "{summary:#}");
     }
 }
@@ -226,6 +226,6 @@ fn a_broker_that_refuses_or_is_not_there_is_named_with_its_words() {
     told(&bed, elsewhere, &["the program of broker", "no_such_option"]);
 }
 
-/// A certificate that has signed nothing here; made for this test by
-/// `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500`.
+/// An unrelated certificate, generated for this test with `openssl req -x509 -newkey ec -pkeyopt
+/// ec_paramgen_curve:P-256 -nodes -days 36500`.
 const OTHER: &str = include_str!("mqtt/other.pem");

@@ -1,5 +1,4 @@
-//! Networks that the kernel impairs: carried out where it has netem, and refused
-//! where it has not.
+//! Networks with netem impairments: used if the kernel has netem, and rejected otherwise.
 
 mod common;
 
@@ -22,7 +21,7 @@ duration: 3 s
 drain: 2 s
 ";
 
-/// Whether the kernel has netem, as the tool itself says.
+/// Whether the kernel has netem, according to Thingbed.
 fn has_netem(bed: &Bed) -> bool {
     let said = bed.thingbed(&["doctor", "--json"]);
     let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
@@ -48,7 +47,7 @@ fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
     let sweep = bed.sweep("kernel");
     let (summary, run) = (json(&sweep.join("summary.json")), json(&sweep.join("run.json")));
     assert_eq!(run["frame_path"], "packet");
-    // Each way once: 50 ms. A share of 20 % of 300, and four deviations of 2.3 %.
+    // Each direction once: 50 ms. Loss of 20 % of 300, within four standard deviations of 2.3 %.
     assert!(summary["messages"]["rtd_ms"]["p50"].as_f64().unwrap() >= 50.0, "{summary}");
     for loss in [&summary["messages"]["loss_pct"], &summary["links"]["loss_got_pct"]] {
         assert!((10.0..30.0).contains(&loss.as_f64().unwrap()), "{summary}");
@@ -64,12 +63,12 @@ fn a_matrix_may_have_netem_in_some_cells() {
     let bed = Bed::new();
     let text = EXPERIMENT.replace("backend: netem", "backend: \"${backend}\"");
     bed.write("e.yaml", &format!("{text}matrix:\n  backend: [medium, netem]\n"));
-    // A cell without it needs no netem.
+    // A cell without netem does not need it.
     bed.thingbed(&["run", "e.yaml", "-q", "--only", "backend=medium"]).ran(&[]);
     assert_eq!(json(&bed.sweep("kernel").join("summary.json"))["links"]["loss_asked_pct"], 20.0);
 }
 
-/// One TCP message of 28 segments over netem, in a guest, which has it on any machine.
+/// One TCP message of 28 segments over netem, in a guest, whose kernel always has netem.
 fn over_segments(bed: &Bed, offload: bool) -> serde_json::Value {
     bed.write(
         "e.yaml",
@@ -107,7 +106,7 @@ fn netem_takes_a_super_frame_for_one_packet() {
     let bed = Bed::new();
     let [cut, whole] = [false, true].map(|offload| over_segments(&bed, offload));
     let mean = |of: &serde_json::Value| of["messages"]["rtd_ms"]["mean"].as_f64().unwrap();
-    // Of 28 segments something is lost in three of four answers (1 - 0.95^28), and TCP waits for it to
-    // be sent again; of one packet, in one of twenty.
+    // With 28 segments, three of four answers lose a segment (1 - 0.95^28), and TCP waits for its
+    // retransmission; with one packet, one of twenty.
     assert!(mean(&cut) > 1.25 * mean(&whole), "{} and {}", mean(&cut), mean(&whole));
 }

@@ -1,4 +1,4 @@
-//! Networks of a lab that is up: links changed by hand, bridges in nodes, multicast.
+//! Networks of a running lab: links changed by hand, bridges in nodes, multicast.
 
 mod common;
 
@@ -18,7 +18,7 @@ fn link(lab: &Live<'_>, words: &[&str]) -> common::Said {
     lab.bed.thingbed(&[&["link", words[0], "--lab", &lab.name], &words[1..]].concat())
 }
 
-/// The delay of a link now, while it changes, in ms.
+/// The current delay of a link during a ramp, in ms.
 fn delay_ms(lab: &Live<'_>) -> f64 {
     let shown = link(lab, &["show", "server"]).expect(0, &[]).out;
     let line = shown.lines().find(|line| line.contains("lan up")).unwrap();
@@ -33,15 +33,15 @@ fn a_link_that_carries_nothing_shows_what_it_is_configured_to_do_now() {
     let lab = Live::up(&bed, "ramp", LAB);
     let said = link(&lab, &["set", "server", "--way", "up", "delay=100 s", "--over", "100 s"]);
     said.expect(0, &["server lan up", "-> delay 100 s"]);
-    // No frame passes, and the delay grows by a second in each.
+    // No frame passes, and the delay increases by one second per second.
     let before = delay_ms(&lab);
     until(|| delay_ms(&lab) > before + 200.0, || format!("{} ms", delay_ms(&lab)));
-    // Another key leaves it as it is.
+    // Setting another key does not affect the ramp.
     let said = link(&lab, &["set", "server", "--way", "up", "loss=5%"]);
     said.expect(0, &["-> loss 5 % per frame, delay 100 s"]);
     let before = delay_ms(&lab);
     until(|| delay_ms(&lab) > before + 200.0, || format!("{} ms", delay_ms(&lab)));
-    // The same key ends it.
+    // Setting the same key ends it.
     let said = link(&lab, &["set", "server", "--way", "up", "delay=7ms"]).expect(0, &[]);
     assert!(said.out.contains("server lan up    loss 5 % per frame, delay 7 ms\n"), "{}", said.out);
 }
@@ -61,7 +61,7 @@ fn links_change_by_the_rules_of_the_file() {
         link(&lab, &[&["set", "meter-1", "--way", "up"], keys].concat()).expect(2, words);
     }
     link(&lab, &["show", "meter-1"]).expect(0, &["Gilbert-Elliott loss: p 1 %, r 90 %"]);
-    // A model of loss takes the place of another, and does what it says.
+    // A new loss model replaces the old one and takes effect.
     link(&lab, &["set", "meter-1", "--way", "up", "loss=100%"])
         .expect(0, &["loss 100 % per frame"]);
     if has("ping") {
@@ -72,8 +72,7 @@ fn links_change_by_the_rules_of_the_file() {
     link(&lab, &["down", "meter-2"]).expect(0, &["meter-2 lan up    DOWN (Gilbert-Elliott loss"]);
 }
 
-/// A node's bridge with somebody behind it, as a virtual machine would be.
-/// A counter of eth0, as programs in a node see it.
+/// Reads a counter of eth0, as programs in a node see it.
 fn counter(lab: &Live<'_>, node: &str, name: &str) -> u64 {
     let file = format!("/sys/class/net/eth0/statistics/{name}");
     let said = lab.bed.thingbed(&["exec", "--lab", &lab.name, node, "--", "cat", &file]);
@@ -90,7 +89,7 @@ fn interfaces_count_what_they_sent_as_sent() {
         let ping = ["ping", "-c", "20", "-i", "0.02", "-s", "100", "meter-1"];
         lab.bed.thingbed(&[&["exec", "--lab", &lab.name, "server", "--"][..], &ping].concat());
         let after = ["tx_packets", "tx_bytes"].map(|name| counter(&lab, "server", name));
-        // The kernel itself may say something of ARP or of IGMP meanwhile.
+        // Meanwhile the kernel may send ARP or IGMP packets.
         let [packets, bytes] = [0, 1].map(|k| after[k] - before[k]);
         assert!((20..24).contains(&packets), "{path:?} {packets}");
         let least = 20 * (100 + 8 + 20 + 14);
@@ -132,11 +131,12 @@ $inside ping -c 3 -w 20 10.1.0.1
     let only = behind.replace("-c 3 -w 20", "-c 1 -w 2");
     bed.write("behind.sh", &only);
     lab.ask(&["exec", "meter-1", "--", "sh", &script]).expect(1, &["0 received"]);
-    link(&lab, &["show", "meter-1"]).expect(0, &["rejected: too long, or another node's address"]);
+    link(&lab, &["show", "meter-1"])
+        .expect(0, &["rejected: too long, or source address of another node"]);
 }
 
-/// Thirty nodes join a group over links that lose 40 % of all frames. Each report is sent
-/// twice, so without queries one in six nodes would never get a message.
+/// Thirty nodes join a group over links that lose 40 % of all frames. Each report is sent twice, so
+/// without queries one in six nodes would never receive a message.
 #[test]
 fn every_member_of_a_group_is_heard_of_however_many_reports_are_lost() {
     if !has("python3") {
@@ -185,7 +185,7 @@ networks:
         logs.matches("heard").count()
     };
     for _ in 0..6 {
-        // Twenty seconds each, for as long as there is somebody new.
+        // Twenty seconds each, as long as new nodes receive messages.
         if heard() == 30 {
             return;
         }

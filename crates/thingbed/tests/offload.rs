@@ -1,4 +1,4 @@
-//! Networks with segmentation offload: TCP comes uncut, and counts as on a wire.
+//! Networks with segmentation offload: TCP segments are not split, but counted as on a wire.
 
 mod common;
 
@@ -7,8 +7,8 @@ use std::fs;
 
 const BYTES: usize = 20_000_000;
 
-/// Sends or takes bytes that are easy to tell, then prints how many there were and
-/// their digest, and what the node's kernel counted.
+/// Sends or receives recognisable bytes, then prints their number and digest, and the counters of
+/// the node's kernel.
 const PROGRAM: &str = r#"
 import hashlib, socket, sys, time
 digest, count = hashlib.sha256(), 0
@@ -82,7 +82,7 @@ drain: 1 min
         let of = |key: &str| figure(&summary, &format!(".groups.{group}.{key}"));
         assert_eq!(of("kernel_tx_frames"), of("medium_tx_frames"), "{summary:#}");
         assert_eq!(of("kernel_rx_frames"), of("medium_rx_frames"), "{summary:#}");
-        // Segments that the kernel's TCP says it sent. A few frames are not TCP.
+        // Segments sent, according to the kernel's TCP. A few frames are not TCP.
         let segments: f64 = said[2].parse().unwrap();
         let others = of("tx_frames") - segments;
         assert!((0.0..20.0).contains(&others), "{segments} segments, {summary:#}");

@@ -1,4 +1,4 @@
-//! The three ways of carrying frames, end to end: the same counts by each.
+//! The three frame paths, end to end: all give the same counts.
 
 mod common;
 
@@ -8,8 +8,7 @@ use std::process::Command;
 
 const MODELS: &str = "udp-rr, tcp-rd";
 
-/// Runs a small comparison with the environment as `set` makes it; the paths that
-/// its runs had.
+/// Runs a small comparison in the environment of `set`; returns the frame paths of its runs.
 fn paths(bed: &Bed, name: &str, mut command: Command) -> Option<Vec<String>> {
     let said = common::Said::of(command.output().unwrap());
     if said.err.contains("THINGBED_FRAME_PATH does not work")
@@ -74,12 +73,12 @@ fn an_unknown_path_is_an_error_that_names_those_there_are() {
 
 #[test]
 fn a_user_without_rights_has_the_packet_path() {
-    // SAFETY: asks for this process's user.
+    // SAFETY: only reads this process's user id.
     let root = unsafe { libc::geteuid() } == 0;
     let may = std::fs::metadata("/dev/net/tun").is_ok_and(|m| m.permissions().mode() & 0o006 != 0);
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("less", 4, MODELS, "slow", "repeats: 1"));
-    // The user's own copy: the build's folder may lie where only we may go.
+    // A separate copy for the other user, who may not have access to the build folder.
     let copy = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o755)).tempdir();
     let copy = copy.unwrap();
     let tool = std::path::Path::new(env!("CARGO_BIN_EXE_thingbed"));

@@ -1,4 +1,4 @@
-//! `thingbed profiles`, and what plans say of them.
+//! `thingbed profiles`, and profiles in plans.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn all_are_listed_with_rates_and_quality() {
     let out = thingbed(&["profiles", "--json"]).expect(0, &[]).out;
     let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
     assert_eq!(rows.len(), 17);
-    // 148 B at 90 % each 20 ms, and 444 B.
+    // 148 B at 90 % every 20 ms, and 444 B.
     assert_eq!(rows[0]["up_bit_s"], 53_280.0);
     assert_eq!(rows[0]["down_bit_s"], 177_600.0);
 }

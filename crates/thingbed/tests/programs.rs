@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, as they are.
+//! Unmodified third-party programs.
 
 mod common;
 
@@ -62,20 +62,23 @@ fn a_node_is_a_machine_of_its_own() {
         let out = fs::read_to_string(folder.join(format!("programs/{node}.0.out"))).unwrap();
         assert!(out.starts_with(&format!("{node}\n")), "{out}");
         assert!(out.contains("10.1.0.1 gateway\n") && out.contains("10.1.0.4 meter-3\n"), "{out}");
-        assert!(out.contains("payload.xml\n"), "it starts beside the experiment file: {out}");
+        assert!(
+            out.contains("payload.xml\n"),
+            "it starts in the folder of the experiment file: {out}"
+        );
         assert!(out.contains(&format!("blue {node}\n")), "{out}");
         assert!(out.contains("eth0:") && out.contains("lo:") && !out.contains("eth1:"), "{out}");
-        // Its own devices, and not the host's; what is mounted there is the host's.
+        // Its /dev is separate from the host's; mounts below /sys are those of the host.
         let devices = out.split("devices ").nth(1).unwrap().lines().next().unwrap();
         assert_eq!(devices, "eth0 lo", "{out}");
         let mounts = out.split("mounts").nth(1).unwrap().lines().next().unwrap().trim();
         assert_eq!(mounts, mounts_below_sys(), "{out}");
-        // init, the shell, and what counts.
+        // init, the shell, and the counting command.
         let pids: u32 = out.split("pids ").nth(1).unwrap().lines().next().unwrap().parse().unwrap();
         assert!((2..8).contains(&pids), "{out}");
         assert_eq!(signals(&out, "SigBlk"), 0, "{out}");
-        // Whoever runs the tests may ignore signals for reasons of their own, and
-        // glibc's posix_spawn its two internal ones.
+        // The tests may run with ignored signals, and glibc's posix_spawn ignores its two internal
+        // ones.
         let ours = fs::read_to_string("/proc/self/status").unwrap();
         let ignored = signals(&out, "SigIgn") & 0x7fff_ffff;
         assert_eq!(ignored & !signals(&ours, "SigIgn"), 0, "{out}");
@@ -84,7 +87,7 @@ fn a_node_is_a_machine_of_its_own() {
     assert_eq!(json(&folder.join("run.json"))["experiment"], "own");
 }
 
-/// As a node sees them: those that are not hidden, sorted.
+/// The mounts that a node sees: those that are not hidden, sorted.
 fn mounts_below_sys() -> String {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
     let places = mounts.lines().filter_map(|line| line.split(' ').nth(1));
@@ -104,7 +107,7 @@ fn the_readmes_experiment_runs_unchanged() {
     let bed = Bed::new();
     bed.write("first.yaml", yaml);
     let said = bed.thingbed(&["run", "first.yaml", "-q"]).ran(&["Expectations"]);
-    // Expectations leave out a run that a busy machine has made invalid.
+    // Expectations ignore a run that is invalid because of a busy machine.
     if said.status == 0 {
         said.expect(0, &["half of the answers arrive within 200 ms", "1 of 1 hold"]);
     }

@@ -1,4 +1,4 @@
-//! What the documents say was measured is what lies beside them.
+//! The results in the documents match the data files next to them.
 
 mod common;
 
@@ -18,11 +18,11 @@ fn the_table_of_the_comparison_is_that_of_its_summaries() {
     assert!(page.ends_with(&table), "thingbed report docs/results/multi-protocol --markdown");
 }
 
-/// Begins what the tool says: the rest of the line is its arguments.
+/// Start of a generated block: the rest of the line is the arguments for Thingbed.
 const BEGIN: &str = "<!-- thingbed ";
 const END: &str = "<!-- end -->\n";
 
-/// `page` with what the tool says now between the marks.
+/// `page` with the current output of Thingbed between the marks.
 fn said_anew(page: &str) -> String {
     let mut parts = page.split_inclusive(BEGIN);
     let mut anew = parts.next().unwrap_or_default().to_owned();

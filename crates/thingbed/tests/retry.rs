@@ -1,4 +1,4 @@
-//! Runs that the machine disturbed are repeated, kept, and explained.
+//! Runs that the machine disturbed: repeated, kept and explained.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{Bed, Said, json};
 use std::fs;
 use std::process::Command;
 
-/// A rate that no machine keeps: each run of it is invalid, on a quiet machine too.
+/// A rate that no machine can send: each run is invalid, also on an idle machine.
 const TOO_FAST: &str = "experiment: fast
 nodes: {gateway: {}, sensor: {}}
 networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
@@ -17,7 +17,7 @@ duration: 300 ms
 drain: 200 ms
 ";
 
-/// The command that the advice ends with, run by a shell.
+/// Runs the command at the end of the advice in a shell.
 fn again(bed: &Bed, said: &Said) -> (String, Said) {
     let all = format!("{}{}", said.out, said.err);
     let line = all.lines().rev().find(|line| line.starts_with("  thingbed run")).expect(&all);
@@ -27,7 +27,7 @@ fn again(bed: &Bed, said: &Said) -> (String, Said) {
     (line.to_owned(), Said::of(output))
 }
 
-/// What it repeats is what was run: its cells, by its seed, from a file whose name has a space.
+/// The command repeats the same cells with the same seed, from a file with a space in its name.
 #[test]
 fn the_command_that_repeats_keeps_the_options() {
     let bed = Bed::new();
@@ -40,7 +40,7 @@ fn the_command_that_repeats_keeps_the_options() {
     said.expect(3, &["retry 3 of 3", "1 run in 1 cell"]);
     let folder = bed.sweep("fast");
     assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 5);
-    // A quiet one says nothing of what was finished before.
+    // A quiet run prints nothing about previously completed runs.
     let resume = folder.to_str().unwrap();
     let quiet = [&words[..6], &["--resume", resume, "-q"]].concat();
     let said = bed.thingbed(&quiet).expect(3, &[]);
@@ -66,7 +66,7 @@ fn invalid_runs_are_repeated_and_kept() {
     assert!(!said.err.contains("finished before"), "{}", said.err);
     assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 1 + 1 + 3);
 
-    // Without --retry, what is finished stays.
+    // Without --retry, completed runs are kept.
     let resume = folder.to_str().unwrap();
     bed.thingbed(&["run", "e.yaml", "--resume", resume]).expect(3, &["finished before"]);
     assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 5);

@@ -1,4 +1,4 @@
-//! Nodes whose root file system is a folder, or an image out of an archive.
+//! Nodes whose root file system is a folder, or an image from an archive.
 
 #[path = "../../image/tests/common/mod.rs"]
 mod archive;
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::fs;
 use std::process::Command;
 
-/// A busybox image of two layers, whose program says where and who it is.
+/// A busybox image of two layers, whose program prints its host and user.
 fn image(user: &str) -> Option<Image> {
     let Some([lower, upper]) = busybox() else {
         eprintln!("NOT RUN: needs busybox-static");
@@ -64,18 +64,18 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
         assert!(seen.starts_with("two\nabove\n"), "{root}: {seen}");
         assert!(!seen.contains("usr"), "no files of the host: {seen}");
         assert!(out("meter-1.1.err").contains("/etc/gone: No such file"));
-        // The image's own program, on each node.
+        // The image's program, on each node.
         for node in ["meter-1", "meter-2"] {
             assert_eq!(
                 out(&format!("{node}.run.out")),
                 format!("1000\n/srv\nred {node}\n{node}\n")
             );
         }
-        // The tool's own programs ran there too.
+        // Thingbed's own programs ran there, too.
         let summary = json(&folder.join("summary.json"));
         assert_eq!(figure(&summary, ".messages.delivered"), 10.0, "{summary:#}");
     }
-    // One image, whatever it came in, and it is given up when asked.
+    // One image, whatever the archive format; it is removed on request.
     let gc = |args: &[&str]| {
         let cache = bed.path().join("cache");
         Said::of(bed.command(args).env("XDG_CACHE_HOME", cache).output().unwrap())
@@ -89,7 +89,7 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
 fn a_folder_is_a_root_and_stays_as_it_was() {
     let Some(image) = image("") else { return };
     let bed = Bed::new();
-    // The folder is one that an image was unpacked into.
+    // The folder is an unpacked image.
     let (saved, root) = (bed.path().join("saved.tar"), bed.path().join("root"));
     write_tar(&saved, &image.saved());
     fs::create_dir(&root).unwrap();
@@ -152,7 +152,7 @@ fn without_root_an_image_runs_too() {
     run().ran(&["report: "]);
     let out = fs::read_to_string(bed.sweep("rooted").join("programs/meter-1.1.out")).unwrap();
     assert_eq!(out, "two\nabove\nx\n");
-    // In a user namespace of one user there is no other to be.
+    // A user namespace with one user has no other user.
     write_tar(&bed.path().join("saved.tar"), &crate::image("meter").unwrap().saved());
     run().expect(1, &["meter-1", "switch to the image's user `meter`", "run as root"]);
 }

@@ -1,5 +1,5 @@
-//! What networks have by one line in the file: a way out, addresses, names. The
-//! outside is a namespace of the test's own; the internet takes no part.
+//! Network services that take one line in the file: NAT, DHCP and DNS. The outside is a namespace
+//! of the test; the internet is not used.
 
 mod common;
 
@@ -8,8 +8,8 @@ use common::{Bed, Said, figure, has, is_root, json};
 use std::fs;
 use std::process::Command;
 
-/// Runs the tool in a network namespace that plays the outside: it has the address
-/// 203.0.113.1, where a web server has one file, and another server at its loopback.
+/// Runs Thingbed in a network namespace that acts as the outside: it has the address 203.0.113.1,
+/// where a web server has one file, and another server at its loopback address.
 fn run_outside(bed: &Bed) -> Said {
     let tool = env!("CARGO_BIN_EXE_thingbed");
     let line = format!(
@@ -18,7 +18,7 @@ fn run_outside(bed: &Bed) -> Said {
          busybox httpd -p 203.0.113.1:80 -h www; busybox httpd -p 127.0.0.1:81 -h www; \
          {tool} run e.yaml -q"
     );
-    // As process 1 of a namespace it takes the servers with it.
+    // As process 1 of a PID namespace, it takes the servers with it when it ends.
     let mut command = Command::new("unshare");
     command.args(["-n", "-p", "-f", "--mount-proc", "sh", "-c", &line]).current_dir(bed.path());
     Said::of(command.output().unwrap())
@@ -105,7 +105,7 @@ workloads:
 duration: 1 s
 ",
     );
-    // Impairments begin when all have their addresses.
+    // Impairments start after all nodes have their addresses.
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["report: "]);
     let summary = json(&bed.sweep("names").join("summary.json"));
     assert_eq!(figure(&summary, ".messages.delivered"), 10.0, "{summary:#}");
@@ -129,7 +129,7 @@ duration: 1 s
     assert_eq!(given.matches("DHCPACK").count(), 3, "{given}");
 }
 
-/// Leases do not end, and the names in them would outlive their nodes.
+/// Leases do not expire, and their names would outlive the nodes.
 #[test]
 fn a_destroyed_node_is_unknown_to_the_name_server_also_with_dhcp() {
     if missing(&["dnsmasq", "busybox"]) {

@@ -1,4 +1,4 @@
-//! Sweeps on a cluster of Slurm: a real one, whose nodes are all this machine.
+//! Sweeps on a real Slurm cluster, whose nodes are all on this machine.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Some runs that are short for the meters, and take a host some seconds each.
+/// Runs that are short in virtual time, and take some seconds of real time each.
 const METERS: &str = "experiment: meters
 nodes: {utility: {}, meter: {count: 3}}
 networks: {grid: {attach: [utility, meter], subnet: 10.0.0.0/24, links: {meter: {up: {delay: 20 ms, loss: 10 %}}}}}
@@ -25,7 +25,7 @@ drain: 5 s
 matrix: {model: [udp, tcp]}
 ";
 
-/// A cluster, until it is dropped.
+/// A cluster that stops when dropped.
 struct Cluster {
     folder: tempfile::TempDir,
 }
@@ -36,7 +36,7 @@ impl Cluster {
         let mut command = Command::new("bash");
         command.arg(script).arg(words[0]).arg(folder).args(&words[1..]);
         command.env("CLUSTER_CONF", "SlurmdTimeout=2\nMinJobAge=20").stdin(Stdio::null());
-        // Its daemons would hold a pipe open.
+        // Its daemons would keep a pipe open.
         let out = fs::File::create(folder.join("said")).unwrap();
         command.stdout(out.try_clone().unwrap()).stderr(out);
         let status = command.status().unwrap().code().unwrap_or(-1);
@@ -44,7 +44,7 @@ impl Cluster {
         Said { status, out, err: String::new() }
     }
 
-    /// One of so many nodes; none where Slurm is not installed.
+    /// A cluster of this number of nodes; `None` if Slurm is not installed.
     fn start(nodes: &str) -> Option<Self> {
         let there = |name: &str| has(name) || Path::new("/usr/sbin").join(name).exists();
         if !["slurmctld", "slurmd", "sbatch", "munged"].into_iter().all(there) {
@@ -66,7 +66,7 @@ impl Cluster {
         String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
     }
 
-    /// Waits until the queue is as wanted.
+    /// Waits until the queue satisfies the condition.
     fn until(&self, wanted: impl Fn(&str) -> bool) {
         let end = Instant::now() + Duration::from_secs(120);
         while !wanted(&self.queue()) {
@@ -89,7 +89,7 @@ impl Drop for Cluster {
     }
 }
 
-/// The files of all runs, but not those of whoever had them.
+/// The files of all runs, except those that depend on the machine.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let (mut all, mut todo) = (BTreeMap::new(), vec![folder.to_owned()]);
     while let Some(next) = todo.pop() {
@@ -137,13 +137,13 @@ fn ctrl_c_cancels_what_is_left_and_resume_has_it() {
     let bed = Bed::new();
     bed.write("e.yaml", METERS);
     let sweep = cluster.sweep(&bed, &["--repeat", "3"]);
-    // One has been had, another one runs.
+    // One run is complete, another one executes.
     cluster.until(|queue| queue.lines().count() == 5 && queue.contains("RUNNING"));
     kill(Pid::from_raw(sweep.id() as i32), Signal::SIGINT).unwrap();
     Said::of(sweep.wait_with_output().unwrap()).expect(130, &[]);
     assert_eq!(cluster.queue(), "");
     let folder = bed.sweep("meters").display().to_string();
-    // As scancel by somebody else: what is missing is said.
+    // Another user cancels with scancel: Thingbed reports what is missing.
     let other = cluster.sweep(&bed, &["--repeat", "3", "--jobs", "1"]);
     cluster.until(|queue| queue.contains("RUNNING"));
     let mut cancel = Command::new("scancel");

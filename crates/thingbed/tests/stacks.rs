@@ -1,4 +1,4 @@
-//! Exchanges by OPC UA, HTTP and QUIC, both sides ours, from the file to the summary.
+//! Exchanges over OPC UA, HTTP and QUIC with Thingbed on both sides, from the file to the summary.
 
 mod common;
 
@@ -33,7 +33,7 @@ drain: 20 s
     )
 }
 
-/// The sections of exchanges of this size.
+/// The sections of exchanges of this payload size.
 fn sections<'s>(summary: &'s Value, size: &str) -> Vec<&'s str> {
     let sections = &summary["exchanges"]["it"]["sizes"][size]["sections"];
     let map = sections.as_object().unwrap_or_else(|| panic!("{summary:#}"));
@@ -73,13 +73,13 @@ fn each_stack_has_its_sections_with_new_and_kept_connections() {
         let payload = |size: &str, what: &str| {
             figure(&summary, &format!(".exchanges.it.sizes.{size}.sections.payload.{what}"))
         };
-        // A request and its answer pass the link once each, and there is a frame's
-        // header at least around each packet.
+        // A request and its answer pass the link once each, and each packet has at least the
+        // headers of a frame.
         assert!(payload("2500", "time_ms") >= 10.0, "{cell}: {summary:#}");
-        // The least of them: a machine that stands still has TCP send things twice.
+        // Compares minima: if the machine stalls, TCP sends data twice.
         let (none, more) = (payload("0", "bytes_low"), payload("2500", "bytes_low"));
-        // On a busy machine QUIC's tickets and acknowledgements of the handshake come during the
-        // payload in all exchanges of one size, and before it in some of another: 400 B at most.
+        // On a busy machine, QUIC's tickets and handshake acknowledgements may arrive during the
+        // payload in all exchanges of one size, and before it in some of another: at most 400 B.
         let early = if cell["protocol"] == "quic" { 400.0 } else { 0.0 };
         let range = none + 2_500.0 - early..none + 3_200.0 + early;
         assert!(range.contains(&more), "{cell}: {summary:#}");
@@ -96,13 +96,13 @@ fn http_puts_and_posts_opcua_shares_out_and_quic_sends_early() {
     ] {
         let bed = Bed::new();
         bed.write("e.yaml", &experiment(&format!("      protocol: {protocol}"), ""));
-        // What is early is so by time, which is the machine's otherwise.
+        // The test is sensitive to timing, so it needs virtual time.
         let clock = if name == "early" { "virtual" } else { "real" };
         bed.thingbed(&["run", "e.yaml", "-q", "--clock", clock]).ran(&["stacks"]);
         let summary = &json(&bed.sweep("stacks").join("summary.json"));
         went_well(summary);
         if name == "early" {
-            // The first two learn of the sink; the payload of later ones waits for no handshake.
+            // The first two payloads wait for the handshake; later ones do not.
             let time = |part: &str| {
                 figure(summary, &format!(".exchanges.it.sizes.2500.sections.{part}.time_ms"))
             };

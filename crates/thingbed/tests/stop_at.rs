@@ -1,4 +1,4 @@
-//! A run in virtual time that stands still at a moment, with shells in its nodes.
+//! A breakpoint in virtual time, with shells in the nodes.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn stopped(bed: &Bed, typed: &str) -> Said {
     Said::of(child.wait_with_output().unwrap())
 }
 
-/// The lines of a shell that say its time in ns.
+/// The lines of a shell that print its time in ns.
 fn times(said: &Said) -> Vec<u64> {
     said.out.lines().filter_map(|line| line.trim().strip_prefix("now ")?.parse().ok()).collect()
 }
@@ -44,10 +44,10 @@ fn time_stands_still_while_a_shell_works_and_goes_on_when_told() {
     });
     let all = runs.each_ref().map(times);
     let [a, b, c] = all[0][..] else { panic!("{:?}\n{}", all, runs[0].out) };
-    // Words of a shell take some microseconds, by reads of the clock.
+    // Shell commands take some microseconds, because they read the clock.
     assert!(b - a < 1_000_000 && (100_000_000..102_000_000).contains(&(c - b)), "{:?}", all[0]);
     assert_eq!(all[0], all[1], "the same moment each time");
-    // The pings went on, at their pace.
+    // The pings continued at their interval.
     let program = bed.sweep("ping").join("programs/a.0.out");
     let said = std::fs::read_to_string(program).unwrap();
     assert!(said.contains("8 received") && said.contains("time 35"), "{said}");

@@ -1,4 +1,4 @@
-//! What a user sees at a terminal of their own.
+//! Output on a terminal.
 
 mod common;
 

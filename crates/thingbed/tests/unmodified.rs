@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, unmodified, as servers and clients in nodes.
+//! Unmodified third-party programs, as servers and clients in nodes.
 
 mod common;
 
@@ -7,13 +7,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A server that is `ready`, and clients of it that print something each.
+/// A server with a readiness check, and clients of it that print something.
 struct Trial {
-    /// What has to be installed.
+    /// Required programs.
     needs: &'static [&'static str],
     server: String,
     ready: &'static str,
-    /// Programs, and what each is to say.
+    /// Programs, and their expected output.
     clients: Vec<(String, Vec<&'static str>)>,
 }
 
@@ -41,7 +41,7 @@ drain: 20 s
     )
 }
 
-/// Runs it, unless something that it needs is not here.
+/// Runs the trial, unless a required program is missing.
 fn run(bed: &Bed, trial: &Trial) {
     if !trial.needs.iter().all(|program| common::has(program)) {
         return;
@@ -52,7 +52,7 @@ fn run(bed: &Bed, trial: &Trial) {
     for (node, (_, words)) in (1..).zip(&trial.clients) {
         let of = |kind: &str| {
             let path = programs.join(format!("client-{node}.{}.{kind}", node - 1));
-            // One that nothing was written to is not kept.
+            // Empty outputs are not kept.
             fs::read_to_string(path).unwrap_or_default()
         };
         let said = Said { status: 0, out: of("out"), err: of("err") };
@@ -116,7 +116,7 @@ fn iperf3_one_way_and_the_other() {
 fn curl_at_nginx() {
     let bed = Bed::new();
     let here = bed.path().display();
-    // All that it writes lies beside the experiment; its workers are somebody else.
+    // All its files are next to the experiment; its workers run as another user.
     let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .iter()
         .map(|kind| format!("{kind}_temp_path {here}/{kind}; "))
@@ -147,7 +147,7 @@ fn curl_at_nginx() {
     run(&bed, &trial);
 }
 
-/// A python3 that has paho: the system's may, when another comes first in PATH.
+/// A python3 that has paho: perhaps the system's, even if another one is first in PATH.
 fn python_with_paho() -> Option<&'static str> {
     let has = |python: &&str| {
         let found = Command::new(python).args(["-c", "import paho.mqtt.client"]).output();
@@ -155,12 +155,12 @@ fn python_with_paho() -> Option<&'static str> {
     };
     let python = ["python3", "/usr/bin/python3"].into_iter().find(has);
     if python.is_none() {
-        eprintln!("paho-mqtt is not here: part of a test is left out");
+        eprintln!("paho-mqtt is not installed: part of a test is skipped");
     }
     python
 }
 
-/// Publishes at QoS 2 and waits for its own messages. Of version 1 or 2 of paho.
+/// Publishes at QoS 2 and waits for its own messages. Supports versions 1 and 2 of paho.
 const PAHO: &str = "\
 import sys
 import paho.mqtt.client as paho

@@ -1,5 +1,4 @@
-//! Runs in virtual time: the same on a busy machine, byte for byte, and nothing of the host's
-//! touched.
+//! Runs in virtual time: byte-identical on a busy machine, and isolated from the host.
 
 mod common;
 
@@ -13,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Two cells of some meters over UDP and ZeroMQ, on a network that loses.
+/// Two cells with some meters over UDP and ZeroMQ, on a lossy network.
 const METERS: &str = "experiment: meters
 nodes: {utility: {}, meter: {count: 3}}
 networks: {grid: {attach: [utility, meter], subnet: 10.0.0.0/24, profile: lossy}}
@@ -28,7 +27,7 @@ drain: 5 s
 matrix: {model: [udp, tcp]}
 ";
 
-/// One program in a node, beside another that it can reach.
+/// One program in a node, with another node that it can reach.
 fn command(run: &str) -> String {
     format!(
         "experiment: one
@@ -42,7 +41,7 @@ drain: 1 s
     )
 }
 
-/// Loops that keep all processors busy until they are dropped.
+/// Loops that keep all CPUs busy until dropped.
 struct Busy(Vec<Child>);
 
 impl Busy {
@@ -61,7 +60,7 @@ impl Drop for Busy {
     }
 }
 
-/// All files below `folder` and what is in them, but for what runs took on this machine.
+/// All files below `folder` with their content, except those that depend on the machine.
 fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut todo = vec![folder.to_owned()];
@@ -102,11 +101,11 @@ fn runs_are_the_same_byte_for_byte_one_by_one_and_side_by_side_on_a_busy_machine
         one.iter().filter(|(name, bytes)| two.get(*name) != Some(bytes)).map(|f| f.0).collect();
     assert!(differing.is_empty() && one.len() == two.len(), "{differing:?}");
     assert!(one.contains_key("udp-0/messages.parquet"), "{:?}", one.keys());
-    // Lines of runs that go on side by side say whose they are.
+    // Log lines of parallel runs have the name of their run.
     assert!(said.err.lines().any(|line| line.starts_with("[2/2] tcp-0:  running")), "{}", said.err);
 }
 
-/// The cells of a sweep by their CPU.
+/// The cells of a sweep by CPU.
 fn by_cpu(bed: &Bed) -> BTreeMap<String, Value> {
     let all = bed.summaries("meters").into_iter();
     all.map(|run| (run["cell"]["virtual_cpu"].as_str().unwrap().to_owned(), run)).collect()
@@ -133,7 +132,7 @@ fn a_cpu_of_finite_speed_is_the_same_each_time_and_its_figures_are_told_apart() 
         one.iter().filter(|(name, bytes)| two.get(*name) != Some(bytes)).map(|f| f.0).collect();
     assert!(differing.is_empty() && one.len() == two.len(), "{differing:?}");
     let (infinite, finite) = (&cells["infinite"], &cells["1"]);
-    // What chance decides is the seed's, and programs cost time on one of them only.
+    // Random draws depend on the seed; programs take time only on one of the CPUs.
     assert_eq!(infinite["messages"]["received"], finite["messages"]["received"]);
     assert_eq!(infinite["all"]["cpu_ms"], Value::Null);
     assert!(finite["all"]["cpu_ms"].as_f64() > Some(1.0), "{finite:#}");
@@ -153,7 +152,7 @@ fn what_runs_in_real_time_is_refused_in_words() {
     without.env("THINGBED_KERNEL", "/nonexistent");
     let said = Said::of(without.output().unwrap());
     said.expect(1, &["THINGBED_KERNEL is /nonexistent, which is not an executable file"]);
-    // What the command line says comes before what the file says.
+    // The command line overrides the file.
     let mut real = bed.command(&["run", "e.yaml", "--clock", "real"]);
     real.env("THINGBED_KERNEL", "/nonexistent");
     Said::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
@@ -165,8 +164,8 @@ fn what_runs_in_real_time_is_refused_in_words() {
     bed.thingbed(&["run", "e.yaml", "--clock", "vrtual"]).expect(2, &["use real or virtual"]);
 }
 
-/// Ping's own figures, which are a network's and no machine's; and what a program writes stays in
-/// the guest.
+/// Ping's own results show the network and not the machine; files written by a program stay in the
+/// guest.
 #[test]
 fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host() {
     let bed = Bed::new();
@@ -174,12 +173,12 @@ fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host()
     let script = format!("ping -c 3 -i 0.5 b; touch {mark} && echo written; date +%Y-%m-%d");
     bed.write("e.yaml", &command(&format!("[sh, -c, \"{script}\"]")));
     let mut run = bed.command(&["run", "e.yaml", "--clock", "virtual"]);
-    // An environment may have bytes that are no text.
+    // Environment variables may contain bytes that are not UTF-8.
     run.env("OLDPWD", std::ffi::OsStr::from_bytes(b"/tmp/caf\xe9"));
     Said::of(run.output().unwrap()).expect(0, &["VALID"]);
     let said = fs::read_to_string(bed.sweep("one").join("programs/a.0.out")).unwrap();
     for line in said.lines().filter(|line| line.contains("time=")) {
-        // The first one waits for the neighbour's Ethernet address.
+        // The first one waits for the ARP answer of the neighbour.
         let time = line.split("time=").nth(1).unwrap().split(' ').next().unwrap();
         let time: f64 = time.parse().unwrap();
         assert!((60.0..60.5).contains(&time) || line.contains("icmp_seq=1"), "{said}");
@@ -189,8 +188,7 @@ fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host()
     assert!(!Path::new(&mark).exists());
 }
 
-/// `verify` has the same runs again; what was changed since, in the results or the experiment, it
-/// names.
+/// `verify` repeats the runs and reports later changes, in the results or in the experiment.
 #[test]
 fn verify_names_the_first_figure_that_differs() {
     let bed = Bed::new();
@@ -198,12 +196,12 @@ fn verify_names_the_first_figure_that_differs() {
     bed.thingbed(&["run", "e.yaml", "--clock", "virtual", "--seed", "9"]).expect(0, &["VALID"]);
     let folder = bed.sweep("meters");
     let words = ["verify", folder.to_str().unwrap()];
-    // What is no result of the sweep does not count, and `.` is a folder like others.
+    // Files that are not results are ignored, and `.` is a valid folder.
     fs::create_dir(folder.join("cut-short")).unwrap();
     fs::write(folder.join("cut-short/notes"), "").unwrap();
     let here = folder.join(".").display().to_string();
-    bed.thingbed(&["verify", &here]).expect(0, &["the same: all", "of 2 runs"]);
-    // Runs by another clock or CPU do not stand in its table.
+    bed.thingbed(&["verify", &here]).expect(0, &["identical: all", "of 2 runs"]);
+    // Runs with another clock or CPU cannot be in the same table.
     let resumed = |more: &[&str], words: &[&str]| {
         let run = ["run", "e.yaml", "--seed", "9", "--resume", folder.to_str().unwrap()];
         bed.thingbed(&[&run[..], more].concat()).expect(1, words);
@@ -213,7 +211,7 @@ fn verify_names_the_first_figure_that_differs() {
     let host = common::json(&folder.join("host.json"));
     assert!(host["runs"][1]["host_s"].as_f64() > Some(0.0), "{host:#}");
     assert!(host["runs"][1]["virtual_s"].as_f64() > Some(2.0), "{host:#}");
-    // Nothing is left beside the sweep.
+    // Nothing is left next to the sweep.
     assert_eq!(fs::read_dir(folder.parent().unwrap()).unwrap().count(), 1);
     let summary = folder.join("tcp-0/summary.json");
     let text = fs::read_to_string(&summary).unwrap();
@@ -226,14 +224,14 @@ fn verify_names_the_first_figure_that_differs() {
     bed.thingbed(&["verify", "."]).expect(1, &["/host.json: No such file", "in real time"]);
 }
 
-/// The guests of this process that are still there.
+/// The guests of this process that still exist.
 fn guests(tool: u32) -> usize {
     let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let name = format!("thingbed-guest-{tool:010}-");
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).count()
 }
 
-/// Whether a process of the group that the guest's kernel leads is there.
+/// Processes in the process group of the guest's kernel.
 fn kernels_of(tool: u32) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -269,7 +267,7 @@ fn killed_at_any_moment_nothing_runs_on_and_gc_removes_the_rest() {
     std::thread::sleep(Duration::from_secs(1));
     tool.kill().unwrap();
     tool.wait().unwrap();
-    // The kernel leads a group: itself, and a process for each program of the guest.
+    // The kernel leads a process group: itself, and a process for each program of the guest.
     let alive = || {
         let entries = fs::read_dir("/proc").unwrap().flatten();
         entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok()).any(|pid| {
@@ -294,7 +292,7 @@ fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
     bed.write("spin.yaml", &command("[sh, -c, \"while :; do :; done\"]"));
     for (file, until, words) in [
         ("long.yaml", "running: ", &["INVALID", "the user stopped it"][..]),
-        ("spin.yaml", "the clock has stood still for 0:", &["`sh` computes", "no results"][..]),
+        ("spin.yaml", "virtual time paused for 0:", &["`sh` computes", "no results"][..]),
     ] {
         let log = bed.path().join("log");
         let mut tool = bed.command(&["run", file, "--clock", "virtual"]);
@@ -302,7 +300,7 @@ fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
         tool.stdout(out.try_clone().unwrap()).stderr(out).process_group(0);
         let mut tool = tool.spawn().unwrap();
         await_that(until, || fs::read_to_string(&log).unwrap().contains(until));
-        // As a terminal does: to all of the tool's group.
+        // As a terminal does: the signal goes to the whole process group.
         let group = interrupt_group(tool.id());
         assert!(group, "the group is there");
         let status = tool.wait().unwrap();
@@ -345,7 +343,7 @@ fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
     let path = path.display();
     let words = [format!("the guest does not have: {path}"), format!("files: [{path}]")];
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &words.each_ref().map(String::as_str));
-    // One that is named comes, with a space in its name, too.
+    // A named file is copied, also with a space in its name.
     let named = "name=\"my data\"; read line <\"$name.txt\"; echo $line\n";
     bed.write("read.sh", named);
     bed.write("my data.txt", "found\n");

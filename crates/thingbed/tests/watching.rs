@@ -1,4 +1,4 @@
-//! Looking on while a lab is up: frames as they pass, and what nodes send.
+//! Live observation of a lab: captured frames, and traffic of nodes.
 
 mod common;
 
@@ -20,8 +20,8 @@ networks:
   lan: {attach: [server, meter], subnet: 10.1.0.0/24, MORE}
 ";
 
-/// Frames by interface and direction (1 to the node, 2 from it), their longest kept
-/// part, and all interfaces. Nothing if the file is not whole.
+/// Frames by interface and direction (1 to the node, 2 from it), the longest captured length, and
+/// all interfaces. `None` if the file is incomplete.
 #[derive(Default)]
 struct Seen {
     names: Vec<String>,
@@ -74,9 +74,9 @@ fn capture(lab: &Live<'_>, words: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Ends it as Ctrl-C does.
+/// Ends the capture as Ctrl-C does.
 fn end(child: Child) -> Said {
-    // SAFETY: a plain system call, on a process that this test has made.
+    // SAFETY: a plain system call on a process that this test started.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     Said::of(child.wait_with_output().unwrap())
 }
@@ -86,8 +86,8 @@ fn ping(lab: &Live<'_>, from: &str, to: &str) {
         .expect(0, &["5 received"]);
 }
 
-/// The file grows while the capture goes on, holds both directions on every path, and
-/// is whole at the end.
+/// The file grows during the capture, contains both directions on every frame path, and is complete
+/// at the end.
 #[test]
 fn frames_of_both_directions_come_as_they_pass_on_all_paths() {
     if !common::has("ping") {
@@ -151,20 +151,20 @@ fn what_is_captured_can_be_chosen() {
     refused(&["meter", "--filter", "tpc"], &["tpc"]);
     refused(&["meter", "--network", "wan"], &["no network has the name `wan`", "lan"]);
     assert!(!bed.path().join("d.pcapng").exists());
-    // Clones are there for those who begin to look on later.
+    // Captures that start later include clones.
     lab.ask(&["clone", "meter-1"]).expect(0, &["meter-4"]);
     let watcher = capture(&lab, &["meter-4"]);
     until(|| read(&file).is_some_and(|seen| seen.names == ["meter-4:eth0"]), || "none".to_owned());
     bed.thingbed(&["link", "set", "--lab", &lab.name, "meter-4", "delay=5ms"]).expect(0, &[]);
     ping(&lab, "meter-4", "meter-1");
     until(|| read(&file).is_some_and(|seen| seen.count("meter-4:eth0", 2) >= 5), || "none".into());
-    // It ends with the lab, too.
+    // The capture also ends with the lab.
     lab.ask(&["down"]).expect(0, &[]);
     Said::of(watcher.wait_with_output().unwrap()).expect(0, &["frames"]);
     assert_eq!(read(&file).unwrap().comments, ["links of meter-4 changed by hand"]);
 }
 
-/// Who reads a pipe and goes ends the capture, and the lab is as it was.
+/// If the reader of a pipe ends, the capture ends, and the lab is unaffected.
 #[test]
 fn a_reader_that_goes_is_no_harm() {
     if !common::has("ping") {
@@ -184,7 +184,7 @@ fn a_reader_that_goes_is_no_harm() {
     drop(pipe);
     ping(&lab, "meter-1", "server");
     Said::of(watcher.wait_with_output().unwrap()).expect(0, &[]);
-    // Also without a frame for it: nobody is written to for ever.
+    // Even without frames: the lab stops writing to a closed capture.
     until(|| threads() == before, || format!("{} threads, {before} before", threads()));
     ping(&lab, "meter-1", "server");
 }
@@ -212,7 +212,7 @@ fn top_tells_what_nodes_send_on_all_paths() {
             || figures()[2..].iter().all(|figure| *figure > 0.0),
             || format!("{path}: {:?}", figures()),
         );
-        // SAFETY: a plain system call, on a process that this test has made.
+        // SAFETY: a plain system call on a process that this test started.
         unsafe { libc::kill(pinging.id() as i32, libc::SIGTERM) };
         pinging.wait().unwrap();
     }

@@ -42,7 +42,7 @@ const BANNED: [(&str, &str); 34] = [
     ("lives on", "keeps running"),
 ];
 
-/// Those of a text; words are compared without regard to case and line breaks.
+/// The banned phrases in a text; ignores case and line breaks.
 fn banned(text: &str) -> Vec<String> {
     let words = text.to_lowercase();
     let words: Vec<&str> =
@@ -72,8 +72,8 @@ fn subcommands(text: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Options, arguments and commands of a short help text that have no description: their line
-/// ends after the name, and the next one is not its continuation.
+/// Options, arguments and commands of a short help text that have no description: their line ends
+/// after the name, and the next one does not continue it.
 fn undescribed(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let is_entry = |line: &str| {
@@ -83,7 +83,7 @@ fn undescribed(text: &str) -> Vec<&str> {
     };
     let mut bad = Vec::new();
     for (n, line) in lines.iter().enumerate() {
-        // A continuation is set in further than any name.
+        // A continuation has a larger indent than any name.
         let indent = line.len() - line.trim_start().len();
         if !is_entry(line) || indent > 8 {
             continue;
@@ -138,7 +138,7 @@ fn the_readmes_table_has_no_unknown_command() {
     }
 }
 
-/// Errors of experiment files: what is wrong and what to write, not the lines of the file.
+/// In errors of experiment files: message and fix, not the quoted lines of the file.
 #[test]
 fn the_errors_of_experiment_files_are_plain() {
     let folder = Path::new("../experiment/tests/golden/bad");

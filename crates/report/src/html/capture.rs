@@ -1,13 +1,13 @@
-//! What is in a capture, as a page.
+//! The page of a packet capture.
 
-use super::chart::{Axis, Bars, OURS, THEIRS, bars};
+use super::chart::{Axis, Bars, MEASURED, REFERENCE, bars};
 use super::table::{Place, Table};
 use super::{Page, escape};
 use crate::capture::Capture;
 use crate::capture_text::some;
 use crate::format;
 
-/// Rows of a table; more are in the JSON form.
+/// Maximum rows of a table; the JSON form has all.
 const ROWS: usize = 200;
 
 pub(super) fn page(capture: &Capture, title: &str) -> String {
@@ -29,14 +29,14 @@ pub(super) fn page(capture: &Capture, title: &str) -> String {
     page.finish(title, &facts, &notes(&capture.notes), "the capture")
 }
 
-/// What keeps the figures from being whole.
+/// Notes on what the results do not cover.
 fn notes(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
     }
     let items: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
     format!(
-        "<details class=\"notes\" open><summary>Limits of these figures</summary>\
+        "<details class=\"notes\" open><summary>Limits of these results</summary>\
          <ul>{items}</ul></details>\n"
     )
 }
@@ -57,20 +57,20 @@ fn packets(page: &mut Page, capture: &Capture) {
     let used: Vec<_> = capture.sizes.iter().filter(|size| size.packets > 0).collect();
     let names: Vec<String> = used.iter().map(|size| size.name()).collect();
     let values = used.iter().map(|size| size.share_pct).collect();
-    let key = [("packets".to_owned(), OURS), ("bytes".to_owned(), THEIRS)];
+    let key = [("packets".to_owned(), MEASURED), ("bytes".to_owned(), REFERENCE)];
     page.begin_charts(&key);
-    let series = vec![one("packets", OURS, values)];
+    let series = vec![one("packets", MEASURED, values)];
     page.chart("by size, B", bars("Packets by size", &names, series, shares()));
     let names: Vec<String> = capture.kinds.iter().map(|kind| kind.kind.clone()).collect();
     let packets = capture.kinds.iter().map(|kind| kind.packets_pct).collect();
     let bytes = capture.kinds.iter().map(|kind| kind.bytes_pct).collect();
-    let series = vec![one("packets", OURS, packets), one("bytes", THEIRS, bytes)];
+    let series = vec![one("packets", MEASURED, packets), one("bytes", REFERENCE, bytes)];
     page.chart("by kind", bars("Packets and bytes by kind", &names, series, shares()));
     let layers = capture.layers();
     let names: Vec<String> = layers.iter().map(|(name, _)| (*name).to_owned()).collect();
     let share = |bytes: u64| bytes as f64 * 100.0 / capture.bytes.max(1) as f64;
     let values = layers.iter().map(|(_, bytes)| share(*bytes)).collect();
-    let series = vec![one("bytes", THEIRS, values)];
+    let series = vec![one("bytes", REFERENCE, values)];
     page.chart("bytes by layer", bars("Bytes by layer", &names, series, shares()));
     page.end_charts();
     let mut table = Table::default()

@@ -1,36 +1,36 @@
 //! Options for the chart library.
 //!
-//! Its small build has axes, bars and lines, but no legend and no tooltip: keys
-//! stand above the charts as HTML, and the page's script shows values.
+//! Its small build has axes, bars and lines, but no legend and no tooltip: colour keys are HTML
+//! above the charts, and the page's script shows values.
 
 use crate::format;
 use serde_json::{Value, json};
 
-/// Colours that keep apart, on light and on dark, for most eyes.
+/// Colours that are easy to distinguish, on light and dark backgrounds, also with most kinds of
+/// colour blindness.
 pub(super) const COLOURS: [&str; 8] =
     ["#3a7bd5", "#e08a2e", "#2e9e79", "#b562c4", "#c94f5d", "#8a7f3c", "#4aa8c4", "#7d8590"];
-/// Ours and theirs.
-pub(super) const OURS: &str = "#3a7bd5";
-/// Theirs.
-pub(super) const THEIRS: &str = "#a3abb5";
+/// Colour of measured values.
+pub(super) const MEASURED: &str = "#3a7bd5";
+/// Colour of reference values.
+pub(super) const REFERENCE: &str = "#a3abb5";
 
 /// The colour of a series.
 pub(super) fn colour(place: usize) -> &'static str {
     COLOURS[place % COLOURS.len()]
 }
 
-/// A chart and how the page shows it.
+/// A chart with its data for the page.
 pub(super) struct Chart {
     option: Value,
     lines: bool,
     x_unit: String,
     y_unit: String,
-    /// What stands at the axis of values. In the page, not in the chart: there
-    /// it would be cut off at the side.
+    /// Title of the value axis. It is text of the page: the chart would cut it off.
     pub(super) values: String,
-    /// What it shows, for those who do not see it.
+    /// Text alternative for screen readers.
     pub(super) label: String,
-    /// In pixels.
+    /// Height in pixels.
     pub(super) height: u32,
 }
 
@@ -45,9 +45,9 @@ impl Chart {
 pub(super) struct Axis {
     name: String,
     unit: String,
-    /// The ends of a logarithmic axis; both are powers of ten.
+    /// Ends of a logarithmic axis; both are powers of ten.
     log: Option<(f64, f64)>,
-    /// The ends of a linear axis, and the step between its marks.
+    /// Ends of a linear axis, and the step between its ticks.
     ends: Option<(f64, f64, f64)>,
 }
 
@@ -58,8 +58,8 @@ impl Axis {
         Self { name, unit, log: None, ends: None }
     }
 
-    /// An axis for these values: logarithmic when they are too far apart for a
-    /// linear one, with the same ends for all charts that show them.
+    /// An axis that fits these values: logarithmic if their range is too wide for a linear one. All
+    /// charts with the same values get the same ends.
     pub(super) fn fitting(name: &str, unit: &str, values: &[f64]) -> Self {
         let axis = Self::linear(name, unit);
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -67,19 +67,19 @@ impl Axis {
         if min > 0.0 && max / min > 50.0 { axis.log(min, max) } else { axis.shared(min, max) }
     }
 
-    /// A logarithmic axis that holds these values, which are above 0.
+    /// Makes it a logarithmic axis that contains these values, which are above 0.
     pub(super) fn log(mut self, min: f64, max: f64) -> Self {
-        // A bar at the very bottom would not be seen.
+        // Without this margin, a bar of the smallest value would be invisible.
         let low = 10_f64.powf((min * 0.999).log10().floor());
         self.log = Some((low, 10_f64.powf(max.log10().ceil()).max(low * 10.0)));
         self
     }
 
-    /// The same round ends for all charts that show these values.
+    /// Sets the same round ends for all charts with these values.
     pub(super) fn shared(mut self, min: f64, max: f64) -> Self {
         if min.is_finite() && max.is_finite() {
             let (low, high) = (min.min(0.0), max.max(0.0));
-            // Room for the numbers that stand at the ends of bars.
+            // Leave room for the numbers at the ends of bars.
             let room = 0.09 * (high - low);
             let low = if low < 0.0 { low - room } else { 0.0 };
             let high = if high > 0.0 { high + room } else { 0.0 };
@@ -97,7 +97,7 @@ impl Axis {
         self
     }
 
-    /// What stands at the axis.
+    /// The title of the axis.
     fn title(&self) -> String {
         match (self.name.as_str(), self.unit.as_str()) {
             (name, "") => name.to_owned(),
@@ -126,7 +126,7 @@ impl Axis {
     }
 }
 
-/// The next of 1, 2, 2.5, 5 times a power of ten; 1 for nothing.
+/// The next of 1, 2, 2.5, 5 times a power of ten; 1 if `value` is not positive.
 fn round_step(value: f64) -> f64 {
     if value <= 0.0 {
         return 1.0;
@@ -136,24 +136,23 @@ fn round_step(value: f64) -> f64 {
     step.unwrap_or(10.0) * power
 }
 
-/// Bars of one name, a value a category.
+/// A series of bars, one per category.
 pub(super) struct Bars {
     pub(super) name: String,
-    /// One colour for all, or one a category.
+    /// One colour for all, or one per category.
     pub(super) colours: Vec<&'static str>,
     pub(super) values: Vec<Option<f64>>,
-    /// Bars of one stack stand on each other.
+    /// Bars of the same stack are drawn on top of each other.
     pub(super) stack: Option<&'static str>,
-    /// What stands at the bars instead of their values; in a stack, without it
-    /// nothing does.
+    /// Labels instead of the values. Stacked bars without `texts` have no labels.
     pub(super) texts: Option<Vec<String>>,
 }
 
-/// A bar chart with a group of bars a category.
+/// A bar chart with a group of bars per category.
 pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: Axis) -> Chart {
     let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     let slanted = longest * categories.len() > 36;
-    // Many numbers stand upright, lest they run into each other.
+    // Rotate labels if there are many, so that they do not overlap.
     let upright =
         series.len() * categories.len() > 10 && series.iter().all(|bars| bars.stack.is_none());
     let (y_unit, values) = (axis.unit.clone(), axis.title());
@@ -209,7 +208,7 @@ pub(super) struct Line {
     pub(super) name: String,
     pub(super) colour: &'static str,
     pub(super) dashed: bool,
-    /// Whether the value holds until the next point.
+    /// Whether each value holds until the next point (step line).
     pub(super) steps: bool,
     pub(super) points: Vec<(f64, f64)>,
 }
@@ -240,7 +239,7 @@ pub(super) fn lines(label: &str, lines: Vec<Line>, x: Axis, y: Axis) -> Chart {
     Chart { option, lines: true, x_unit, y_unit, values, label: label.to_owned(), height: 260 }
 }
 
-/// Four significant digits: more cannot be seen and make the page larger.
+/// Rounds to four significant digits: more are invisible and make the page larger.
 fn short(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

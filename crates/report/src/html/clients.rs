@@ -1,4 +1,4 @@
-//! What a broker and its clients used against the number of clients.
+//! CPU and traffic of a broker and its clients by number of clients.
 
 use super::chart::{self, Axis, Line, colour};
 use super::delay::key;
@@ -6,21 +6,21 @@ use super::{Page, View};
 use crate::{ClientRow, Run};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How many points a line has at most.
+/// Maximum number of points of a line.
 const BINS: f64 = 60.0;
 
-/// Who is looked at.
+/// Roles of nodes.
 const ROLES: [&str; 3] = ["broker", "subscriber", "publisher"];
 
-/// A figure's sum and count, by the number of clients.
+/// Sum and count of a metric, by number of clients.
 type Bins = BTreeMap<u64, (f64, f64)>;
 
-/// A cell's curves by role: CPU in % of one, received and sent in kB/s, means of a
+/// The curves of a cell by role: CPU in % of one, received and sent traffic in kB/s, means per
 /// node.
 #[derive(Default)]
 struct Curves([[Bins; 3]; 3]);
 
-/// Charts against the number of clients; nothing where no run has clients.
+/// Charts by number of clients; nothing if no run has clients.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let curves: Vec<Option<Curves>> =
         view.cells.iter().map(|cell| cell.runs.iter().find_map(|run| curves(run))).collect();
@@ -28,16 +28,16 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("clients", "Usage by number of clients");
-    page.say(
+    page.paragraph(
         "The first repeat of each cell with clients of a broker: CPU and traffic of a node per \
          role against the number of connected clients, mean over the nodes of the role. The \
-         points at the right end are from the time after the last client has connected.",
+         points at the right end are from after the last client connected.",
     );
     for (role, name) in ROLES.iter().enumerate() {
         page.heading(&format!("CPU of a {name}"));
         charts(page, view, &curves, role, &[(0, false)], ("CPU", "% of one"));
         page.heading(&format!("Traffic of a {name}"));
-        page.say("Solid is received, dashed is sent; bytes on the wire.");
+        page.paragraph("Solid is received, dashed is sent; bytes on the wire.");
         charts(page, view, &curves, role, &[(1, false), (2, true)], ("traffic", "kB/s"));
     }
 }
@@ -79,16 +79,16 @@ fn charts(
     page.end_charts();
 }
 
-/// The curves of a run, if it has clients.
+/// The curves of a run; `None` without clients.
 fn curves(run: &Run) -> Option<Curves> {
-    // Most runs have none, and no file.
+    // Most runs have no clients, and no file.
     let clients = run.clients().ok().filter(|clients| !clients.is_empty())?;
     let mut joined: Vec<f64> = clients.iter().filter_map(|client| client.connected_s).collect();
     joined.sort_by(f64::total_cmp);
     let step = (joined.len() as f64 / BINS).ceil().max(1.0);
     let at = |second: f64| {
         let there = joined.partition_point(|at| *at <= second);
-        // The last bin is the whole number, whatever the step.
+        // The last bin is the total number of clients, whatever the step.
         if there == joined.len() {
             there as u64
         } else {
@@ -123,7 +123,7 @@ fn curves(run: &Run) -> Option<Curves> {
     Some(curves)
 }
 
-/// The roles of each node.
+/// Roles by node.
 fn roles(run: &Run, clients: &[ClientRow]) -> HashMap<String, HashSet<usize>> {
     let mut roles: HashMap<String, HashSet<usize>> = HashMap::new();
     for broker in &run.topology.brokers {

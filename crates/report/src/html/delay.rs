@@ -1,10 +1,10 @@
-//! How long messages took, and how many never came back.
+//! Delay and loss of messages.
 
 use super::chart::{self, Axis, Bars, Line, colour};
 use super::{Page, View};
 use crate::stats::distribution;
 
-/// Distributions of the round trip, and loss.
+/// Distribution of the round-trip time, and loss.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("delay", "Delay and loss");
     distributions(page, view);
@@ -19,12 +19,11 @@ fn distributions(page: &mut Page, view: &View<'_>) {
             match run.messages() {
                 Ok(messages) => {
                     total += messages.len();
-                    // A logarithmic axis has no zero; a round trip below a
-                    // microsecond is none.
+                    // A logarithmic axis has no zero; round trips below 1 us do not occur.
                     let times = messages.iter().filter_map(|message| message.round_trip_ms());
                     let before = round_trips.len();
                     round_trips.extend(times.map(|ms| ms.max(1e-3)));
-                    // Where nothing is answered, receipt is all there is.
+                    // Without answers, use the time of receipt.
                     if round_trips.len() == before {
                         let times = messages.iter().filter_map(|message| message.one_way_ms());
                         round_trips.extend(times.map(|ms| ms.max(1e-3)));
@@ -41,11 +40,11 @@ fn distributions(page: &mut Page, view: &View<'_>) {
         curves.push(points);
     }
     if most == 0.0 {
-        page.say("No run has messages with a round trip.");
+        page.paragraph("No run has messages with a round trip.");
         return;
     }
     page.heading("Round trip, all repeats together");
-    page.say(
+    page.paragraph(
         "Cumulative distribution (CDF): the share of messages answered within a time. Further \
          left is faster, steeper is steadier. A curve that ends below 100 % shows the unanswered \
          share. Without answers, as with MQTT, the time ends at the receipt of the message. The \
@@ -59,7 +58,7 @@ fn distributions(page: &mut Page, view: &View<'_>) {
             .filter(|(cell, _)| !curves[*cell].is_empty())
             .map(|(cell, series)| {
                 let mut points = curves[*cell].clone();
-                // From nothing up, so that a curve of one point can be seen.
+                // Start at 0 %, so that a curve with a single point is visible.
                 points.insert(0, (points[0].0, 0.0));
                 let name = view.panels.series[*series].clone();
                 Line { name, colour: colour(*series), dashed: false, steps: true, points }
@@ -75,14 +74,14 @@ fn distributions(page: &mut Page, view: &View<'_>) {
 
 fn loss(page: &mut Page, view: &View<'_>) {
     page.heading("Loss");
-    page.say("Share of unanswered messages, median over the repeats.");
+    page.paragraph("Share of unanswered messages, median over the repeats.");
     let loss = |cell: &usize| {
         view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
     };
     per_cell(page, view, "loss", "%", "messages unanswered", loss);
 }
 
-/// A bar a cell, in the colour of its series.
+/// One bar per cell, in the colour of its series.
 pub(super) fn per_cell(
     page: &mut Page,
     view: &View<'_>,
@@ -110,7 +109,7 @@ pub(super) fn per_cell(
     page.end_charts();
 }
 
-/// The key to the colours of series.
+/// The colour key of the series.
 pub(super) fn key(view: &View<'_>) -> Vec<(String, &'static str)> {
     let names = view.panels.series.iter().enumerate();
     names.map(|(place, name)| (name.clone(), colour(place))).collect()

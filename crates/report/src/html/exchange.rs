@@ -1,15 +1,15 @@
-//! Exchanges: time and bytes over the size of the payload, and the parts of one.
+//! Exchanges: time and bytes by payload size, and the sections of an exchange.
 
 use super::chart::{self, Axis, Line, colour};
 use super::table::{Place, Table};
 use super::{Page, View};
-use crate::exchanges::{Exchanges, Middle, OfSize};
+use crate::exchanges::{Exchanges, MedianInterval, SizeResults};
 use crate::{CellRuns, format};
 
-/// So many sizes are shown section by section; the tables have them all.
+/// Maximum number of sizes shown by section.
 const SHOWN: usize = 6;
 
-/// One line of a chart: which cell, which workload there, its colour and its name.
+/// A line of a chart: cell, workload, colour and name.
 struct Series {
     cell: usize,
     workload: String,
@@ -17,7 +17,7 @@ struct Series {
     name: String,
 }
 
-/// Charts and tables; nothing where no run has exchanges.
+/// Charts and tables; nothing without exchanges.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let exchanges: Vec<Vec<Exchanges>> = view.cells.iter().map(of_cell).collect();
     if exchanges.iter().all(Vec::is_empty) {
@@ -26,22 +26,22 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("exchanges", "Exchanges");
     let panels = panels(view, &exchanges);
     page.heading("Time of an exchange by payload size");
-    page.say(
+    page.paragraph(
         "Medians of the successful exchanges from start to end, including connecting and closing; \
          dashed lines are the 95 % confidence interval of the median.",
     );
-    let lines = |of: fn(&OfSize) -> Option<Middle>| (of, true);
+    let lines = |of: fn(&SizeResults) -> Option<MedianInterval>| (of, true);
     charts(page, &exchanges, &panels, lines(|size| size.time_ms), ("time", "ms"));
     page.heading("Bytes of an exchange by payload size");
-    page.say(
+    page.paragraph(
         "Medians; frames in both directions at the node that starts the exchange, including \
-              Ethernet.",
+         Ethernet.",
     );
     charts(page, &exchanges, &panels, (|size| size.bytes, false), ("bytes", "B"));
     tables(page, view, &exchanges);
 }
 
-/// The exchanges of a cell's first run that has any.
+/// The exchanges of the cell's first run that has any.
 fn of_cell(cell: &CellRuns<'_>) -> Vec<Exchanges> {
     let found = cell.runs.iter().map(|run| run.summary.exchanges());
     found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
@@ -78,7 +78,7 @@ fn charts(
     page: &mut Page,
     exchanges: &[Vec<Exchanges>],
     panels: &[(String, Vec<Series>)],
-    (of, interval): (fn(&OfSize) -> Option<Middle>, bool),
+    (of, interval): (fn(&SizeResults) -> Option<MedianInterval>, bool),
     (name, unit): (&str, &str),
 ) {
     let mut key: Vec<(String, &str)> = Vec::new();
@@ -97,7 +97,7 @@ fn charts(
     for (panel, all) in panels {
         let mut lines = Vec::new();
         for series in all {
-            let mut line = |dashed: bool, value: fn(&Middle) -> f64| {
+            let mut line = |dashed: bool, value: fn(&MedianInterval) -> f64| {
                 let points = sizes(exchanges, series)
                     .filter_map(|size| Some((size.payload as f64, value(&of(size)?))));
                 lines.push(Line {
@@ -122,12 +122,15 @@ fn charts(
     page.end_charts();
 }
 
-fn sizes<'a>(exchanges: &'a [Vec<Exchanges>], series: &Series) -> impl Iterator<Item = &'a OfSize> {
+fn sizes<'a>(
+    exchanges: &'a [Vec<Exchanges>],
+    series: &Series,
+) -> impl Iterator<Item = &'a SizeResults> {
     let own = exchanges[series.cell].iter().find(|own| own.name == series.workload);
     own.into_iter().flat_map(|own| &own.sizes)
 }
 
-/// What failed, and the sections of some sizes.
+/// Failures, and the sections of some sizes.
 fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
     let mut counts =
         Table::default().text("cell").text("workload").text("protocol").numbers("exchanges", "");
@@ -163,17 +166,17 @@ fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
                 for (section, time, bytes) in &size.sections {
                     row(section, *time, *bytes);
                 }
-                let median = |middle: Option<Middle>| middle.map(|middle| middle.median);
+                let median = |middle: Option<MedianInterval>| middle.map(|middle| middle.median);
                 row("whole", median(size.time_ms), median(size.bytes));
             }
         }
     }
     page.table(&counts);
-    page.folded("Sections of an exchange: medians for some sizes", &parts);
+    page.collapsed_table("Sections of an exchange: medians for some sizes", &parts);
 }
 
-/// Some sizes, from the least to the greatest.
-fn some(sizes: &[OfSize]) -> Vec<&OfSize> {
+/// Some sizes, evenly selected, including the smallest and the largest.
+fn some(sizes: &[SizeResults]) -> Vec<&SizeResults> {
     if sizes.len() <= SHOWN {
         return sizes.iter().collect();
     }

@@ -1,4 +1,4 @@
-//! What was asked of links over the time of a run, and whether it was given.
+//! Links outside tolerance, and link settings that change during a run.
 
 use super::chart::{self, Axis, Line, colour};
 use super::table::{Place, Table};
@@ -6,20 +6,20 @@ use super::{Page, View};
 use crate::{IntervalRow, Run, format};
 use std::collections::BTreeMap;
 
-/// How many intervals that were not kept are listed.
+/// Maximum number of listed intervals outside tolerance.
 const LISTED: usize = 10;
 
-/// A figure of a group's direction at the middle of an interval: asked, got, and
-/// the frames that it stands for.
+/// A metric of a group's direction by the middle of an interval, in ms: configured, measured, and
+/// the number of frames as weight.
 type Points = BTreeMap<u64, [f64; 3]>;
 
-/// Under the links: intervals that were not kept, and how figures went where what
-/// is asked changed.
+/// Part of the links section: intervals outside tolerance, and metrics over time if the
+/// configuration changed.
 pub(super) fn part(page: &mut Page, view: &View<'_>) {
     let mut broken: Vec<(String, IntervalRow)> = Vec::new();
     let (mut all, mut changed) = (0, None);
     for run in view.cells.iter().flat_map(|cell| &cell.runs) {
-        // Runs of earlier versions have none.
+        // Runs of earlier versions have no intervals.
         let Ok(rows) = run.intervals() else { continue };
         all += rows.len();
         if changed.is_none() && changes(&rows) {
@@ -32,7 +32,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     }
     page.heading("Links outside tolerance");
     let count = broken.len();
-    page.say(&format!(
+    page.paragraph(&format!(
         "{count} of {all} link intervals: delay, loss or rate differ from the configured values \
          by more than chance and the allowed lateness explain."
     ));
@@ -49,7 +49,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// Whether something else was asked of a link later on.
+/// Whether the configuration of any link changes.
 fn changes(rows: &[IntervalRow]) -> bool {
     let mut asked: BTreeMap<(&str, &str, &str), [f64; 3]> = BTreeMap::new();
     rows.iter().any(|row| {
@@ -61,9 +61,9 @@ fn changes(rows: &[IntervalRow]) -> bool {
 
 fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
     page.heading("Links over time");
-    page.say(&format!(
-        "The configuration of links changed during the run. Of {}, by group and direction: dashed \
-         is configured, solid is measured.",
+    page.paragraph(&format!(
+        "The configuration of links changed during the run. This shows {}, by group and \
+         direction: dashed is configured, solid is measured.",
         run.name()
     ));
     let (mut delays, mut losses): (BTreeMap<String, Points>, BTreeMap<String, Points>) =

@@ -1,13 +1,13 @@
-//! What was asked of links, and what they did.
+//! Links: configured against measured.
 
 use super::table::{Place, Table};
 use super::{Page, View};
 use crate::{LinkRow, format};
 
-/// How many of the worst are shown.
+/// Number of links shown in the tables of deviations.
 const WORST: usize = 10;
 
-/// All links of a cell's group in one direction.
+/// Sum over the links of a cell's group in one direction.
 #[derive(Default)]
 struct Sum {
     cell: String,
@@ -17,7 +17,7 @@ struct Sum {
     frames: f64,
     lost: f64,
     overflow: f64,
-    /// Frames that loss was drawn for: those that found room in the queue.
+    /// Frames with a random loss decision: those that found room in the queue.
     drawn: f64,
     lost_asked: f64,
     delay_asked: f64,
@@ -27,13 +27,13 @@ struct Sum {
     rate: f64,
 }
 
-/// A link with where it was.
+/// A link and its run.
 struct Found {
     run: String,
     row: LinkRow,
 }
 
-/// Sums by group and direction, and the links furthest from what was asked.
+/// Sums by group and direction, and the largest deviations from the configuration.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("links", "Links: configured and measured");
     let (mut sums, mut by_loss, mut by_delay) = (Vec::new(), Vec::new(), Vec::new());
@@ -65,19 +65,19 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
     }
     if sums.is_empty() {
-        page.say("No run has measurements of its links.");
+        page.paragraph("No run has measurements of its links.");
         return;
     }
-    page.say(
+    page.paragraph(
         "“Up” is from a node into the network, “down” from the network to a node. The measured \
          delay starts at the end of a frame's serialisation and does not include the wait for the \
          rate limit.",
     );
-    page.folded("All links by cell, group and direction", &summed(&sums));
+    page.collapsed_table("All links by cell, group and direction", &summed(&sums));
     super::intervals::part(page, view);
     if !by_loss.is_empty() {
         page.heading("Largest deviations from the configured loss");
-        page.say(&format!(
+        page.paragraph(&format!(
             "The {WORST} links with the least likely loss, in standard deviations of independent \
              frame losses. Among hundreds of links, three to four are normal; loss by train \
              varies several times as much."
@@ -86,7 +86,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
     if !by_delay.is_empty() {
         page.heading("Largest deviations from the configured delay");
-        page.say("The mean over the delivered frames of a link.");
+        page.paragraph("The mean over the delivered frames of a link.");
         page.table(&listed(&by_delay, ("excess", "ms"), |row| row.delay_excess_ms()));
     }
 }
@@ -107,7 +107,7 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.drawn += drawn;
     sum.lost_asked += drawn * row.loss_asked_pct.unwrap_or(0.0);
     sum.rate = sum.rate.max(row.rate_asked_bit_s);
-    // Delays are weighed by the frames that had them.
+    // Weigh delays by the frames that were delayed.
     let through = (row.frames - row.lost - row.overflow).max(0.0);
     if let (Some(asked), Some(got)) = (row.delay_asked_ms, row.delay_got_ms) {
         sum.delayed += through;

@@ -1,25 +1,25 @@
-//! Loads: how their senders kept the schedule, and what else came of them.
+//! Loads: schedule accuracy of the senders, and statistics.
 
 use super::table::{Place, Table};
 use super::{Page, View};
 use crate::format;
 
-/// What is shown of the time between two requests.
+/// Statistics shown of the interarrival time.
 const SHOWN: [(&str, &str); 4] = [("mean", "mean"), ("p50", "p50"), ("p90", "p90"), ("p99", "p99")];
 
-/// Submitted against expected, and what was counted; nothing where no run has loads.
+/// Scheduled against submitted, and counts; nothing without loads.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let runs = view.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
     if runs.clone().all(|(_, run)| run.summary.loads().is_empty()) {
         return;
     }
     page.section("loads", "Loads");
-    page.say(
-        "The time between two requests of a sender, scheduled and submitted, and the distance of \
-         the two distributions (Kolmogorov-Smirnov, 0 to 1). Response starts at the scheduled \
+    page.paragraph(
+        "The interarrival time of a sender's requests, scheduled and submitted, and the distance \
+         of the two distributions (Kolmogorov-Smirnov, 0 to 1). Response starts at the scheduled \
          time of a request, service at the time of sending. The difference is the wait for a free \
          connection to the target, and slip, the lateness of the sender's machine. Requests \
-         without an answer rank above all answers.",
+         without an answer count as slower than any answer.",
     );
     let axes = view.sweep.axes();
     let head = || axes.iter().fold(Table::default(), |table, axis| table.text(axis));

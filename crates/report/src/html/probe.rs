@@ -1,4 +1,4 @@
-//! What contention probes saw.
+//! Results of contention probes.
 
 use super::table::{Place, Table};
 use super::{Page, View};
@@ -6,14 +6,14 @@ use crate::format;
 
 const SHOWN: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
 
-/// A row for each core and mode; nothing where no run has probes.
+/// A row per core and mode; nothing without probes.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let runs = view.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
     if runs.clone().all(|(_, run)| run.summary.probed().is_empty()) {
         return;
     }
     page.section("contention", "Contention");
-    page.say(
+    page.paragraph(
         "Probes send requests with a known service time, one after the other. The excess over \
          that time, as a share of it, is contention on this machine. Sleeping probes show the \
          wait for a CPU after wake-up, busy probes the sharing of a CPU.",

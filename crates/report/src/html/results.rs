@@ -1,4 +1,4 @@
-//! The table of results, a row a cell.
+//! The table of results, one row per cell.
 
 use super::table::{Place, Table};
 use super::{Page, View};
@@ -6,10 +6,10 @@ use crate::attribution::Attribution;
 use crate::figures::columns;
 use crate::format;
 
-/// The figures of all cells.
+/// The metrics of all cells.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("results", "Results");
-    page.say(
+    page.paragraph(
         "Medians over the repeats of a cell; the range is below where the repeats differ. Round \
          trips start at the scheduled time of a message, so that a late sender adds to the delay. \
          Bytes are counted on the wire, including Ethernet headers.",
@@ -36,9 +36,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// Which figures depend on the CPU of virtual time.
+/// Metrics that depend on the CPU in virtual time.
 fn by_cpu(page: &mut Page, found: &Attribution) {
-    page.say(&found.explanation());
+    page.paragraph(&found.explanation());
     let table = found.axes.iter().fold(Table::default(), |table, axis| table.text(axis));
     let mut table = found.heads.iter().fold(table, |table, (head, unit)| table.numbers(head, unit));
     for (values, marks) in &found.rows {

@@ -1,4 +1,4 @@
-//! What was true of the runs, and each run by itself.
+//! Facts about the runs, and each run in detail.
 
 use super::table::{Place, Table, badge};
 use super::{Page, View, escape};
@@ -6,7 +6,7 @@ use crate::figures::columns;
 use crate::{Run, Sweep, format};
 use std::fmt::Write as _;
 
-/// Facts of the machine and the tool, with the names that `run.json` may use.
+/// Facts about machine and version, with their possible keys in `run.json`.
 const FACTS: [(&str, &[&str]); 8] = [
     ("clock", &["clock"]),
     ("version", &["version", "thingbed_version", "thingbed version", "thingbed"]),
@@ -22,7 +22,7 @@ fn fact(run: &Run, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(|key| run.facts.text(key))
 }
 
-/// All different values of a fact, in the order of the runs.
+/// All distinct values of a fact, in the order of the runs.
 fn values(sweep: &Sweep, keys: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
     for value in sweep.runs.iter().filter_map(|run| fact(run, keys)) {
@@ -33,7 +33,7 @@ fn values(sweep: &Sweep, keys: &[&str]) -> Vec<String> {
     all
 }
 
-/// The facts that belong under the title; as HTML.
+/// The facts below the title, as HTML.
 pub(super) fn headline(sweep: &Sweep) -> String {
     let mut parts = Vec::new();
     for (name, keys) in FACTS {
@@ -60,15 +60,15 @@ pub(super) fn headline(sweep: &Sweep) -> String {
     parts.concat()
 }
 
-/// A folded part for each run.
+/// A collapsed part per run.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("runs", "Runs");
-    page.say("Each run with its evidence.");
+    page.paragraph("Each run with its evidence.");
     let columns = columns(view.sweep);
     for run in &view.sweep.runs {
         let summary = &run.summary;
-        // A run that is looked at by itself is called what its page is called: nothing of when it
-        // was, so that two of the same have the same page.
+        // The page of a single run does not name its folder, which contains the time: so identical
+        // runs have identical pages.
         let folder = run.folder.file_name().filter(|_| run.folder != view.sweep.folder);
         let folder = folder.map(|name| name.to_string_lossy()).unwrap_or_default();
         let status = summary.verdict.status;
@@ -84,7 +84,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
                 "" => reason.detail.clone(),
                 name => format!("{name}: {}", reason.detail),
             };
-            page.say(&headline);
+            page.paragraph(&headline);
         }
         let mut figures = Table::default();
         for column in &columns {

@@ -1,28 +1,28 @@
-//! A table as HTML, escaped in one place.
+//! HTML tables, with escaping in one place.
 
 use super::escape;
 use crate::Status;
 use std::fmt::Write as _;
 
-/// What stands in a place of a table.
+/// Content of a table cell.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
-    /// Text, to the left.
+    /// Text, left-aligned.
     Text(String),
-    /// A name, with what it means small below it.
+    /// A name, with its meaning below in small type.
     Explained(String, String),
-    /// A number, to the right, with what stands small below it.
+    /// A number, right-aligned, with optional small text below.
     Number(String, Option<String>),
-    /// A number of less weight.
+    /// A number in small type.
     Small(String),
-    /// A status with its sign, and what follows it.
+    /// A status with its symbol, and text.
     Status(Status, String),
-    /// A number with a bar that shows its share of a limit, 0 to 1.
+    /// A number with a bar for its share of a limit, 0 to 1.
     Share(String, f64),
 }
 
 impl Place {
-    /// A number alone.
+    /// A number without text below.
     pub(super) fn number(text: impl Into<String>) -> Self {
         Self::Number(text.into(), None)
     }
@@ -40,7 +40,7 @@ impl From<String> for Place {
     }
 }
 
-/// A table being filled.
+/// A table under construction.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     heads: Vec<(String, String, bool)>,
@@ -70,7 +70,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table; a wide one scrolls by itself.
+    /// HTML of the table; a wide table scrolls horizontally.
     pub(super) fn to_html(&self) -> String {
         let mut html = String::from("<div class=\"table\"><table><thead><tr>");
         for (head, unit, numeric) in &self.heads {
@@ -98,7 +98,7 @@ impl Table {
 impl Place {
     fn to_html(&self) -> String {
         match self {
-            // A sentence may be broken over lines, a name is not.
+            // A sentence may wrap, a name may not.
             Self::Text(text) if text.chars().count() > 44 => format!("<td>{}</td>", escape(text)),
             Self::Text(text) => format!("<td class=\"t\">{}</td>", escape(text)),
             Self::Explained(name, meaning) => {
@@ -112,7 +112,7 @@ impl Place {
             }
             Self::Status(status, text) => format!("<td>{}</td>", badge(*status, text)),
             Self::Share(text, share) => {
-                // A share over its limit fills the bar and says so by colour.
+                // From the limit on, the bar is full and changes colour.
                 let over = if *share >= 1.0 { " over" } else { "" };
                 let width = (share.clamp(0.0, 1.0) * 100.0).round();
                 format!(
@@ -125,7 +125,7 @@ impl Place {
     }
 }
 
-/// A status as a coloured word with a sign.
+/// A status as a coloured word with a symbol.
 pub(super) fn badge(status: Status, text: &str) -> String {
     format!("<span class=\"badge {status}\">{} {}</span>", status.sign(), escape(text))
 }

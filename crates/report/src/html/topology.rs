@@ -1,4 +1,4 @@
-//! A drawing of who is joined to what, and how.
+//! A drawing of groups, networks and links.
 
 use super::{Page, View, escape};
 use crate::{GroupLink, Topology};
@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 const WIDTH: i32 = 980;
 const BOX: i32 = 170;
 const NETWORK: i32 = 210;
-/// Height that one link needs for its words on both sides of the line.
+/// Height of one link with the text on both sides of its line, in pixels.
 const ROW: i32 = 132;
 
-/// One drawing for each different topology.
+/// One drawing per distinct topology.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let mut drawn: Vec<(&Topology, Vec<String>)> = Vec::new();
     for panel in &view.panels.panels {
@@ -40,7 +40,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         return;
     }
     page.section("topology", "Topology");
-    page.say(
+    page.paragraph(
         "Groups of nodes on the sides, the network between them. The text above a line lists the \
          impairments of frames going right, the text below of frames going left.",
     );
@@ -50,7 +50,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// One group's lines to one network, and where they are.
+/// A link from a group to a network, and its position.
 struct Row<'a> {
     link: &'a GroupLink,
     y: i32,
@@ -58,7 +58,7 @@ struct Row<'a> {
 }
 
 fn draw(topology: &Topology) -> String {
-    // The first group is on the left, as those that follow talk to it.
+    // The first group is on the left: usually the others talk to it.
     let first = topology.groups.first().map(|(name, _)| name.as_str());
     let (mut rows, mut depth) = (Vec::new(), [0, 0]);
     for link in &topology.links {
@@ -69,7 +69,7 @@ fn draw(topology: &Topology) -> String {
     }
     let deepest = depth[0].max(depth[1]).max(1);
     let height = 40 + deepest * ROW;
-    // A side with fewer rows stands in the middle of the other.
+    // Centre a side with fewer rows vertically.
     for row in &mut rows {
         row.y += (deepest - depth[usize::from(row.left)]) * ROW / 2;
     }
@@ -94,7 +94,7 @@ fn draw(topology: &Topology) -> String {
         let count = i32::try_from(words.len()).unwrap_or(0);
         let mut y = top + tall / 2 - count * 9 + 4;
         for (text, class) in lines {
-            svg += &words_at(middle, y, "middle", class, text);
+            svg += &text_at(middle, y, "middle", class, text);
             y += 19;
         }
     }
@@ -104,7 +104,7 @@ fn draw(topology: &Topology) -> String {
     svg + "</svg>\n"
 }
 
-fn words_at(x: i32, y: i32, anchor: &str, class: &str, text: &str) -> String {
+fn text_at(x: i32, y: i32, anchor: &str, class: &str, text: &str) -> String {
     let text = escape(text);
     format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\">{text}</text>\n")
 }
@@ -117,26 +117,26 @@ fn line(row: &Row<'_>, middle: i32) -> String {
     };
     let (y, centre) = (row.y, i32::midpoint(from, to));
     let mut svg = format!("<path class=\"link\" d=\"M{from} {y}H{to}\"/>\n");
-    // To the right is into the network for those on the left.
+    // For groups on the left, right is into the network.
     let (right, left) =
         if row.left { (&row.link.up, &row.link.down) } else { (&row.link.down, &row.link.up) };
     let count = |lines: &[String]| i32::try_from(lines.len().max(1)).unwrap_or(1);
     let mut above = y - 9 - (count(right) - 1) * 17;
-    for text in worded("→ ", right) {
-        svg += &words_at(centre, above, "middle", "", &text);
+    for text in with_arrow("→ ", right) {
+        svg += &text_at(centre, above, "middle", "", &text);
         above += 17;
     }
     let mut below = y + 20;
-    for text in worded("← ", left) {
-        svg += &words_at(centre, below, "middle", "", &text);
+    for text in with_arrow("← ", left) {
+        svg += &text_at(centre, below, "middle", "", &text);
         below += 17;
     }
     svg
 }
 
-fn worded(arrow: &str, lines: &[String]) -> Vec<String> {
+fn with_arrow(arrow: &str, lines: &[String]) -> Vec<String> {
     match lines {
-        [] => vec![format!("{arrow}untouched")],
+        [] => vec![format!("{arrow}no impairments")],
         [first, rest @ ..] => {
             let mut all = vec![format!("{arrow}{first}")];
             all.extend(rest.iter().cloned());
@@ -149,7 +149,7 @@ fn group(row: &Row<'_>, topology: &Topology) -> String {
     let x = if row.left { 20 } else { WIDTH - 20 - BOX };
     let top = row.y - 36;
     let mut svg = String::new();
-    // A group of many looks like a pile.
+    // Draw a group of several nodes as a stack.
     let pile = if row.link.count > 1 { 2 } else { 0 };
     for place in (0..=pile).rev() {
         let shift = place * 5;
@@ -161,13 +161,13 @@ fn group(row: &Row<'_>, topology: &Topology) -> String {
         );
     }
     let centre = x + BOX / 2;
-    svg += &words_at(centre, row.y - 4, "middle", "name", &row.link.group);
+    svg += &text_at(centre, row.y - 4, "middle", "name", &row.link.group);
     let all = topology.groups.iter().find(|(name, _)| *name == row.link.group);
     let count = match (row.link.count, all) {
         (1, _) => "1 node".to_owned(),
         (some, Some((_, all))) if some < *all => format!("{some} of {all} nodes"),
         (some, _) => format!("{some} nodes"),
     };
-    svg += &words_at(centre, row.y + 17, "middle", "", &count);
+    svg += &text_at(centre, row.y + 17, "middle", "", &count);
     svg
 }

@@ -1,4 +1,4 @@
-//! What the nodes used of the machine.
+//! Resource usage of the nodes.
 
 use super::chart::{self, Axis, Line, colour};
 use super::delay::{key, per_cell};
@@ -8,7 +8,7 @@ use crate::stats::thin;
 use crate::{CellRuns, format};
 use std::collections::BTreeMap;
 
-/// A group's CPU by second: of its nodes together, and of the busiest.
+/// CPU time of a group by second, in ms: sum over its nodes, and the busiest node.
 #[derive(Default)]
 struct Busy {
     sum: BTreeMap<u32, f64>,
@@ -20,14 +20,14 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("usage", "CPU and memory");
     over_time(page, view);
     page.heading("CPU time of a whole run, all nodes");
-    page.say("The median over the repeats, in CPU seconds.");
+    page.paragraph("The median over the repeats, in CPU seconds.");
     let total = |cell: &usize| {
         let spread = view.cells[*cell].spread(|run| run.metric("groups.*.cpu_ms"));
         spread.map(|spread| spread.median / 1e3)
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
     page.heading("CPU and memory, numbers");
-    page.say(
+    page.paragraph(
         "Memory is the maximum of a single program of the group. CPU and energy per message count \
          the messages that the group sent or received; energy and battery life are for groups \
          with a `board`, by the model in docs/energy.md.",
@@ -40,14 +40,14 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     let busy: Vec<BTreeMap<String, Busy>> =
         view.cells.iter().map(|cell| busy_of(page, cell)).collect();
     if busy.iter().all(BTreeMap::is_empty) {
-        page.say("No run has resource usage by second.");
+        page.paragraph("No run has resource usage per second.");
         return;
     }
     for group in groups {
         let nodes = view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, "nodes")));
         let nodes = nodes.map_or(1.0, |nodes| nodes.max).max(1.0);
         page.heading(&format!("CPU over time, group {group}"));
-        page.say(if nodes > 1.0 {
+        page.paragraph(if nodes > 1.0 {
             "The first repeat of each cell. Solid is the mean of the group's nodes, dashed the \
              busiest node of that second; 100 % is one CPU."
         } else {
@@ -85,7 +85,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
     }
 }
 
-/// The usage of the first of a cell's runs that has any.
+/// The usage in the cell's first run that has any.
 fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
     for run in &cell.runs {
         let rows = match run.usage() {
@@ -98,7 +98,8 @@ fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
         let mut groups: BTreeMap<String, Busy> = BTreeMap::new();
         for row in rows {
             let group = run.topology.group_of(&row.node);
-            // Looked up by reference first: there are many rows and few groups.
+            // Look up by reference first, without an allocation: there are many rows and few
+            // groups.
             if !groups.contains_key(group) {
                 groups.insert(group.to_owned(), Busy::default());
             }
@@ -115,7 +116,7 @@ fn busy_of(page: &mut Page, cell: &CellRuns<'_>) -> BTreeMap<String, Busy> {
     BTreeMap::new()
 }
 
-/// Milliseconds in a second as percent of a CPU, thinned for a chart.
+/// Converts milliseconds per second to percent of a CPU, thinned for a chart.
 fn percent(by_second: &BTreeMap<u32, f64>, nodes: f64) -> Vec<(f64, f64)> {
     let all: Vec<_> =
         by_second.iter().map(|(second, ms)| (f64::from(*second), ms / 10.0 / nodes)).collect();

@@ -1,4 +1,4 @@
-//! Whether the figures can be trusted, first of all, and what was expected.
+//! The verdict with its evidence, and the expectations.
 
 use super::table::{Place, Table, badge};
 use super::{Page, View, escape};
@@ -6,7 +6,7 @@ use crate::check::{CheckStatus, tally};
 use crate::{Evidence, Status, Sweep, format};
 use std::fmt::Write as _;
 
-/// The verdict on the whole, with the reasons of the runs that are not valid.
+/// The overall verdict, with the reasons of runs that are not valid.
 pub(super) fn banner(sweep: &Sweep) -> String {
     let status = sweep.status();
     let word = match status {
@@ -38,7 +38,7 @@ pub(super) fn banner(sweep: &Sweep) -> String {
     html + "</div>\n"
 }
 
-/// The evidence of all runs, a row a measurement.
+/// The evidence of all runs, one row per measurement.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("verdict", "Evidence");
     let mut table = Table::default()
@@ -49,7 +49,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         .numbers("invalid from", "")
         .text("status")
         .text("worst in");
-    for (worst, values, run) in gathered(view.sweep) {
+    for (worst, values, run) in worst_cases(view.sweep) {
         let unit = |value: Option<f64>| match value {
             Some(value) => format!("{} {}", format::number(value), worst.unit),
             None => format::NONE.to_owned(),
@@ -72,10 +72,10 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         ]);
     }
     if table.is_empty() {
-        page.say("No run has evidence for its verdict.");
+        page.paragraph("No run has evidence for its verdict.");
         return;
     }
-    page.say(
+    page.paragraph(
         "Evidence shows whether the machine kept up. Each row is one measurement of the test bed \
          itself: the median over the runs and the worst run. The bar is the worst value as a \
          share of the limit for suspect.",
@@ -83,8 +83,8 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.table(&table);
 }
 
-/// Each kind of evidence with its worst case, all its values and the worst run.
-fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
+/// Each kind of evidence: its worst case, all its values, and the worst run.
+fn worst_cases(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
     let mut all: Vec<(&Evidence, Vec<f64>, String)> = Vec::new();
     for run in &sweep.runs {
         for evidence in &run.summary.verdict.evidence {
@@ -93,7 +93,7 @@ fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
             match all.iter_mut().find(|(known, _, _)| same(known)) {
                 Some((worst, values, name)) => {
                     values.extend(evidence.value);
-                    if weight(evidence) > weight(worst) {
+                    if severity(evidence) > severity(worst) {
                         *worst = evidence;
                         *name = run.name();
                     }
@@ -105,9 +105,9 @@ fn gathered(sweep: &Sweep) -> Vec<(&Evidence, Vec<f64>, String)> {
     all
 }
 
-/// How bad it is: by status, then by its share of the limit, since limits may
-/// differ between runs. Where the limits fall, less is worse.
-fn weight(evidence: &Evidence) -> (Status, f64) {
+/// Severity: by status, then by share of the limit, because limits may differ between runs. If the
+/// invalid limit is below the suspect limit, smaller values are worse.
+fn severity(evidence: &Evidence) -> (Status, f64) {
     let value = evidence.value.unwrap_or(0.0);
     let falling = matches!((evidence.limit_suspect, evidence.limit_invalid),
         (Some(suspect), Some(invalid)) if invalid < suspect);
@@ -118,14 +118,14 @@ fn weight(evidence: &Evidence) -> (Status, f64) {
     (evidence.status, if falling { -share } else { share })
 }
 
-/// What the experiment was expected to show.
+/// The experiment's expectations and their results.
 pub(super) fn checks(page: &mut Page, view: &View<'_>) {
     let checks = &view.sweep.checks;
     if checks.is_empty() {
         return;
     }
     page.section("findings", "Expectations");
-    page.say(&format!(
+    page.paragraph(&format!(
         "{}. An expectation that does not hold is a result, not an error of Thingbed.",
         tally(checks)
     ));

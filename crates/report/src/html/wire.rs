@@ -1,4 +1,4 @@
-//! What went over the wire, by layer.
+//! Bytes on the wire, by layer.
 
 use super::chart::{self, Axis, Bars};
 use super::table::{Place, Table};
@@ -17,11 +17,11 @@ fn median(cell: &CellRuns<'_>, group: &str, key: &str) -> Option<f64> {
     cell.spread(|run| run.group(group, key)).map(|spread| spread.median)
 }
 
-/// The part that ends the stack of all bytes: their sum stands on it.
+/// The top part of the stack; it carries the label with the sum.
 const TOPMOST: &str = "Ethernet and IP headers";
 
-/// The first four make up all bytes. Control frames and repeated frames are in
-/// them already, headers and all, so they stand in a bar of their own.
+/// The first four add up to all bytes. Control and retransmitted frames are already in them,
+/// including headers, so they have a separate bar.
 const PARTS: [Part; 6] = [
     Part {
         name: "payload",
@@ -68,10 +68,10 @@ const PARTS: [Part; 6] = [
     },
 ];
 
-/// Stacked bars for each group, and the numbers.
+/// Stacked bars per group, and the numbers.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.section("wire", "On the wire");
-    page.say(
+    page.paragraph(
         "Bytes that each group sent, medians over the repeats. The left bar of a pair is the \
          total by layer. The right bar is the part in frames without payload (acknowledgements, \
          repair requests) and in retransmitted frames, including headers.",
@@ -106,7 +106,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
         page.end_charts();
     }
-    page.folded("Numbers by cell and group", &numbers(view));
+    page.collapsed_table("Numbers by cell and group", &numbers(view));
 }
 
 fn numbers(view: &View<'_>) -> Table {

@@ -20,7 +20,7 @@ pub struct Capacity {
     /// Largest value to try [default: no limit]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub to: Option<u64>,
-    /// Stop when the result is this exact, as a share of the value
+    /// Relative precision of the result, at which the search stops
     #[arg(long, default_value = "5 %", value_name = "SHARE")]
     pub resolution: Ratio,
     /// Trusted runs per value; Thingbed repeats untrusted runs up to N times
@@ -41,17 +41,16 @@ pub struct Capacity {
     /// Busy-wait for 60 us before each frame's release: more exact, uses one CPU
     #[arg(long)]
     pub spin: bool,
-    /// Clock of the runs: real, or virtual: in a guest kernel, in which programs cost no time
+    /// Clock: real, or virtual (a guest kernel, in which computation takes no time)
     ///
-    /// In virtual time each run is valid on any machine, however busy, and needs no root. The
-    /// default is the experiment's `clock`, else real.
+    /// In virtual time each run is valid on any machine, even under load, and needs no root.
+    /// [default: the experiment's `clock`, else real]
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<experiment::Clock>,
-    /// CPU of virtual time: infinite, or thousand million instructions a second for all nodes
-    /// together, e.g. 8
+    /// CPU in virtual time: infinite, or 10^9 instructions per second for all nodes together
     ///
-    /// With `infinite`, the default, programs cost no time. With a number, each instruction takes
-    /// time, by QEMU; figures then contain that CPU, and are the same on every machine.
+    /// With `infinite` (the default), computation takes no time. With a number, QEMU charges time
+    /// for each instruction: latencies then include that CPU and are the same on every machine.
     #[arg(long, value_name = "CPU")]
     pub cpu: Option<experiment::Cpu>,
     /// Do not show progress

@@ -17,7 +17,7 @@ pub struct Up {
     /// Folder for the logs of the programs
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// File descriptor for the report that the lab is up, or why it is not
+    /// File descriptor to which `up` writes that the lab is up, or the error
     #[arg(long, hide = true)]
     pub tell: Option<i32>,
 }
@@ -42,7 +42,7 @@ pub struct Nodes {
 
 /// Nodes of a lab; default all.
 #[derive(Debug, Args)]
-pub struct SomeNodes {
+pub struct OptionalNodes {
     /// Nodes, groups, or patterns such as 'meter-1*' [default: all nodes]
     #[arg(value_name = "NODE")]
     pub nodes: Vec<String>,
@@ -54,7 +54,7 @@ pub struct SomeNodes {
 #[derive(Debug, Args)]
 pub struct Ps {
     #[command(flatten)]
-    pub which: SomeNodes,
+    pub which: OptionalNodes,
     /// Print the nodes as JSON
     #[arg(long)]
     pub json: bool,
@@ -64,7 +64,7 @@ pub struct Ps {
 #[derive(Debug, Args)]
 pub struct Top {
     #[command(flatten)]
-    pub which: SomeNodes,
+    pub which: OptionalNodes,
     /// Print one interval of 1 s and exit
     #[arg(long)]
     pub once: bool,
@@ -126,7 +126,7 @@ pub struct Clone {
 #[derive(Debug, Args)]
 pub struct Capture {
     #[command(flatten)]
-    pub which: SomeNodes,
+    pub which: OptionalNodes,
     /// Capture only links to this network
     #[arg(long, value_name = "NETWORK")]
     pub network: Option<String>,
@@ -168,11 +168,11 @@ pub struct Cp {
 #[derive(Debug, Subcommand)]
 pub enum Link {
     /// Show the configured impairments and the counters of links
-    Show(SomeNodes),
+    Show(OptionalNodes),
     /// Change the impairments of links at runtime
     Set {
         #[command(flatten)]
-        whose: Whose,
+        selector: LinkSelector,
         /// Impairments, e.g. loss=10% delay=30ms rate=1Mbit/s; KEY= removes a key
         #[arg(required = true, value_name = "KEY=VALUE")]
         set: Vec<String>,
@@ -183,18 +183,18 @@ pub enum Link {
     /// Take links down: they drop all frames
     Down {
         #[command(flatten)]
-        whose: Whose,
+        selector: LinkSelector,
     },
     /// Bring links up again
     Up {
         #[command(flatten)]
-        whose: Whose,
+        selector: LinkSelector,
     },
 }
 
 /// Selects links.
 #[derive(Debug, Args)]
-pub struct Whose {
+pub struct LinkSelector {
     /// Node, group, or pattern such as 'meter-1*'
     pub node: String,
     /// Only the link to this network

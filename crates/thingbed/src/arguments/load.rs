@@ -26,9 +26,9 @@ pub struct Load {
     /// Think time of a closed loop's users after each answer [default: 0]
     #[arg(help_heading = "Sending", long, value_name = "DISTRIBUTION", requires = "closed")]
     pub think: Option<Distribution>,
-    /// Timeout of an answer, from when the request was sent
+    /// Response timeout, counted from when the request is sent
     ///
-    /// This is also the longest time that a request waits for a free connection.
+    /// It also limits the time that a request waits for a free connection.
     #[arg(help_heading = "Sending", long, value_name = "TIME", default_value = "2 s")]
     pub timeout: Span,
     /// Do not wait for answers: UDP and TCP only
@@ -51,10 +51,10 @@ pub struct Load {
     /// Pin the sender threads to these CPU cores (affinity) in turn, e.g. 1,3
     #[arg(long, value_name = "CORE,...", value_delimiter = ',', help_heading = "Pacing")]
     pub cores: Vec<usize>,
-    /// Busy-wait in place of sleeping: more exact send times, uses a core per sender
+    /// Busy-wait instead of sleeping: more exact send times, uses a core per sender
     #[arg(long, help_heading = "Pacing")]
     pub spin: bool,
-    /// Stop sending when this machine is this far behind the schedule
+    /// Stop sending when this machine is more than this behind schedule
     #[arg(long, value_name = "TIME", default_value = "10 s", help_heading = "Pacing")]
     pub patience: Span,
     /// Source address of the requests [default: the kernel's choice]
@@ -74,7 +74,7 @@ pub struct Load {
     pub confirmable: bool,
 }
 
-/// Options of CoAP, with the names of the experiment file.
+/// Options of CoAP, named as in the experiment file.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "CoAP")]
 pub struct Coap {
@@ -120,7 +120,7 @@ pub struct Device {
     /// Resource and its service time, e.g. temperature=exponential:5ms; repeatable
     ///
     /// measured:FILE replays service times from a file. Without a distribution the device
-    /// answers at once.
+    /// answers immediately.
     #[arg(long, value_name = "PATH[=DISTRIBUTION]", help_heading = "Resources")]
     pub resource: Vec<String>,
     /// How the device spends the service time of --resource: sleep or busy
@@ -154,7 +154,7 @@ pub struct Device {
     /// Pin the device to this CPU core (affinity)
     #[arg(long, value_name = "CORE")]
     pub core: Option<usize>,
-    /// Busy-wait for requests in place of sleeping: faster, uses a core
+    /// Busy-wait for requests instead of sleeping: faster, uses a core
     #[arg(long)]
     pub spin: bool,
     /// Skip the self-test of service times at the start

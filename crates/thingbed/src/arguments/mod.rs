@@ -8,7 +8,9 @@ mod trace;
 
 pub use analyze::Analyze;
 pub use capacity::Capacity;
-pub use live::{Capture, Clone, Cp, Exec, Lab, Link, Logs, Nodes, Ps, Set, Shell, Top, Up, Whose};
+pub use live::{
+    Capture, Clone, Cp, Exec, Lab, Link, LinkSelector, Logs, Nodes, Ps, Set, Shell, Top, Up,
+};
 pub use load::{Coap, Device, Load};
 pub use trace::{Generate, Inspect, Shape, Trace};
 
@@ -37,7 +39,7 @@ pub enum Command {
     Run(Run),
     /// Find the capacity: the largest value of an axis that meets the targets
     Capacity(Capacity),
-    /// Run a sweep or capsule in virtual time again and name the first figure that differs
+    /// Run a sweep or capsule in virtual time again and report the first metric that differs
     Verify(Verify),
     /// Pack an experiment's runs into one file, a capsule, that runs the same everywhere
     Pack(Pack),
@@ -70,7 +72,7 @@ pub enum Command {
         by: String,
         /// Metric to compare
         #[arg(long, default_value = "time")]
-        figure: Compared,
+        figure: CompareMetric,
     },
     /// Write the director's performance map from runs of its models
     Map(Map),
@@ -88,7 +90,7 @@ pub enum Command {
     Load(Box<Load>),
     /// Serve CoAP, HTTP, UDP or TCP with configured service times
     Device(Box<Device>),
-    /// Generate, inspect and merge traces of requests
+    /// Generate, inspect and merge request traces
     #[command(subcommand)]
     Trace(Trace),
     /// List missing features, their effect and the command that fixes each
@@ -158,10 +160,10 @@ pub enum Command {
     },
     /// Print the JSON Schema of experiment files, for editors
     Schema,
-    /// One run of a sweep, as a task of a cluster
+    /// Execute one run of a sweep as a cluster task
     #[command(hide = true)]
     Task { folder: PathBuf, run: String },
-    /// One run, in a guest that Thingbed started
+    /// Execute one run in a guest kernel
     #[command(hide = true)]
     GuestCell { request: String },
 }
@@ -199,34 +201,34 @@ pub struct Run {
     /// Repeat an invalid run up to N times; rejected runs go to `rejected`
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub retry: u32,
-    /// Clock of the runs: real, or virtual: in a guest kernel, in which programs cost no time
+    /// Clock: real, or virtual (a guest kernel, in which computation takes no time)
     ///
-    /// In virtual time each run is valid on any machine, however busy, and needs no root. The
-    /// default is the experiment's `clock`, else real.
+    /// In virtual time each run is valid on any machine, even under load, and needs no root.
+    /// [default: the experiment's `clock`, else real]
     #[arg(long, value_name = "CLOCK")]
     pub clock: Option<experiment::Clock>,
-    /// CPU of virtual time: infinite, or thousand million instructions a second for all nodes
-    /// together, e.g. 8
+    /// CPU in virtual time: infinite, or 10^9 instructions per second for all nodes together
     ///
-    /// With `infinite`, the default, programs cost no time. With a number, each instruction takes
-    /// time, by QEMU; figures then contain that CPU, and are the same on every machine. With
-    /// several, e.g. infinite,8,1, each cell runs with each, and the results say which figures
-    /// depend on the CPU.
+    /// With `infinite` (the default), computation takes no time. With a number, QEMU charges time
+    /// for each instruction: latencies then include that CPU and are the same on every machine.
+    /// With several values, e.g. infinite,8,1, each cell runs once per CPU, and the results show
+    /// which metrics depend on the CPU.
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub cpu: Vec<experiment::Cpu>,
-    /// Runs at once, in virtual time [default: the CPUs of this machine]
+    /// Parallel runs, in virtual time [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
-    /// Have the runs on a cluster instead of on this machine, in virtual time: slurm
+    /// Execute the runs on a cluster, in virtual time: slurm
     ///
-    /// An array job with a task for each run; --jobs limits how many run at once. The sweep's
-    /// folder, the experiment file and the thingbed program must have the same paths on all nodes.
+    /// Thingbed submits an array job with one task per run; --jobs limits the parallel tasks. The
+    /// sweep folder, the experiment file and the thingbed program must have the same paths on all
+    /// nodes.
     #[arg(long, value_name = "CLUSTER", conflicts_with_all = ["stop_at", "retry"])]
     pub on: Option<On>,
-    /// Stop the one run in virtual time at this moment, e.g. 12.3s, and open shells in its nodes
+    /// Breakpoint: stop a single run in virtual time at this time, e.g. 12.3s, and open shells
     ///
-    /// The moment counts from the start of the schedule and is the same each time. No time passes
-    /// until you go on, also while programs in a shell work.
+    /// The time counts from the start of the schedule and is reproducible. Virtual time is paused
+    /// until you continue, even while programs in a shell work.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["resume", "jobs"])]
     pub stop_at: Option<units::Span>,
     /// Do not show progress
@@ -235,7 +237,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The CPUs that each cell runs with in virtual time, one at least.
+    /// The CPUs of the runs in virtual time: each cell runs once per CPU. At least one.
     pub fn cpus(&self) -> Vec<experiment::Cpu> {
         match self.cpu.as_slice() {
             [] => vec![experiment::Cpu::default()],
@@ -245,16 +247,16 @@ impl Run {
 
     /// The clock of the runs of `experiment`.
     pub fn clock(&self, experiment: &experiment::Experiment) -> experiment::Clock {
-        // Only virtual time has a CPU to choose.
+        // `--cpu` implies virtual time: the real clock has no CPU to choose.
         let by_cpu = self.cpu.first().map(|_| experiment::Clock::Virtual);
         self.clock.or(by_cpu).unwrap_or(experiment.clock)
     }
 }
 
-/// What runs can be had on.
+/// Where runs can execute other than on this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum On {
-    /// A cluster of Slurm
+    /// A Slurm cluster
     Slurm,
 }
 
@@ -263,7 +265,7 @@ pub enum On {
 pub struct Verify {
     /// Folder of a run or sweep in virtual time, or a capsule
     pub folder: PathBuf,
-    /// Runs at once [default: the CPUs of this machine]
+    /// Parallel runs [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
     /// Do not show progress
@@ -276,10 +278,10 @@ pub struct Verify {
 pub struct Pack {
     /// Experiment file (YAML)
     pub file: PathBuf,
-    /// Name of the capsule [default: the experiment file's, with the ending .capsule]
+    /// Name of the capsule [default: the experiment file's, with extension .capsule]
     #[arg(long, short, value_name = "CAPSULE")]
     pub out: Option<PathBuf>,
-    /// CPU in thousand million instructions a second [default: 1]; several for a sweep over them
+    /// CPU in 10^9 instructions per second [default: 1]; several values make a sweep
     #[arg(long, value_name = "CPU,...", value_delimiter = ',')]
     pub cpu: Vec<experiment::Cpu>,
     /// Pack only these cells, e.g. model=udp-rr,network=ideal; repeatable
@@ -291,7 +293,7 @@ pub struct Pack {
     /// Seed of all random draws [default: the experiment's `seed`]
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Runs at once [default: the CPUs of this machine]
+    /// Parallel runs [default: the CPUs of this machine]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: Option<u32>,
     /// Do not show progress
@@ -314,7 +316,7 @@ pub struct Map {
 
 /// A metric of exchanges.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Compared {
+pub enum CompareMetric {
     /// Time of an exchange, from connecting to closing
     Time,
     /// Time until the payload has arrived

@@ -1,4 +1,4 @@
-//! The result of a calibration, as text and as one page.
+//! The results of a calibration, as text and as an HTML page.
 
 use super::probe::Row;
 use std::fmt::Write;
@@ -15,18 +15,18 @@ fn cells(row: &Row) -> [String; 9] {
     let maybe = |value: Option<f64>| value.map_or(String::new(), number);
     [
         row.name.clone(),
-        number(row.asked),
-        number(row.got),
+        number(row.configured),
+        number(row.measured),
         number(row.tolerance),
         row.unit.to_owned(),
         maybe(row.p99),
         maybe(row.max),
         format!("{} of {}", row.returned, row.sent),
-        if row.is_kept() { "yes" } else { "NO" }.to_owned(),
+        if row.is_within_tolerance() { "yes" } else { "NO" }.to_owned(),
     ]
 }
 
-/// A table for a terminal.
+/// A table for the terminal.
 pub fn text(rows: &[Row]) -> String {
     let mut all = vec![HEAD.map(str::to_owned)];
     all.extend(rows.iter().map(cells));
@@ -39,7 +39,7 @@ pub fn text(rows: &[Row]) -> String {
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
         let _ = writeln!(text, "{}", line.join("  "));
     }
-    let kept = rows.iter().filter(|row| row.is_kept()).count();
+    let kept = rows.iter().filter(|row| row.is_within_tolerance()).count();
     let _ = write!(text, "{}", summary(kept, rows.len()));
     text
 }
@@ -47,22 +47,20 @@ pub fn text(rows: &[Row]) -> String {
 fn summary(kept: usize, all: usize) -> String {
     match all - kept {
         0 => format!(
-            "Links are accurate on this machine: {kept} of {all} probes are within \
-                      tolerance."
+            "Links are accurate on this machine: {kept} of {all} probes are within tolerance."
         ),
         few => format!(
-            "{few} of {all} probes are outside tolerance: this machine did not give the \
-             configured delay, loss or rate. Close other programs, or see docs/verdict.md"
+            "{few} of {all} probes are outside tolerance: this machine did not provide the \
+             configured delay, loss or rate. Close other programs, or see docs/verdict.md",
         ),
     }
 }
 
-/// A bar for each probe: where it lies between what it may differ by, below and
-/// above.
+/// A bar per probe: the deviation, as a share of the tolerance.
 fn bar(row: &Row) -> String {
-    let off = ((row.got - row.asked) / row.tolerance).clamp(-1.5, 1.5);
+    let off = ((row.measured - row.configured) / row.tolerance).clamp(-1.5, 1.5);
     let place = 75.0 + 50.0 * off;
-    let colour = if row.is_kept() { "#2a7" } else { "#c33" };
+    let colour = if row.is_within_tolerance() { "#2a7" } else { "#c33" };
     format!(
         "<svg width=150 height=16 role=img aria-label='{off:+.2} of the tolerance'><rect x=25 y=3 \
          width=100 height=10 fill='#ddd'/><line x1=75 x2=75 y1=0 y2=16 stroke='#888'/><circle \
@@ -70,7 +68,7 @@ fn bar(row: &Row) -> String {
     )
 }
 
-/// One page that works offline.
+/// A self-contained HTML page that works offline.
 pub fn html(rows: &[Row]) -> String {
     let mut body = String::new();
     for row in rows {
@@ -78,7 +76,7 @@ pub fn html(rows: &[Row]) -> String {
         let _ = writeln!(body, "<tr>{cells}<td>{}</td></tr>", bar(row));
     }
     let head: String = HEAD.iter().map(|head| format!("<th>{head}</th>")).collect();
-    let kept = rows.iter().filter(|row| row.is_kept()).count();
+    let kept = rows.iter().filter(|row| row.is_within_tolerance()).count();
     let summary = summary(kept, rows.len());
     format!(
         "<!doctype html><html lang=en><meta \

@@ -1,30 +1,30 @@
-//! What is probed, and what is to come of it.
+//! The probes of a calibration and their expected results.
 
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use std::path::Path;
 
-/// What is asked of the way from the near node to the far one.
+/// Configured impairment of the direction from the near node to the far one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Asked {
-    /// Nothing: what the machine takes by itself.
+pub enum Impairment {
+    /// None: measures what the machine adds.
     Nothing,
-    /// A delay, in ms, on each of so many links.
+    /// Delay in ms on each link, and the number of links.
     Delay(f64, u32),
-    /// A loss, in percent.
+    /// Loss in percent.
     Loss(f64),
-    /// A rate, in bit/s.
+    /// Rate in bit/s.
     Rate(f64),
 }
 
-/// One setting and its probes.
+/// One configured impairment and the datagrams that probe it.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// Its name, and its folder's.
+    /// Name of the probe and of its folder.
     pub name: String,
-    /// What is asked.
-    pub asked: Asked,
+    /// Configured impairment.
+    pub configured: Impairment,
     count: u64,
     every_us: u64,
     size: u64,
@@ -32,48 +32,54 @@ pub struct Probe {
 
 /// Bytes of a datagram that are not its payload: UDP, IPv4 and Ethernet headers.
 const HEADERS: u64 = 8 + 20 + 14;
-/// Bytes of a probe's payload, unless it is to fill a rate.
+/// Payload bytes of a probe, unless it measures a rate.
 const SMALL: u64 = 64;
 const FULL: u64 = 1000;
 
-/// All probes, the bare one first.
+/// All probes; the baseline without impairments comes first.
 pub fn all(seconds: u32) -> Vec<Probe> {
-    let even = |name: String, asked, every_us: u64| Probe {
+    let evenly_spaced = |name: String, configured, every_us: u64| Probe {
         name,
-        asked,
+        configured,
         count: u64::from(seconds) * 1_000_000 / every_us,
         every_us,
         size: SMALL,
     };
-    let mut probes = vec![even("bare".to_owned(), Asked::Nothing, 2_000)];
+    let mut probes = vec![evenly_spaced("bare".to_owned(), Impairment::Nothing, 2_000)];
     for ms in [0.1, 1.0, 5.0, 20.0, 100.0, 500.0] {
-        probes.push(even(format!("delay-{ms}ms"), Asked::Delay(ms, 1), 2_000));
+        probes.push(evenly_spaced(format!("delay-{ms}ms"), Impairment::Delay(ms, 1), 2_000));
     }
     for percent in [0.1, 1.0, 10.0, 30.0, 50.0] {
-        // Rare losses need more probes to be seen.
-        probes.push(even(format!("loss-{percent}"), Asked::Loss(percent), 500));
+        // Rare losses need more probes.
+        probes.push(evenly_spaced(format!("loss-{percent}"), Impairment::Loss(percent), 500));
     }
     for bit_s in [64_000.0, 1_000_000.0, 10_000_000.0, 100_000_000.0] {
         let frame = ((FULL + HEADERS) * 8) as f64 / bit_s * 1e6;
-        // A quarter more than the link carries.
+        // 25 % more than the link's rate.
         let every_us = (frame / 1.25).max(1.0) as u64;
         let name = format!("rate-{}k", bit_s / 1e3);
         let count = u64::from(seconds) * 1_000_000 / every_us;
-        probes.push(Probe { name, asked: Asked::Rate(bit_s), count, every_us, size: FULL });
+        probes.push(Probe {
+            name,
+            configured: Impairment::Rate(bit_s),
+            count,
+            every_us,
+            size: FULL,
+        });
     }
-    probes.push(even("chain-of-10".to_owned(), Asked::Delay(5.0, 10), 2_000));
+    probes.push(evenly_spaced("chain-of-10".to_owned(), Impairment::Delay(5.0, 10), 2_000));
     probes
 }
 
 impl Probe {
-    /// The experiment file of the probe, whose programs are `workload`'s.
+    /// The experiment file of the probe; its programs are subcommands of `workload`.
     pub fn experiment(&self, workload: &Path) -> String {
-        let links = if let Asked::Delay(_, links) = self.asked { links } else { 1 };
-        let up = match self.asked {
-            Asked::Nothing => String::new(),
-            Asked::Delay(ms, _) => format!("delay: {ms} ms"),
-            Asked::Loss(percent) => format!("loss: {percent} %"),
-            Asked::Rate(bit_s) => format!("rate: {bit_s} bit/s, queue: 20"),
+        let links = if let Impairment::Delay(_, links) = self.configured { links } else { 1 };
+        let up = match self.configured {
+            Impairment::Nothing => String::new(),
+            Impairment::Delay(ms, _) => format!("delay: {ms} ms"),
+            Impairment::Loss(percent) => format!("loss: {percent} %"),
+            Impairment::Rate(bit_s) => format!("rate: {bit_s} bit/s, queue: 20"),
         };
         let node = |place: u32| match place {
             0 => "near".to_owned(),
@@ -100,7 +106,7 @@ impl Probe {
         let far = program("echo 7");
         add(format!("  - command: {{on: far, run: {far}, background: true}}"));
         let (count, every, size) = (self.count, self.every_us, self.size);
-        // By address, since a node on two networks has two.
+        // By address: a node on two networks has two.
         let ping = program(&format!("ping 10.0.0.2:7 {count} {every} {size}"));
         add(format!("  - command: {{on: near, run: {ping}}}"));
         for hop in 1..links {
@@ -113,16 +119,16 @@ impl Probe {
     }
 }
 
-/// What came of the probes, as the program says it.
+/// Results of the probe program.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Returns {
+pub struct ProbeResults {
     sent: u64,
     returned: u64,
     rtt_ns: Vec<Option<u64>>,
     span_ns: u64,
 }
 
-impl Returns {
+impl ProbeResults {
     fn quantile_ns(&self, share: f64) -> Option<f64> {
         let mut times: Vec<u64> = self.rtt_ns.iter().flatten().copied().collect();
         times.sort_unstable();
@@ -130,79 +136,88 @@ impl Returns {
         Some(times[(share * last as f64).round() as usize] as f64)
     }
 
-    /// The median round trip.
+    /// Median round trip time in ns.
     pub fn median_ns(&self) -> Option<f64> {
         self.quantile_ns(0.5)
     }
 }
 
-/// A line of the result.
+/// A row of the result table.
 #[derive(Debug, Clone, Serialize)]
 pub struct Row {
-    /// The probe's name.
+    /// Name of the probe.
     pub name: String,
-    /// What was asked, what the probes got, and how far they may be apart, in
-    /// `unit`.
-    pub asked: f64,
-    /// See `asked`.
-    pub got: f64,
-    /// See `asked`.
+    /// Configured value, in `unit`.
+    #[serde(rename = "asked")]
+    pub configured: f64,
+    /// Measured value, in `unit`.
+    #[serde(rename = "got")]
+    pub measured: f64,
+    /// Maximum difference of both, in `unit`.
     pub tolerance: f64,
     /// ms, % or kbit/s.
     pub unit: &'static str,
-    /// The 99th percentile, where delays were asked for, and the longest, in ms.
+    /// For delays: 99th percentile, in ms.
     pub p99: Option<f64>,
-    /// See `p99`.
+    /// For delays: maximum, in ms.
     pub max: Option<f64>,
-    /// Probes sent and returned.
+    /// Datagrams sent.
     pub sent: u64,
-    /// See `sent`.
+    /// Datagrams returned.
     pub returned: u64,
-    /// What the medium said of its own run.
+    /// Verdict of the probe's run.
     pub verdict: measure::Status,
 }
 
-/// Deviations that chance makes once in some thousand calibrations.
+/// Tolerance in standard errors. By chance, about one probe in 16,000 exceeds it (two-sided normal
+/// distribution).
 const DEVIATIONS: f64 = 4.0;
 
 impl Row {
-    /// What came of `probe`; `bare_ns` is the round trip that the machine takes
-    /// without being asked for anything.
-    pub fn of(probe: &Probe, returns: &Returns, bare_ns: f64, verdict: measure::Status) -> Self {
-        let ms = |share: f64| returns.quantile_ns(share).map(|ns| (ns - bare_ns).max(0.0) / 1e6);
-        let raw = |share: f64| returns.quantile_ns(share).map(|ns| ns / 1e6);
-        let (asked, got, tolerance, unit, times) = match probe.asked {
-            // Nothing is asked; a millisecond there and back is no local network.
-            Asked::Nothing => (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0))),
-            Asked::Delay(each, links) => {
-                let asked = each * f64::from(links);
-                // Each further relay is a program that has to wake, twice.
-                let relays = 2.0 * f64::from(links - 1) * bare_ns / 1e6;
-                let got = ms(0.5).unwrap_or(f64::NAN);
-                (asked, got, 0.05 * asked + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
+    /// The result of `probe`; `bare_ns` is the round trip time of a link without impairments.
+    pub fn of(
+        probe: &Probe,
+        results: &ProbeResults,
+        baseline_ns: f64,
+        verdict: measure::Status,
+    ) -> Self {
+        let ms =
+            |share: f64| results.quantile_ns(share).map(|ns| (ns - baseline_ns).max(0.0) / 1e6);
+        let raw = |share: f64| results.quantile_ns(share).map(|ns| ns / 1e6);
+        let (configured, measured, tolerance, unit, times) = match probe.configured {
+            // A round trip of more than 1 ms without impairments is not a local network.
+            Impairment::Nothing => {
+                (0.0, raw(0.5).unwrap_or(f64::NAN), 1.0, "ms", (raw(0.99), raw(1.0)))
             }
-            Asked::Loss(percent) => {
-                let sent = returns.sent.max(1) as f64;
-                let got = 100.0 * (1.0 - returns.returned as f64 / sent);
+            Impairment::Delay(each, links) => {
+                let configured = each * f64::from(links);
+                // Each further relay is a program that wakes up twice per round trip.
+                let relays = 2.0 * f64::from(links - 1) * baseline_ns / 1e6;
+                let measured = ms(0.5).unwrap_or(f64::NAN);
+                (configured, measured, 0.05 * configured + 0.1 + relays, "ms", (ms(0.99), ms(1.0)))
+            }
+            Impairment::Loss(percent) => {
+                let sent = results.sent.max(1) as f64;
+                let measured = 100.0 * (1.0 - results.returned as f64 / sent);
                 let share = percent / 100.0;
                 let error = 100.0 * (share * (1.0 - share) / sent).sqrt();
-                (percent, got, DEVIATIONS * error, "%", (None, None))
+                (percent, measured, DEVIATIONS * error, "%", (None, None))
             }
-            Asked::Rate(bit_s) => {
-                let frames = returns.returned.saturating_sub(1) as f64;
+            Impairment::Rate(bit_s) => {
+                let frames = results.returned.saturating_sub(1) as f64;
                 let bits = frames * ((probe.size + HEADERS) * 8) as f64;
-                let got = bits / (returns.span_ns.max(1) as f64 / 1e9);
-                (bit_s / 1e3, got / 1e3, 0.02 * bit_s / 1e3, "kbit/s", (None, None))
+                let measured = bits / (results.span_ns.max(1) as f64 / 1e9);
+                (bit_s / 1e3, measured / 1e3, 0.02 * bit_s / 1e3, "kbit/s", (None, None))
             }
         };
         let (p99, max) = times;
-        let (sent, returned, name) = (returns.sent, returns.returned, probe.name.clone());
-        Self { name, asked, got, tolerance, unit, p99, max, sent, returned, verdict }
+        let (sent, returned, name) = (results.sent, results.returned, probe.name.clone());
+        Self { name, configured, measured, tolerance, unit, p99, max, sent, returned, verdict }
     }
 
-    /// Whether the probes got what was asked.
-    pub fn is_kept(&self) -> bool {
-        (self.got - self.asked).abs() <= self.tolerance
+    /// Whether the measured value is within tolerance.
+    pub fn is_within_tolerance(&self) -> bool {
+        (self.measured - self.configured).abs() <= self.tolerance
     }
 }
 
@@ -222,21 +237,23 @@ mod tests {
 
     #[test]
     fn a_row_is_held_to_its_tolerance() {
-        let probe = |asked| Probe { name: "x".into(), asked, count: 4, every_us: 1, size: FULL };
-        let returns = |ns: u64, returned: u64| Returns {
+        let probe =
+            |configured| Probe { name: "x".into(), configured, count: 4, every_us: 1, size: FULL };
+        let results = |ns: u64, returned: u64| ProbeResults {
             sent: 1000,
             returned,
             rtt_ns: vec![Some(ns); returned as usize],
             span_ns: 1_000_000_000,
         };
-        let row =
-            |asked, returns| Row::of(&probe(asked), &returns, 50_000.0, measure::Status::Valid);
-        assert!(row(Asked::Delay(20.0, 1), returns(20_100_000, 1000)).is_kept());
-        assert!(!row(Asked::Delay(20.0, 1), returns(22_000_000, 1000)).is_kept());
-        assert!(row(Asked::Loss(30.0), returns(1, 720)).is_kept());
-        assert!(!row(Asked::Loss(30.0), returns(1, 800)).is_kept());
+        let row = |configured, results| {
+            Row::of(&probe(configured), &results, 50_000.0, measure::Status::Valid)
+        };
+        assert!(row(Impairment::Delay(20.0, 1), results(20_100_000, 1000)).is_within_tolerance());
+        assert!(!row(Impairment::Delay(20.0, 1), results(22_000_000, 1000)).is_within_tolerance());
+        assert!(row(Impairment::Loss(30.0), results(1, 720)).is_within_tolerance());
+        assert!(!row(Impairment::Loss(30.0), results(1, 800)).is_within_tolerance());
         // 119 frames of 1042 B in a second after the first.
-        assert!(row(Asked::Rate(1_000_000.0), returns(1, 121)).is_kept());
-        assert!(!row(Asked::Rate(1_000_000.0), returns(1, 100)).is_kept());
+        assert!(row(Impairment::Rate(1_000_000.0), results(1, 121)).is_within_tolerance());
+        assert!(!row(Impairment::Rate(1_000_000.0), results(1, 100)).is_within_tolerance());
     }
 }

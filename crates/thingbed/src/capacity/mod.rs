@@ -1,9 +1,8 @@
-//! The command `capacity`: the largest value of an axis that meets the targets in runs
-//! that can be trusted.
+//! `thingbed capacity`: finds the largest value of an axis that meets the targets in trusted runs.
 
+mod render;
 mod search;
 mod steady;
-mod told;
 
 use crate::arguments::{Capacity, Run};
 use crate::progress::Screen;
@@ -14,7 +13,7 @@ use crate::{Status, complain, remark, say, show};
 use experiment::{Cell, Experiment, Target};
 use medium::FramePath;
 use runner::{Error, Finished};
-use search::{Found, Search};
+use search::{Outcome, Search};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use steady::{Steadiness, steadiness};
 
-/// A value of the axis: a whole number, with what stands behind it in the file.
+/// The numeric scale of an axis: values are whole numbers with a common unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Scale {
     unit: String,
@@ -30,7 +29,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The scale of an axis with these values; the search begins at the smallest.
+    /// The scale of an axis with these values; the search starts at the smallest.
     fn of(axis: &str, values: &[String]) -> Result<Self, String> {
         let split = |value: &String| {
             let end = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
@@ -38,8 +37,8 @@ impl Scale {
         };
         let wrong = || {
             format!(
-                "the axis `{axis}` has no whole numbers to search: its values are {}\n  \
-                 write for example `{axis}: [10, 100]` or `{axis}: [100/s]`",
+                "the axis `{axis}` has values other than whole numbers of one unit: {}\n  \
+                 write, for example, `{axis}: [10, 100]` or `{axis}: [100/s]`",
                 values.join(", ")
             )
         };
@@ -58,49 +57,49 @@ impl Scale {
     }
 }
 
-/// What came of one value.
+/// Result of one value.
 #[derive(Debug, Serialize)]
-pub(crate) struct Tried {
-    /// The value, as it stands in the experiment.
+pub(crate) struct TestedValue {
+    /// The value as text, as in the experiment.
     pub value: String,
-    /// Its number.
+    /// The value as a number.
     #[serde(skip)]
     pub number: u64,
-    /// Runs that were had, and how many of them can be trusted.
+    /// Number of runs.
     pub runs: u32,
     pub valid: u32,
-    /// The median of each target's figure over those.
+    /// Per target: median of its metric over the trusted runs.
     pub figures: Vec<Option<f64>>,
-    pub found: Found,
-    /// Why runs cannot be trusted, or could not be had.
+    pub found: Outcome,
+    /// Why runs are not trusted, or failed.
     pub reasons: Vec<String>,
-    /// Why the system could not serve this value although its figures may meet the
-    /// targets: a queue grew, or a program failed.
+    /// Why the system was overloaded, although the metrics may meet the targets: a queue grew, or a
+    /// program failed.
     pub overload: Option<String>,
-    /// A queue that grows by a smaller share of the requests would not have shown.
+    /// The smallest growth of a queue that the runs could have shown, as a share of the requests.
     pub visible_growth: f64,
 }
 
-/// What a search has come to.
+/// Result of a search.
 #[derive(Debug, Serialize)]
 pub(crate) struct Capacities {
-    /// The rest of the cell.
+    /// The cell without the searched axis.
     pub cell: Cell,
     pub axis: String,
     /// The largest value that meets the targets.
     pub best: Option<String>,
-    /// The smallest that does not, and whose limit that is.
-    pub limit: Option<(String, Found)>,
-    /// Whether the search was ended by hand.
+    /// The smallest value that does not, and why.
+    pub limit: Option<(String, Outcome)>,
+    /// Whether the user interrupted the search.
     pub interrupted: bool,
-    /// All values that were tried, in that order.
-    pub tried: Vec<Tried>,
+    /// All tested values, in the order of testing.
+    pub tried: Vec<TestedValue>,
 }
 
-/// Finds the capacity of an experiment's cells.
-pub fn capacity(wanted: &Capacity) -> Status {
-    match Seeker::prepare(wanted) {
-        Ok(seeker) => seeker.seek(),
+/// Finds the capacity in each cell of an experiment.
+pub fn capacity(arguments: &Capacity) -> Status {
+    match CapacitySearch::prepare(arguments) {
+        Ok(search) => search.run_all(),
         Err((status, error)) => {
             complain(error);
             status
@@ -108,13 +107,13 @@ pub fn capacity(wanted: &Capacity) -> Status {
     }
 }
 
-struct Seeker<'a> {
-    wanted: &'a Capacity,
+struct CapacitySearch<'a> {
+    arguments: &'a Capacity,
     run: Run,
     experiment: Experiment,
     scale: Scale,
     targets: Vec<Target>,
-    /// Each combination of the other axes.
+    /// All combinations of the other axes.
     cells: Vec<Cell>,
     repeats: u32,
     seed: u64,
@@ -123,23 +122,23 @@ struct Seeker<'a> {
     frame_path: Option<FramePath>,
 }
 
-impl<'a> Seeker<'a> {
-    fn prepare(wanted: &'a Capacity) -> Result<Self, (Status, String)> {
+impl<'a> CapacitySearch<'a> {
+    fn prepare(arguments: &'a Capacity) -> Result<Self, (Status, String)> {
         let wrong = |error: String| (Status::Wrong, error);
-        let experiment = Experiment::read(&wanted.file).map_err(|e| wrong(e.to_string()))?;
-        let axis = &wanted.max;
+        let experiment = Experiment::read(&arguments.file).map_err(|e| wrong(e.to_string()))?;
+        let axis = &arguments.max;
         let values = experiment.axes().find(|(name, _)| name == axis).map(|(_, values)| values);
         let values = values.ok_or_else(|| {
             let known: Vec<&str> = experiment.axes().map(|(name, _)| name).collect();
             wrong(format!(
-                "the matrix has no axis `{axis}`\n  --max takes the name of an axis whose values \
-                 are numbers; there {} {}",
+                "the matrix has no axis `{axis}`\n  --max takes the name of an axis with numeric \
+                 values; there {} {}",
                 if known.len() == 1 { "is" } else { "are" },
                 if known.is_empty() { "none".to_owned() } else { known.join(", ") }
             ))
         })?;
         let scale = Scale::of(axis, values).map_err(wrong)?;
-        let cells = show::cells(&experiment, &wanted.only).map_err(|e| wrong(e.to_string()))?;
+        let cells = show::cells(&experiment, &arguments.only).map_err(|e| wrong(e.to_string()))?;
         let mut rest: Vec<Cell> = Vec::new();
         for cell in cells.iter().map(|cell| cell.without(axis)) {
             if !rest.contains(&cell) {
@@ -147,10 +146,10 @@ impl<'a> Seeker<'a> {
             }
         }
         let mut targets = Vec::new();
-        for text in &wanted.slo {
+        for text in &arguments.slo {
             targets.push(text.parse::<Target>().map_err(|e| wrong(e.to_string()))?);
         }
-        let seed = wanted.seed.unwrap_or(experiment.seed);
+        let seed = arguments.seed.unwrap_or(experiment.seed);
         if let Some(cell) = cells.first() {
             let plan = experiment.plan(cell, 0, seed).map_err(|e| wrong(e.to_string()))?;
             targets
@@ -159,37 +158,33 @@ impl<'a> Seeker<'a> {
                 .map_err(|e| wrong(e.to_string()))?;
         }
         let failed = |error: String| (Status::Failed, error);
-        let interrupted = watch_signals().map_err(|e| {
-            failed(format!(
-                "could not install the handler for Ctrl-C: \
-                                                        {e}"
-            ))
-        })?;
+        let interrupted = watch_signals()
+            .map_err(|e| failed(format!("could not install the handler for Ctrl-C: {e}")))?;
         let frame_path = frame_path().map_err(|e| wrong(e.to_string()))?;
         let run = Run {
-            file: wanted.file.clone(),
+            file: arguments.file.clone(),
             only: Vec::new(),
             repeat: None,
             seed: Some(seed),
-            out: wanted.out.clone(),
+            out: arguments.out.clone(),
             resume: None,
             replay: None,
             on: None,
             stop_at: None,
-            spin: wanted.spin,
+            spin: arguments.spin,
             capture: false,
             retry: 0,
-            clock: wanted.clock,
-            cpu: wanted.cpu.into_iter().collect(),
+            clock: arguments.clock,
+            cpu: arguments.cpu.into_iter().collect(),
             jobs: Some(1),
-            quiet: wanted.quiet,
+            quiet: arguments.quiet,
         };
         sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let folder =
             sweep::begin(&run, &experiment, seed).map_err(|error| failed(error.to_string()))?;
-        let repeats = wanted.repeat.unwrap_or(3);
+        let repeats = arguments.repeat.unwrap_or(3);
         Ok(Self {
-            wanted,
+            arguments,
             run,
             scale,
             targets,
@@ -203,7 +198,7 @@ impl<'a> Seeker<'a> {
         })
     }
 
-    fn seek(&self) -> Status {
+    fn run_all(&self) -> Status {
         let mut all = Vec::new();
         let mut summaries = Vec::new();
         for cell in &self.cells {
@@ -214,10 +209,10 @@ impl<'a> Seeker<'a> {
                     return Status::Failed;
                 }
             };
-            say(told::told(&found, &self.targets));
+            say(render::render(&found, &self.targets));
             let ended = found.interrupted;
             all.push(found);
-            // What there is by now outlives a search that is killed.
+            // Write after each search, so that its results survive a kill.
             let kept = sweep::write(&self.folder.join("capacity.json"), &all)
                 .and_then(|()| sweep::write(&self.folder.join("summary.json"), &summaries));
             if let Err(error) = kept {
@@ -244,15 +239,15 @@ impl<'a> Seeker<'a> {
         }
     }
 
-    /// The search in one combination of the other axes.
+    /// Searches one combination of the other axes.
     fn one(&self, cell: &Cell, summaries: &mut Vec<Value>) -> Result<Capacities, Error> {
-        let least = self.wanted.from.map_or(1, |from| from.min(self.scale.from));
-        let from = self.wanted.from.unwrap_or(self.scale.from);
-        let most = self.wanted.to.unwrap_or(u64::MAX);
-        let mut search = Search::new(from, least, most, self.wanted.resolution.fraction());
+        let least = self.arguments.from.map_or(1, |from| from.min(self.scale.from));
+        let from = self.arguments.from.unwrap_or(self.scale.from);
+        let most = self.arguments.to.unwrap_or(u64::MAX);
+        let mut search = Search::new(from, least, most, self.arguments.resolution.fraction());
         let mut tried = Vec::new();
         while let Some(value) = search.next() {
-            let one = self.try_out(cell, value, summaries)?;
+            let one = self.test_value(cell, value, summaries)?;
             if self.interrupted.load(Relaxed) {
                 break;
             }
@@ -261,7 +256,7 @@ impl<'a> Seeker<'a> {
         }
         Ok(Capacities {
             cell: cell.clone(),
-            axis: self.wanted.max.clone(),
+            axis: self.arguments.max.clone(),
             best: search.best().map(|value| self.scale.text(value)),
             limit: search.limit().map(|(value, found)| (self.scale.text(value), found)),
             interrupted: self.interrupted.load(Relaxed),
@@ -269,17 +264,21 @@ impl<'a> Seeker<'a> {
         })
     }
 
-    /// Has a value's runs until as many as asked for can be trusted, or twice as many
-    /// were had.
-    fn try_out(&self, cell: &Cell, value: u64, summaries: &mut Vec<Value>) -> Result<Tried, Error> {
-        let (axis, text) = (&self.wanted.max, self.scale.text(value));
-        let mut tried = Tried {
+    /// Runs a value until enough runs are trusted, or twice that number has run.
+    fn test_value(
+        &self,
+        cell: &Cell,
+        value: u64,
+        summaries: &mut Vec<Value>,
+    ) -> Result<TestedValue, Error> {
+        let (axis, text) = (&self.arguments.max, self.scale.text(value));
+        let mut tried = TestedValue {
             value: text.clone(),
             number: value,
             runs: 0,
             valid: 0,
             figures: Vec::new(),
-            found: Found::Lost,
+            found: Outcome::Lost,
             reasons: Vec::new(),
             overload: None,
             visible_growth: 0.0,
@@ -287,7 +286,7 @@ impl<'a> Seeker<'a> {
         let experiment = match self.experiment.with_value(axis, &text) {
             Ok(experiment) => experiment,
             Err(errors) => {
-                tried.reasons.push(format!("the experiment does not accept this value: {errors}"));
+                tried.reasons.push(format!("the experiment rejects this value: {errors}"));
                 return Ok(tried);
             }
         };
@@ -308,7 +307,7 @@ impl<'a> Seeker<'a> {
         let mut overloaded = 0;
         while tried.valid < self.repeats && tried.runs < 2 * self.repeats {
             let title = format!("{whole}, run {}", tried.runs + 1);
-            let mut screen = Screen::new(&title, self.wanted.quiet, None);
+            let mut screen = Screen::new(&title, self.arguments.quiet, None);
             let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
                 Ok(finished) => finished,
                 Err(
@@ -349,36 +348,37 @@ impl<'a> Seeker<'a> {
                 return Ok(tried);
             }
         }
-        // What one run has no figure of is worse than any, and no figure of the median either.
+        // A run without the metric counts as infinitely bad, and an infinite median is not a
+        // number.
         let known = |figure: &f64| figure.is_finite();
         tried.figures = figures.into_iter().map(|all| median(all).filter(known)).collect();
         if 2 * tried.valid >= self.repeats {
-            // A figure that no run has, such as the delay of what never came, is not met.
+            // A metric without a value, such as the delay when nothing arrived, misses its target.
             let mut pairs = tried.figures.iter().zip(&self.targets);
             let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
             let met = met && 2 * overloaded < tried.valid;
-            tried.found = if met { Found::Met } else { Found::Missed };
+            tried.found = if met { Outcome::Met } else { Outcome::Missed };
         }
-        if tried.found != Found::Missed {
+        if tried.found != Outcome::Missed {
             tried.overload = None;
         }
         Ok(tried)
     }
 
-    /// Whether a run says something of the system: the machine kept up, or it nearly did
-    /// and that is enough. A program that failed is the system's.
+    /// Whether a run shows the system's behaviour: the machine kept up, or nearly did and
+    /// `--suspect` allows it. A failed program counts as the system's behaviour.
     fn is_trusted(&self, verdict: &measure::Verdict) -> bool {
         let judged = verdict.reasons.iter().map(|reason| reason.status);
         let machine = judged.filter(|status| *status != measure::Status::Failed).max();
         match machine {
-            Some(measure::Status::Suspect) => self.wanted.suspect,
+            Some(measure::Status::Suspect) => self.arguments.suspect,
             Some(measure::Status::Invalid) => false,
             _ => true,
         }
     }
 }
 
-/// Whether the system could not serve the load of a run that can be trusted.
+/// Whether the system was overloaded in a trusted run.
 fn overload(finished: &Finished) -> Steadiness {
     let failed = finished.verdict.reasons.iter().find(|r| r.status == measure::Status::Failed);
     match failed {

@@ -1,45 +1,45 @@
-//! Looking for the largest value that does, by bracketing and bisection.
+//! Searches for the largest value that meets the targets, by bracketing and bisection.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What came of a value.
+/// Result of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Found {
-    /// The targets were met, in runs that can be trusted.
+pub enum Outcome {
+    /// Trusted runs met the targets.
     Met,
-    /// They were not, in runs that can be trusted: the system's limit.
+    /// Trusted runs missed the targets: the system's limit.
     Missed,
-    /// No run of it can be trusted: the test bed's limit.
+    /// No run is trusted: the test bed's limit.
     Lost,
 }
 
-/// A search over whole numbers. What does for a value is taken to do for smaller ones.
+/// A search over whole numbers. Assumes that if a value meets the targets, smaller ones do, too.
 #[derive(Debug)]
 pub struct Search {
     least: u64,
     most: u64,
     from: u64,
-    /// How close is close enough, as a share of the value.
+    /// Relative precision of the result.
     resolution: f64,
-    tried: BTreeMap<u64, Found>,
+    tried: BTreeMap<u64, Outcome>,
 }
 
 impl Search {
-    /// A search from `from` on, between `least` and `most`, to a share of
-    /// `resolution` or to 1, whichever is larger.
+    /// A search from `from`, between `least` and `most`, to a precision of `resolution` (a share of
+    /// the value) or of 1, whichever is larger.
     pub fn new(from: u64, least: u64, most: u64, resolution: f64) -> Self {
         let tried = BTreeMap::new();
         Self { least, most, from: from.clamp(least, most), resolution, tried }
     }
 
-    /// Takes note of what came of a value.
-    pub fn record(&mut self, value: u64, found: Found) {
+    /// Records the result of a value.
+    pub fn record(&mut self, value: u64, found: Outcome) {
         self.tried.insert(value, found);
     }
 
-    /// The value to be tried next; none when the search is over.
+    /// The next value to test; `None` when the search is done.
     pub fn next(&self) -> Option<u64> {
         if self.tried.is_empty() {
             return Some(self.from);
@@ -59,15 +59,15 @@ impl Search {
         (!self.tried.contains_key(&next)).then_some(next)
     }
 
-    /// The largest value that did, below all that did not.
+    /// The largest value that met the targets, below all that did not.
     pub fn best(&self) -> Option<u64> {
         let limit = self.limit().map_or(u64::MAX, |(limit, _)| limit);
-        self.tried.range(..limit).rev().find(|(_, found)| **found == Found::Met).map(|(v, _)| *v)
+        self.tried.range(..limit).rev().find(|(_, found)| **found == Outcome::Met).map(|(v, _)| *v)
     }
 
-    /// The smallest value that did not, and how.
-    pub fn limit(&self) -> Option<(u64, Found)> {
-        self.tried.iter().find(|(_, found)| **found != Found::Met).map(|(v, found)| (*v, *found))
+    /// The smallest value that did not meet the targets, and its result.
+    pub fn limit(&self) -> Option<(u64, Outcome)> {
+        self.tried.iter().find(|(_, found)| **found != Outcome::Met).map(|(v, found)| (*v, *found))
     }
 }
 
@@ -75,7 +75,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Searches a system of this capacity on a test bed that gives out above `bed`.
+    /// Searches a system of this capacity, on a test bed whose limit is `bed`.
     fn search(mut search: Search, capacity: u64, bed: u64) -> (Search, Vec<u64>) {
         let mut tried = Vec::new();
         while let Some(value) = search.next() {
@@ -84,9 +84,9 @@ mod tests {
             search.record(
                 value,
                 match value {
-                    _ if value > bed => Found::Lost,
-                    _ if value > capacity => Found::Missed,
-                    _ => Found::Met,
+                    _ if value > bed => Outcome::Lost,
+                    _ if value > capacity => Outcome::Missed,
+                    _ => Outcome::Met,
                 },
             );
         }
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn it_brackets_and_then_halves() {
         let (found, tried) = search(Search::new(10, 1, 10_000, 0.0), 77, u64::MAX);
-        assert_eq!((found.best(), found.limit()), (Some(77), Some((78, Found::Missed))));
+        assert_eq!((found.best(), found.limit()), (Some(77), Some((78, Outcome::Missed))));
         assert_eq!(tried, [10, 20, 40, 80, 60, 70, 75, 77, 78]);
     }
 
@@ -106,7 +106,7 @@ mod tests {
             for from in [1, 7, 30, 60] {
                 let (found, tried) = search(Search::new(from, 1, 60, 0.0), capacity, u64::MAX);
                 assert_eq!(found.best(), Some(capacity), "from {from}");
-                let over = (capacity < 60).then_some((capacity + 1, Found::Missed));
+                let over = (capacity < 60).then_some((capacity + 1, Outcome::Missed));
                 assert_eq!(found.limit(), over);
                 assert!(tried.len() <= 13, "{tried:?}");
             }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn the_beds_limit_is_told_from_the_systems() {
         let (found, _) = search(Search::new(8, 1, 1_000, 0.0), 500, 100);
-        assert_eq!((found.best(), found.limit()), (Some(100), Some((101, Found::Lost))));
+        assert_eq!((found.best(), found.limit()), (Some(100), Some((101, Outcome::Lost))));
     }
 
     #[test]
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn luck_above_a_miss_does_not_count() {
         let mut search = Search::new(10, 1, 100, 0.0);
-        for (value, found) in [(10, Found::Met), (20, Found::Missed), (40, Found::Met)] {
+        for (value, found) in [(10, Outcome::Met), (20, Outcome::Missed), (40, Outcome::Met)] {
             search.record(value, found);
         }
         assert_eq!((search.best(), search.next()), (Some(10), Some(15)));

@@ -1,33 +1,33 @@
-//! Whether a run was long enough to show that its load can be served for ever.
+//! Detects overload: whether a run was long enough to show that its load is sustainable.
 //!
-//! A queue that grows slowly meets any target for a while. So answers are compared with
-//! requests over the last three quarters of the schedule, and response times of the last
-//! quarter with those of the first.
+//! A queue that grows slowly meets any target for a while. So this compares answers with requests
+//! over the last three quarters of the schedule, and the response times of the last quarter with
+//! those of the first.
 
 use serde_json::Value;
 use units::Quarter;
 
-/// From this share of the requests on, a queue that grows is the system's limit.
+/// Growth of the queue, as a share of the requests, that counts as overload.
 pub(super) const GROWTH: f64 = 0.05;
-/// Chance alone changes the number outstanding by fewer than this many standard
-/// deviations of the number of requests.
+/// Growth of the outstanding requests below this many standard deviations of the number of requests
+/// counts as random.
 const DEVIATIONS: f64 = 3.0;
-/// Response times that rise in each quarter, and by this factor in all, are no chance.
-const RISE: f64 = 1.5;
-/// Below this, in ms, a rise is of no interest to anybody.
-const LEAST_MS: f64 = 1.0;
+/// Response times that rise in each quarter, and by this factor overall, count as overload.
+const MIN_RISE: f64 = 1.5;
+/// Minimum rise of response times, ms; smaller ones are ignored.
+const MIN_RISE_MS: f64 = 1.0;
 
-/// What the quarters of a run's loads and messages show.
+/// Load balance over the quarters of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Steadiness {
-    /// As many answers as requests. The run could have shown a queue that grows by this
-    /// share of the requests, and no slower one.
+    /// Answers keep up with requests. The value is the smallest growth of a queue that the run
+    /// could have shown, as a share of the requests.
     Steady(f64),
-    /// A queue grows.
+    /// A queue grows; the text says why.
     Grows(String),
 }
 
-/// Looks at all loads and the messages of a run's summary.
+/// Checks all loads and the messages of a run's summary.
 pub fn steadiness(summary: &Value) -> Steadiness {
     let loads = summary["loads"].as_object().into_iter().flatten();
     let mut all: Vec<(String, &Value)> =
@@ -47,7 +47,7 @@ pub fn steadiness(summary: &Value) -> Steadiness {
     Steadiness::Steady(visible)
 }
 
-/// The same of one load; nothing where nothing was offered.
+/// Checks one load; `None` without requests.
 fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
     let offered: u64 = quarters[1..].iter().map(|quarter| quarter.offered).sum();
     if offered == 0 {
@@ -55,26 +55,26 @@ fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
     }
     let offered = offered as f64;
     let grown = quarters[3].outstanding as f64 - quarters[0].outstanding as f64;
-    let by_chance = DEVIATIONS * offered.sqrt();
-    if grown > (GROWTH * offered).max(by_chance) {
+    let random_growth = DEVIATIONS * offered.sqrt();
+    if grown > (GROWTH * offered).max(random_growth) {
         let share = 100.0 * (1.0 - grown / offered);
         return Some(Steadiness::Grows(format!(
-            "the queue grows: the target answers only {share:.0} % of the requests at the rate at \
-             which they arrive"
+            "the queue grows: the target answers only {share:.0} % of the requests at their \
+             arrival rate"
         )));
     }
     let times: Option<Vec<f64>> = quarters.iter().map(|quarter| quarter.response_ms).collect();
     if let Some(times) = times {
-        let rises = times.is_sorted_by(|a, b| a < b) && times[3] > RISE * times[0];
-        if rises && times[3] - times[0] > LEAST_MS {
+        let rises = times.is_sorted_by(|a, b| a < b) && times[3] > MIN_RISE * times[0];
+        if rises && times[3] - times[0] > MIN_RISE_MS {
             return Some(Steadiness::Grows(format!(
-                "response times rise during the run: {:.1} ms on average in its first quarter, \
-                 {:.1} ms in its last",
+                "response times rise during the run: on average {:.1} ms in the first quarter, \
+                 {:.1} ms in the last",
                 times[0], times[3]
             )));
         }
     }
-    Some(Steadiness::Steady((by_chance / offered).max(GROWTH)))
+    Some(Steadiness::Steady((random_growth / offered).max(GROWTH)))
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A server with one queue, in virtual time; requests come by chance.
+    /// A single-queue server in virtual time, with Poisson arrivals.
     fn summary(offered: u64, served: u64, seconds: u64) -> Value {
         let mut timeline = Timeline::default();
         let draw = units::Draw::new(7, offered, served);

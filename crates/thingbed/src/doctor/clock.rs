@@ -1,4 +1,4 @@
-//! Whether runs in virtual time work here.
+//! Checks whether runs in virtual time work on this machine.
 
 use super::{Finding, Grade};
 use crate::surroundings::current_exe;
@@ -6,18 +6,19 @@ use guest::{Engine, Event, Guest, Machine};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A guest that starts takes a second; this is for a busy machine.
+/// A guest starts in about one second; the limit allows for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Virtual time with an infinite CPU: a guest is started.
+/// Virtual time with an infinite CPU: starts a guest.
 pub(super) fn virtual_time() -> Finding {
     let what = "virtual time";
-    let effect = "no `--clock virtual`: figures contain what this machine takes, and runs on a \
+    let effect = "no `--clock virtual`: results depend on the speed of this machine, and runs on a \
                   busy machine are invalid";
     let kernel = match guest::find_kernel(&current_exe()) {
         Ok(kernel) => kernel,
         Err(guest::Error::WrongKernel(path)) => {
-            let found = format!("THINGBED_KERNEL is {}, no executable file", path.display());
+            let found =
+                format!("THINGBED_KERNEL is {}, which is not an executable file", path.display());
             return Finding::bad(what, Grade::Lacking, found, effect, "unset THINGBED_KERNEL");
         }
         Err(_) => {
@@ -35,13 +36,13 @@ pub(super) fn virtual_time() -> Finding {
             Grade::Lacking,
             format!("a guest does not start: {error}"),
             effect,
-            "it needs ptrace and memory whose pages may be executed: in a container, \
-             --cap-add SYS_PTRACE; kernel.yama.ptrace_scope below 3",
+            "virtual time needs ptrace and executable memory: in a container, --cap-add \
+             SYS_PTRACE; and kernel.yama.ptrace_scope below 3",
         ),
     }
 }
 
-/// Starts a guest that does nothing; how long that took.
+/// Starts a guest that exits at once. Returns the time from boot to exit.
 fn start(kernel: PathBuf) -> Result<Duration, String> {
     let machine = Machine {
         engine: Engine::UserModeLinux { kernel },
@@ -72,7 +73,7 @@ fn start(kernel: PathBuf) -> Result<Duration, String> {
 /// Virtual time with a CPU of finite speed.
 pub(super) fn virtual_cpu() -> Finding {
     let what = "virtual CPU";
-    let effect = "no `--cpu N`: nothing says which figures depend on the CPU";
+    let effect = "no `--cpu N`: results cannot show which metrics depend on the CPU";
     let lacking = |found: &str, fix: &str| Finding::bad(what, Grade::Lacking, found, effect, fix);
     let Some(qemu) = guest::in_path("qemu-system-x86_64") else {
         return lacking("qemu-system-x86_64 is not installed", "apt install qemu-system-x86");
@@ -81,6 +82,8 @@ pub(super) fn virtual_cpu() -> Finding {
         Ok(kernel) => {
             Finding::good(what, format!("{}, kernel {}", qemu.display(), kernel.image.display()))
         }
-        Err(_) => lacking("there is no kernel for QEMU", "in a checkout: make qemu-kernel"),
+        Err(_) => {
+            lacking("the guest kernel for QEMU is not installed", "in a checkout: make qemu-kernel")
+        }
     }
 }

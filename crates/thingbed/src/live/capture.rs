@@ -1,4 +1,4 @@
-//! The command `capture`: frames of nodes from now on, into a file or a pipe.
+//! `thingbed capture`: captures the frames of nodes live, to a file or a pipe.
 
 use super::find;
 use crate::arguments::Capture;
@@ -10,70 +10,75 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// How often it looks whether it is to end.
-const TURN: Duration = Duration::from_millis(100);
-/// How long it takes in what was under way when it was to end.
-const LAST: Duration = Duration::from_millis(500);
-/// No block of a capture is longer: a frame, and what is said of it.
-const LONGEST: usize = 1 << 24;
+/// Interval of checking for interruption.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Time after interruption during which remaining frames are still read.
+const DRAIN_TIME: Duration = Duration::from_millis(500);
+/// Maximum length of a pcapng block: a frame and its metadata.
+const MAX_BLOCK: usize = 1 << 24;
 
-/// Writes frames until Ctrl-C, the lab's end, or nobody reads any more.
-pub fn capture(wanted: &Capture) -> Result<Status, String> {
-    let to_stdout = wanted.write.as_os_str() == "-";
+/// Writes frames until Ctrl-C, the end of the lab, or a closed pipe.
+pub fn capture(arguments: &Capture) -> Result<Status, String> {
+    let to_stdout = arguments.write.as_os_str() == "-";
     if to_stdout && io::stdout().is_terminal() {
         return Err(
-            "a capture is binary and cannot be written to a terminal\n  write it to a file \
-                    with `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
+            "a capture is binary and cannot be written to a terminal\n  write it to a file with \
+             `-w FILE`, or pipe it: thingbed capture NODE | wireshark -k -i -"
                 .to_owned(),
         );
     }
     let interrupted = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
-    let lab = find(&wanted.which.lab)?;
+    let lab = find(&arguments.which.lab)?;
     let request = Request::Capture {
-        nodes: wanted.which.nodes.clone(),
-        network: wanted.network.clone(),
-        filter: wanted.filter.clone(),
-        snap: wanted.snaplen.map(units::Bytes::new),
+        nodes: arguments.which.nodes.clone(),
+        network: arguments.network.clone(),
+        filter: arguments.filter.clone(),
+        snap: arguments.snaplen.map(units::Bytes::new),
     };
     let (reply, frames) = lab.open(&request)?;
     let Reply::Frames { links } = reply else {
         return Err(
-            "the lab runs another version of Thingbed, and its answer could not be read".to_owned()
+            "could not read the lab's answer: the lab runs another version of Thingbed".to_owned()
         );
     };
-    let written = |error: io::Error| format!("could not write {}: {error}", wanted.write.display());
+    let written =
+        |error: io::Error| format!("could not write {}: {error}", arguments.write.display());
     let sink: Box<dyn Write> = match to_stdout {
         true => Box::new(io::stdout().lock()),
-        false => Box::new(File::create(&wanted.write).map_err(written)?),
+        false => Box::new(File::create(&arguments.write).map_err(written)?),
     };
     let name = match to_stdout {
         true => "standard output".to_owned(),
-        false => wanted.write.display().to_string(),
+        false => arguments.write.display().to_string(),
     };
     remark(format_args!("capturing {links} links to {name}; Ctrl-C stops the capture"));
     frames
         .get_ref()
-        .set_read_timeout(Some(TURN))
+        .set_read_timeout(Some(POLL_INTERVAL))
         .map_err(|error| format!("could not read from the lab's control socket: {error}"))?;
-    let count = pass_on(frames, sink, &interrupted).map_err(written)?;
+    let count = copy_blocks(frames, sink, &interrupted).map_err(written)?;
     remark(format_args!("{count} frames"));
     Ok(Status::Fine)
 }
 
-/// Passes blocks on, each whole, as they come; how many frames there were.
-fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) -> io::Result<u64> {
-    let (mut held, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
+/// Copies blocks as they arrive, each only when complete. Returns the number of frames.
+fn copy_blocks(
+    mut from: impl Read,
+    mut to: impl Write,
+    interrupted: &AtomicBool,
+) -> io::Result<u64> {
+    let (mut pending, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
     let mut end = None;
     loop {
         if interrupted.load(Relaxed) && end.is_none() {
-            end = Some(Instant::now() + LAST);
+            end = Some(Instant::now() + DRAIN_TIME);
         }
         let over = end.is_some_and(|end| Instant::now() > end);
         match from.read(&mut buffer) {
             Ok(0) => return Ok(count),
             Ok(_) if over => return Ok(count),
-            Ok(length) => held.extend_from_slice(&buffer[..length]),
+            Ok(length) => pending.extend_from_slice(&buffer[..length]),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut if end.is_some() => {
                     return Ok(count);
@@ -85,27 +90,27 @@ fn pass_on(mut from: impl Read, mut to: impl Write, interrupted: &AtomicBool) ->
                 _ => return Err(error),
             },
         }
-        let (whole, frames) = blocks(&held).ok_or_else(nonsense)?;
-        let written = to.write_all(&held[..whole]).and_then(|()| to.flush());
+        let (whole, frames) = blocks(&pending).ok_or_else(not_pcapng)?;
+        let written = to.write_all(&pending[..whole]).and_then(|()| to.flush());
         match written {
-            // Who looked at it has seen enough.
+            // The reader has closed the pipe, which is normal.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(count),
             written => written?,
         }
         count += frames;
-        held.drain(..whole);
+        pending.drain(..whole);
     }
 }
 
-fn nonsense() -> io::Error {
+fn not_pcapng() -> io::Error {
     io::Error::other("the lab did not send a pcapng capture")
 }
 
 /// An enhanced packet block (pcapng, section 4.3).
 const FRAME: u32 = 6;
 
-/// The bytes of whole blocks at the beginning, and the frames in them; nothing when
-/// they are none.
+/// Length of the complete blocks at the start of `bytes`, and the frames in them; `None` if they
+/// are not pcapng blocks.
 fn blocks(bytes: &[u8]) -> Option<(usize, u64)> {
     let (mut at, mut frames) = (0, 0);
     while let Some(head) = bytes.get(at..at + 8) {
@@ -114,7 +119,7 @@ fn blocks(bytes: &[u8]) -> Option<(usize, u64)> {
             u32::from_ne_bytes(word)
         });
         let length = length as usize;
-        if !(12..=LONGEST).contains(&length) || !length.is_multiple_of(4) {
+        if !(12..=MAX_BLOCK).contains(&length) || !length.is_multiple_of(4) {
             return None;
         }
         if at + length > bytes.len() {
@@ -138,7 +143,7 @@ mod tests {
         block
     }
 
-    /// Gives a few bytes at a time.
+    /// A reader that returns a few bytes at a time.
     struct Drops<'a>(&'a [u8], usize);
 
     impl Read for Drops<'_> {
@@ -157,7 +162,7 @@ mod tests {
         for cut in 0..=all.len() {
             for step in [1, 7, 4096] {
                 let mut got = Vec::new();
-                let frames = pass_on(Drops(&all[..cut], step), &mut got, &go).unwrap();
+                let frames = copy_blocks(Drops(&all[..cut], step), &mut got, &go).unwrap();
                 let ends = [0, 28, 48, 96, 112];
                 let end = ends.into_iter().filter(|end| *end <= cut).max().unwrap();
                 assert_eq!(got, all[..end]);
@@ -171,7 +176,7 @@ mod tests {
         let go = AtomicBool::new(false);
         for bytes in [&b"GET / HTTP/1.1\r\n"[..], &[0; 16]] {
             let mut got = Vec::new();
-            assert!(pass_on(Drops(bytes, 99), &mut got, &go).is_err());
+            assert!(copy_blocks(Drops(bytes, 99), &mut got, &go).is_err());
             assert!(got.is_empty());
         }
     }

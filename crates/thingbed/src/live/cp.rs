@@ -1,4 +1,4 @@
-//! The command `cp`: a file into or out of a node.
+//! `thingbed cp`: copies a file into a node or out of it.
 
 use super::find;
 use crate::arguments::Cp;
@@ -9,18 +9,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Copies a file.
-pub fn cp(wanted: &Cp) -> Result<Status, String> {
-    let (from, to) = (end(&wanted.from), end(&wanted.to));
-    let lab = find(&wanted.lab)?;
-    let name = Path::new(from.1).file_name().ok_or(format!("`{}` is not a file", wanted.from))?;
+pub fn cp(arguments: &Cp) -> Result<Status, String> {
+    let (from, to) = (end(&arguments.from), end(&arguments.to));
+    let lab = find(&arguments.lab)?;
+    let name =
+        Path::new(from.1).file_name().ok_or(format!("`{}` is not a file", arguments.from))?;
     let failed = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| format!("could not copy {what}: {error}")
     };
-    // What is on this side is opened before the node's file system is entered.
+    // Open the file on the host before entering the node's file system.
     let copied = match (from.0, to.0) {
         (None, Some(node)) => {
-            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            let source = File::open(from.1).map_err(failed(&arguments.from))?;
             lab::enter_files(lab.node(node)?.pid).map_err(|error| error.to_string())?;
             let target = whole(Path::new(to.1), name);
             write(source, File::create(&target), &target)
@@ -28,9 +29,9 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
         (Some(node), None) => {
             let target = whole(Path::new(to.1), name);
             let pid = lab.node(node)?.pid;
-            let sink = File::create(&target).map_err(failed(&wanted.to))?;
+            let sink = File::create(&target).map_err(failed(&arguments.to))?;
             lab::enter_files(pid).map_err(|error| error.to_string())?;
-            let source = File::open(from.1).map_err(failed(&wanted.from))?;
+            let source = File::open(from.1).map_err(failed(&arguments.from))?;
             let mode = source.metadata().map(|meta| meta.permissions().mode());
             let copied = io::copy(&mut &source, &mut &sink);
             let _ = mode.map(|mode| sink.set_permissions(fs::Permissions::from_mode(mode & 0o777)));
@@ -38,21 +39,21 @@ pub fn cp(wanted: &Cp) -> Result<Status, String> {
         }
         _ => {
             return Err(
-                "one path must be in a node (NODE:FILE) and the other on the host; to copy \
-                        from node to node, copy twice"
+                "one path must be in a node (NODE:FILE), the other on the host; to copy between \
+                 nodes, copy twice"
                     .to_owned(),
             );
         }
     };
-    let bytes = copied.map_err(failed(&format!("{} to {}", wanted.from, wanted.to)))?;
+    let bytes = copied.map_err(failed(&format!("{} to {}", arguments.from, arguments.to)))?;
     say(format_args!("{bytes} B"));
     Ok(Status::Fine)
 }
 
-/// The node, if there is one, and the file.
+/// Splits a path into its node, if any, and the file.
 fn end(text: &str) -> (Option<&str>, &str) {
     match text.split_once(':') {
-        // A path with a colon is written ./a:b, as scp has it.
+        // As with scp, a host path with a colon needs a slash: ./a:b.
         Some((node, file)) if !node.contains('/') => {
             (Some(node), if file.is_empty() { "." } else { file })
         }
@@ -60,7 +61,7 @@ fn end(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// A folder stands for a file of that name in it.
+/// If `path` is a folder, the file `name` in it.
 fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
     if path.is_dir() { path.join(name) } else { path.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The commands `exec` and `shell`: programs in a node, at this terminal.
+//! `thingbed exec` and `shell`: run programs in a node, on this terminal.
 
 use super::find;
 use crate::arguments::{Exec, Shell};
@@ -13,23 +13,23 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Set where the terminal was made for the program alone.
+/// Environment variable: set if the terminal was created for the program alone.
 pub(crate) const OWN_TERMINAL: &str = "THINGBED_OWN_TERMINAL";
 
-/// Runs a program in a node; its exit status.
-pub fn exec(wanted: &Exec) -> Result<u8, String> {
-    let node = find(&wanted.lab)?.node(&wanted.node)?;
+/// Runs a program in a node. Returns its exit status.
+pub fn exec(arguments: &Exec) -> Result<u8, String> {
+    let node = find(&arguments.lab)?.node(&arguments.node)?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    let mut command = Command::new(&wanted.command[0]);
-    command.args(&wanted.command[1..]);
-    run(command, node.pid, &node.name, wanted.workdir.clone().unwrap_or(here))
+    let mut command = Command::new(&arguments.command[0]);
+    command.args(&arguments.command[1..]);
+    run(command, node.pid, &node.name, arguments.workdir.clone().unwrap_or(here))
 }
 
-/// Opens a shell in a node; its exit status.
-pub fn shell(wanted: &Shell) -> Result<u8, String> {
-    let node = find(&wanted.lab)?.node(&wanted.node)?;
+/// Opens a shell in a node. Returns its exit status.
+pub fn shell(arguments: &Shell) -> Result<u8, String> {
+    let node = find(&arguments.lab)?.node(&arguments.node)?;
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-    // The user's own, if the node has it.
+    // Prefer the user's shell, if the node has it.
     let own = std::env::var("SHELL").unwrap_or_default();
     let inside = PathBuf::from(format!("/proc/{}/root{own}", node.pid));
     let shell = if !own.is_empty() && inside.exists() { own } else { "sh".to_owned() };
@@ -38,22 +38,22 @@ pub fn shell(wanted: &Shell) -> Result<u8, String> {
 
 fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8, String> {
     lab::enter(pid).map_err(|error| error.to_string())?;
-    // A node with a root of its own may not have this folder.
+    // The node may have another root file system, without this folder.
     command.current_dir(if folder.is_dir() { folder } else { PathBuf::from("/") });
     command.env("THINGBED_NODE", node);
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| {
-        let mend = match error.kind() {
+        let hint = match error.kind() {
             io::ErrorKind::NotFound => {
                 let path = std::env::var("PATH").unwrap_or_default();
                 format!("\n  the program is not in the node's file system; PATH is {path}")
             }
             io::ErrorKind::PermissionDenied => {
-                "\n  the file is not executable: chmod +x".to_owned()
+                "\n  the file is not executable; run chmod +x".to_owned()
             }
             _ => String::new(),
         };
-        format!("could not run {program} in {node}: {error}{mend}")
+        format!("could not run {program} in {node}: {error}{hint}")
     };
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let status = match terminal {
@@ -63,9 +63,9 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
         }
         true => at_terminal(command),
         false => command.spawn().and_then(|mut child| {
-            // Ctrl-C and the like go to the whole group; the program decides.
+            // The terminal sends Ctrl-C to the whole process group; only the program handles it.
             for signal in [libc::SIGINT, libc::SIGQUIT] {
-                // SAFETY: ignoring a signal touches no memory of ours.
+                // SAFETY: ignoring a signal touches no memory of this process.
                 unsafe { libc::signal(signal, libc::SIG_IGN) };
             }
             child.wait()
@@ -74,14 +74,14 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
     Ok(code(status.map_err(failed)?))
 }
 
-/// As shells have it: the status, or 128 and the signal.
+/// Exit status as in shells: the status, or 128 plus the signal.
 fn code(status: ExitStatus) -> u8 {
     status.code().unwrap_or(128 + status.signal().unwrap_or(0)) as u8
 }
 
-/// Lets a program have its standard input as its own terminal.
+/// Makes standard input the controlling terminal of a program.
 fn take_terminal(command: &mut Command) {
-    // SAFETY: between fork and exec, system calls alone.
+    // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
             if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
@@ -92,8 +92,8 @@ fn take_terminal(command: &mut Command) {
     }
 }
 
-/// Runs a program at a terminal of its own, joined to this one: in its PID
-/// namespace a shell could not tell who has the terminal that is here.
+/// Runs a program on a new pseudoterminal that is connected to this terminal: in the node's PID
+/// namespace, a shell could not identify the foreground process of this terminal.
 fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
     let stdin = io::stdin();
     let saved = tcgetattr(&stdin)?;
@@ -107,16 +107,16 @@ fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
     let mut raw = saved.clone();
     cfmakeraw(&mut raw);
     tcsetattr(&stdin, SetArg::TCSANOW, &raw)?;
-    let back = Back(saved);
+    let restore = RestoreTerminal(saved);
     let ended = pump(&pty.master, child);
-    drop(back);
+    drop(restore);
     ended
 }
 
-/// Puts the terminal back as it was.
-struct Back(Termios);
+/// Restores the terminal on drop.
+struct RestoreTerminal(Termios);
 
-impl Drop for Back {
+impl Drop for RestoreTerminal {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
     }
@@ -124,44 +124,44 @@ impl Drop for Back {
 
 fn size() -> nix::pty::Winsize {
     let mut size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: writes one structure that lives over the call.
+    // SAFETY: writes to one structure, which outlives the call.
     unsafe { libc::ioctl(0, libc::TIOCGWINSZ, &raw mut size) };
     size
 }
 
-/// Carries what is typed and what is said until the program has ended.
+/// Copies input and output between both terminals until the program exits.
 fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
     let resized = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(libc::SIGWINCH, resized.clone())?;
-    let (mut typed, mut said) = (io::stdin().lock(), io::stdout().lock());
+    let (mut stdin_lock, mut stdout) = (io::stdin().lock(), io::stdout().lock());
     let mut terminal = std::fs::File::from(master.try_clone()?);
-    let (mut listens, mut buffer) = (true, [0; 4096]);
+    let (mut stdin_open, mut buffer) = (true, [0; 4096]);
     loop {
         if resized.swap(false, Relaxed) {
             let size = size();
-            // SAFETY: reads one structure that lives over the call.
+            // SAFETY: reads one structure, which outlives the call.
             unsafe { libc::ioctl(master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
         }
         let stdin = io::stdin();
         let mut fds = vec![PollFd::new(master.as_fd(), PollFlags::POLLIN)];
-        if listens {
+        if stdin_open {
             fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
         }
         let _ = poll(&mut fds, PollTimeout::from(100_u16));
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         if ready[0] {
             match terminal.read(&mut buffer) {
-                // The last of those who had it open has closed it.
+                // All processes with the terminal open have closed it.
                 Ok(0) | Err(_) => return child.wait(),
                 Ok(length) => {
-                    said.write_all(&buffer[..length])?;
-                    said.flush()?;
+                    stdout.write_all(&buffer[..length])?;
+                    stdout.flush()?;
                 }
             }
         }
         if ready.get(1).copied().unwrap_or(false) {
-            match typed.read(&mut buffer) {
-                Ok(0) | Err(_) => listens = false,
+            match stdin_lock.read(&mut buffer) {
+                Ok(0) | Err(_) => stdin_open = false,
                 Ok(length) => terminal.write_all(&buffer[..length])?,
             }
         }

@@ -1,13 +1,13 @@
-//! The command `link`: links of a running lab, looked at and changed.
+//! `thingbed link`: shows and changes the links of a running lab.
 
-use crate::arguments::{Lab, Link, Whose};
+use crate::arguments::{Lab, Link, LinkSelector};
 use crate::live::{find, pairs};
 use crate::{Status, complain, say};
 use medium::{Impairment, Way};
 use runner::{Links, Reply, Request, Shown};
 use units::{Rate, Ratio, Span};
 
-/// Asks the lab, and shows what it says.
+/// Sends the request to the lab and prints the answer.
 pub fn link(what: &Link) -> Result<Status, String> {
     let (lab, request) = match request(what) {
         Ok(request) => request,
@@ -42,14 +42,14 @@ fn show(shown: &Shown) {
     if shown.rejected > 0 {
         let frames = if shown.rejected == 1 { "frame" } else { "frames" };
         text += &format!(
-            "  [{} {frames} rejected: too long, or another node's address]",
+            "  [{} {frames} rejected: too long, or source address of another node]",
             shown.rejected
         );
     }
     say(format_args!("{} {} {way}  {text}", shown.node, shown.network));
 }
 
-/// On its way to other values a link has any, with more digits than anybody reads.
+/// Rounds values for display: during a ramp they have many digits.
 fn rounded(now: &Impairment) -> Impairment {
     let time = |span: Span| Span::from_ns(span.as_ns() / 10_000 * 10_000);
     let share = |ratio: Ratio| {
@@ -70,16 +70,20 @@ fn rounded(now: &Impairment) -> Impairment {
 fn request(what: &Link) -> Result<(&Lab, Request), String> {
     Ok(match what {
         Link::Show(which) => (&which.lab, Request::Show { nodes: which.nodes.clone() }),
-        Link::Set { whose, set, over } => {
-            let (links, set) = (links(whose), pairs(set)?);
-            (&whose.lab, Request::Set { links, set, over: *over })
+        Link::Set { selector, set, over } => {
+            let (links, set) = (links(selector), pairs(set)?);
+            (&selector.lab, Request::Set { links, set, over: *over })
         }
-        Link::Down { whose } => (&whose.lab, Request::Down { links: links(whose), down: true }),
-        Link::Up { whose } => (&whose.lab, Request::Down { links: links(whose), down: false }),
+        Link::Down { selector } => {
+            (&selector.lab, Request::Down { links: links(selector), down: true })
+        }
+        Link::Up { selector } => {
+            (&selector.lab, Request::Down { links: links(selector), down: false })
+        }
     })
 }
 
-fn links(whose: &Whose) -> Links {
-    let way = whose.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
-    Links { nodes: vec![whose.node.clone()], network: whose.network.clone(), way }
+fn links(selector: &LinkSelector) -> Links {
+    let way = selector.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
+    Links { nodes: vec![selector.node.clone()], network: selector.network.clone(), way }
 }

@@ -1,4 +1,4 @@
-//! The command `logs`: what nodes' programs have said.
+//! `thingbed logs`: prints the output of nodes' programs.
 
 use super::{Lab, find};
 use crate::arguments::Logs;
@@ -9,34 +9,34 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Shows logs, and follows them if asked.
-pub fn logs(wanted: &Logs) -> Result<Status, String> {
-    let lab = find(&wanted.lab)?;
+/// Prints logs, and follows them if requested.
+pub fn logs(arguments: &Logs) -> Result<Status, String> {
+    let lab = find(&arguments.lab)?;
     let mut shown: HashMap<PathBuf, u64> = HashMap::new();
     let mut last = None;
-    for path in files(&lab, &wanted.nodes)? {
+    for path in files(&lab, &arguments.nodes)? {
         let length = fs::metadata(&path).map_or(0, |file| file.len());
-        let from = wanted.tail.map_or(0, |lines| tail(&path, lines).unwrap_or(0));
+        let from = arguments.tail.map_or(0, |lines| tail(&path, lines).unwrap_or(0));
         shown.insert(path.clone(), from);
         show(&path, &mut shown, &mut last, Some(length));
     }
-    if shown.is_empty() && !wanted.follow {
+    if shown.is_empty() && !arguments.follow {
         remark("the programs have not printed anything yet");
     }
-    if !wanted.follow {
+    if !arguments.follow {
         return Ok(Status::Fine);
     }
     loop {
         std::thread::sleep(Duration::from_millis(200));
-        // A lab that is gone says no more.
-        let Ok(files) = files(&lab, &wanted.nodes) else { return Ok(Status::Fine) };
+        // The lab has ended.
+        let Ok(files) = files(&lab, &arguments.nodes) else { return Ok(Status::Fine) };
         for path in files {
             show(&path, &mut shown, &mut last, None);
         }
     }
 }
 
-/// The logs of nodes, which are called `NODE.PROGRAM.out` and `.err`.
+/// The log files of nodes: `NODE.PROGRAM.out` and `.err`.
 fn files(lab: &Lab, nodes: &[String]) -> Result<Vec<PathBuf>, String> {
     let mut files = Vec::new();
     for node in lab.nodes(nodes)? {
@@ -53,7 +53,7 @@ fn files(lab: &Lab, nodes: &[String]) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Prints what is new in a file, with its name where it is another than the last.
+/// Prints the new content of a file, with a header if the last output was from another file.
 fn show(
     path: &Path,
     shown: &mut HashMap<PathBuf, u64>,
@@ -77,12 +77,12 @@ fn show(
     *from += copied;
 }
 
-/// Where the last `lines` lines of a file begin.
+/// Offset of the last `lines` lines of a file.
 fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
-    const LOOK: u64 = 1 << 20;
+    const MAX_TAIL_BYTES: u64 = 1 << 20;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
-    let start = length.saturating_sub(LOOK);
+    let start = length.saturating_sub(MAX_TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut end = Vec::new();
     file.read_to_end(&mut end)?;

@@ -1,4 +1,4 @@
-//! Commands that talk to a lab that is up, in this terminal or another.
+//! Commands for running labs, in this or another terminal.
 
 mod capture;
 mod cp;
@@ -15,7 +15,7 @@ pub(crate) use enter::OWN_TERMINAL;
 pub use enter::{exec, shell};
 pub use link::link;
 pub use logs::logs;
-pub use nodes::{befall, clone, destroy, down, labs, ps, set};
+pub use nodes::{clone, destroy, down, inject_fault, labs, ps, set};
 pub use top::top;
 pub use up::up;
 
@@ -25,40 +25,40 @@ use runner::{LabShown, NodeShown, Reply, Request};
 use std::io::BufReader;
 use std::os::unix::net::UnixStream;
 
-/// A lab that was found.
+/// A running lab.
 pub(crate) struct Lab {
     pid: u32,
 }
 
 impl Lab {
-    /// What it answers, if it does not refuse.
+    /// Sends a request; an answer that refuses it becomes an error.
     pub(crate) fn ask(&self, request: &Request) -> Result<Reply, String> {
         self.open(request).map(|(reply, _)| reply)
     }
 
-    /// The same, and what it says after that.
+    /// Like `ask`; also returns the stream, for data after the answer.
     fn open(&self, request: &Request) -> Result<(Reply, BufReader<UnixStream>), String> {
         match runner::open(self.pid, request) {
             Ok((Reply::Refused(why), _)) => Err(why),
             Ok(answer) => Ok(answer),
             Err(error) => Err(format!(
-                "could not reach the lab of process {}: {error}\n  it may have just ended; \
+                "could not reach the lab of process {}: {error}\n  the lab may have just ended; \
                  `thingbed labs` lists the running labs",
                 self.pid
             )),
         }
     }
 
-    /// Its nodes; all if none is named.
+    /// Nodes by name; all if `nodes` is empty.
     pub(crate) fn nodes(&self, nodes: &[String]) -> Result<Vec<NodeShown>, String> {
         match self.ask(&Request::Nodes { nodes: nodes.to_vec() })? {
             Reply::Nodes(nodes) => Ok(nodes),
-            _ => Err("the lab runs another version of Thingbed, and its answer could not be read"
+            _ => Err("could not read the lab's answer: the lab runs another version of Thingbed"
                 .to_owned()),
         }
     }
 
-    /// The one node of that name.
+    /// The only node that matches `name`.
     pub(crate) fn node(&self, name: &str) -> Result<NodeShown, String> {
         let mut nodes = self.nodes(&[name.to_owned()])?;
         match (nodes.pop(), nodes.len()) {
@@ -75,20 +75,20 @@ impl Lab {
     fn shown(&self) -> Result<LabShown, String> {
         match self.ask(&Request::Lab {})? {
             Reply::Lab(lab) => Ok(lab),
-            _ => Err("the lab runs another version of Thingbed, and its answer could not be read"
+            _ => Err("could not read the lab's answer: the lab runs another version of Thingbed"
                 .to_owned()),
         }
     }
 }
 
-/// The one lab that is up, or the one that was named.
-pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
+/// The lab that `--lab` selects, or the only running one.
+pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
     let all = all()?;
     let list = |labs: &[(Lab, LabShown)]| {
         let words = labs.iter().map(|(lab, shown)| format!("{} ({})", shown.experiment, lab.pid));
         words.collect::<Vec<_>>().join(", ")
     };
-    let Some(name) = &wanted.lab else {
+    let Some(name) = &selected.lab else {
         return match all.len() {
             0 => Err("no lab is running on this machine\n  start one with `thingbed up FILE`; a \
                       `thingbed run FILE` in progress is a lab, too"
@@ -97,34 +97,33 @@ pub(crate) fn find(wanted: &arguments::Lab) -> Result<Lab, String> {
             _ => Err(format!("several labs are running; select one with --lab: {}", list(&all))),
         };
     };
-    let said = list(&all);
+    let running = list(&all);
     let mut named: Vec<_> = all
         .into_iter()
         .filter(|(lab, shown)| shown.experiment == *name || lab.pid.to_string() == *name)
         .collect();
     match (named.pop(), named.len()) {
         (Some((lab, _)), 0) => Ok(lab),
-        (Some(_), _) => Err(format!(
-            "several labs have the name `{name}`; select one by process \
-                                     id: {said}"
+        (Some(_), _) => {
+            Err(format!("several labs have the name `{name}`; select one by process id: {running}"))
+        }
+        (None, _) if running.is_empty() => Err(format!(
+            "no lab `{name}` is running on this machine, nor any other lab\n  start one with \
+             `thingbed up FILE`"
         )),
-        (None, _) if said.is_empty() => Err(format!(
-            "no lab `{name}` is running, and no other lab \
-                                                     either"
-        )),
-        (None, _) => Err(format!("no lab `{name}` is running; running labs: {said}")),
+        (None, _) => Err(format!("no lab `{name}` is running; running labs: {running}")),
     }
 }
 
-/// All labs that this user may visit.
+/// All labs that this user may access.
 fn all() -> Result<Vec<(Lab, LabShown)>, String> {
     let pids = runner::labs().map_err(|error| format!("could not list the labs: {error}"))?;
     let labs = pids.into_iter().map(|pid| Lab { pid });
-    // One that ends meanwhile is no lab any more.
+    // Skip labs that end meanwhile.
     Ok(labs.filter_map(|lab| lab.shown().ok().map(|shown| (lab, shown))).collect())
 }
 
-/// Columns under a head, those from `right` on right-aligned.
+/// A table; columns from index `right` on are right-aligned.
 fn table(head: &[&str], right: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).force_no_tty().set_header(head.to_vec()).add_rows(rows);
@@ -134,12 +133,12 @@ fn table(head: &[&str], right: usize, rows: Vec<Vec<String>>) -> String {
     table.trim_fmt()
 }
 
-/// `loss=10%` and the like, as keys and values.
+/// Splits settings such as `loss=10%` into keys and values.
 pub(crate) fn pairs(set: &[String]) -> Result<Vec<(String, String)>, String> {
     let pair = |pair: &String| match pair.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None => {
-            Err(format!("`{pair}` is not KEY=VALUE; write for example `loss=10%` or `cpus=0.5`"))
+            Err(format!("`{pair}` is not KEY=VALUE; write, for example, `loss=10%` or `cpus=0.5`"))
         }
     };
     set.iter().map(pair).collect()

@@ -1,4 +1,4 @@
-//! The commands about nodes: how they are, what befalls them, what they may use.
+//! Commands for nodes: list, fault injection, scale-up, limits.
 
 use super::{all, find, pairs, table};
 use crate::arguments::{self, Clone, Nodes, Ps, Set};
@@ -33,23 +33,23 @@ pub fn labs() -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// To a tenth of a second, or to a second from a minute on.
+/// Rounds down to 0.1 s, or to 1 s from one minute on.
 fn up_for(span: Span) -> String {
     let step = if span.as_ns() < 60_000_000_000 { 100_000_000 } else { 1_000_000_000 };
     Span::from_ns(span.as_ns() / step * step).to_string()
 }
 
 /// Lists the nodes of a lab.
-pub fn ps(wanted: &Ps) -> Result<Status, String> {
-    let nodes = find(&wanted.which.lab)?.nodes(&wanted.which.nodes)?;
-    match wanted.json {
+pub fn ps(arguments: &Ps) -> Result<Status, String> {
+    let nodes = find(&arguments.which.lab)?.nodes(&arguments.which.nodes)?;
+    match arguments.json {
         true => say(serde_json::to_string_pretty(&nodes).unwrap_or_default()),
         false => list(&nodes),
     }
     Ok(Status::Fine)
 }
 
-/// What of a program is listed; `--json` has all of it.
+/// Maximum length of a program in the list; `--json` prints all of it.
 const LONGEST: usize = 60;
 
 fn list(nodes: &[NodeShown]) {
@@ -66,16 +66,16 @@ fn list(nodes: &[NodeShown]) {
     say(table(&["NODE", "PROCESS", "ADDRESSES", "STATE", "PROGRAM"], 9, rows.collect()));
 }
 
-/// Lets something befall nodes' programs.
-pub fn befall(what: PlannedFaultKind, wanted: &Nodes) -> Result<Status, String> {
-    let request = Request::Befall { what, nodes: wanted.nodes.clone() };
-    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+/// Injects a fault into nodes' programs, or starts them.
+pub fn inject_fault(what: PlannedFaultKind, arguments: &Nodes) -> Result<Status, String> {
+    let request = Request::Befall { what, nodes: arguments.nodes.clone() };
+    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
 }
 
-/// Brings more nodes up that are like one; says how they are called.
-pub fn clone(wanted: &Clone) -> Result<Status, String> {
-    let request = Request::Clone { node: wanted.node.clone(), count: wanted.count as usize };
-    if let Reply::Nodes(nodes) = find(&wanted.lab)?.ask(&request)? {
+/// Adds clones of a node; prints their names and addresses.
+pub fn clone(arguments: &Clone) -> Result<Status, String> {
+    let request = Request::Clone { node: arguments.node.clone(), count: arguments.count as usize };
+    if let Reply::Nodes(nodes) = find(&arguments.lab)?.ask(&request)? {
         nodes.iter().for_each(|node| {
             let addresses = node.interfaces.iter().map(|(_, _, address)| address.to_string());
             say(format_args!("{} {}", node.name, addresses.collect::<Vec<_>>().join(" ")));
@@ -84,27 +84,28 @@ pub fn clone(wanted: &Clone) -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// Ends nodes.
-pub fn destroy(wanted: &Nodes) -> Result<Status, String> {
-    let request = Request::Destroy { nodes: wanted.nodes.clone() };
-    find(&wanted.lab)?.ask(&request).map(|_| Status::Fine)
+/// Removes nodes.
+pub fn destroy(arguments: &Nodes) -> Result<Status, String> {
+    let request = Request::Destroy { nodes: arguments.nodes.clone() };
+    find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
 }
 
-/// Takes a lab down, and waits until it is gone.
-pub fn down(wanted: &arguments::Lab) -> Result<Status, String> {
-    let lab = find(wanted)?;
+/// Stops a lab, and waits until its process has exited.
+pub fn down(arguments: &arguments::Lab) -> Result<Status, String> {
+    let lab = find(arguments)?;
     lab.ask(&Request::End {})?;
-    // Its last act, after the door, is to remove the groups of limits.
+    // After closing its control socket, the process still removes the cgroups.
     while Path::new(&format!("/proc/{}", lab.pid)).exists() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     Ok(Status::Fine)
 }
 
-/// Changes what nodes may use, or what they are called.
-pub fn set(wanted: &Set) -> Result<Status, String> {
-    let request = Request::Change { nodes: vec![wanted.node.clone()], set: pairs(&wanted.set)? };
-    match find(&wanted.lab)?.ask(&request)? {
+/// Changes the limits or the host name of nodes.
+pub fn set(arguments: &Set) -> Result<Status, String> {
+    let request =
+        Request::Change { nodes: vec![arguments.node.clone()], set: pairs(&arguments.set)? };
+    match find(&arguments.lab)?.ask(&request)? {
         Reply::Wrong(why) => {
             complain(why);
             Ok(Status::Wrong)

@@ -1,4 +1,4 @@
-//! The command `top`: what nodes use, second by second.
+//! `thingbed top`: CPU, memory and traffic of nodes, every second.
 
 use super::{find, table};
 use crate::Status;
@@ -9,44 +9,44 @@ use runner::NodeShown;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Lines that a terminal shows at least; more nodes than that are told by number.
+/// Number of nodes shown, to fit into a terminal; the others are only counted.
 const LINES: usize = 20;
 
-/// Shows the nodes that use most CPU time, again and again.
-pub fn top(wanted: &Top) -> Result<Status, String> {
-    let lab = find(&wanted.which.lab)?;
+/// Repeatedly shows the nodes with the highest CPU usage.
+pub fn top(arguments: &Top) -> Result<Status, String> {
+    let lab = find(&arguments.which.lab)?;
     let terminal = std::io::stdout().is_terminal();
-    let mut before = look(&lab.nodes(&wanted.which.nodes)?);
+    let mut before = sample(&lab.nodes(&arguments.which.nodes)?);
     let mut at = Instant::now();
     loop {
         std::thread::sleep(Duration::from_secs(1));
-        let Ok(nodes) = lab.nodes(&wanted.which.nodes) else { return Ok(Status::Fine) };
-        let now = look(&nodes);
+        let Ok(nodes) = lab.nodes(&arguments.which.nodes) else { return Ok(Status::Fine) };
+        let now = sample(&nodes);
         let text = page(&nodes, &before, &now, at.elapsed().as_secs_f64());
         at = Instant::now();
-        if terminal && !wanted.once {
+        if terminal && !arguments.once {
             let _ = write!(std::io::stdout(), "\x1b[H\x1b[2J");
         }
         say(text);
-        if wanted.once {
+        if arguments.once {
             return Ok(Status::Fine);
         }
         before = now;
     }
 }
 
-/// A node's init, what its programs used, and what the medium carried for it: frames
-/// and bytes sent, then received. The interfaces' own counters miss what a node sends
-/// where the medium takes frames before they count.
-type Seen = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
+/// Per node: PID of its init process, CPU and memory of its programs, frames and bytes sent, frames
+/// and bytes received. Traffic is as counted by the medium: the interfaces' counters miss frames
+/// that the medium takes before them.
+type Usage = Vec<(i32, Sample, [u64; 2], [u64; 2])>;
 
-fn look(nodes: &[NodeShown]) -> Seen {
+fn sample(nodes: &[NodeShown]) -> Usage {
     let pids: Vec<i32> = nodes.iter().map(|node| node.pid).collect();
     let samples = lab::sample(&pids).into_iter();
     nodes.iter().zip(samples).map(|(n, sample)| (n.pid, sample, n.sent, n.received)).collect()
 }
 
-fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String {
+fn page(nodes: &[NodeShown], before: &Usage, now: &Usage, seconds: f64) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     for (node, (pid, sample, sent, received)) in nodes.iter().zip(now) {
         let known = before.iter().find(|(known, ..)| known == pid);
@@ -82,7 +82,10 @@ fn page(nodes: &[NodeShown], before: &Seen, now: &Seen, seconds: f64) -> String 
         "OUT frames/s",
         "IN frames/s",
     ];
-    let more =
-        if more > 0 { format!("\nand {more} nodes that use less CPU") } else { String::new() };
+    let more = if more > 0 {
+        format!("\nand {more} more nodes with lower CPU usage")
+    } else {
+        String::new()
+    };
     table(&head, 2, rows) + &more
 }

@@ -1,4 +1,4 @@
-//! The command `up`: a lab to work in.
+//! `thingbed up`: starts a live lab.
 
 use crate::arguments::Up;
 use crate::signals::watch_signals;
@@ -14,27 +14,27 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Where the lab of a detached `up` says that it is up.
+/// Descriptor on which the process of a detached lab reports that the lab is up.
 const TELL: i32 = 3;
 
-/// Brings the lab up, and stays until it is to end, or leaves it to itself.
-pub fn up(wanted: &Up) -> Result<Status, String> {
-    let experiment = match show::read(&wanted.file) {
+/// Starts the lab and serves it until it ends, or detaches.
+pub fn up(arguments: &Up) -> Result<Status, String> {
+    let experiment = match show::read(&arguments.file) {
         Ok(experiment) => experiment,
         Err(status) => return Ok(status),
     };
-    let plan = plan(wanted, &experiment)?;
-    if wanted.detach {
-        return detach(wanted);
+    let plan = plan(arguments, &experiment)?;
+    if arguments.detach {
+        return detach(arguments);
     }
     let interrupted = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     let folder =
-        sweep_folder(&wanted.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
+        sweep_folder(&arguments.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
     let copy = folder.join("experiment.yaml");
-    fs::copy(&wanted.file, &copy)
+    fs::copy(&arguments.file, &copy)
         .map_err(|e| format!("could not write {}: {e}", copy.display()))?;
-    let home = fs::canonicalize(&wanted.file).unwrap_or_default();
+    let home = fs::canonicalize(&arguments.file).unwrap_or_default();
     let begun = Instant::now();
     let (nodes, seconds) = (plan.nodes.len(), || begun.elapsed().as_secs_f64());
     let mut ready = || {
@@ -44,7 +44,7 @@ pub fn up(wanted: &Up) -> Result<Status, String> {
             plan.experiment,
             seconds()
         );
-        match wanted.tell {
+        match arguments.tell {
             Some(fd) => tell(fd, &text, &log),
             None => say(format_args!("{text}\nto stop it: Ctrl-C here, or `thingbed down`")),
         }
@@ -64,26 +64,26 @@ pub fn up(wanted: &Up) -> Result<Status, String> {
     done.map(|()| Status::Fine).map_err(|error| error.to_string())
 }
 
-fn plan(wanted: &Up, experiment: &Experiment) -> Result<Plan, String> {
-    let cells = show::cells(experiment, &wanted.only).map_err(|error| error.to_string())?;
+fn plan(arguments: &Up, experiment: &Experiment) -> Result<Plan, String> {
+    let cells = show::cells(experiment, &arguments.only).map_err(|error| error.to_string())?;
     let cell = cells.first().ok_or("--only matches no cell of the experiment")?;
     experiment.plan(cell, 0, experiment.seed).map_err(|error| error.to_string())
 }
 
-/// Starts this program again in a session of its own, and waits until its lab is up.
-fn detach(wanted: &Up) -> Result<Status, String> {
+/// Starts this program again in a new session, and waits until its lab is up.
+fn detach(arguments: &Up) -> Result<Status, String> {
     let failed = |error: std::io::Error| format!("could not start the lab's process: {error}");
-    let (mut told, tell) = std::io::pipe().map_err(failed)?;
+    let (mut reports, tell) = std::io::pipe().map_err(failed)?;
     let mut command = Command::new(current_exe());
-    command.arg("up").arg(&wanted.file).arg("--out").arg(&wanted.out);
+    command.arg("up").arg(&arguments.file).arg("--out").arg(&arguments.out);
     command.args(["--tell", &TELL.to_string()]);
-    command.args(wanted.only.iter().flat_map(|only| ["--only", only]));
-    // Not this terminal's: processes of the lab keep theirs as long as they live.
-    let (mut complaints, theirs) = std::io::pipe().map_err(failed)?;
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(theirs);
+    command.args(arguments.only.iter().flat_map(|only| ["--only", only]));
+    // Do not pass this terminal on: processes of the lab would keep it open.
+    let (mut errors, error_pipe) = std::io::pipe().map_err(failed)?;
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(error_pipe);
     let fd = tell.as_raw_fd();
-    // SAFETY: between fork and exec, system calls alone; when it is the right number
-    // already, only its flag is in the way.
+    // SAFETY: only system calls between fork and exec. If the number is right already, only its
+    // close-on-exec flag has to go.
     unsafe {
         command.pre_exec(move || {
             libc::setsid();
@@ -95,11 +95,11 @@ fn detach(wanted: &Up) -> Result<Status, String> {
     let mut lab = command.spawn().map_err(failed)?;
     drop((tell, command));
     let mut text = String::new();
-    told.read_to_string(&mut text).map_err(failed)?;
+    reports.read_to_string(&mut text).map_err(failed)?;
     if text.is_empty() {
         let ended = lab.wait().map_err(failed)?;
         let mut why = String::new();
-        complaints.read_to_string(&mut why).map_err(failed)?;
+        errors.read_to_string(&mut why).map_err(failed)?;
         remark(why.trim_end());
         return Ok(if ended.code() == Some(2) { Status::Wrong } else { Status::Failed });
     }
@@ -111,11 +111,11 @@ fn detach(wanted: &Up) -> Result<Status, String> {
     Ok(Status::Fine)
 }
 
-/// Says that the lab is up; what it has to say from then on goes to its log.
+/// Reports that the lab is up, and redirects further output to the log.
 fn tell(fd: i32, text: &str, log: &Path) {
     if let Ok(log) = File::create(log) {
         for ours in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            // SAFETY: both descriptors are open; the log's own is closed after.
+            // SAFETY: both descriptors are open; the log's other descriptor is closed after this.
             unsafe { libc::dup2(log.as_raw_fd(), ours) };
         }
     }

@@ -1,10 +1,10 @@
-//! What came of a load, for a terminal.
+//! Results of a load, as text for the terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use load::{Figures, Observed, PaceFigures, Percentiles, Series};
 use trace::{Spread, SpreadSummary};
 
-/// All of it, the verdict on the schedule first.
+/// All results; the verdict on the schedule comes first.
 pub fn text(figures: &Figures) -> String {
     let all = figures.all();
     let counts = all.counts;
@@ -21,7 +21,7 @@ pub fn text(figures: &Figures) -> String {
         counts.timed_out,
         match counts.no_connection {
             0 => String::new(),
-            count => format!(" ({count} of them never sent: no connection was free in time)"),
+            count => format!(" ({count} of them not sent: no free connection in time)"),
         },
         counts.unreachable,
         counts.unsent,
@@ -34,18 +34,18 @@ pub fn text(figures: &Figures) -> String {
     text += &format!("\n{}\n", latencies(figures));
     let waits = all.wait.is_some();
     text += if waits {
-        "response = wait + slip + service. wait: until a connection to the target was free. slip: \
-         this machine sent it\nlate. service: from sent to answered. "
+        "response = wait + slip + service. wait: until a connection to the target is free. slip: \
+         lateness of this\nmachine. service: from sending to the answer. "
     } else {
-        "response = slip + service. slip: this machine sent it late. service: from sent to \
-         answered.\n"
+        "response = slip + service. slip: lateness of this machine. service: from sending to the \
+         answer.\n"
     };
-    text += "A request without an answer ranks above every answer: `-` means that the percentile \
-             falls among those\nrequests.\n";
+    text += "A request without an answer counts as slower than any answer: `-` means that the \
+             percentile is\none of those requests.\n";
     if figures.closed.is_none() {
         text += &format!("\n{}\n", submission(figures));
         text += &format!(
-            "Interarrival time, scheduled against submitted: the distributions are {:.1} % apart \
+            "Interarrival time, scheduled against submitted: the distributions differ by {:.1} % \
              (Kolmogorov-Smirnov).\n",
             100.0 * figures.submission.expected.distance(&figures.submission.submitted)
         );
@@ -64,25 +64,25 @@ fn verdict(figures: &Figures) -> &'static str {
     if figures.closed.is_some() {
         return "CLOSED LOOP: each user waits for its answer, so a slow target gets fewer requests";
     }
-    // Half of the requests, not the few at the start that wait for the first connection.
+    // Compare the median, because a few requests at the start always wait for the first connection.
     let held_up = figures.all().wait.is_some_and(|wait| wait.quantile_ns(0.5) > 0);
     match figures.pace() {
         PaceFigures::Kept if held_up => {
-            "schedule kept by this machine; the target did not keep up, and requests waited for a \
-             free connection: see wait"
+            "schedule kept by this machine; the target was slower, and requests waited for a free \
+             connection: see wait"
         }
         PaceFigures::Kept => "schedule kept",
         PaceFigures::Blurred => {
             "SCHEDULE BLURRED: this machine kept the rate but sent some requests late: see slip"
         }
         PaceFigures::NotKept => {
-            "SCHEDULE NOT KEPT: this machine did not send the requests in time; the figures \
-             belong to another load"
+            "SCHEDULE NOT KEPT: this machine did not send the requests in time; the results are \
+             those of another load"
         }
     }
 }
 
-/// What went wrong, and how often.
+/// Unusual events and their counts.
 fn odd(figures: &Figures) -> String {
     let mut text = String::new();
     for (count, what) in [
@@ -109,7 +109,7 @@ fn odd(figures: &Figures) -> String {
     text
 }
 
-/// What came of observations.
+/// Statistics of CoAP observations.
 fn observed(counts: Observed) -> String {
     if counts == Observed::default() {
         return String::new();
@@ -202,7 +202,7 @@ fn submission(figures: &Figures) -> Table {
     right(table)
 }
 
-/// Three significant digits, or all before the point.
+/// Three significant digits, or all digits before the decimal point.
 fn figure(value: f64) -> String {
     let places = if value >= 100.0 {
         0

@@ -1,31 +1,31 @@
 //! `thingbed trace generate`.
 
-use super::{Stopped, create, recipe, written, wrong};
+use super::{Failure, check_write, create, trace_spec, usage_error};
 use crate::arguments::Generate;
 use crate::{Status, remark};
 use std::io::{self, Write};
 use trace::{Distribution, Recipe, Requests, Resource, Spread};
 
-/// Writes the trace, and the resources that were made for it.
-pub fn generate(wanted: &Generate) -> Result<Status, Stopped> {
-    let recipe = recipe(&wanted.shape).map_err(wrong)?;
-    let mut requests = recipe.requests().map_err(wrong)?;
-    if let Some(file) = &wanted.resources_out {
+/// Writes the trace, and the resources generated for it.
+pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
+    let trace_spec = trace_spec(&arguments.shape).map_err(usage_error)?;
+    let mut requests = trace_spec.requests().map_err(usage_error)?;
+    if let Some(file) = &arguments.resources_out {
         let mut out = create(file)?;
-        written(file, resources(wanted, &recipe, &mut out))?;
+        check_write(file, resources(arguments, &trace_spec, &mut out))?;
     }
     let mut service = Spread::new();
-    let mut out = create(&wanted.out)?;
-    written(&wanted.out, lines(&mut requests, &mut service, wanted.fine, &mut out))?;
+    let mut out = create(&arguments.out)?;
+    check_write(&arguments.out, lines(&mut requests, &mut service, arguments.fine, &mut out))?;
     drop(out);
-    if let Some(asked) = recipe.groups.first().and_then(|group| group.service.as_ref()) {
-        let asked = asked.asked();
+    if let Some(configured) = trace_spec.groups.first().and_then(|group| group.service.as_ref()) {
+        let configured = configured.asked();
         remark(format_args!(
             "service times: mean {:.1} us, configured {:.1} us; their distribution is {:.1} % \
              from the configured one (Kolmogorov-Smirnov)",
             service.mean_ns() / 1e3,
-            asked.mean_ns() / 1e3,
-            100.0 * service.distance_from(|ns| asked.cdf(ns))
+            configured.mean_ns() / 1e3,
+            100.0 * service.distance_from(|ns| configured.cdf(ns))
         ));
     }
     Ok(Status::Fine)
@@ -49,13 +49,13 @@ fn lines(
     out.flush()
 }
 
-fn resources(wanted: &Generate, recipe: &Recipe, out: &mut dyn Write) -> io::Result<()> {
-    for group in &recipe.groups {
+fn resources(arguments: &Generate, trace_spec: &Recipe, out: &mut dyn Write) -> io::Result<()> {
+    for group in &trace_spec.groups {
         let Some(service) = &group.service else { continue };
         for device in group.devices.clone() {
             for (path, time) in service.resources() {
                 let time = Distribution::Constant(time);
-                let (path, mode) = (path.to_owned(), wanted.mode);
+                let (path, mode) = (path.to_owned(), arguments.mode);
                 writeln!(out, "{}", Resource { device: Some(device), path, mode, time })?;
             }
         }

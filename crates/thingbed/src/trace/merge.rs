@@ -1,6 +1,6 @@
 //! `thingbed trace merge`.
 
-use super::{Stopped, create, failed, open, written, wrong};
+use super::{Failure, check_write, create, failed, open, usage_error};
 use crate::Status;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,9 +8,9 @@ use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use trace::Reader;
 
-/// Joins traces; of requests at the same moment those of the first file come first.
-/// A line is kept of each file, and no more.
-pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Stopped> {
+/// Merges traces by time; at equal times, requests of earlier files come first. Buffers only one
+/// line per file.
+pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Failure> {
     let mut readers = Vec::new();
     let mut next = BinaryHeap::new();
     for (place, file) in files.iter().enumerate() {
@@ -23,23 +23,23 @@ pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Stopped> {
     let mut out = create(to)?;
     while let Some(Reverse((_, place, text))) = next.pop() {
         if let Err(error) = writeln!(out, "{text}") {
-            written(to, Err(error))?;
+            check_write(to, Err(error))?;
             return Ok(Status::Fine);
         }
         if let Some((at, line)) = line(&mut readers[place], &files[place])? {
             next.push(Reverse((at, place, line)));
         }
     }
-    written(to, out.flush())?;
+    check_write(to, out.flush())?;
     Ok(Status::Fine)
 }
 
-/// The next request of a file, with its moment.
-fn line<R: BufRead>(reader: &mut Reader<R>, file: &Path) -> Result<Option<(u64, String)>, Stopped> {
+/// The next request of a file, and its time in ns.
+fn line<R: BufRead>(reader: &mut Reader<R>, file: &Path) -> Result<Option<(u64, String)>, Failure> {
     match reader.read() {
         Ok(None) => Ok(None),
         Ok(Some(Ok(request))) => Ok(Some((request.at, request.to_string()))),
-        Ok(Some(Err(error))) => Err(wrong(format_args!("{}: {error}", file.display()))),
+        Ok(Some(Err(error))) => Err(usage_error(format_args!("{}: {error}", file.display()))),
         Err(error) => Err(failed(format_args!("cannot read {}: {error}", file.display()))),
     }
 }

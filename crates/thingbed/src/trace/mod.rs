@@ -1,11 +1,11 @@
-//! `thingbed trace`: makes traces of requests, looks at them, joins them.
+//! `thingbed trace`: generates, inspects and merges request traces.
 
 mod generate;
 mod inspect;
 mod merge;
 mod shape;
 
-pub(crate) use shape::{recipe, resources};
+pub(crate) use shape::{resources, trace_spec};
 
 use crate::arguments::Trace;
 use crate::{Status, complain};
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
 
-/// Does what was asked of traces.
+/// Executes a subcommand of `trace`.
 pub fn trace(what: &Trace) -> Status {
     let ended = match what {
         Trace::Generate(wanted) => generate::generate(wanted),
@@ -26,18 +26,18 @@ pub fn trace(what: &Trace) -> Status {
     })
 }
 
-/// How a command on traces ends when it does not go well.
-type Stopped = (Status, String);
+/// Exit status and message of a failed subcommand.
+type Failure = (Status, String);
 
-fn failed(error: impl ToString) -> Stopped {
+fn failed(error: impl ToString) -> Failure {
     (Status::Failed, error.to_string())
 }
 
-fn wrong(error: impl ToString) -> Stopped {
+fn usage_error(error: impl ToString) -> Failure {
     (Status::Wrong, error.to_string())
 }
 
-/// Opens a file to read, or the standard input for `-`.
+/// Opens a file for reading, or standard input for `-`.
 pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, String> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
@@ -46,8 +46,8 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, String> {
     Ok(Box::new(BufReader::with_capacity(1 << 16, opened)))
 }
 
-/// Opens a file to write, or the standard output for `-`.
-fn create(file: &Path) -> Result<Box<dyn Write>, Stopped> {
+/// Opens a file for writing, or standard output for `-`.
+fn create(file: &Path) -> Result<Box<dyn Write>, Failure> {
     if file == Path::new("-") {
         return Ok(Box::new(BufWriter::new(io::stdout().lock())));
     }
@@ -56,8 +56,8 @@ fn create(file: &Path) -> Result<Box<dyn Write>, Stopped> {
     Ok(Box::new(BufWriter::with_capacity(1 << 16, made)))
 }
 
-/// What came of writing. A reader that has gone, as `head` does, is no error.
-fn written(file: &Path, result: io::Result<()>) -> Result<(), Stopped> {
+/// Checks the result of writing. A closed pipe, as with `head`, is not an error.
+fn check_write(file: &Path, result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(failed(format_args!("cannot write {}: {error}", file.display())))

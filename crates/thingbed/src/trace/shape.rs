@@ -1,19 +1,19 @@
-//! From the command line to a recipe.
+//! Converts command-line options to a trace specification.
 
 use crate::arguments::Shape;
 use std::path::Path;
 use trace::{Distribution, Group, Method, Mix, Recipe, Resource, Service, Target, read_resources};
 
-/// What a trace or a load is made from.
-pub(crate) fn recipe(shape: &Shape) -> Result<Recipe, String> {
+/// The specification of a trace or of a load without a trace.
+pub(crate) fn trace_spec(shape: &Shape) -> Result<Recipe, String> {
     let arrivals = shape.arrivals.clone().ok_or(
-        "no arrival process: add --arrivals, for example --arrivals exponential:300us, or \
-                name a trace",
+        "no arrival process; add --arrivals, for example --arrivals exponential:300us, or name a \
+         trace",
     )?;
-    let first = shape.target.first().ok_or(
-        "no target: add --target, for example --target \
-                                            coap://10.0.0.1/",
-    )?;
+    let first = shape
+        .target
+        .first()
+        .ok_or("no target; add --target, for example --target coap://10.0.0.1/")?;
     let last = shape
         .first
         .checked_add(shape.devices)
@@ -45,13 +45,13 @@ fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {
     Ok(sizes.map(|size| size.get() as u32))
 }
 
-/// Resources made for the service times that were asked for, or chosen of those there are.
+/// The resources that match the configured service times: generated, or selected from a file.
 fn service(shape: &Shape) -> Result<Option<Service>, String> {
-    let Some(asked) = &shape.service else { return Ok(None) };
+    let Some(distribution) = &shape.service else { return Ok(None) };
     let Some(file) = &shape.resources else {
-        return Ok(Some(Service::made(asked.clone(), shape.ladder as usize)));
+        return Ok(Some(Service::made(distribution.clone(), shape.ladder as usize)));
     };
-    let fixed = |resource: &Resource| match &resource.time {
+    let constant = |resource: &Resource| match &resource.time {
         Distribution::Constant(time) => Ok((resource.path.clone(), time.as_ns())),
         other => Err(format!(
             "{}: {} has service times of {other}; --service needs resources with constant service \
@@ -60,19 +60,20 @@ fn service(shape: &Shape) -> Result<Option<Service>, String> {
             resource.path
         )),
     };
-    // All devices of a group have the same resources: those of the first, and of all.
+    // All devices of a group have the same resources: those of the first device, and those without
+    // a device.
     let resources = resources(file)?
         .iter()
         .filter(|resource| resource.device.is_none_or(|device| device == shape.first))
-        .map(fixed)
+        .map(constant)
         .collect::<Result<Vec<_>, _>>()?;
-    let service = Service::chosen(asked.clone(), resources);
+    let service = Service::chosen(distribution.clone(), resources);
     service
         .map(Some)
         .ok_or_else(|| format!("{}: no resource of device {}", file.display(), shape.first))
 }
 
-/// Reads a file of resources.
+/// Reads a file with resources.
 pub(crate) fn resources(file: &Path) -> Result<Vec<Resource>, String> {
     read_resources(super::open(file)?).map_err(|error| format!("{}: {error}", file.display()))
 }

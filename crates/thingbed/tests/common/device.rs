@@ -1,15 +1,15 @@
-//! Devices that run by themselves, and loads that are sent to them.
+//! Standalone devices, and loads for them.
 
 use super::{Bed, Said};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A device on a port of its own of the loopback address.
+/// A device on a unique port of the loopback address.
 pub struct Device {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
-    /// Where it serves.
+    /// Its URI.
     pub uri: String,
 }
 
@@ -25,9 +25,9 @@ impl Device {
         Self { child, out, uri }
     }
 
-    /// Asks it to end, and hears what it has served.
+    /// Stops it, and returns its statistics.
     pub fn end(mut self) -> Value {
-        // SAFETY: signals a process of ours that has not been waited for.
+        // SAFETY: sends a signal to a child that has not been waited for.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
         let served = serde_json::from_reader(&mut self.out).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -42,7 +42,7 @@ impl Drop for Device {
     }
 }
 
-/// A load that may have been late: tests share the machine.
+/// Runs a load that may be late: tests share the machine.
 #[track_caller]
 pub fn figures(said: Said) -> Value {
     assert!([0, 1].contains(&said.status), "{}\n{}", said.out, said.err);

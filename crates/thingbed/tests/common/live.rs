@@ -1,22 +1,22 @@
-//! A lab that is up, and what can be asked of it from another terminal.
+//! A live lab, and commands to it from another terminal.
 
 use super::{Bed, Said};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
-/// A lab of its own name, that goes with the test however it ends.
+/// A lab with a unique name, which ends with the test in any case.
 pub struct Live<'a> {
     pub bed: &'a Bed,
     pub name: String,
 }
 
 impl<'a> Live<'a> {
-    /// Brings up the experiment `text`, whose name is to be `NAME`.
+    /// Starts the experiment `text`, in which `NAME` is replaced by its name.
     pub fn up(bed: &'a Bed, name: &str, text: &str) -> Self {
         Self::by(bed, name, text, None).unwrap()
     }
 
-    /// The same by a frame path; nothing where that cannot be had.
+    /// The same with a frame path; `None` if that is unavailable.
     pub fn by(bed: &'a Bed, name: &str, text: &str, path: Option<&str>) -> Option<Self> {
         let name = format!("{name}-{}", std::process::id());
         bed.write("lab.yaml", &text.replace("NAME", &name));
@@ -59,8 +59,8 @@ impl<'a> Live<'a> {
         until(|| self.state(node) == state, || format!("{node} is {}", self.state(node)));
     }
 
-    /// Waits until a node's programs have printed `word` so often: one that has been started may
-    /// not have run yet on a busy machine.
+    /// Waits until a node's programs have printed `word` this often: on a busy machine, a started
+    /// program may not have run yet.
     pub fn awaits_word(&self, node: &str, word: &str, times: usize) {
         let logs = || self.ask(&["logs", node]).out;
         until(|| logs().matches(word).count() == times, logs);
@@ -79,7 +79,7 @@ impl Drop for Live<'_> {
     }
 }
 
-/// Waits until something holds; says what is, where it never does.
+/// Waits until a condition holds; after a timeout, fails with the current state.
 #[track_caller]
 pub fn until(holds: impl Fn() -> bool, what: impl Fn() -> String) {
     let limit = Instant::now() + Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! A folder to run the tool in, as a user would, and what came of it.
+//! A folder to run Thingbed in, as a user does, and the results of commands.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
 pub mod device;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// Words of commands that need a guest kernel.
 const VIRTUAL: [&str; 5] = ["virtual", "--cpu", "verify", "pack", "doctor"];
 
-/// Builds the guest kernel, or waits until whoever does that has done it.
+/// Builds the guest kernel, or waits until another process has built it.
 fn guest_kernel() {
     static BUILT: std::sync::Once = std::sync::Once::new();
     BUILT.call_once(|| {
@@ -24,10 +24,10 @@ fn guest_kernel() {
     });
 }
 
-/// A folder with a payload, in which experiments lie.
+/// A folder with a payload, for experiments.
 pub struct Bed(TempDir);
 
-/// How a command ended and what it said.
+/// Exit status and output of a command.
 pub struct Said {
     pub status: i32,
     pub out: String,
@@ -52,7 +52,7 @@ impl Bed {
         path
     }
 
-    /// The tool, in this folder.
+    /// Thingbed, in this folder.
     pub fn command(&self, args: &[&str]) -> Command {
         let tool = Path::new(env!("CARGO_BIN_EXE_thingbed"));
         let workload = tool.with_file_name("thingbed-workload");
@@ -92,7 +92,7 @@ impl Said {
         said
     }
 
-    /// The same, if it ended with `status` and each of `words` was said.
+    /// Checks that it ended with `status` and printed each of `words`.
     #[track_caller]
     pub fn expect(self, status: i32, words: &[&str]) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.out, self.err);
@@ -103,8 +103,8 @@ impl Said {
         self
     }
 
-    /// The same of a run that was had. Tests share the machine, so its verdict
-    /// may be anything, unless it tells of a failure of the run itself.
+    /// Checks a completed run and its output. Tests share the machine, so any verdict is allowed,
+    /// except for failures of the run itself.
     #[track_caller]
     pub fn ran(self, words: &[&str]) -> Self {
         let status = if self.status == 3 { 3 } else { 0 };
@@ -114,8 +114,8 @@ impl Said {
         self.expect(status, words)
     }
 
-    /// The same of a run in which a program failed: status 4, or 3 where the verdict names
-    /// something that the machine did in addition, since tests share the machine.
+    /// Checks a run in which a program failed: status 4, or 3 if the machine disturbed the run as
+    /// well, since tests share the machine.
     #[track_caller]
     pub fn failed(self, words: &[&str]) -> Self {
         assert!(self.out.contains("failed   a program failed: "), "{}\n{}", self.out, self.err);
@@ -129,14 +129,15 @@ pub fn json(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A figure of a summary by the path of its keys.
+/// A metric of a summary, by the path of its keys.
 #[track_caller]
 pub fn figure(summary: &Value, path: &str) -> f64 {
     let found = summary.pointer(&path.replace('.', "/")).and_then(Value::as_f64);
     found.unwrap_or_else(|| panic!("no {path} in {summary:#}"))
 }
 
-/// A small comparison: four models over these networks, one of the profiles
+/// A small comparison: four models over these networks, each with one of the profiles `ideal`,
+/// `slow` and `lossy`.
 /// `ideal`, `slow` and `lossy` each.
 pub fn comparison(name: &str, consumers: u32, models: &str, networks: &str, more: &str) -> String {
     format!(
@@ -183,27 +184,27 @@ drain: 20 s
 }
 
 pub fn is_root() -> bool {
-    // SAFETY: asks for this process's user.
+    // SAFETY: only reads this process's user id.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// A program in Python that nobody here wrote, as `scripts/dependencies.sh test` has
-/// fetched it; tests that need it say so.
+/// A third-party Python program that `scripts/dependencies.sh test` has installed; prints a message
+/// if it is missing.
 pub fn peer(program: &str) -> Option<PathBuf> {
     let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/interop/bin");
     let path = peers.join(program);
     if !path.exists() {
-        eprintln!("{program} is not here: part of a test is left out");
+        eprintln!("{program} is not installed: part of a test is skipped");
     }
     path.exists().then_some(path)
 }
 
-/// Whether a program of this name is in PATH; tests that need it say so.
+/// Whether a program of this name is in PATH; prints a message if it is missing.
 pub fn has(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&paths).any(|dir| dir.join(program).exists());
     if !there {
-        eprintln!("{program} is not here: part of a test is left out");
+        eprintln!("{program} is not installed: part of a test is skipped");
     }
     there
 }

@@ -1,4 +1,4 @@
-//! A capture in the background, and the frames that it must have in the end.
+//! A background capture, and the frames that it must contain at its end.
 
 use super::failure::{Failure, Outcome, eventually, expect};
 use super::session::{Requests, Session, ended};
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Child;
 
-/// Echo requests of one node, as they leave it.
+/// Echo requests that a node sends.
 pub struct Running {
     child: Child,
     file: String,
     node: String,
-    /// How many it had sent before, on each of its networks.
+    /// Number of requests sent before, on each of its networks.
     before: Vec<Requests>,
 }
 
-/// Filters what the test's pings send.
+/// Selects the test's pings.
 const FILTER: &str = "icmp[icmptype] = icmp-echo";
 
 impl Running {
-    /// Begins to capture at a node with so many links, and waits until the file says so.
+    /// Starts a capture at a node with `links` links, and waits until the file contains them.
     pub fn begin(
         session: &mut Session<'_>,
         (node, links): (&str, usize),
@@ -43,15 +43,15 @@ impl Running {
         Ok(running)
     }
 
-    /// Ends it as Ctrl-C does, and compares.
+    /// Ends the capture as Ctrl-C does, and compares.
     pub fn end(self, session: &mut Session<'_>) -> Outcome {
         session.typed.push(format!("kill -INT {}   # the capture", self.child.id()));
-        // SAFETY: a plain system call, on a process that this test has made.
+        // SAFETY: a plain system call on a process that this test started.
         unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
         self.ended(session)
     }
 
-    /// Waits until it has ended, by itself where the lab has, and compares.
+    /// Waits for the end of the capture, which ends with the lab, and compares.
     pub fn ended(self, session: &Session<'_>) -> Outcome {
         let Said { status, err: said, .. } = ended(self.child);
         expect(status == 0, "the end of the capture", "exit status 0", &said)?;
@@ -73,7 +73,7 @@ impl Running {
     }
 }
 
-/// As captures call it.
+/// Interface name in captures.
 fn interface(node: &str, network: usize) -> String {
     format!("{node}:eth{network}")
 }
@@ -82,7 +82,7 @@ const OUTBOUND: u32 = 2;
 
 type Frames = BTreeMap<(String, u32), u64>;
 
-/// Interfaces, and frames by interface and direction. Nothing if the file is not whole.
+/// Interfaces, and frames by interface and direction. `None` if the file is incomplete.
 fn read(path: &Path) -> Option<(Vec<String>, Frames)> {
     let bytes = std::fs::read(path).ok()?;
     let mut reader = PcapNgReader::new(&bytes[..]).ok()?;

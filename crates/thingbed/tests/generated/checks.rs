@@ -1,4 +1,4 @@
-//! What is looked at between commands. Each check may be repeated and changes nothing.
+//! Checks between commands. Each check can be repeated and changes nothing.
 
 use super::dice::Dice;
 use super::failure::{Failure, Outcome, eventually, expect};
@@ -32,7 +32,7 @@ pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
             .collect();
         expect(seen == want, "ps --json", format!("{want:?}"), format!("{seen:?}"))
     })?;
-    // `labs` counts them, with the node that serves the network.
+    // `labs` includes the node that provides the network services.
     let want = model.alive().count() + usize::from(model.scenario.services());
     let said = session.look(&["labs"]).out;
     let line = said.lines().find(|line| line.contains(&model.scenario.name)).unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
     expect(count == want.to_string(), "nodes in labs", want.to_string(), line)
 }
 
-/// What `ps --json` says.
+/// The output of `ps --json`.
 pub fn nodes(session: &Session<'_>) -> Result<Vec<Value>, Failure> {
     let said = session.look(&["ps", "--json"]);
     let nodes = serde_json::from_str::<Value>(&said.out).ok();
@@ -51,7 +51,7 @@ pub fn nodes(session: &Session<'_>) -> Result<Vec<Value>, Failure> {
     })
 }
 
-/// Pings from one node to another, as the model says that it must end.
+/// Pings from one node to another; compares with the result of the model.
 pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     let alive: Vec<usize> = model.alive().map(|(index, _)| index).collect();
     let (from, to) = (*dice.pick(&alive), dice.below(model.nodes.len()));
@@ -71,7 +71,7 @@ pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
         let ping = inside::ping(session, one, (network, &address), &words);
         (ping, Window { begin, end: Instant::now() })
     };
-    // One attempt where nothing may come: it need not be repeated to be believed.
+    // If no answer is expected, one attempt is enough.
     if both(Window::now()).contains(&Reach::None) {
         let (ping, at) = attempt("1");
         let certain = both(at).contains(&Reach::None);
@@ -84,13 +84,13 @@ pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
         }
         expect(ping.received == ping.sent && ping.sent > 0, &what, "all answers", &ping.text)?;
         let least = model.round_trip(from, to, network, at);
-        // What ping prints is rounded to microseconds.
+        // ping rounds to microseconds.
         let long_enough = ping.least.is_some_and(|seen| seen > least - 0.01);
         expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
     })
 }
 
-/// A node that was destroyed answers nobody any more.
+/// A destroyed node does not answer.
 pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
     let with = |link: &super::model::Link| {
         let near = model.alive().find(|(_, node)| {
@@ -108,7 +108,7 @@ pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
     Ok(())
 }
 
-/// Names and addresses in one node: its hosts file, its interfaces, its own name.
+/// Names and addresses in a node: its hosts file, its interfaces, its host name.
 pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     let alive: Vec<_> = model.alive().map(|(_, node)| node).collect();
     let node = dice.pick(&alive);
@@ -122,7 +122,7 @@ pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcom
     }
     eventually(|| {
         let mut seen = inside::hosts(session, &node.name);
-        // A node on two networks may have one name for both of its addresses.
+        // A node on two networks may have one name for both addresses.
         seen.values_mut().for_each(|addresses| addresses.truncate(1));
         let what = format!("/etc/hosts of {}", node.name);
         expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))
@@ -143,7 +143,7 @@ pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcom
     expect(said.out.trim() == node.hostname, what, &node.hostname, said.out)
 }
 
-/// The network's name server knows the nodes that are there, and no others.
+/// The network's name server knows exactly the existing nodes.
 pub fn names(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     if !model.scenario.dns {
         return Ok(());
@@ -171,7 +171,7 @@ fn way_is_wide(mtu: u32) -> bool {
     mtu >= 600
 }
 
-/// `link show` of all nodes.
+/// Output of `link show` for all nodes.
 pub fn links(session: &Session<'_>, model: &Model) -> Outcome {
     let begin = Instant::now();
     let said = session.look(&["link show"]);
@@ -196,7 +196,7 @@ pub fn links(session: &Session<'_>, model: &Model) -> Outcome {
     expect(shown.is_empty(), "link show", "links of nodes that are up", format!("{shown:?}"))
 }
 
-/// What `top` says of a busy loop: that it is there, and how far its limit lets it.
+/// Output of `top` for a busy loop: the loop is listed, and within its limit.
 pub fn usage(session: &Session<'_>, model: &Model) -> Outcome {
     let Some((_, node)) = model.alive().find(|(_, node)| node.busy.is_some()) else {
         return Ok(());
@@ -204,16 +204,16 @@ pub fn usage(session: &Session<'_>, model: &Model) -> Outcome {
     let paused = node.busy == Some(Busy::Paused);
     let most = match (paused, node.cpus) {
         (true, _) => 1.0,
-        // By the kernel a limit is one of each 100 ms, and a second may have one more.
+        // The kernel enforces a limit per period of 100 ms; a second may include one more period.
         (false, Some(cpus)) => cpus * 100.0 * 1.5 + 5.0,
         (false, None) => 110.0,
     };
-    // Ten times less than what is left on a machine that does much else.
+    // A tenth of what remains on a busy machine.
     let least = if paused { -1.0 } else { 0.8 };
     eventually(|| {
         let said = session.look(&["top", "--once", &node.name]);
         let line = said.out.lines().find(|line| line.contains(&node.name)).unwrap_or_default();
-        // The state may be empty or several words: six figures end the line, CPU first.
+        // The state may be empty or several words: six numbers end the line, CPU first.
         let words: Vec<_> = line.split_whitespace().collect();
         let cpu = words.len().checked_sub(6).and_then(|place| words[place].parse::<f64>().ok());
         let fits = cpu.is_some_and(|cpu| cpu > least && cpu < most);
@@ -222,7 +222,7 @@ pub fn usage(session: &Session<'_>, model: &Model) -> Outcome {
     })
 }
 
-/// Certificates that the file asks for.
+/// Certificates that the file requests.
 pub fn certificates(session: &Session<'_>, model: &Model) -> Outcome {
     if !model.scenario.tls {
         return Ok(());

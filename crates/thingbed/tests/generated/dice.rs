@@ -1,11 +1,11 @@
 //! Seeded choices: the same seed gives the same lab and the same commands.
 
-/// A stream of draws (SplitMix64, see `units::words`).
+/// A stream of random numbers (SplitMix64, see `units::words`).
 pub struct Dice(Box<dyn Iterator<Item = u64>>);
 
 impl Dice {
-    /// The draws of `purpose` in the sequence of `seed`. Commands and checks have draws of
-    /// their own, so that a check that is added does not change the commands of a seed.
+    /// The random numbers of `purpose` in the sequence of `seed`. Commands and checks use separate
+    /// streams, so that a new check does not change the commands of a seed.
     pub fn new(seed: u64, purpose: u64) -> Self {
         Self(Box::new(units::words(
             seed.wrapping_mul(0x0001_0000_0001).wrapping_add(purpose << 56),
@@ -17,7 +17,7 @@ impl Dice {
         (self.0.next().unwrap_or(0) % limit as u64) as usize
     }
 
-    /// Whether something with a chance of `percent` happens.
+    /// True with a probability of `percent`.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -27,7 +27,7 @@ impl Dice {
         &all[self.below(all.len())]
     }
 
-    /// One of `all` by weight.
+    /// One of `all`, by weight.
     pub fn weighted<T: Copy>(&mut self, all: &[(usize, T)]) -> T {
         let mut left = self.below(all.iter().map(|(weight, _)| weight).sum());
         for (weight, value) in all {

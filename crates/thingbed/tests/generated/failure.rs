@@ -1,4 +1,4 @@
-//! What was expected and what was seen instead.
+//! Failures: expected and actual values.
 
 use std::time::{Duration, Instant};
 
@@ -12,8 +12,7 @@ pub struct Failure {
 
 pub type Outcome = Result<(), Failure>;
 
-/// How long something may take that a command has begun. Long, because the machine may be
-/// busy with anything else.
+/// Timeout of effects of a command. Long, because the machine may be busy.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Fails unless `holds`.
@@ -34,7 +33,7 @@ pub fn eventually(check: impl FnMut() -> Outcome) -> Outcome {
     within(DEADLINE, check)
 }
 
-/// The same for as long as is said.
+/// The same with the given timeout.
 pub fn within(limit: Duration, mut check: impl FnMut() -> Outcome) -> Outcome {
     let end = Instant::now() + limit;
     loop {

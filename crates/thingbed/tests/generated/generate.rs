@@ -1,4 +1,4 @@
-//! The next command of a sequence, by weight, from the model and draws alone.
+//! Draws the next command of a sequence, by weight; depends only on the model and the draws.
 
 use super::dice::Dice;
 use super::link::Window;
@@ -6,17 +6,17 @@ use super::model::Model;
 use super::operation::{LinkKey, LinkWay, Operation, Signal};
 use super::refused::refused;
 
-/// What goes on that the model does not hold.
+/// State of activities that the model does not contain.
 #[derive(Debug, Clone, Copy)]
 pub struct Background<'a> {
     pub capture: bool,
-    /// The operation before, if there was one.
+    /// The previous operation, if any.
     pub last: Option<&'a Operation>,
 }
 
-/// More nodes than that are not wanted: each costs time at every check.
+/// Maximum number of nodes: each costs time at every check.
 const MOST_NODES: usize = 9;
-/// A machine with two cores has others to serve, too.
+/// Maximum number of busy loops: leaves CPU time for the lab on two cores.
 const MOST_BUSY: usize = 2;
 
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ enum Kind {
     Refused,
 }
 
-/// Draws operations until one is possible now.
+/// Draws operations until one is possible.
 pub fn next(model: &Model, background: Background<'_>, dice: &mut Dice) -> Operation {
     let kinds = [
         (4, Kind::Exec),
@@ -76,7 +76,7 @@ pub fn next(model: &Model, background: Background<'_>, dice: &mut Dice) -> Opera
     }
 }
 
-/// A change of the same links while they are on their way to other values.
+/// Another change of the same links during a ramp.
 fn during_ramp(model: &Model, last: &Operation, dice: &mut Dice) -> Option<Operation> {
     let Operation::LinkSet { target, network, way, keys, over: Some(_) } = last else {
         return None;
@@ -84,7 +84,7 @@ fn during_ramp(model: &Model, last: &Operation, dice: &mut Dice) -> Option<Opera
     if !dice.chance(60) || model.find(target).is_empty() {
         return None;
     }
-    // The other key leaves the ramp as it is, the same replaces it.
+    // Another key does not affect the ramp, the same key replaces it.
     let key = match keys[0] {
         LinkKey::Delay(_) if dice.chance(70) => LinkKey::Loss(*dice.pick(&[0.0, 5.0])),
         _ => LinkKey::Delay(*dice.pick(&[3.0, 8.0])),
@@ -102,7 +102,7 @@ fn draw(kind: Kind, model: &Model, on: Background<'_>, dice: &mut Dice) -> Optio
     Some(match kind {
         Kind::Exec => Operation::Exec { node },
         Kind::Busy if busy.len() < MOST_BUSY && !busy.contains(&node) => Operation::Busy { node },
-        // A loop that is paused cannot see that it is to end.
+        // A paused loop cannot react to its end.
         Kind::Rest => {
             let running =
                 |node: &usize| model.nodes[*node].busy == Some(super::model::Busy::Running);
@@ -121,13 +121,13 @@ fn draw(kind: Kind, model: &Model, on: Background<'_>, dice: &mut Dice) -> Optio
         }
         Kind::LinkDown => {
             let (target, network, way) = links(model, dice);
-            // More often up than down: a lab of which nothing works tells little.
+            // More often up than down: a lab with all links down shows little.
             Operation::LinkDown { target, network, way, down: dice.chance(40) }
         }
         Kind::Clone if alive.len() < MOST_NODES => {
             Operation::Clone { node, count: 1 + dice.below(2) }
         }
-        // The server stays: it is the one with a program.
+        // Keep the server: it is the only node with a program.
         Kind::Destroy if alive.len() > 3 && model.nodes[node].name != "server" => {
             Operation::Destroy { target: model.nodes[node].name.clone() }
         }
@@ -140,8 +140,8 @@ fn draw(kind: Kind, model: &Model, on: Background<'_>, dice: &mut Dice) -> Optio
     })
 }
 
-/// Commands that concern different nodes, so that their order makes no difference. At most
-/// one is a clone: two would share the next addresses out by their order.
+/// Commands for different nodes, so that their order has no influence. At most one clone: two would
+/// get the next addresses in their order.
 fn together(model: &Model, on: Background<'_>, dice: &mut Dice) -> Option<Operation> {
     let kinds =
         [Kind::Set, Kind::LinkSet, Kind::LinkDown, Kind::Signal, Kind::Clone, Kind::Destroy];
@@ -164,7 +164,7 @@ fn together(model: &Model, on: Background<'_>, dice: &mut Dice) -> Option<Operat
 }
 
 fn send(model: &Model, from: usize, dice: &mut Dice) -> Option<Operation> {
-    // Nodes that were destroyed must not answer, and are tried as well.
+    // Includes destroyed nodes, which must not answer.
     let to = dice.below(model.nodes.len());
     let own: Vec<usize> = model.nodes[from].links.iter().map(|link| link.network).collect();
     let network = *dice.pick(&own);
@@ -175,8 +175,8 @@ fn send(model: &Model, from: usize, dice: &mut Dice) -> Option<Operation> {
     })
 }
 
-/// A node, a group, or a pattern. Never `*`: that means the services' node, too, whose
-/// programs nobody starts again.
+/// A node, a group, or a pattern. Never `*`: it includes the services' node, whose programs are not
+/// restarted.
 fn target(model: &Model, dice: &mut Dice) -> String {
     let alive: Vec<_> = model.alive().map(|(_, node)| node).collect();
     let node = dice.pick(&alive);
@@ -216,7 +216,7 @@ fn set(model: &Model, dice: &mut Dice) -> Operation {
     Operation::Set { target, cpus, memory, hostname, mtu }
 }
 
-/// Links of nodes, on one network or all, one way or both.
+/// Links of nodes: on one network or all, in one direction or both.
 fn links(model: &Model, dice: &mut Dice) -> (String, Option<usize>, LinkWay) {
     let target = target(model, dice);
     let on_both = model.scenario.depot
@@ -236,8 +236,8 @@ fn link_set(model: &Model, over: Option<u64>, dice: &mut Dice) -> Operation {
         if dice.chance(50) {
             keys.push(LinkKey::Loss(*dice.pick(&[0.0, 0.0, 0.0, 10.0, 100.0])));
         }
-        // A shared channel has the rate of what goes up on it; only the network of that
-        // channel is left out, as `check` of a file does.
+        // A shared channel determines the rate of its uplinks; omit the network of that channel, as
+        // the `check` of a file does.
         let may = !model.scenario.is_shared() || way == LinkWay::Down;
         if over.is_none() && may && dice.chance(25) {
             keys.push(LinkKey::Rate(*dice.pick(&[0, 500, 2000])));
@@ -246,7 +246,7 @@ fn link_set(model: &Model, over: Option<u64>, dice: &mut Dice) -> Operation {
     Operation::LinkSet { target, network, way, keys, over }
 }
 
-/// Whether some ramp is under way, so that links cannot be compared as text.
+/// Whether a ramp may be in progress, so that links cannot be compared as text.
 pub fn links_change(model: &Model) -> bool {
     model.has_ramp(Window::now())
 }

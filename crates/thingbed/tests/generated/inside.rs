@@ -1,20 +1,20 @@
-//! What is read inside a node: counters of its interfaces, addresses, pings.
+//! State inside a node: interface counters, addresses, pings.
 
 use super::model::Node;
 use super::session::Session;
 use std::collections::BTreeMap;
 
-/// What a ping said.
+/// Results of a ping.
 #[derive(Debug, Clone, Default)]
 pub struct Ping {
     pub sent: u64,
     pub received: u64,
-    /// The shortest round trip, in ms.
+    /// Minimum round-trip time, in ms.
     pub least: Option<f64>,
     pub text: String,
 }
 
-/// Pings an address on a network from a node; nodes with an image have busybox's ping alone.
+/// Pings an address on a network from a node; nodes with an image have only busybox's ping.
 pub fn ping(
     session: &Session<'_>,
     node: &Node,
@@ -34,7 +34,7 @@ fn read_ping(text: &str) -> Ping {
         let mut parts = line.split(',').map(|part| first(part).unwrap_or(0));
         (ping.sent, ping.received) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     }
-    // rtt min/avg/max/mdev = 2.2/3.3/4.4/1.1 ms, of busybox without mdev.
+    // rtt min/avg/max/mdev = 2.2/3.3/4.4/1.1 ms; busybox prints no mdev.
     let times = text.lines().find(|line| line.contains("min/avg/max"));
     ping.least = times.and_then(|line| line.split("= ").nth(1)?.split('/').next()?.parse().ok());
     ping
@@ -49,7 +49,7 @@ pub struct Counters {
     pub send_drops: u64,
 }
 
-/// The counters of all interfaces of a node but the loopback's.
+/// The counters of all interfaces of a node except the loopback interface.
 pub fn counters(session: &Session<'_>, node: &str) -> BTreeMap<String, Counters> {
     let text = session.inside(node, &["cat", "/proc/net/dev"]).out;
     let lines = text.lines().filter_map(|line| line.split_once(':'));

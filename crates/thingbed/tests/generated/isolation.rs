@@ -1,5 +1,4 @@
-//! Namespaces for one lab: no other labs in the list, no network but its own, and so
-//! nothing but the lab's in what is looked at after it.
+//! Namespaces for one lab, without other labs and networks, so that checks see only this lab.
 
 use super::failure::{Failure, Outcome, eventually, expect};
 use super::session::{MARK, Session};
@@ -11,16 +10,16 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The namespaces of this thread, in which the tool runs; a web server is the outside.
+/// The namespaces of this thread, in which Thingbed runs; a web server is the outside.
 pub struct Isolation {
     server: Child,
     mounts: String,
 }
 
 impl Isolation {
-    /// Moves this thread into a mount and a network namespace of its own.
+    /// Moves this thread into a new mount and network namespace.
     pub fn enter(bed: &Bed) -> Self {
-        // SAFETY: changes this thread alone; what it starts inherits it.
+        // SAFETY: affects only this thread; its child processes inherit it.
         let moved = unsafe { libc::unshare(libc::CLONE_NEWNS | libc::CLONE_NEWNET) };
         assert_eq!(moved, 0, "unshare: {}", std::io::Error::last_os_error());
         let ledger = lab::ledger_dir();
@@ -33,7 +32,7 @@ impl Isolation {
                       exec busybox httpd -f -p 203.0.113.1:80 -h www";
         let mut server = Command::new("sh");
         server.args(["-c", set_up]).current_dir(bed.path()).stdin(Stdio::null());
-        // SAFETY: a plain system call between fork and exec: it ends with this thread.
+        // SAFETY: a plain system call between fork and exec: the child ends with this thread.
         unsafe {
             server.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
@@ -43,7 +42,7 @@ impl Isolation {
         Self { server: server.spawn().unwrap(), mounts: own("mountinfo") }
     }
 
-    /// Fails while something of the lab is still there, which has ended.
+    /// Fails if anything of the ended lab still exists.
     pub fn check_nothing_left(&self, session: &Session<'_>, after: &str) -> Outcome {
         let what = |what: &str| format!("{what} left after {after}");
         eventually(|| {
@@ -73,7 +72,7 @@ impl Isolation {
                 .into_iter()
                 .filter(|name| name.contains("tls"))
                 .collect();
-            // Keys cannot be removed by a process that was killed.
+            // A killed process cannot remove its keys.
             let killed = after.contains("kill");
             expect(killed || keys.is_empty(), what("keys"), "none", format!("{keys:?}"))?;
         }
@@ -93,7 +92,7 @@ fn mount(kind: Option<&str>, at: &Path, options: Option<&str>, flags: libc::c_ul
     let (at, kind, options) =
         (text(&at.display().to_string()), text(kind.unwrap_or("none")), options.map(text));
     let data = options.as_ref().map_or(std::ptr::null(), |options| options.as_ptr().cast());
-    // SAFETY: all texts live over the call.
+    // SAFETY: all texts outlive the call.
     let done = unsafe { libc::mount(kind.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, data) };
     assert_eq!(done, 0, "mount {at:?}: {}", std::io::Error::last_os_error());
 }
@@ -108,7 +107,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Processes that have the mark, in any namespace: number and command line.
+/// Processes with the mark, in any namespace: process id and command line.
 fn processes(mark: &str) -> Vec<String> {
     let entry = format!("{MARK}={mark}\0");
     let marked = |pid: &String| {
@@ -124,7 +123,7 @@ fn processes(mark: &str) -> Vec<String> {
     pids.filter(marked).map(command).collect()
 }
 
-/// Folders of control groups that the lab's process made.
+/// Cgroup folders created by the lab's process.
 fn groups(pid: u32) -> Vec<PathBuf> {
     let mounts = own("mountinfo");
     let mounts = mounts.lines().filter(|line| line.contains(" - cgroup"));
@@ -143,10 +142,10 @@ fn groups(pid: u32) -> Vec<PathBuf> {
     found
 }
 
-/// Ends the lab's process as a crash does, and what it left by `gc`.
+/// Kills the lab's process as a crash does, then removes the leftovers with `gc`.
 pub fn crash(session: &mut Session<'_>) -> Result<(), Failure> {
     session.typed.push(format!("kill -9 {}; sleep 1", session.pid));
-    // SAFETY: a plain system call, on a process that this test has made.
+    // SAFETY: a plain system call on a process that this test started.
     unsafe { libc::kill(session.pid as i32, libc::SIGKILL) };
     let (mark, pid) = (session.mark.clone(), session.pid);
     eventually(|| {

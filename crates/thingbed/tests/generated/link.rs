@@ -1,10 +1,9 @@
-//! What one direction of a link is configured to do, and what it does at a moment.
+//! Configuration of one direction of a link, and its state at a given time.
 
 use super::failure::{Outcome, expect};
 use std::time::{Duration, Instant};
 
-/// When something was done: between two moments, since the test only knows when the
-/// command began and when it ended.
+/// A time interval: the test knows only when a command started and when it ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Window {
     pub begin: Instant,
@@ -12,17 +11,17 @@ pub struct Window {
 }
 
 impl Window {
-    /// Now, for a state that nothing changes.
+    /// The current time, for a state that does not change.
     pub fn now() -> Self {
         let now = Instant::now();
         Self { begin: now, end: now }
     }
 }
 
-/// A value that may be on a straight line to another.
+/// A value that may change linearly to another one (ramp).
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
-    /// The least and the largest that it can have been at the start.
+    /// Minimum and maximum of the possible values at the start.
     from: (f64, f64),
     to: f64,
     since: Window,
@@ -30,19 +29,19 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// One that does not change.
+    /// A constant value.
     pub fn fixed(value: f64) -> Self {
         let since = Window::now();
         Self { from: (value, value), to: value, since, over: Duration::ZERO }
     }
 
-    /// The same on its way to `to`.
+    /// Starts a ramp to `to`.
     pub fn change(&mut self, to: f64, since: Window, over: Duration) {
         let from = if over.is_zero() { (to, to) } else { self.during(since) };
         *self = Self { from, to, since, over };
     }
 
-    /// The least and the largest value in the window.
+    /// Minimum and maximum of the value in the window.
     pub fn during(&self, at: Window) -> (f64, f64) {
         let share = |elapsed: Duration| match self.over.is_zero() {
             true => 1.0,
@@ -56,10 +55,10 @@ impl Quantity {
         (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(f64::MIN, f64::max))
     }
 
-    /// Whether it has certainly arrived, or certainly not. A ramp from a value to the same
-    /// may be shown or not.
+    /// Whether the ramp has certainly ended, or certainly not. A ramp between equal values may be
+    /// shown or not.
     pub fn has_arrived(&self, at: Window) -> Option<bool> {
-        // The lab may show a ramp for a moment more than it lasts.
+        // The lab may show a ramp slightly longer than it lasts.
         const SLACK: Duration = Duration::from_millis(300);
         if self.over.is_zero() || at.begin > self.since.end + self.over + SLACK {
             return Some(true);
@@ -78,7 +77,7 @@ pub struct Direction {
     pub loss: Quantity,
     /// In kbit/s; 0 is unlimited.
     pub rate: u32,
-    /// Taken down by hand.
+    /// Taken down by a command.
     pub down: bool,
 }
 
@@ -87,12 +86,12 @@ impl Direction {
         Self { delay: Quantity::fixed(delay), loss: Quantity::fixed(0.0), rate: 0, down: false }
     }
 
-    /// What a clone of the node has: the values at the end of ramps, and not down.
+    /// The configuration of a clone: the final values of ramps, and up.
     pub fn cloned(&self) -> Self {
         Self { loss: Quantity::fixed(self.loss.to), rate: self.rate, ..Self::new(self.delay.to) }
     }
 
-    /// Compares with what `link show` printed behind the name, asked in this window.
+    /// Compares with the output of `link show` after the name, requested in this window.
     pub fn check(&self, whose: &str, shown: &str, at: Window) -> Outcome {
         let differs =
             |expected: String| expect(false, format!("link show {whose}"), expected, shown);
@@ -118,7 +117,7 @@ impl Direction {
             return differs(format!("a ramp under way: {ramp:?}"));
         }
         let near = |value: f64, (least, most): (f64, f64)| {
-            // Shown with two digits while it changes.
+            // Shown with two decimal places during a ramp.
             value > least - 0.02 && value < most + 0.02
         };
         let (delay, loss) = (self.delay.during(at), self.loss.during(at));

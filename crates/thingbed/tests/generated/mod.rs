@@ -1,8 +1,8 @@
 //! Random sequences of the lab's commands, each result compared with a model.
 //!
-//! `scenario` draws a lab file, `generate` the next command, `model` and `link` say what
-//! each node must see after it (pure: no lab, no I/O). `session` types the commands as
-//! a user does, `checks` looks, `isolation` gives each lab namespaces without other labs.
+//! `scenario` draws a lab file, `generate` the next command; `model` and `link` compute the
+//! expected state of each node (pure: no lab, no I/O). `session` runs the commands as a user does,
+//! `checks` inspects the lab, `isolation` gives each lab separate namespaces.
 
 mod capture;
 mod checks;

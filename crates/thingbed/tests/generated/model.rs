@@ -1,4 +1,4 @@
-//! What must be true of a lab after the commands so far.
+//! Model of a lab: the expected state after the commands so far.
 
 use super::link::{Direction, Window};
 use super::operation::{LinkKey, LinkWay, Operation, Signal};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 pub const NETWORKS: [&str; 2] = ["lan", "depot"];
 
-/// The networks' own MTU, in bytes.
+/// The MTU of the networks, in bytes.
 const MTU: u32 = 1500;
 
-/// What the program of a node does.
+/// State of a node's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     Running,
@@ -19,7 +19,7 @@ pub enum Program {
     Ended { signal: i32 },
 }
 
-/// A loop that uses a CPU, begun by `exec`.
+/// A loop that uses a CPU, started by `exec`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Busy {
     Running,
@@ -28,7 +28,7 @@ pub enum Busy {
 
 #[derive(Debug, Clone)]
 pub struct Link {
-    /// Its place in [`NETWORKS`].
+    /// Index in [`NETWORKS`].
     pub network: usize,
     pub address: Ipv4Addr,
     pub up: Direction,
@@ -45,21 +45,21 @@ pub struct Node {
     pub cpus: Option<f64>,
     /// In MiB.
     pub memory: Option<u64>,
-    /// None if the file gives it none.
+    /// `None` if the file has none.
     pub program: Option<Program>,
     pub busy: Option<Busy>,
     pub links: Vec<Link>,
-    /// Whether its root is an image.
+    /// Whether its root file system is an image.
     pub image: bool,
 }
 
 pub struct Model {
     pub scenario: Scenario,
-    /// Those that were destroyed, too: their names and addresses are not given again.
+    /// Including destroyed nodes, whose names and addresses are not reused.
     pub nodes: Vec<Node>,
 }
 
-/// Whether frames get from one node to another.
+/// Reachability between two nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     All,
@@ -68,7 +68,7 @@ pub enum Reach {
 }
 
 impl Model {
-    /// A lab that has just come up.
+    /// A lab that has just started.
     pub fn new(scenario: Scenario) -> Self {
         let mut model = Self { scenario, nodes: Vec::new() };
         model.add("server", "server".into());
@@ -121,10 +121,9 @@ impl Model {
         self.nodes.iter().enumerate().filter(|(_, node)| node.alive)
     }
 
-    /// The nodes that a name, a group or a pattern such as `meter-*` means; those that are
-    /// gone are none.
+    /// The existing nodes that match a name, a group or a pattern such as `meter-*`.
     pub fn find(&self, target: &str) -> Vec<usize> {
-        // A node's name is that node alone, also when it is gone and its clones are not.
+        // A node's name matches only that node, even if it is gone and its clones are not.
         if let Some(index) = self.nodes.iter().position(|node| node.name == target) {
             return Some(index).filter(|index| self.nodes[*index].alive).into_iter().collect();
         }
@@ -145,8 +144,7 @@ impl Model {
         own.map(number).max().unwrap_or(0) + 1
     }
 
-    /// Changes the model as the operation must change the lab, which was done in
-    /// the window.
+    /// Applies the effects of an operation, which the lab executed within the window.
     pub fn apply(&mut self, operation: &Operation, at: Window) {
         match operation {
             Operation::Busy { node } => self.nodes[*node].busy = Some(Busy::Running),
@@ -236,8 +234,8 @@ impl Model {
         self.nodes[node].links.iter().find(|link| link.network == network)
     }
 
-    /// Whether frames get from one node to another on a network within the window. A
-    /// program that is paused or killed makes no difference: kernels answer.
+    /// Whether frames get from one node to another on a network within the window. Paused and
+    /// killed programs have no influence: kernels answer.
     pub fn reach(&self, from: usize, to: usize, network: usize, at: Window) -> Reach {
         let (Some(one), Some(other)) = (self.link(from, network), self.link(to, network)) else {
             return Reach::None;
@@ -255,14 +253,14 @@ impl Model {
         }
     }
 
-    /// The least time of a round trip, in ms.
+    /// Minimum round-trip time, in ms.
     pub fn round_trip(&self, from: usize, to: usize, network: usize, at: Window) -> f64 {
         let links = [self.link(from, network), self.link(to, network)];
         let ways = links.into_iter().flatten().flat_map(|link| [link.up, link.down]);
         ways.map(|direction| direction.delay.during(at).0).sum()
     }
 
-    /// Whether some ramp may be under way.
+    /// Whether a ramp may be in progress.
     pub fn has_ramp(&self, at: Window) -> bool {
         let ways = self.nodes.iter().flat_map(|node| &node.links).flat_map(|l| [l.up, l.down]);
         ways.flat_map(|way| [way.delay, way.loss]).any(|q| q.has_arrived(at) != Some(true))
@@ -285,12 +283,12 @@ impl Node {
             Signal::Kill => None,
             Signal::Pause => self.busy.map(|_| Busy::Paused),
             Signal::Resume => self.busy.map(|_| Busy::Running),
-            // These concern the node's own program alone.
+            // These affect only the node's own program.
             Signal::Start | Signal::Stop | Signal::Restart => self.busy,
         };
     }
 
-    /// The program's state as `ps` says it.
+    /// The program's state as in `ps`.
     pub fn state(&self) -> Option<String> {
         self.program.map(|program| match program {
             Program::Running => "running".to_owned(),

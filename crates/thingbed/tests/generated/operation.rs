@@ -1,4 +1,4 @@
-//! A command that a user may type, and how it is typed.
+//! The commands of a user, and their syntax.
 
 use super::model::{Model, NETWORKS};
 
@@ -19,46 +19,46 @@ pub enum LinkWay {
     Both,
 }
 
-/// A key of an impairment with its new value.
+/// A key of an impairment and its new value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LinkKey {
     /// In ms.
     Delay(f64),
     /// In percent.
     Loss(f64),
-    /// In kbit/s; 0 takes the key off.
+    /// In kbit/s; 0 removes the key.
     Rate(u32),
 }
 
-/// Nodes by their index in the model, targets as text: a node, a group or a pattern.
+/// Nodes are indices in the model; targets are text: a node, a group or a pattern.
 #[derive(Debug, Clone)]
 pub enum Operation {
-    /// A short program by `exec`, and its exit status.
+    /// A short program run by `exec`, and its exit status.
     Exec {
         node: usize,
     },
-    /// A loop by `exec` that uses a CPU until it is ended.
+    /// A loop run by `exec` that uses a CPU until it is killed.
     Busy {
         node: usize,
     },
     Rest {
         node: usize,
     },
-    /// Five pings, and what they do to counters.
+    /// Five pings, and their effect on counters.
     Send {
         from: usize,
         to: usize,
         network: usize,
     },
-    /// A file into a node and out again.
+    /// Copies a file into a node and out of it.
     Copy {
         node: usize,
     },
-    /// A page from a server outside, through the network's gateway.
+    /// Fetches a page from a server outside, through the network's gateway.
     Fetch {
         node: usize,
     },
-    /// A program that takes 100 MiB of memory.
+    /// A program that uses 100 MiB of memory.
     Memory {
         node: usize,
     },
@@ -94,17 +94,17 @@ pub enum Operation {
     Destroy {
         target: String,
     },
-    /// A capture that goes on in the background.
+    /// A capture in the background.
     Capture {
         node: usize,
     },
     CaptureEnd,
-    /// `down`, or the end of the lab's process by SIGKILL, and `up` again.
+    /// `down`, or SIGKILL to the lab's process, and then `up`.
     Restart {
         crash: bool,
     },
-    /// Several commands at the same moment, as from several terminals. In whatever order
-    /// they come, the result is the same.
+    /// Several simultaneous commands, as from several terminals. Their order does not affect the
+    /// result.
     Together(Vec<Operation>),
     /// A command that must end with this exit status and change nothing.
     Refused {
@@ -114,7 +114,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The name under which it is counted.
+    /// Name in the counts.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Exec { .. } => "exec",
@@ -141,7 +141,7 @@ impl Operation {
         }
     }
 
-    /// The nodes that it changes, of those that are one command for nodes.
+    /// The nodes that it changes, for operations that are one command for nodes.
     pub fn nodes(&self, model: &Model) -> Vec<usize> {
         match self {
             Self::Signal { target, .. }
@@ -154,7 +154,7 @@ impl Operation {
         }
     }
 
-    /// The words of those that are one command of the tool, its name first.
+    /// The arguments, for operations that are one Thingbed command; its name comes first.
     pub fn words(&self, model: &Model) -> Vec<String> {
         let name = |node: &usize| model.nodes[*node].name.clone();
         let all = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -218,7 +218,7 @@ impl Signal {
         }
     }
 
-    /// Whether it needs a program of the node's own.
+    /// Whether it needs a program of the node.
     pub fn needs_program(self) -> bool {
         matches!(self, Self::Start | Self::Stop | Self::Restart)
     }

@@ -1,4 +1,4 @@
-//! An operation done to the lab, and what can be seen of it at once.
+//! Executes an operation in the lab, and checks its immediate effects.
 
 use super::capture::Running;
 use super::checks;
@@ -14,17 +14,17 @@ use crate::common::Said;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// What goes on beside the sequence.
+/// Activities in parallel to the sequence.
 #[derive(Default)]
 pub struct Background {
     pub capture: Option<Running>,
-    /// Busy loops: the node, and the `exec` that waits for its end.
+    /// Busy loops: the node, and the `exec` that waits for the end of the loop.
     pub busy: Vec<(String, Child)>,
-    /// How many captures and copies there were, for names of files.
+    /// Number of captures and copies, for file names.
     pub number: usize,
 }
 
-/// Does the operation, in the lab and in the model.
+/// Executes the operation in the lab and in the model.
 pub fn perform(
     operation: &Operation,
     session: &mut Session<'_>,
@@ -32,7 +32,7 @@ pub fn perform(
     background: &mut Background,
     isolation: &Isolation,
 ) -> Outcome {
-    // A pause is of those programs that run when it comes, and ends and starts take a moment.
+    // A pause affects the programs that run at that moment, and starts and stops take a moment.
     if all(operation)
         .iter()
         .any(|one| matches!(one, Operation::Signal { signal: Signal::Pause | Signal::Resume, .. }))
@@ -48,7 +48,7 @@ pub fn perform(
             let line = format!("touch {file}; while test -e {file}; do :; done");
             let child = session.begin(&["exec", &node.name, "--", "sh", "-c", &line]);
             background.busy.push((node.name.clone(), child));
-            // A pause that comes before the loop would not be one of the loop.
+            // A pause before the loop starts would not affect it.
             eventually(|| {
                 let said = session.inside(&node.name, &["test", "-e", &file]);
                 expect(said.status == 0, "a loop begun by exec", "its file", said.err)
@@ -117,12 +117,12 @@ pub fn perform(
     let gone = all(operation).iter().filter(destroys).flat_map(|one| one.nodes(model));
     let gone: Vec<usize> = gone.collect();
     model.apply(operation, Window { begin, end: Instant::now() });
-    // 128 and SIGKILL, as shells have it.
+    // 128 plus SIGKILL, as in shells.
     killed.iter().try_for_each(|node| ended(background, node, 137))?;
     gone.into_iter().try_for_each(|node| checks::silence(session, model, node))
 }
 
-/// The commands of which an operation consists.
+/// The commands of an operation.
 fn all(operation: &Operation) -> &[Operation] {
     match operation {
         Operation::Together(all) => all,
@@ -130,7 +130,7 @@ fn all(operation: &Operation) -> &[Operation] {
     }
 }
 
-/// What must be true after the lab's end, however it came.
+/// Conditions after the end of the lab, however it ended.
 pub fn finish(
     session: &Session<'_>,
     background: &mut Background,
@@ -174,8 +174,8 @@ fn exec(session: &mut Session<'_>, node: &str) -> Outcome {
     expect(said.out.trim() == node, "THINGBED_NODE", node, said.out)
 }
 
-/// Five pings. They must be answered if the model says so, and be counted in any case:
-/// by the node's kernel without drops, and by the medium as many.
+/// Sends five pings. They are answered if the model says so, and always counted: by the node's
+/// kernel without drops, and by the medium with the same count.
 fn send(
     session: &mut Session<'_>,
     model: &Model,
@@ -187,8 +187,8 @@ fn send(
     let interface = format!("eth{network}");
     let words = ["exec", &one.name, "--", "ping", "-n", "-c5", "-i0.1", "-W2", &address];
     session.note(&words, "");
-    // A frame of the kernel's own between the first two readings makes the sums differ:
-    // that happens once, a fault each time.
+    // A frame sent by the kernel between the first two readings makes the counts differ once; an
+    // error makes them differ each time.
     let mut outcome = Ok(());
     for _ in 0..3 {
         let before = inside::counters(session, &one.name);
@@ -201,7 +201,7 @@ fn send(
         if ways.contains(&Reach::None) {
             expect(ping.received == 0, &what, "no answer", &ping.text)?;
         } else if ways == [Reach::All; 2] {
-            // A busy machine may answer late: `checks::reach` is strict, and tries again.
+            // A busy machine may answer late: `checks::reach` is strict, and retries.
             expect(ping.received > 0, &what, "answers", &ping.text)?;
         }
         let now = inside::counters(session, &one.name);
@@ -211,7 +211,7 @@ fn send(
         let what = format!("/proc/net/dev of {} after {} pings", one.name, ping.sent);
         let clean = new.send_drops == 0 && new.send_errors == 0;
         expect(clean, &what, "nothing dropped on the way out", format!("{new:?}"))?;
-        // Without an answer to the question for the address, nothing more may be sent.
+        // Without an ARP answer, no ping may be sent.
         let (sent, least) = (new.sent - old.sent, ping.received);
         expect(sent >= least, &what, format!("{least} sent"), format!("{old:?} {new:?}"))?;
         outcome = within(Duration::from_secs(10), || {
@@ -230,7 +230,7 @@ fn send(
 
 type Counters = std::collections::BTreeMap<String, inside::Counters>;
 
-/// Frames that the medium has had from a node.
+/// Frames received by the medium from a node.
 fn carried(session: &Session<'_>, node: &str) -> Result<u64, Failure> {
     let nodes = checks::nodes(session)?;
     let own = nodes.iter().find(|shown| shown["name"] == node);
@@ -264,7 +264,7 @@ fn fetch(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
     })
 }
 
-/// A program that fills 100 MiB, which a limit below that must end.
+/// A program that fills 100 MiB, which a lower limit must kill.
 fn memory(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
     let node = &model.nodes[node];
     let status = if node.memory.is_some_and(|memory| memory < 100) { 137 } else { 0 };
@@ -272,7 +272,7 @@ fn memory(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
     session.expect(&[&["exec", &node.name, "--"], &fill[..]].concat(), status).map(drop)
 }
 
-/// A command that must fail, and leave everything as it was.
+/// A command that must fail without any effect.
 fn refused(session: &mut Session<'_>, model: &Model, words: &[String], status: i32) -> Outcome {
     let ramp = links_change(model);
     let state = |session: &Session<'_>| {

@@ -1,21 +1,21 @@
-//! Commands that must be refused in the lab as it is, with their exit status.
+//! Commands that the lab must reject in its current state, with their exit status.
 
 use super::dice::Dice;
 use super::model::{Model, NETWORKS};
 use super::operation::Operation;
 
-/// Why a command is refused. Each reason is as likely, however many commands it has.
+/// Why a command is rejected. All reasons are equally likely, whatever their number of commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reason {
-    /// A node, group or network that there never was.
+    /// A node, group or network that never existed.
     Unknown,
     /// A node that was destroyed.
     Gone,
-    /// One value that can be none.
+    /// An invalid value.
     Value,
-    /// Keys that contradict each other or what the link is configured to do.
+    /// Keys that contradict each other or the link's configuration.
     Rules,
-    /// A command that cannot be done with these nodes.
+    /// A command that these nodes do not support.
     Command,
 }
 
@@ -76,7 +76,7 @@ fn all(model: &Model) -> Vec<(Reason, i32, Vec<String>)> {
     all
 }
 
-/// What the file would be refused for, live. Of these keys no link has any.
+/// Settings that a file would not accept either. No link has any of these keys.
 fn rules(model: &Model, add: &mut impl FnMut(Reason, i32, &[&str])) {
     for (_, node) in model.alive() {
         let mut set = |words: &[&str]| {
@@ -100,10 +100,10 @@ fn rules(model: &Model, add: &mut impl FnMut(Reason, i32, &[&str])) {
     }
 }
 
-/// What cannot be done with these nodes.
+/// Commands that these nodes do not support.
 fn commands(model: &Model, add: &mut impl FnMut(Reason, i32, &[&str])) {
     add(Reason::Command, 1, &["cp", "payload.xml", "elsewhere.xml"]);
-    // Some of these nodes have no program of their own: none of them is stopped.
+    // Some of these nodes have no own program: then none is stopped.
     add(Reason::Command, 1, &["stop", "*"]);
     add(Reason::Command, 1, &["restart", "*"]);
     if model.scenario.services() {

@@ -2,35 +2,35 @@
 
 use super::dice::Dice;
 
-/// What the lab file asks for.
+/// Content of the lab file.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The name of the experiment.
     pub name: String,
     pub frame_path: &'static str,
-    /// How many meters there are at the start.
+    /// Number of meters at the start.
     pub meters: usize,
     pub channel: &'static str,
     pub nat: bool,
     pub dns: bool,
     pub dhcp: bool,
     pub tls: bool,
-    /// Whether meters have limits from the start: CPUs and MiB.
+    /// Initial limits of meters: CPUs and MiB.
     pub limits: Option<(f64, u64)>,
-    /// A node `box` whose root is an image.
+    /// Whether there is a node `box` with an image as root file system.
     pub image: bool,
-    /// A second network, small, with the meters alone.
+    /// Whether there is a second, small network with only the meters.
     pub depot: bool,
 }
 
-/// The command of the server; it says first that it is there.
+/// The server's command, which first prints that it has started.
 pub const SERVER: &str = "ls $THINGBED_TLS; echo begun; while :; do sleep 0.1; done";
 
-/// What the meters' links delay frames by on the way up, in ms.
+/// Delay of the meters' uplinks, in ms.
 pub const DELAY: f64 = 2.0;
 
 impl Scenario {
-    /// Draws one. `present` says whether a program is on this machine.
+    /// Draws a scenario. `present` tells whether a program is installed.
     pub fn draw(seed: u64, dice: &mut Dice, present: impl Fn(&str) -> bool) -> Self {
         let dnsmasq = present("dnsmasq");
         let dhcp = dice.chance(25) && dnsmasq;
@@ -53,12 +53,12 @@ impl Scenario {
         }
     }
 
-    /// Whether the network has a node of its own for services.
+    /// Whether the network has an additional node for services.
     pub fn services(&self) -> bool {
         self.nat || self.dns || self.dhcp
     }
 
-    /// Whether frames go up at the rate of the channel, and links can have none.
+    /// Whether uplinks use the rate of the channel, so that links can have no separate rate.
     pub fn is_shared(&self) -> bool {
         self.channel.starts_with("{shared")
     }
@@ -77,7 +77,7 @@ impl Scenario {
         let attach = if self.image { "server, meter, box" } else { "server, meter" };
         let depot = "  depot: {attach: meter, subnet: 10.81.0.0/28}\n";
         let depot = if self.depot { depot } else { "" };
-        // Generated certificates come with what needs them; its workload does not run.
+        // Generated certificates need a workload that uses them; it does not run.
         let tls = "workloads:
   - mqtt: {broker: server, publishers: meter-1, subscribers: meter-2, tls: generated,
            pattern: many-to-one, payload: payload.xml, rate: 1/s}

@@ -1,4 +1,4 @@
-//! One lab from `up` to `down`: commands, and looks between them.
+//! One lab from `up` to `down`: commands, with checks between them.
 
 use super::checks;
 use super::dice::Dice;
@@ -13,17 +13,16 @@ use crate::archive::{Image, Pack, busybox, write_tar};
 use crate::common::{Bed, has};
 use std::collections::BTreeMap;
 
-/// How many operations of each kind were done.
+/// Number of executed operations of each kind.
 pub type Counts = BTreeMap<&'static str, usize>;
 
-/// Does `steps` operations that `seed` draws in a lab that it draws, too; adds them to
-/// `counts`.
+/// Executes `steps` operations in a lab, both drawn from `seed`; adds them to `counts`.
 ///
 /// # Errors
 /// A report of the first difference between lab and model.
 pub fn sequence(seed: u64, steps: usize, counts: &mut Counts) -> Result<(), String> {
     let scenario = Scenario::draw(seed, &mut Dice::new(seed, 0), has);
-    // Namespaces are a thread's own, and the test's thread keeps its.
+    // Namespaces are per thread; the test's thread keeps its namespaces.
     let (seen, outcome) = std::thread::spawn(move || {
         let mut seen = Counts::new();
         let outcome = in_isolation(seed, steps, scenario, &mut seen);
@@ -66,7 +65,7 @@ fn in_isolation(
             *counts.entry(operation.kind()).or_default() += 1;
             perform(&operation, &mut session, &mut model, &mut background, &isolation)?;
             last = Some(operation);
-            // Some commands follow at once, as those do that a script types.
+            // Some commands follow immediately, as in a script.
             if looks.chance(75) {
                 look(&session, &model, &mut looks, step % 10 == 0)?;
             }
@@ -90,10 +89,10 @@ fn in_isolation(
         )
     });
     if report.is_err() {
-        // Whatever state it is in, nothing of it shall stay.
+        // Clean up, whatever the state of the lab.
         let _ = session.look(&["down"]);
         if std::path::Path::new(&format!("/proc/{}", session.pid)).exists() && session.pid > 1 {
-            // SAFETY: a plain system call, on a process that this test has made.
+            // SAFETY: a plain system call on a process that this test started.
             unsafe { libc::kill(session.pid as i32, libc::SIGKILL) };
         }
         let _ = session.look(&["gc"]);
@@ -105,7 +104,7 @@ fn in_isolation(
     report
 }
 
-/// All checks, or one or two of them.
+/// Runs all checks, or one or two of them.
 fn look(session: &Session<'_>, model: &Model, dice: &mut Dice, all: bool) -> Outcome {
     checks::tables(session, model)?;
     let chance = |percent: usize, dice: &mut Dice| all || dice.chance(percent);

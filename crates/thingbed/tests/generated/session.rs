@@ -1,4 +1,4 @@
-//! The tool as a user types it, and the list of what was typed.
+//! Runs commands as a user does, and records them.
 
 use super::failure::{Failure, Outcome, expect};
 use super::scenario::Scenario;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// All processes that the tool starts inherit this variable.
+/// All processes that Thingbed starts inherit this variable.
 pub const MARK: &str = "THINGBED_GENERATED_MARK";
 
 /// One lab in one folder.
@@ -18,9 +18,9 @@ pub struct Session<'a> {
     pub bed: &'a Bed,
     pub scenario: Scenario,
     pub mark: String,
-    /// The lab's process.
+    /// Process id of the lab.
     pub pid: u32,
-    /// What was typed, as lines for a shell.
+    /// Recorded commands, as shell lines.
     pub typed: Vec<String>,
     requests: RefCell<BTreeMap<(String, usize), Requests>>,
 }
@@ -30,8 +30,8 @@ pub struct Session<'a> {
 pub struct Requests {
     pub answered: u64,
     pub sent: u64,
-    /// Those of the last ping without an answer: they may still wait for an address, and
-    /// become frames when that is known.
+    /// Requests of the last ping without an answer: they may still wait for an address, and become
+    /// frames later.
     pub waiting: u64,
 }
 
@@ -43,7 +43,7 @@ impl<'a> Session<'a> {
         Self { bed, scenario, mark, pid: 0, typed: Vec::new(), requests: RefCell::default() }
     }
 
-    /// A command of the tool: its name (`link set` is one), then its words.
+    /// A Thingbed command: its name (`link set` is one), then its arguments.
     pub fn command<S: AsRef<str>>(&self, words: &[S]) -> Command {
         let line = self.words(words);
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
@@ -52,8 +52,8 @@ impl<'a> Session<'a> {
         command.env("TMPDIR", self.bed.path().join("tmp"));
         command.env("XDG_CACHE_HOME", self.bed.path().join("cache"));
         command.env("THINGBED_FRAME_PATH", self.scenario.frame_path);
-        // A shell starts what runs in its background with SIGINT ignored; the test may be
-        // there, and the tool leaves such a signal ignored.
+        // A shell starts background processes with SIGINT ignored, perhaps also the test; Thingbed
+        // leaves such a signal ignored.
         // SAFETY: signal() is safe between fork and exec.
         unsafe {
             command.pre_exec(|| {
@@ -75,7 +75,7 @@ impl<'a> Session<'a> {
         line
     }
 
-    /// Runs a command to look at something; it is not part of the sequence.
+    /// Runs a command of a check, which is not part of the sequence.
     pub fn look<S: AsRef<str>>(&self, words: &[S]) -> Said {
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         self.look(&[&["exec", node, "--"], command].concat())
     }
 
-    /// Adds a command to the list of what was typed.
+    /// Adds a command to the record.
     pub fn note<S: AsRef<str>>(&mut self, words: &[S], behind: &str) {
         let words: Vec<_> = self.words(words).iter().map(|word| quoted(word)).collect();
         self.typed.push(format!("thingbed {}{behind}", words.join(" ")));
@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         self.look(words)
     }
 
-    /// Runs a command of the sequence that has to end with this status.
+    /// Runs a command of the sequence that must end with this status.
     pub fn expect<S: AsRef<str>>(&mut self, words: &[S], status: i32) -> Result<Said, Failure> {
         let said = self.run(words);
         let seen = format!("exit status {}\n{}{}", said.status, said.out, said.err);
@@ -108,15 +108,15 @@ impl<'a> Session<'a> {
         Ok(said)
     }
 
-    /// Begins a command of the sequence that goes on in the background.
+    /// Starts a command of the sequence in the background.
     pub fn begin<S: AsRef<str>>(&mut self, words: &[S]) -> Child {
         self.note(words, " &");
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Takes note of pings. Those with an answer have certainly been a frame; of the others
-    /// perhaps only the question for the address has.
+    /// Counts pings. Those with an answer were certainly frames; for the others there may have been
+    /// only an ARP request.
     pub fn count_requests(&self, node: &str, network: usize, (answered, sent): (u64, u64)) {
         let mut all = self.requests.borrow_mut();
         let own = all.entry((node.to_owned(), network)).or_default();
@@ -125,12 +125,12 @@ impl<'a> Session<'a> {
         own.waiting = sent.saturating_sub(answered);
     }
 
-    /// The echo requests that a node has sent on a network so far.
+    /// Echo requests that a node has sent on a network so far.
     pub fn requests(&self, node: &str, network: usize) -> Requests {
         self.requests.borrow().get(&(node.to_owned(), network)).copied().unwrap_or_default()
     }
 
-    /// Brings the lab up.
+    /// Starts the lab.
     pub fn up(&mut self) -> Outcome {
         let said = self.expect(&["up", "lab.yaml", "--detach"], 0)?;
         let pid = said
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         expect(self.pid > 1, "up", "the lab's process", said.out)
     }
 
-    /// What a person types to have the same folder and surroundings.
+    /// Commands that reproduce the folder and environment.
     pub fn preface(&self) -> String {
         let Scenario { frame_path, .. } = self.scenario;
         format!(
@@ -158,7 +158,7 @@ impl<'a> Session<'a> {
         )
     }
 
-    /// The last lines of what the lab complained of.
+    /// The last lines of the lab's log.
     pub fn log(&self) -> String {
         let runs = self.bed.path().join("runs").join(&self.scenario.name);
         let folders = std::fs::read_dir(runs).into_iter().flatten().flatten();
@@ -170,10 +170,10 @@ impl<'a> Session<'a> {
     }
 }
 
-/// No command takes longer, also on a busy machine.
+/// Timeout of each command, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How a command ended, whose output is piped; one that does not end is killed.
+/// Result of a command whose output is piped; kills it after the timeout.
 pub fn ended(child: Child) -> Said {
     let pid = child.id() as i32;
     let (to, from) = channel();
@@ -181,7 +181,7 @@ pub fn ended(child: Child) -> Said {
     match from.recv_timeout(LIMIT) {
         Ok(output) => Said::of(output.unwrap()),
         Err(_) => {
-            // SAFETY: a plain system call, on a process that this test has made.
+            // SAFETY: a plain system call on a process that this test started.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             let err = format!("did not end within {} s and was killed", LIMIT.as_secs());
             Said { status: -1, out: String::new(), err }
@@ -189,7 +189,7 @@ pub fn ended(child: Child) -> Said {
     }
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=%./:,".contains(c);
     match !word.is_empty() && word.chars().all(plain) {

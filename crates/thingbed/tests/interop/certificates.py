@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority's, and one of a server that it signed.
+"""Certificates for tests: an authority, and a server certificate that it signed.
 
 certificates.py FOLDER NAME
 """
@@ -16,7 +16,7 @@ DAY = datetime.timedelta(days=1)
 
 
 def main() -> None:
-    """Makes them."""
+    """Generates both."""
 
     folder, name = pathlib.Path(sys.argv[1]), sys.argv[2]
     now = datetime.datetime.now(datetime.UTC)

@@ -1,4 +1,4 @@
-"""A CoAP client by aiocoap: gets, puts and observes, both ways block by block."""
+"""A CoAP client by aiocoap: GET, PUT and observe, block-wise in both directions."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from aiocoap.optiontypes import OpaqueOption
 
 
 async def main(uri: str, size: int) -> None:
-    """Asks the resources `fast` and `slow` of a device whose answers have `size` bytes."""
+    """Requests `fast` and `slow` of a device whose answers have `size` bytes."""
     context = await aiocoap.Context.create_client_context()
 
     async def ask(**what: object) -> aiocoap.Message:

@@ -1,4 +1,4 @@
-"""A CoAP server by aiocoap: a large resource, a slow one, one that changes, one to put to."""
+"""A CoAP server by aiocoap: a large, a slow, a changing and a writable resource."""
 
 import asyncio
 import sys
@@ -8,52 +8,52 @@ from aiocoap import resource
 
 
 class Large(resource.Resource):
-    """As many bytes as it is told, and any number of them put."""
+    """Answers with `size` bytes, and accepts a PUT of any size."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
 
     async def render_get(self, request: aiocoap.Message) -> aiocoap.Message:
-        """All of them."""
+        """Answers with `size` bytes."""
         return aiocoap.Message(payload=b"x" * self.size)
 
     async def render_put(self, request: aiocoap.Message) -> aiocoap.Message:
-        """Prints how many were put."""
+        """Prints the size of the payload."""
         print("put", len(request.payload), flush=True)
         return aiocoap.Message(code=aiocoap.CHANGED)
 
 
 class Slow(Large):
-    """Answers so late that the request is acknowledged first."""
+    """Answers late, so that the request is acknowledged separately."""
 
     async def render_get(self, request: aiocoap.Message) -> aiocoap.Message:
-        """After a second."""
+        """Answers after a second."""
         await asyncio.sleep(1)
         return await super().render_get(request)
 
 
 class Changing(resource.ObservableResource):
-    """Has a new value ten times a second."""
+    """Changes its value ten times per second."""
 
     def __init__(self) -> None:
         super().__init__()
         self.value = 0
 
     async def change(self) -> None:
-        """For ever."""
+        """Changes the value for ever."""
         while True:
             await asyncio.sleep(0.1)
             self.value += 1
             self.updated_state()
 
     async def render_get(self, request: aiocoap.Message) -> aiocoap.Message:
-        """The present one."""
+        """Answers with the current value."""
         return aiocoap.Message(payload=str(self.value).encode() * 300)
 
 
 async def main() -> None:
-    """Serves for ever."""
+    """Runs the server for ever."""
     changing = Changing()
     site = resource.Site()
     site.add_resource(["large"], Large(5000))

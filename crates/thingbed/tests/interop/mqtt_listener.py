@@ -1,4 +1,4 @@
-"""A subscriber by paho: writes the length of each payload down."""
+"""A subscriber by paho: logs the length of each payload."""
 
 import sys
 import time
@@ -11,13 +11,13 @@ client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
 
 
 def heard(_client: mqtt.Client, _user: Any, message: mqtt.MQTTMessage) -> None:
-    """Writes down how long a message is."""
+    """Logs the length of a message."""
     with open(log, "a", encoding="ascii") as file:
         print(len(message.payload), file=file)
 
 
 def subscribed(*_: Any) -> None:
-    """Says that nothing is missed from now on."""
+    """Prints that the subscription is active."""
     print("subscribed", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""An OPC UA client by asyncua: reads payloads and holds them against what they are.
+"""An OPC UA client by asyncua: reads payloads and compares them with the expected bytes.
 
 opcua_client.py ADDRESS PORT VARIABLES SEED SIZE...
 """
@@ -11,7 +11,7 @@ from payload import payload
 
 
 async def main() -> None:
-    """Reads all, and one that there is not."""
+    """Reads all payloads, and a missing variable."""
 
     address, port, variables, seed, *sizes = sys.argv[1:]
     count = int(variables)
@@ -29,7 +29,7 @@ async def main() -> None:
         except ua.uaerrors.BadNodeIdUnknown:
             print("refused what is not there")
         else:
-            sys.exit("there is a variable that nobody made")
+            sys.exit("found a variable that does not exist")
 
 
 asyncio.run(main())

@@ -1,4 +1,4 @@
-"""An OPC UA server by asyncua: holds payloads of the sizes that it is told of.
+"""An OPC UA server by asyncua: has a variable for each given payload size.
 
 opcua_server.py ADDRESS PORT VARIABLES SEED SIZE...
 
@@ -17,7 +17,7 @@ from payload import payload
 
 
 async def secure(server: Server) -> None:
-    """Leaves the server endpoints with security alone."""
+    """Restricts the server to endpoints with security."""
 
     key, cert = pathlib.Path("own-key.pem"), pathlib.Path("own-cert.der")
     use = [ExtendedKeyUsageOID.SERVER_AUTH]
@@ -29,7 +29,7 @@ async def secure(server: Server) -> None:
 
 
 async def main() -> None:
-    """Serves until it is ended."""
+    """Runs the server until it is killed."""
 
     address, port, variables, seed, *sizes = sys.argv[1:]
     count = int(variables)

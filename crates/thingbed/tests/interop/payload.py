@@ -5,7 +5,7 @@ NUMBER = 8
 
 
 def stream(seed: int, size: int) -> bytes:
-    """The first bytes of the stream, by SplitMix64."""
+    """The first bytes of the stream (SplitMix64)."""
     state, out = seed, b""
     while len(out) < size:
         state = (state + 0x9E3779B97F4A7C15) & MASK
@@ -17,7 +17,7 @@ def stream(seed: int, size: int) -> bytes:
 
 
 def payload(seed: int, size: int, number: int | None = None) -> bytes:
-    """A payload, with its number where that is known and has room."""
+    """A payload, with its number if it is known and fits."""
     out = stream(seed, size)
     if size < NUMBER:
         return out

@@ -12,7 +12,7 @@ from payload import payload
 
 
 async def main() -> None:
-    """Sends all."""
+    """Sends all payloads."""
 
     address, port, name, ca, seed, *sizes = sys.argv[1:]
     configuration = QuicConfiguration(

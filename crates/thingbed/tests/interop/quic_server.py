@@ -11,7 +11,7 @@ from aioquic.quic.configuration import QuicConfiguration
 
 
 def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Takes a stream, and answers it."""
+    """Receives a stream, and answers it."""
 
     async def take() -> None:
         message = await reader.read()
@@ -25,7 +25,7 @@ TASKS: set[asyncio.Future[None]] = set()
 
 
 async def main() -> None:
-    """Serves until it is ended."""
+    """Runs the server until it is killed."""
 
     address, port, cert, key = sys.argv[1:]
     configuration = QuicConfiguration(is_client=False, alpn_protocols=["thingbed-exchange"])

@@ -3,24 +3,24 @@
 #
 #   cluster.sh start DIR N    start munged, slurmctld and N slurmd (n0, n1, ...)
 #                             with everything they need in DIR; wait until all
-#                             nodes are idle; print the environment to use
-#   cluster.sh kill DIR I     node I dies: its slurmd, its job steps and the
-#                             jobs' processes are killed at once with SIGKILL
+#                             nodes are idle; print the environment variables
+#   cluster.sh kill DIR I     simulate a crash of node I: kill its slurmd, its job
+#                             steps and the jobs' processes with SIGKILL
 #   cluster.sh boot DIR I     start node I again after a kill
-#   cluster.sh stop DIR       kill all of it (the files in DIR stay)
+#   cluster.sh stop DIR       kill the whole cluster (the files in DIR stay)
 #
 # Works as root (jobs run as root) and as an ordinary user (jobs run as that
 # user). Nothing in /etc/slurm, /run or /var is read or written, and no default
 # port is used. Needs Linux's /proc, bash and the programs munged, slurmctld,
 # slurmd and sinfo; on Debian: slurmctld slurmd slurm-client munge.
 #
-# CLUSTER_CPUS (default 1) is the number of CPUs a node claims to have: so many
-# one-CPU jobs run on it at once. CLUSTER_CONF holds further lines for
+# CLUSTER_CPUS (default 1) is the number of CPUs per node, which is the number of
+# one-CPU jobs that run on it in parallel. CLUSTER_CONF contains more lines for
 # slurm.conf; a line there replaces an earlier one of the same name, e.g.
 # CLUSTER_CONF=$'MinJobAge=2\nKillWait=2'.
 #
-# DIR should be an absolute, short path without spaces: a socket in it may have
-# a name of 107 characters at most.
+# DIR must be an absolute, short path without spaces: the path of a socket is
+# limited to 107 characters.
 
 set -u
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin   # where the daemons often are
@@ -30,23 +30,23 @@ die() { echo "cluster.sh: $*" >&2; exit 1; }
 usage() { sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 # ---- finding processes -----------------------------------------------------
-# There are no pid files to trust: a process belongs to the cluster if
+# There are no reliable pid files. A process belongs to the cluster if
 # - it is a Slurm daemon or step daemon that has one of the cluster's log files
 #   open (slurmstepd has its node's log open), or
-# - its environment says that it is a job's process on a node of this cluster
+# - its environment identifies it as a job's process on a node of this cluster
 #   (this finds processes that left their parent or session), or
-# - it descends from one of these.
-# (A job's process that has left its parents AND emptied its environment is not
-# found. Slurm itself does not find it either.)
-# This script and its own ancestors are never part of it.
+# - it is a descendant of one of these.
+# (This misses a job's process that has left its parents AND emptied its
+# environment. Slurm itself does not find it either.)
+# This script and its own ancestors are never part of the cluster.
 #
-# members [NODE]: the process numbers of one node, or of the whole cluster.
+# members [NODE]: the process ids of one node, or of the whole cluster.
 members() {
   local node=${1-} log p f pid stat roots=" " own=" $$ $BASHPID " parent more
   local -A up=()
 
-  # Every process's parent. The program's name in "stat" may hold anything,
-  # so take what comes after the last ")". A zombie is not a process any more.
+  # The parent of each process. The program's name in "stat" may contain anything,
+  # so use the text after the last ")". Ignore zombies.
   for p in /proc/[0-9]*; do
     { read -r -d '' stat <"$p/stat"; } 2>/dev/null
     [[ ${stat-} == *")"* ]] || continue
@@ -78,7 +78,7 @@ members() {
     roots+="$pid "
   done
 
-  # The descendants, one generation a round.
+  # The descendants, one generation per iteration.
   more=1
   while [[ $more ]]; do
     more=
@@ -91,8 +91,8 @@ members() {
   done | sort -nu
 }
 
-# Kill a node, or the whole cluster, at one blow: stop every process first, so
-# that none can notice another's death, start something or write a last word.
+# Kill a node, or the whole cluster, atomically: stop every process first, so
+# that none can react to the end of another.
 slay() {
   local now before=
   while now=$(members "$@") && [[ $now != "$before" ]]; do
@@ -109,21 +109,21 @@ slay() {
 
 # ---- starting --------------------------------------------------------------
 
-# daemon LOG PROGRAM...: start a daemon in a session of its own, holding none
-# of the caller's files open.
+# daemon LOG PROGRAM...: start a daemon in a new session, without the caller's
+# open files.
 daemon() {
   local log=$1
   shift
   setsid "$@" </dev/null >>"$log" 2>&1 &
 }
 
-# What a daemon says before it has read slurm.conf, and its errors, go to
+# Output of a daemon before it has read slurm.conf, and its errors, go to
 # NAME.out; the rest goes to NAME.log.
 boot() { daemon "$dir/log/$1.out" slurmd -D -N "$1"; }
 
 listening() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# The first of a row of $1 free ports, below those the kernel gives to clients.
+# The first of $1 consecutive free ports, below the kernel's ephemeral ports.
 free_ports() {
   local base p
   for _ in {1..100}; do
@@ -153,14 +153,14 @@ start() {
   (umask 077 && mkdir -p "$dir"/{munge,state,spool,log} &&
     head -c 128 /dev/urandom >"$dir/munge/key") || die "cannot write to $dir"
 
-  # --force: munged otherwise wants the socket's folder open to all users.
+  # --force: otherwise munged requires a socket folder that is open to all users.
   munged --force --key-file="$dir/munge/key" --socket="$dir/munge/socket" \
     --pid-file="$dir/munge/pid" --seed-file="$dir/munge/seed" \
     --log-file="$dir/munge/log" </dev/null >"$dir/munge/out" 2>&1 ||
     die "munged: $(cat "$dir/munge/out")"
 
-  # Slurm can listen on this host's own name's address or on all addresses.
-  # Take the first if that is loopback. (Who lacks the key is refused anyway.)
+  # Slurm can listen on the address of this host's name or on all addresses.
+  # Use the first if it is loopback. (Clients without the key are rejected anyway.)
   case $(getent ahostsv4 "$(uname -n)" 2>/dev/null) in
   127.*) any=CommunicationParameters=NoInAddrAny,NoCtldInAddrAny ;;
   esac
@@ -174,7 +174,7 @@ SlurmctldPort=$port
 $any
 SlurmUser=$me
 SlurmdUser=$me
-# Daemons and commands find the private munged here. A requeued job waits
+# Daemons and commands use this private munged. A requeued job waits
 # cred_expire seconds (5 at least, else it is 120) before it may start again.
 AuthInfo=socket=$dir/munge/socket,cred_expire=5
 StateSaveLocation=$dir/state
@@ -188,13 +188,13 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 MailProg=/bin/true
-# Every node has as many CPUs as we say, whatever the machine has.
+# Use the configured number of CPUs per node, whatever the machine has.
 SlurmdParameters=config_overrides
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 MessageTimeout=2
 TCPTimeout=1
-# Start jobs at once; notice a dead node, and take back a living one, soon:
+# Start jobs at once; detect a dead or returning node quickly:
 # SlurmdTimeout=5 takes about 11 s, 2 about 6 s.
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
 SlurmctldTimeout=5
@@ -210,7 +210,7 @@ END
     echo "${CLUSTER_CONF-}"
   } >"$conf"
 
-  # The controller first: a slurmd or a command that finds none sleeps a second.
+  # Start the controller first: a slurmd or a command without it sleeps a second.
   export SLURM_CONF=$conf
   daemon "$dir/log/slurmctld.out" slurmctld -D
   for _ in {1..500}; do

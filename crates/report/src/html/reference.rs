@@ -1,16 +1,16 @@
-//! The figures of the reference, ours beside them.
+//! Measured values and reference values, side by side.
 
-use super::chart::{self, Axis, Bars, OURS, THEIRS};
+use super::chart::{self, Axis, Bars, MEASURED, REFERENCE};
 use super::table::{Place, Table};
 use super::{Page, View};
 use crate::figures::range;
 use crate::{Comparison, Figure, format};
 
-/// A row of charts for each figure, a table under each chart.
+/// A row of charts per figure of the reference, with a table below each chart.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let Some(reference) = &view.sweep.reference else { return };
     page.section("reference", "Comparison with the reference");
-    page.say(&format!(
+    page.paragraph(&format!(
         "Reference values are from: {}. Measured values are medians over the repeats. Axes with a \
          wide range are logarithmic: there the height of a bar is not proportional.",
         reference.source
@@ -24,7 +24,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     let rows = figure.compare(view.sweep);
     page.heading(&format!("{}: {}", figure.name, figure.title));
     if let Some(base) = &figure.relative_to {
-        page.say(&format!("Percentage more (or, below zero, less) than {base}."));
+        page.paragraph(&format!("Difference from {base} in percent."));
     }
     let divider = view.panels.axis.as_deref();
     let (mut panels, mut not_run): (Vec<(&str, Vec<&Comparison>)>, usize) = (Vec::new(), 0);
@@ -40,10 +40,14 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
         }
     }
     let shown = panels.iter().flat_map(|(_, rows)| rows);
-    let values = shown.flat_map(|row| [row.ours.map(|ours| ours.median), row.theirs]);
+    let values =
+        shown.flat_map(|row| [row.measured.map(|measured| measured.median), row.reference_value]);
     let axis = Axis::fitting("", &figure.unit, &values.flatten().collect::<Vec<_>>());
     if !panels.is_empty() {
-        page.begin_charts(&[("measured".to_owned(), OURS), ("reference".to_owned(), THEIRS)]);
+        page.begin_charts(&[
+            ("measured".to_owned(), MEASURED),
+            ("reference".to_owned(), REFERENCE),
+        ]);
         for (name, rows) in panels {
             page.body += "<div>";
             panel(page, figure, (name, divider), &rows, axis.clone());
@@ -54,7 +58,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     }
     if not_run > 0 {
         let values = format::things(not_run, "value");
-        page.say(&format!("{values} of the reference not shown: their cells were not run."));
+        page.paragraph(&format!("{values} of the reference not shown: the cells were not run."));
     }
 }
 
@@ -73,9 +77,10 @@ fn panel(
         stack: None,
         texts: None,
     };
-    let ours = rows.iter().map(|row| row.ours.map(|ours| ours.median)).collect();
-    let theirs = rows.iter().map(|row| row.theirs).collect();
-    let series = vec![bars("measured", OURS, ours), bars("reference", THEIRS, theirs)];
+    let measured = rows.iter().map(|row| row.measured.map(|measured| measured.median)).collect();
+    let reference_value = rows.iter().map(|row| row.reference_value).collect();
+    let series =
+        vec![bars("measured", MEASURED, measured), bars("reference", REFERENCE, reference_value)];
     let label = format!("{} {name}, measured and reference", figure.name);
     page.chart(name, chart::bars(&label, &names, series, axis));
 }
@@ -88,12 +93,14 @@ fn table(figure: &Figure, divider: Option<&str>, rows: &[&Comparison]) -> Table 
         .numbers("reference", "")
         .numbers(figure.difference_head(), "");
     for row in rows {
-        let (ours, range) = range(row.ours, format::number);
+        let (measured, range) = range(row.measured, format::number);
         table.row(vec![
             row.cell.label_without(divider).into(),
-            Place::number(ours),
+            Place::number(measured),
             Place::Small(range.unwrap_or_default()),
-            Place::number(row.theirs.map_or_else(|| format::NONE.to_owned(), format::number)),
+            Place::number(
+                row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number),
+            ),
             Place::number(figure.difference(row)),
         ]);
     }

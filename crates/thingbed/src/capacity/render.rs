@@ -1,13 +1,13 @@
-//! What a search for a capacity has come to, in words and as a table.
+//! Renders the result of a capacity search as text and table.
 
-use super::search::Found;
+use super::search::Outcome;
 use super::steady;
-use super::{Capacities, Tried};
+use super::{Capacities, TestedValue};
 use comfy_table::{CellAlignment, Table, presets};
 use experiment::Target;
 
-/// The values that were tried, the smallest first, and the answer below.
-pub(crate) fn told(found: &Capacities, targets: &[Target]) -> String {
+/// The tested values in ascending order, then the result.
+pub(crate) fn render(found: &Capacities, targets: &[Target]) -> String {
     let mut text = match found.cell.is_empty() {
         true => format!("capacity: the largest {}\n", found.axis),
         false => format!("capacity: the largest {} with {}\n", found.axis, found.cell),
@@ -26,7 +26,7 @@ fn table(found: &Capacities, targets: &[Target]) -> Table {
     heads.push("result".to_owned());
     let columns = heads.len();
     table.set_header(heads);
-    let mut rows: Vec<&Tried> = found.tried.iter().collect();
+    let mut rows: Vec<&TestedValue> = found.tried.iter().collect();
     rows.sort_by_key(|tried| tried.number);
     for tried in rows {
         let mut row = vec![tried.value.clone(), tried.runs.to_string(), tried.valid.to_string()];
@@ -34,7 +34,7 @@ fn table(found: &Capacities, targets: &[Target]) -> Table {
             let figure = tried.figures.get(index).copied().flatten();
             row.push(figure.map_or("-".to_owned(), |figure| format!("{figure:.3}")));
         }
-        row.push(word(tried.found).to_owned());
+        row.push(outcome_text(tried.found).to_owned());
         table.add_row(row);
     }
     for column in table.column_iter_mut().take(columns - 1) {
@@ -43,11 +43,11 @@ fn table(found: &Capacities, targets: &[Target]) -> Table {
     table
 }
 
-fn word(found: Found) -> &'static str {
+fn outcome_text(found: Outcome) -> &'static str {
     match found {
-        Found::Met => "met",
-        Found::Missed => "missed",
-        Found::Lost => "no trusted run",
+        Outcome::Met => "met",
+        Outcome::Missed => "missed",
+        Outcome::Lost => "no trusted run",
     }
 }
 
@@ -62,7 +62,7 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
         return format!("{best}; the search was interrupted.");
     }
     let mut text = match &found.limit {
-        Some((value, Found::Missed)) => {
+        Some((value, Outcome::Missed)) => {
             let tried = found.tried.iter().find(|tried| tried.value == *value);
             let why = tried.and_then(|tried| tried.overload.as_ref());
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -73,21 +73,21 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
             let reason = tried.and_then(|tried| tried.reasons.first());
             let reason = reason.map_or_else(String::new, |reason| format!("\n  {reason}"));
             format!(
-                "{best}. At {value} no run can be trusted: the limit is the test bed's, and the \
+                "{best}. At {value} no run is trusted: the limit is the test bed's, and the \
                  system's limit may be higher.{reason}"
             )
         }
-        None => format!(
-            "{best}, which is the largest value that --to allows: the system's limit is higher."
-        ),
+        None => {
+            format!("{best}, the largest value that --to allows: the system's limit is higher.")
+        }
     };
     let best = found.tried.iter().find(|tried| Some(&tried.value) == found.best.as_ref());
     let visible = best.map_or(0.0, |best| best.visible_growth);
     if visible > steady::GROWTH {
         let longer = (visible / steady::GROWTH).powi(2).ceil();
         text += &format!(
-            "\nThese runs are short: a queue that grows by less than {:.0} % of the requests does \
-             not show in them. To be sure, make `duration` {longer} times as long.",
+            "\nThese runs are too short to show a queue that grows by less than {:.0} % of the \
+             requests. To detect it, make `duration` {longer} times as long.",
             100.0 * visible
         );
     }
@@ -98,19 +98,19 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
 mod tests {
     use super::*;
 
-    fn found(limit: Option<(&str, Found)>, best: Option<&str>) -> Capacities {
-        let tried = |value: &str, found, figure| Tried {
+    fn found(limit: Option<(&str, Outcome)>, best: Option<&str>) -> Capacities {
+        let tried = |value: &str, found, figure| TestedValue {
             value: value.to_owned(),
             number: value.parse().unwrap(),
             runs: 3,
-            valid: if found == Found::Lost { 0 } else { 3 },
+            valid: if found == Outcome::Lost { 0 } else { 3 },
             figures: vec![figure],
             found,
             reasons: vec!["CPU pressure: 40 %".to_owned()],
             overload: None,
             visible_growth: 0.05,
         };
-        let mut all = vec![tried("10", Found::Met, Some(1.25))];
+        let mut all = vec![tried("10", Outcome::Met, Some(1.25))];
         all.extend(limit.map(|(value, found)| tried(value, found, Some(300.0))));
         Capacities {
             cell: Cell::default(),
@@ -127,23 +127,23 @@ mod tests {
     #[test]
     fn whose_limit_it_is() {
         let targets: Vec<Target> = vec!["p99 < 200 ms".parse().unwrap()];
-        let system = told(&found(Some(("20", Found::Missed)), Some("10")), &targets);
+        let system = render(&found(Some(("20", Outcome::Missed)), Some("10")), &targets);
         assert!(system.contains("meters = 10 meets p99 < 200 ms. 20 does not"), "{system}");
         assert!(system.contains("1.250") && system.contains("the limit is the system's"));
-        let bed = told(&found(Some(("20", Found::Lost)), Some("10")), &targets);
+        let bed = render(&found(Some(("20", Outcome::Lost)), Some("10")), &targets);
         assert!(bed.contains("the limit is the test bed's") && bed.contains("CPU pressure"));
-        let mut short = found(Some(("20", Found::Missed)), Some("10"));
+        let mut short = found(Some(("20", Outcome::Missed)), Some("10"));
         short.tried[0].visible_growth = 0.15;
         short.tried[1].overload = Some("the queue grows".to_owned());
-        let short = told(&short, &targets);
+        let short = render(&short, &targets);
         assert!(
             short.contains("trusted runs (the queue grows): the limit is the system's"),
             "{short}"
         );
         assert!(short.contains("less than 15 %") && short.contains("9 times as long"), "{short}");
-        let none = told(&found(Some(("9", Found::Missed)), None), &targets);
+        let none = render(&found(Some(("9", Outcome::Missed)), None), &targets);
         assert!(none.contains("no tested value of meters meets"), "{none}");
-        let open = told(&found(None, Some("10")), &targets);
+        let open = render(&found(None, Some("10")), &targets);
         assert!(open.contains("limit is higher"), "{open}");
     }
 }
