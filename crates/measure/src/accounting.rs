@@ -3,6 +3,7 @@
 use crate::capture::Capture;
 use crate::counts::{Counts, Tally};
 use crate::decisions::Decisions;
+use crate::departures::Departures;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
 use medium::{Decided, Delivery, Drop, Frame, Instant, Observer, Place, Segments};
@@ -48,6 +49,7 @@ pub struct Accounting {
     /// Captures of those who look on, for as long as they do.
     watching: Vec<Capture>,
     decisions: Option<Decisions>,
+    departures: Departures,
 }
 
 impl Accounting {
@@ -70,6 +72,7 @@ impl Accounting {
             capture,
             watching: Vec::new(),
             decisions: None,
+            departures: Departures::default(),
         }
     }
 
@@ -121,6 +124,11 @@ impl Accounting {
     /// Has what chance decides about frames written to `decisions`.
     pub fn keep_decisions(&mut self, decisions: Decisions) {
         self.decisions = Some(decisions);
+    }
+
+    /// Frames of a replay that differ from the recorded ones.
+    pub fn departures(&self) -> &Departures {
+        &self.departures
     }
 
     /// Takes the decisions' file out, to be closed.
@@ -235,6 +243,10 @@ impl Observer for Accounting {
     }
 
     fn decided(&mut self, segment: usize, decided: Decided) {
+        if let Some(text) = &decided.departure {
+            let place = (segment, decided.endpoint as usize, decided.way);
+            self.departures.add(place, text);
+        }
         if let Some(decisions) = &mut self.decisions {
             decisions.add(segment, decided);
         }

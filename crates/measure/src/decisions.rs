@@ -1,7 +1,7 @@
 //! What chance decided about each frame, on file: a run can be replayed from it.
 
 use crate::tables::{Column, Rows, TableError};
-use medium::{Decided, Decision, Replay, Way};
+use medium::{Decided, Decision, Position, Recorded, Replay, Way};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::fs::File;
@@ -85,7 +85,9 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
         ("segment", short(&|(segment, _)| *segment)),
         ("endpoint", short(&|(_, d)| d.endpoint)),
         ("down", short(&|(_, d)| u32::from(d.way == Way::Down))),
-        ("frame", Column::Whole(piece.iter().map(|(_, d)| d.index).collect())),
+        ("flow", Column::Whole(piece.iter().map(|(_, d)| d.position.flow).collect())),
+        ("frame", Column::Whole(piece.iter().map(|(_, d)| d.position.index).collect())),
+        ("length", short(&|(_, d)| d.length)),
         ("lost", short(&|(_, d)| u32::from(d.decision.lost))),
         ("duplicated", short(&|(_, d)| u32::from(d.decision.duplicated))),
         ("overtakes", short(&|(_, d)| u32::from(d.decision.overtakes))),
@@ -94,8 +96,8 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
     ]
 }
 
-/// Decisions by frame, up and down.
-type Ways = [Vec<(u64, Decision)>; 2];
+/// Decisions of each direction: up and down.
+type Ways = [Vec<Recorded>; 2];
 
 /// Why decisions could not be read back.
 #[derive(Debug, thiserror::Error)]
@@ -126,6 +128,12 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
     let failed = |why: String| ReplayError { path: path.to_owned(), why };
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
+    let columns = reader.metadata().file_metadata().schema_descr();
+    if columns.num_columns() < 11 || columns.column(3).name() != "flow" {
+        return Err(failed(
+            "it was written by an older version of Thingbed: repeat that run".into(),
+        ));
+    }
     let mut all: Vec<Vec<Ways>> =
         endpoints.iter().map(|count| vec![Default::default(); *count]).collect();
     let rows = reader.get_row_iter(None).map_err(|error| failed(error.to_string()))?;
@@ -133,22 +141,24 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
         let row = row.map_err(|error| failed(error.to_string()))?;
         let read = || -> Result<_, parquet::errors::ParquetError> {
             let decision = Decision {
-                lost: row.get_uint(4)? == 1,
-                duplicated: row.get_uint(5)? == 1,
-                overtakes: row.get_uint(6)? == 1,
-                corrupt: row.get_long(7).ok().map(|place| place as u32),
-                delay: row.get_ulong(8)?,
+                lost: row.get_uint(6)? == 1,
+                duplicated: row.get_uint(7)? == 1,
+                overtakes: row.get_uint(8)? == 1,
+                corrupt: row.get_long(9).ok().map(|place| place as u32),
+                delay: row.get_ulong(10)?,
             };
+            let position = Position { flow: row.get_ulong(3)?, index: row.get_ulong(4)? };
+            let recorded = Recorded { position, length: row.get_uint(5)?, decision };
             let place = (row.get_uint(0)? as usize, row.get_uint(1)? as usize);
-            Ok((place, row.get_uint(2)? as usize, row.get_ulong(3)?, decision))
+            Ok((place, row.get_uint(2)? as usize, recorded))
         };
-        let ((segment, endpoint), way, index, decision) =
+        let ((segment, endpoint), way, recorded) =
             read().map_err(|error| failed(error.to_string()))?;
         let links = all.get_mut(segment).and_then(|ends| ends.get_mut(endpoint));
         let Some(direction) = links.and_then(|ways| ways.get_mut(way)) else {
             return Err(failed("it is of a run with other nodes or networks".to_owned()));
         };
-        direction.push((index, decision));
+        direction.push(recorded);
     }
     let replay = |ways: Ways| ways.map(Replay::new);
     Ok(all.into_iter().map(|ends| ends.into_iter().map(replay).collect()).collect())
@@ -159,7 +169,8 @@ mod tests {
     use super::*;
 
     fn decided(endpoint: u32, way: Way, index: u64, decision: Decision) -> Decided {
-        Decided { endpoint, way, index, decision }
+        let position = Position { flow: 9, index };
+        Decided { endpoint, way, position, length: 60, decision, departure: None }
     }
 
     #[test]
@@ -176,10 +187,14 @@ mod tests {
         }
         assert_eq!(decisions.end().unwrap(), 0);
         let mut replay = read_decisions(&path, &[2, 1]).unwrap();
-        assert_eq!(replay[0][1][0].take(7), Some(lost));
-        assert_eq!(replay[1][0][1].take(0), Some(corrupt));
-        assert_eq!(replay[1][0][1].take(1), None);
-        assert!((0..40_000).all(|index| replay[0][0][0].take(index).is_some()));
+        let take = |replay: &mut Replay, index| {
+            let found = replay.take(Position { flow: 9, index });
+            found.map(|recorded| (recorded.length, recorded.decision))
+        };
+        assert_eq!(take(&mut replay[0][1][0], 7), Some((60, lost)));
+        assert_eq!(take(&mut replay[1][0][1], 0), Some((60, corrupt)));
+        assert_eq!(take(&mut replay[1][0][1], 1), None);
+        assert!((0..40_000).all(|index| take(&mut replay[0][0][0], index).is_some()));
     }
 
     #[test]

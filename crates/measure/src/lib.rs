@@ -10,6 +10,7 @@ mod chance;
 mod clients;
 mod counts;
 mod decisions;
+mod departures;
 mod evidence;
 mod facts;
 mod host;
@@ -28,6 +29,7 @@ pub use capture::{Capture, CaptureError, Filter, FilterError, Selection, Written
 pub use clients::{ClientRow, write_clients};
 pub use counts::{Carried, Counts};
 pub use decisions::{Decisions, ReplayError, read_decisions};
+pub use departures::{Departure, Departures};
 pub use facts::{Contended, Count, Facts, Failure, Submitted};
 pub use host::{Cost, HostUse, Sampler, Usage, UsageRow};
 pub use latency::{Latency, Summary};

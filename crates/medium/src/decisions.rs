@@ -2,8 +2,7 @@
 
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
-use crate::{Frame, Impairment, Instant, Trains, Way};
-use std::collections::VecDeque;
+use crate::{Frame, Impairment, Instant, Trains};
 use units::{Draw, Lot, Purpose, Ratio};
 
 /// Random decisions about one frame.
@@ -19,39 +18,6 @@ pub struct Decision {
     pub corrupt: Option<u32>,
     /// Time from the end of serialisation to delivery, in ns.
     pub delay: u64,
-}
-
-/// A decision and its frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Decided {
-    /// Endpoint of the link.
-    pub endpoint: u32,
-    /// Direction.
-    pub way: Way,
-    /// The frame's index in the direction.
-    pub index: u64,
-    /// The decision.
-    pub decision: Decision,
-}
-
-/// The decisions of an earlier run for one direction, by frame index.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Replay {
-    decisions: VecDeque<(u64, Decision)>,
-}
-
-impl Replay {
-    /// `decisions` must be sorted by frame index.
-    pub fn new(decisions: Vec<(u64, Decision)>) -> Self {
-        Self { decisions: decisions.into() }
-    }
-
-    /// The decision for the frame at `index`, if recorded. Indices must not decrease
-    /// between calls.
-    pub fn take(&mut self, index: u64) -> Option<Decision> {
-        while self.decisions.pop_front_if(|(place, _)| *place < index).is_some() {}
-        self.decisions.pop_front_if(|(place, _)| *place == index).map(|(_, decision)| decision)
-    }
 }
 
 /// The random streams used per frame, computed once.
@@ -74,7 +40,7 @@ impl Streams {
     }
 }
 
-/// Makes random decisions in frame order.
+/// Makes random decisions about the frames of one flow, in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Decider {
     draw: Draw,
@@ -151,12 +117,29 @@ impl Decider {
         }
     }
 
-    /// Whether no state other than the random streams carries over between frames.
-    pub fn are_certain(&self) -> bool {
-        self.trains.is_none() && self.loss.is_random()
+    /// Uses these random numbers from now on, for a decider without state.
+    pub fn aim(&mut self, draw: Draw) {
+        self.draw = draw;
+        self.streams = Streams::of(draw);
+        self.loss.forget_unit();
     }
 
-    /// The decision for `frame`, number `index` of its direction, which arrived at `now`.
+    /// Whether decisions depend on the flow's earlier frames.
+    pub fn has_state(config: &Impairment) -> bool {
+        let correlations = [
+            config.loss_correlation,
+            config.correlation,
+            config.corrupt_correlation,
+            config.duplicate_correlation,
+        ];
+        config.gilbert_elliott.is_some()
+            || config.markov.is_some()
+            || config.loss_unit != LossUnit::Frame
+            || config.reorder.fraction() > 0.0
+            || correlations.iter().any(|correlation| correlation.fraction() > 0.0)
+    }
+
+    /// The decision for `frame`, number `index` of its flow, which arrived at `now`.
     pub fn decide(
         &mut self,
         config: &Impairment,

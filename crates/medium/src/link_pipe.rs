@@ -2,11 +2,13 @@
 
 mod sending;
 
-use crate::decisions::{Decider, Decision, Replay};
+use crate::decisions::Decision;
 use crate::departure_queue::DepartureQueue;
+use crate::flow_decisions::{FlowDecisions, Position};
 use crate::outage::Gate;
 use crate::queue::Queue;
 use crate::ramp::Ramps;
+use crate::replay::{Recorded, Replay, departure};
 use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{self, Cause, Step, TransitFrame};
@@ -41,7 +43,9 @@ impl LinkState {
 pub struct LinkPipe {
     config: Arc<Impairment>,
     draw: Draw,
-    fates: Decider,
+    decisions: FlowDecisions,
+    /// The settings change at times that the experiment gives.
+    has_timetable: bool,
     gates: Vec<Gate>,
     /// Administratively down.
     down: bool,
@@ -77,7 +81,8 @@ impl LinkPipe {
     pub fn new(config: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
         let config = config.into();
         let mut direction = Self {
-            fates: Decider::new(&config, draw),
+            decisions: FlowDecisions::new(&config, draw),
+            has_timetable: false,
             gates: gates(&config, draw),
             down: false,
             queue: Queue::new(config.queue, config.codel, config.red),
@@ -108,8 +113,21 @@ impl LinkPipe {
         self.alike = !self.random
             && self.server.is_none()
             && self.gates.is_empty()
+            && !self.has_timetable
             && self.replay.is_none()
-            && self.fates.are_certain();
+            && !self.decisions.has_state();
+    }
+
+    /// Whether the frames of each flow are counted, because decisions about them are random, may
+    /// become so, or were recorded. A link that is changed live alone counts from the change on.
+    fn counts_flows(&self) -> bool {
+        self.random || self.has_timetable || self.replay.is_some()
+    }
+
+    /// Counts the frames of flows from the start, since settings will change.
+    pub(crate) fn expect_changes(&mut self) {
+        self.has_timetable = true;
+        self.settle();
     }
 
     /// Current settings of this direction.
@@ -182,7 +200,7 @@ impl LinkPipe {
 
     /// Applies these settings. Frames already sent are not affected.
     fn configure(&mut self, config: Impairment) {
-        self.fates.change(&self.config, &config);
+        self.decisions.change(&config);
         Server::change(&mut self.server, &self.config, &config);
         if (self.config.queue, self.config.codel, self.config.red)
             != (config.queue, config.codel, config.red)
@@ -259,26 +277,48 @@ impl LinkPipe {
         (channel, radio): (bool, &mut Radio<'_>),
         steps: &mut Vec<Step>,
     ) {
-        let index = self.record.totals.frames;
         self.record.totals.frames += 1;
         self.record.totals.bytes += frame.size() as u64;
-        let decision = match self.replay.as_mut().and_then(|replay| replay.take(index)) {
-            Some(recorded) => recorded,
-            None => self.fates.decide(&self.config, index, &frame, now),
-        };
-        if self.random {
-            steps.push(Step::Decided(index, decision));
-        }
+        let (position, decision) = self.decide(&frame, now, steps);
+        let place = position.number();
         let copy = decision.duplicated.then(|| {
-            let decision = self.fates.decide_copy(&self.config, index);
-            TransitFrame { frame: frame.clone(), arrived, index, decision }
+            let decision = self.decisions.decide_copy(&self.config, position);
+            TransitFrame { frame: frame.clone(), arrived, place, decision }
         });
-        let frame = TransitFrame { frame, arrived, index, decision };
+        let frame = TransitFrame { frame, arrived, place, decision };
         self.enter(frame, now, channel, radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;
             self.enter(copy, now, channel, radio, steps);
         }
+    }
+
+    /// The position of `frame` and the decision about it: the recorded one, if there is one.
+    fn decide(
+        &mut self,
+        frame: &Frame,
+        now: Instant,
+        steps: &mut Vec<Step>,
+    ) -> (Position, Decision) {
+        if !self.counts_flows() {
+            let delay = self.config.delay.as_ns();
+            return (Position::default(), Decision { delay, ..Decision::default() });
+        }
+        let position = self.decisions.position(frame);
+        let recorded = self.replay.as_mut().and_then(|replay| replay.take(position));
+        let decision = match recorded {
+            Some(recorded) => recorded.decision,
+            None => self.decisions.decide(&self.config, position, frame, now),
+        };
+        if self.random {
+            let replay = self.replay.as_ref();
+            let departure = replay.and_then(|replay| {
+                departure(frame, position, recorded, replay.has_ended(position.flow))
+            });
+            let length = frame.size() as u32;
+            steps.push(Step::Decided(Recorded { position, length, decision }, departure));
+        }
+        (position, decision)
     }
 
     /// Fast path for a frame, or segments, with a deterministic decision: returns the

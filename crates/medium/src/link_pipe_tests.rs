@@ -270,7 +270,7 @@ fn serialisers_of_the_first_version_give_the_same_times() {
 
 #[test]
 fn a_replay_decides_again_what_was_decided() {
-    let run = |seed: u64, replay: Option<Vec<(u64, Decision)>>| {
+    let run = |seed: u64, replay: Option<Vec<Recorded>>| {
         let config = Impairment { loss: share(30.0), ..Impairment::default() };
         let mut direction = LinkPipe::new(config, Draw::new(seed, 1, 0));
         if let Some(replay) = replay {
@@ -281,7 +281,7 @@ fn a_replay_decides_again_what_was_decided() {
             let mut steps = Vec::new();
             direction.admit(FRAME.as_slice().into(), i, i, (false, None), &mut steps);
             let made = steps.iter().filter_map(|step| match step {
-                Step::Decided(index, decision) => Some((*index, *decision)),
+                Step::Decided(recorded, _) => Some(*recorded),
                 _ => None,
             });
             decided.extend(made);

@@ -55,10 +55,15 @@ pub struct Markov {
 }
 
 impl GilbertElliott {
+    /// Long-term share of frames in the bad state; 0 if there are no transitions.
+    fn bad(&self) -> f64 {
+        let (p, r) = (self.p.fraction(), self.r.fraction());
+        if p + r == 0.0 { 0.0 } else { p / (p + r) }
+    }
+
     /// Long-term share of frames lost; 1-k if no transition leads to the bad state.
     pub fn mean(&self) -> f64 {
-        let (p, r) = (self.p.fraction(), self.r.fraction());
-        let bad = if p + r == 0.0 { 0.0 } else { p / (p + r) };
+        let bad = self.bad();
         bad * self.loss_bad.fraction() + (1.0 - bad) * self.loss_good.fraction()
     }
 
@@ -79,39 +84,58 @@ impl GilbertElliott {
 impl Markov {
     /// Long-term share of frames lost, from the chain's stationary distribution.
     pub fn mean(&self) -> f64 {
+        let [_, _, three, four] = self.stationary();
+        three + four
+    }
+
+    /// Long-term share of frames in states 1 to 4.
+    fn stationary(&self) -> [f64; 4] {
         let [p13, p31, p32, p23, p14] =
             [self.p13, self.p31, self.p32, self.p23, self.p14].map(Ratio::fraction);
+        if p23 == 0.0 && p32 > 0.0 && p13 > 0.0 {
+            // State 2 is never left.
+            return [0.0, 1.0, 0.0, 0.0];
+        }
         if p31 == 0.0 && p13 > 0.0 {
             // The burst never ends: a chain of states 2 and 3.
-            return if p32 + p23 == 0.0 { 1.0 } else { p23 / (p32 + p23) };
+            let lost = if p32 + p23 == 0.0 { 1.0 } else { p23 / (p32 + p23) };
+            return [0.0, 1.0 - lost, lost, 0.0];
         }
         // Relative to state 1, from the balance of transitions.
         let three = if p13 == 0.0 { 0.0 } else { p13 / p31 };
         let two = if p23 == 0.0 { 0.0 } else { three * p32 / p23 };
-        let four = p14;
-        if p23 == 0.0 && p32 > 0.0 && p13 > 0.0 {
-            return 0.0;
-        }
-        (three + four) / (1.0 + two + three + four)
+        [1.0, two, three, p14].map(|share| share / (1.0 + two + three + p14))
+    }
+
+    /// The state in which a flow begins, for `u` uniform in [0, 1).
+    fn first(&self, u: f64) -> u8 {
+        let mut below = 0.0;
+        let states = self.stationary().into_iter().zip(1..);
+        let reached = |(share, state)| {
+            below += share;
+            (u < below).then_some(state)
+        };
+        states.filter_map(reached).next().unwrap_or(1)
     }
 }
 
-/// Loss model of one direction of a link.
+/// The index of the random number for the state before the first frame.
+const BEFORE: u64 = u64::MAX;
+
+/// Loss model of one flow in one direction of a link.
 #[derive(Debug, Clone)]
 pub(crate) enum Loss {
     /// All units with the same probability.
-    Random {
-        share: f64,
-        draws: Correlated,
-        last: Option<(u64, bool)>,
-    },
+    Random { share: f64, draws: Correlated, last: Option<(u64, bool)> },
     GilbertElliott {
         config: GilbertElliott,
-        bad: bool,
+        /// `None` before the first frame of the flow.
+        bad: Option<bool>,
     },
     Markov {
         config: Markov,
-        state: u8,
+        /// 1 to 4; `None` before the first frame of the flow.
+        state: Option<u8>,
     },
 }
 
@@ -122,19 +146,21 @@ impl Loss {
     }
 
     pub fn gilbert_elliott(config: GilbertElliott) -> Self {
-        Self::GilbertElliott { config, bad: false }
+        Self::GilbertElliott { config, bad: None }
     }
 
     pub fn markov(config: Markov) -> Self {
-        Self::Markov { config, state: 1 }
+        Self::Markov { config, state: None }
     }
 
-    /// Whether the model has no state that advances with each frame.
-    pub fn is_random(&self) -> bool {
-        matches!(self, Self::Random { .. })
+    /// Forgets the decision about the last unit.
+    pub fn forget_unit(&mut self) {
+        if let Self::Random { last, .. } = self {
+            *last = None;
+        }
     }
 
-    /// Whether the frame `index` of its link, in the loss unit `unit`, is lost. Call this
+    /// Whether the frame `index` of its flow, in the loss unit `unit`, is lost. Call this
     /// in frame order.
     pub fn takes(&mut self, draw: Draw, index: u64, unit: u64) -> bool {
         match self {
@@ -149,9 +175,12 @@ impl Loss {
                 }
             },
             Self::GilbertElliott { config, bad } => {
-                let loss = if *bad { config.loss_bad } else { config.loss_good };
-                let leave = if *bad { config.r } else { config.p };
-                *bad ^= draw.uniform(Purpose::State, index) < leave.fraction();
+                // A flow begins in the long-term distribution: short flows lose as many frames.
+                let first = || draw.uniform(Purpose::State, BEFORE) < config.bad();
+                let state = *bad.get_or_insert_with(first);
+                let loss = if state { config.loss_bad } else { config.loss_good };
+                let leave = if state { config.r } else { config.p };
+                *bad = Some(state ^ (draw.uniform(Purpose::State, index) < leave.fraction()));
                 // In most models a state loses nothing or everything, and needs no random
                 // number.
                 match loss.fraction() {
@@ -161,8 +190,11 @@ impl Loss {
                 }
             }
             Self::Markov { config, state } => {
-                *state = next(config, *state, draw.uniform(Purpose::State, index));
-                matches!(*state, 3 | 4)
+                let first = || config.first(draw.uniform(Purpose::State, BEFORE));
+                let before = *state.get_or_insert_with(first);
+                let now = next(config, before, draw.uniform(Purpose::State, index));
+                *state = Some(now);
+                matches!(now, 3 | 4)
             }
         }
     }

@@ -10,7 +10,6 @@ mod passage;
 
 use crate::change::{Change, Way};
 use crate::channel::{Channel, ChannelEvent, SharedLink};
-use crate::decisions::Decided;
 use crate::event_queue::{Event, EventQueue};
 use crate::forwarding_table::{ForwardingTable, addresses};
 use crate::in_flight::place;
@@ -19,7 +18,7 @@ use crate::querier::Querier;
 use crate::shared_medium::SharedMedium;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
-use crate::{Frame, Impairment, Instant, Interval, Segments, States, Totals};
+use crate::{Decided, Frame, Impairment, Instant, Interval, Segments, States, Totals};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Draw, Span};
@@ -109,6 +108,12 @@ impl Segment {
             steps: Vec::new(),
             events: Vec::new(),
         };
+        for (_, change) in &spec.timetable {
+            let Change::Set { links, .. } = change else { continue };
+            for (link, way) in links {
+                segment.links[*link][*way as usize].expect_changes();
+            }
+        }
         for (link, replay) in segment.links.iter_mut().zip(spec.replay.iter().flatten()) {
             for (direction, replay) in link.iter_mut().zip(replay) {
                 direction.replay(replay.clone());

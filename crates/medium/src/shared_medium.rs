@@ -74,7 +74,7 @@ impl SharedMedium {
             self.contend(link, frame, now);
         } else {
             let own = self.heads[link].as_ref().map(|head| head.frame.size());
-            let (len, place) = (frame.frame.size(), (self.draws[link], frame.index));
+            let (len, place) = (frame.frame.size(), (self.draws[link], frame.place));
             if self.queues[link].push(frame, len, now, place, own).is_err() {
                 events.push(ChannelEvent::Drop(link, Cause::Overflow));
             }
@@ -141,7 +141,7 @@ fn received(
         0 => head.decision.lost,
         // Each retransmission has a separate loss draw.
         again => {
-            let place = head.index << 8 | u64::from(again);
+            let place = head.place << 8 | u64::from(again);
             draws[link].uniform(Purpose::Retry, place) < losses[link]
         }
     };

@@ -2,7 +2,7 @@
 
 use crate::change::{Change, Way};
 use crate::channel::Channel;
-use crate::decisions::Replay;
+use crate::replay::Replay;
 use crate::step::Cause;
 use crate::{Frame, Impairment, Instant, StatesSpec};
 use units::Span;

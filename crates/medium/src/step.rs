@@ -1,6 +1,7 @@
 //! Steps of frames on one direction of a link.
 
 use crate::decisions::Decision;
+use crate::replay::Recorded;
 use crate::{Frame, Instant};
 
 /// A frame in transit on a direction.
@@ -10,8 +11,9 @@ pub(crate) struct TransitFrame {
     pub frame: Frame,
     /// Arrival time in the segment.
     pub arrived: Instant,
-    /// Index in the current direction, and the random decision there.
-    pub index: u64,
+    /// Number that random numbers about the frame in this direction belong to.
+    pub place: u64,
+    /// The random decision in this direction.
     pub decision: Decision,
 }
 
@@ -43,8 +45,8 @@ pub(crate) enum Step {
     Offer(TransitFrame, Instant),
     /// The frame is dropped.
     Drop(Cause),
-    /// A random decision about the frame at this index.
-    Decided(u64, Decision),
+    /// A random decision about a frame, and how the frame differs from the recorded one.
+    Decided(Recorded, Option<Box<str>>),
     /// Call the direction's `turn` at this time, to send its next queued frame.
     Turn(Instant),
 }

@@ -244,6 +244,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "medium_priority": results.priority,
         "spin": results.options.spin,
         "replay": results.options.replay,
+        "replay_departures": results.options.replay.map(|_| departures(results)),
         "decisions_missed": results.decisions_missed,
         "frame_path": results.frame_path,
         "frame_path_reason": results.why_path,
@@ -262,6 +263,19 @@ fn run_json(results: &Results<'_>) -> Value {
         "interrupted": results.options.interrupted.load(Relaxed),
         "verdict": results.verdict,
     })
+}
+
+/// Where the frames of a replay differed from the recorded ones.
+fn departures(results: &Results<'_>) -> Value {
+    let found = results.accounting.departures();
+    let first = found.first.as_ref().map(|first| {
+        let node = results.topology.owners[first.segment][first.endpoint];
+        let node = results.plan.nodes.get(node).map_or("host", |node| node.name.as_str());
+        let network = &results.plan.networks[first.segment].name;
+        let way = if first.way == medium::Way::Up { "up" } else { "down" };
+        format!("{node}, network {network}, {way}: {}", first.text)
+    });
+    json!({"count": found.count, "first": first})
 }
 
 /// The networks whose nodes left TCP uncut. Beside netem, links are veth pairs, and no other network

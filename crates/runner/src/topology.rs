@@ -1,7 +1,7 @@
 //! From a plan's nodes and networks to what the lab and the medium take.
 
 use crate::roots::Roots;
-use experiment::{Backend, Exchange, Plan, PlannedWhat, SourceAddresses, Workload};
+use experiment::{Backend, Exchange, Plan, PlannedNode, PlannedWhat, SourceAddresses, Workload};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
 use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -184,6 +184,9 @@ pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
     hosts
 }
 
+/// In networks of up to this many nodes all know each other: 4,032 entries.
+const MAX_ALL_NEIGHBOURS: usize = 64;
+
 type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
 
 /// Who talks to whom in exchanges.
@@ -200,8 +203,9 @@ fn acquainted(exchange: &Exchange) -> Vec<(&str, &str)> {
     both
 }
 
-/// Who needs to know whose link address, by node and network: the two ends of
-/// each interaction, brokers and their clients. Others find each other by ARP, over the network.
+/// Permanent neighbour entries, by node and network: for the two ends of each interaction, brokers
+/// and their clients, and in small networks for all planned nodes. So address resolution, whose
+/// times are random in the kernel, does not change what programs send. Other nodes use ARP.
 fn neighbours(plan: &Plan) -> Neighbours {
     let place: HashMap<&str, usize> =
         plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
@@ -253,6 +257,22 @@ fn neighbours(plan: &Plan) -> Neighbours {
         };
         for other in others {
             know(network, source, other);
+        }
+    }
+    for network in &plan.networks {
+        let here = |node: &&PlannedNode| {
+            let links = node.links.iter().filter(|link| !link.by_dhcp);
+            node.external.is_none() && links.clone().any(|link| link.network == network.name)
+        };
+        let names: Vec<&str> =
+            plan.nodes.iter().filter(here).map(|node| node.name.as_str()).collect();
+        if names.len() > MAX_ALL_NEIGHBOURS {
+            continue;
+        }
+        for (at, one) in names.iter().enumerate() {
+            for other in &names[at + 1..] {
+                know(&network.name, one, other);
+            }
         }
     }
     known

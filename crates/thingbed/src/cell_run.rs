@@ -50,6 +50,10 @@ impl Sweep<'_> {
                 )?
             }
         };
+        if self.arguments.replay.is_some() {
+            let text = departures(&finished.folder);
+            screen.aside(|| text.map(crate::remark));
+        }
         if !single {
             let to = finished.folder.join("experiment.yaml");
             fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
@@ -160,4 +164,17 @@ impl Sweep<'_> {
         };
         runner::run(plan, folder, &options, screen)
     }
+}
+
+/// What a replay's programs did otherwise than in the recorded run.
+fn departures(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("run.json")).ok()?;
+    let run: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let found = &run["replay_departures"];
+    let (count, first) = (found["count"].as_u64()?, found["first"].as_str()?);
+    Some(format!(
+        "warning: {count} frames differ from the recorded run, so this is not the same run; the \
+         first: {first}\n  programs sent something else, or at other times than then; decisions \
+         about frames without a record are random"
+    ))
 }

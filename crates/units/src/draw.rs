@@ -68,6 +68,11 @@ impl Draw {
         Self { key: mix(mix(mix(seed) ^ link) ^ direction) }
     }
 
+    /// Separate random numbers for the flow with this number.
+    pub fn of_flow(self, flow: u64) -> Self {
+        Self { key: mix(self.key ^ mix(flow)) }
+    }
+
     /// Separate random numbers for duplicates, which share the index of their original.
     pub fn of_copies(self) -> Self {
         Self { key: mix(self.key) }
@@ -112,8 +117,8 @@ pub fn words(seed: u64) -> impl Iterator<Item = u64> {
 /// The increment of SplitMix64: 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// One step of SplitMix64.
-fn mix(value: u64) -> u64 {
+/// One step of SplitMix64: a bijection whose output bits each depend on all input bits.
+pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -41,7 +41,7 @@ impl LinkPipe {
         if !busy && self.queue.is_empty() {
             return self.serve(frame, now, channel, steps);
         }
-        let (len, place) = (frame.frame.size(), (self.draw, frame.index));
+        let (len, place) = (frame.frame.size(), (self.draw, frame.place));
         match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
             Ok(()) => self.request_turn(steps),
             Err(_) => {

@@ -8,7 +8,7 @@ use crate::forwarding_table::Receivers;
 use crate::in_flight::place;
 use crate::membership::{self, Message};
 use crate::step::{Cause, Step, TransitFrame};
-use crate::{Decided, Delivery, Frame, Instant};
+use crate::{Decided, Delivery, Frame, Instant, Recorded};
 
 /// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
 /// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
@@ -87,8 +87,10 @@ impl Segment {
                     self.events_due.add(at, Event::Offer(link as u32, way, Box::new(frame)));
                 }
                 Step::Drop(cause) => self.drop(link, way, cause),
-                Step::Decided(index, decision) => {
-                    self.decided.push(Decided { endpoint: link as u32, way, index, decision });
+                Step::Decided(Recorded { position, length, decision }, departure) => {
+                    let endpoint = link as u32;
+                    let decided = Decided { endpoint, way, position, length, decision, departure };
+                    self.decided.push(decided);
                 }
                 Step::Turn(at) => self.events_due.add(at, Event::Turn(link as u32, way)),
             }
