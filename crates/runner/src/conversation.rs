@@ -1,37 +1,37 @@
-//! What the tool and a program say to each other: JSON lines over a socket.
+//! The control protocol between the tool and a program: JSON lines over a socket.
 
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// From a program.
+/// A message from a program.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Said {
-    /// It is connected and waits for the start.
+    /// The program is connected and waits for the start.
     Ready {},
-    /// How far it is.
+    /// Progress counters.
     Progress { sent: u64, replies: u64 },
-    /// Its schedule is over and all answers have come.
+    /// The schedule is over and all answers have arrived.
     Done {},
     /// The machine is contended.
     Contended { why: String },
-    /// It cannot go on.
+    /// The program cannot continue.
     Failed { error: String },
 }
 
-/// To a program.
+/// A message to a program.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Say {
-    /// The schedule's offset 0 is this moment of CLOCK_MONOTONIC.
+    /// Offset 0 of the schedule, in ns of CLOCK_MONOTONIC.
     Start { at_ns: u64 },
-    /// End now.
+    /// Stop now.
     Stop {},
 }
 
-/// The tool's end of a conversation.
+/// The tool's end of a control connection.
 #[derive(Debug)]
 pub(crate) struct Conversation {
     socket: UnixStream,
@@ -39,31 +39,30 @@ pub(crate) struct Conversation {
     over: bool,
 }
 
-/// A line longer than this is not of the protocol.
+/// Longest valid line, in bytes.
 const LONGEST: usize = 64 * 1024;
 
 impl Conversation {
-    /// A conversation, and the end of it that the program gets.
+    /// Creates a connection and the program's end of it.
     pub(crate) fn begin() -> io::Result<(Self, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         Ok((Self { socket: ours, unread: Vec::new(), over: false }, theirs.into()))
     }
 
-    /// Whether the program can still say something.
+    /// Whether the program can still send messages.
     pub(crate) fn is_open(&self) -> bool {
         !self.over
     }
 
-    /// Says something; a program that is gone hears nothing.
+    /// Sends a message; ignored if the program is gone.
     pub(crate) fn say(&mut self, what: Say) {
         let line = serde_json::to_string(&what).unwrap_or_default() + "\n";
         // The few short lines of a run always fit into the socket's buffer.
         let _ = self.socket.write_all(line.as_bytes());
     }
 
-    /// All that the program has said since the last time. What is not of the
-    /// protocol is a failure of the program.
+    /// Reads all new messages of the program. An invalid message counts as a failure.
     pub(crate) fn hear(&mut self) -> Vec<Said> {
         let mut buffer = [0; 4096];
         loop {

@@ -1,4 +1,4 @@
-//! What the lab tells of programs and nodes: started, ended, gone.
+//! Events from the lab: programs and nodes that started or ended.
 
 use crate::conduct::{Conduct, Phase};
 use crate::error::Error;
@@ -8,7 +8,7 @@ use lab::{Event, Exit, OutOfMemory};
 use measure::Failure;
 
 impl Conduct<'_> {
-    /// Takes in what has happened to a program or a node.
+    /// Handles an event of a program or a node.
     pub(crate) fn happened(&mut self, event: Event) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         match event {
@@ -25,7 +25,7 @@ impl Conduct<'_> {
             }
             Event::Ended { id, exit, usage } => {
                 let job = &mut self.jobs[id as usize];
-                // What it said before it ended may still be unread.
+                // Messages that it sent before it ended may still be unread.
                 let said = job.conversation.as_mut().map(|talk| talk.hear()).unwrap_or_default();
                 for said in said {
                     self.heard(id as usize, said)?;
@@ -33,8 +33,8 @@ impl Conduct<'_> {
                 let job = &mut self.jobs[id as usize];
                 let starved = match exit {
                     Exit::Status(0) => None,
-                    // What the kernel killed before was another program, of `exec` perhaps,
-                    // where this one was ended by hand.
+                    // If the program was stopped by hand, the kernel killed another program,
+                    // perhaps one of `exec`.
                     _ => self.lab.out_of_memory(job.node).filter(|_| !job.asked_to_end),
                 };
                 job.state = State::Ended { exit, usage, starved };
@@ -48,7 +48,7 @@ impl Conduct<'_> {
                     return Ok(());
                 }
                 let job = &self.jobs[id as usize];
-                // A node's own program is to last, where the experiment names it.
+                // A node's own program must last if the experiment names it.
                 let fine = exit == Exit::Status(0);
                 let content = fine && (job.may_end || self.phase == Phase::Stop);
                 if !begun && !content {
@@ -100,11 +100,11 @@ impl Conduct<'_> {
 }
 
 impl Conduct<'_> {
-    /// Lets go what still holds a node that is gone: its links, without which its kernel
-    /// would go on answering, and its name.
+    /// Releases the resources of a lost node: its links, because its kernel would go on answering,
+    /// and its name.
     fn let_go(&mut self, node: usize) -> Result<(), Error> {
         self.lab.forget(node);
-        // While all nodes go there is nobody left to tell.
+        // While all nodes are being removed, no other node needs the update.
         if self.phase == Phase::Stop {
             return Ok(());
         }
@@ -117,13 +117,13 @@ impl Conduct<'_> {
     }
 }
 
-/// How a program ended, in words.
+/// A text that says how a program ended.
 fn how_ended(exit: Exit, starved: Option<OutOfMemory>) -> String {
     match (exit, starved) {
         (Exit::Signal(libc::SIGKILL), Some(why)) => format!("was killed: {why}"),
         (Exit::Signal(signal), None) => format!("was killed by signal {signal}"),
         (Exit::Status(status), None) => format!("ended with status {status}"),
-        // It had started what was killed.
+        // The kernel killed one of its child processes.
         (Exit::Status(status), Some(why)) => {
             format!("ended with status {status} after the kernel had killed one: {why}")
         }

@@ -1,7 +1,7 @@
-//! The runner: puts a plan into a lab, conducts it, and writes the run folder.
+//! The runner: sets up a plan in a lab, controls the run and writes the run folder.
 //!
-//! The one room that knows both experiments and labs; nothing is measured or
-//! judged here, and nothing reads what is written but `report`.
+//! This is the only crate that knows both experiments and labs. It neither measures nor judges, and
+//! only `report` reads the files that it writes.
 
 mod capture;
 mod carry;

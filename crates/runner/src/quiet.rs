@@ -1,32 +1,30 @@
-//! When nothing more can come.
+//! Idle detection: when no more answers can arrive.
 
 use medium::Instant;
 use units::Span;
 
-/// How long to wait for what may never come.
+/// Idle timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Patience {
-    /// After this long without a frame, sent or under way, it is over.
+    /// Timeout without a frame, sent or in flight.
     pub without_frames: Span,
-    /// After this long without a message that got on, it is over.
+    /// Timeout without progress of a message.
     pub without_messages: Span,
 }
 
 impl Patience {
-    /// Nothing sends again by itself: what is not under way is lost.
+    /// For transports without retransmission: what is not in flight is lost.
     pub(crate) const UNRELIABLE: Self = Self {
         without_frames: Span::from_ns(3_000_000_000),
         without_messages: Span::from_ns(130_000_000_000),
     };
-    /// A transport that sends again waits for 120 s at most before it does
-    /// (Linux's TCP_RTO_MAX).
+    /// For transports with retransmission, which wait at most 120 s (Linux's TCP_RTO_MAX).
     pub(crate) const RELIABLE: Self = Self {
         without_frames: Span::from_ns(130_000_000_000),
         without_messages: Span::from_ns(130_000_000_000),
     };
 
-    /// That of a transport that sends again, or a little more than `span` if that is
-    /// longer.
+    /// Like `RELIABLE`, or a little more than `span` if that is longer.
     pub(crate) fn at_least(span: Span) -> Self {
         let more = Span::from_ns(span.as_ns().saturating_add(10_000_000_000));
         let Self { without_frames, without_messages } = Self::RELIABLE;
@@ -37,7 +35,7 @@ impl Patience {
     }
 }
 
-/// When something last happened.
+/// Time of the last activity.
 #[derive(Debug)]
 pub(crate) struct Activity {
     frames: u64,
@@ -47,13 +45,13 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Nothing is missed before `from`.
+    /// Starts the timeouts at `from`.
     pub(crate) fn new(from: Instant) -> Self {
         Self { frames: 0, messages: 0, last_frame: from, last_message: from }
     }
 
-    /// Takes in what counters show now: frames ever sent, frames under way,
-    /// messages sent and answered.
+    /// Updates the timers from counters: frames ever sent, frames in flight, messages sent and
+    /// answered.
     pub(crate) fn saw(&mut self, now: Instant, frames: u64, waiting: u64, messages: u64) {
         if frames != self.frames || waiting > 0 {
             self.frames = frames;
@@ -65,7 +63,7 @@ impl Activity {
         }
     }
 
-    /// Whether `patience` has run out.
+    /// Whether the timeouts of `patience` have passed.
     pub(crate) fn is_over(&self, now: Instant, patience: Patience) -> bool {
         now > self.last_frame + patience.without_frames.as_ns()
             || now > self.last_message + patience.without_messages.as_ns()

@@ -1,4 +1,4 @@
-//! The door of a running lab: a socket that its user alone may open.
+//! The control socket of a running lab, which only its user may open.
 
 use super::links::Keeper;
 use super::roll::Shared;
@@ -19,20 +19,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Something for the lab's own thread to do, and where its answer goes.
+/// A request for the lab's own thread, with the channel for the reply.
 pub(crate) struct Errand {
     pub request: Request,
     pub answer: Sender<Reply>,
 }
 
-/// Errands, and a bell that rings when there are some.
+/// The queue of requests, and the file descriptor that signals new ones.
 pub(crate) struct Errands {
     errands: Receiver<Errand>,
     bell: UnixStream,
 }
 
 impl Errands {
-    /// The next one, if there is one.
+    /// The next request, if any.
     pub(crate) fn next(&self) -> Option<Errand> {
         let _ = (&self.bell).read(&mut [0; 64]);
         self.errands.try_recv().ok()
@@ -45,7 +45,7 @@ impl AsFd for Errands {
     }
 }
 
-/// The door of a running lab.
+/// The control socket of a running lab.
 pub(crate) struct Door {
     path: PathBuf,
     stop: Arc<AtomicBool>,
@@ -54,23 +54,23 @@ pub(crate) struct Door {
 }
 
 const TURN_MS: u16 = 100;
-/// How long either side waits for the other's words.
+/// I/O timeout of either side.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the lab may take over an errand.
+/// Time limit of the lab to answer a request.
 const ERRAND: Duration = Duration::from_secs(30);
-/// No request is longer.
+/// Longest request, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// Where the door of the tool's process `pid` is.
+/// Path of the control socket of the tool's process `pid`.
 fn path_of(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("lab-{pid}.sock"))
 }
 
 impl Door {
-    /// Opens it.
+    /// Opens the socket.
     pub(crate) fn open(roll: &Shared, remote: Remote<Accounting>) -> io::Result<(Self, Errands)> {
         let path = path_of(&lab::own_dir()?, std::process::id());
-        // A door of this number can only be that of a process that is gone.
+        // A socket with this process id can only belong to a process that is gone.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
@@ -87,7 +87,7 @@ impl Door {
                 let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
                 let _ = poll(&mut fds, PollTimeout::from(TURN_MS));
                 while let Ok((visitor, _)) = listener.accept() {
-                    // Who goes away in the middle has not been served.
+                    // A client that disconnects early gets no reply.
                     let _ = serve(&keeper, &visitor, &sender, &ringer);
                 }
             }
@@ -97,7 +97,7 @@ impl Door {
         Ok((door, Errands { errands, bell }))
     }
 
-    /// Closes it; what was changed through it.
+    /// Closes the socket; returns the changes made through it.
     pub(crate) fn close(mut self) -> Vec<Made> {
         self.shut();
         std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner))
@@ -138,7 +138,7 @@ fn serve(
                 keeper.answer(request).unwrap_or_else(Reply::Refused)
             }
             Request::Capture { .. } => match keeper.capture(&request, visitor) {
-                // It has been told, and has the frames for what follows.
+                // The client has its answer; the frames that follow have their own sink.
                 Ok(()) => return Ok(()),
                 Err(why) => Reply::Refused(why),
             },
@@ -148,7 +148,7 @@ fn serve(
                 let _ = ringer.write(&[1]);
                 let busy = "the lab is busy and did not answer; try again".to_owned();
                 let reply = replies.recv_timeout(ERRAND).unwrap_or(Reply::Refused(busy));
-                // Faults by hand are recorded as faults.
+                // Faults injected by hand are recorded as faults.
                 let changes = matches!(request, Request::Change { .. } | Request::Destroy { .. });
                 if changes && !matches!(reply, Reply::Refused(_) | Reply::Wrong(_)) {
                     keeper.record(request);
@@ -161,26 +161,26 @@ fn serve(
     writeln!(visitor, "{}", serde_json::to_string(&reply).unwrap_or_default())
 }
 
-/// The folder is its user's alone; root may come in all the same.
+/// Only the user may access the folder, except for root.
 fn may(visitor: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
     getsockopt(visitor, sockopt::PeerCredentials).is_ok_and(|who| [0, own].contains(&who.uid()))
 }
 
-/// The processes whose labs this user may visit.
+/// Process ids of the labs that this user can access.
 ///
 /// # Errors
-/// When the folder of doors cannot be read.
+/// When the folder of control sockets cannot be read.
 pub fn labs() -> io::Result<Vec<u32>> {
     let mut labs = doors()?;
     labs.retain(|pid| UnixStream::connect(path_of(&lab::ledger_dir(), *pid)).is_ok());
     Ok(labs)
 }
 
-/// Removes the doors of tools that are gone; how many there were.
+/// Removes the sockets of tools that are gone; returns their number.
 ///
 /// # Errors
-/// When the folder of doors cannot be read.
+/// When the folder of control sockets cannot be read.
 pub fn forget() -> io::Result<usize> {
     let dir = lab::ledger_dir();
     let gone = |pid: &u32| {
@@ -203,15 +203,15 @@ fn doors() -> io::Result<Vec<u32>> {
     Ok(doors)
 }
 
-/// Asks the lab of the tool's process `pid`.
+/// Sends a request to the lab of the tool's process `pid`.
 ///
 /// # Errors
-/// When it cannot be reached or does not answer.
+/// When the lab cannot be reached or does not answer.
 pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
     Ok(open(pid, request)?.0)
 }
 
-/// The same, with what the lab says after its answer.
+/// Like [`ask`], and returns the stream that follows the reply.
 ///
 /// # Errors
 /// See [`ask`].

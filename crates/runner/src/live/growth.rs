@@ -1,4 +1,4 @@
-//! A lab that gets more nodes while it is up.
+//! Scale-up: adds nodes to a running lab.
 
 use super::names::tell_names;
 use super::roll::Roll;
@@ -15,25 +15,25 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// What it takes to have more nodes.
+/// What is needed to add nodes.
 pub(crate) struct Growth<'a> {
     pub roots: &'a Roots,
     pub carrying: Carrying,
     pub host: &'a HostCpu,
-    /// Where programs start, and where their logs go.
+    /// Working directory of programs, and the folder of their logs.
     pub home: &'a Path,
     pub programs: PathBuf,
     pub remote: Remote<Accounting>,
-    /// Set when a node came up that the medium would not have: ports and nodes have
-    /// different numbers from then on.
+    /// Set when a new node could not be attached to the medium: port and node numbers differ from
+    /// then on.
     pub broken: Cell<bool>,
 }
 
-/// No machine bears more at once.
+/// Maximum number of clones per request.
 const MOST: usize = 10_000;
 
 impl Growth<'_> {
-    /// Brings `count` nodes up that are like `node`; their names.
+    /// Adds `count` clones of `node`; returns their names.
     pub(super) fn grow(
         &self,
         roll: &mut Roll,
@@ -73,7 +73,7 @@ impl Growth<'_> {
         Ok(names)
     }
 
-    /// Asks of the twins' links what is asked of the original's now.
+    /// Applies the original's current link settings to the clones' links.
     fn ask_the_same(
         &self,
         roll: &Roll,
@@ -92,7 +92,7 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// Gives the new nodes' ends to the medium.
+    /// Attaches the new nodes' interfaces to the medium.
     fn attach(
         &self,
         roll: &mut Roll,

@@ -1,4 +1,4 @@
-//! Links that are looked at and changed while a lab runs.
+//! The link API: shows and changes links of a running lab.
 
 use super::roll::{Roll, Shared};
 use super::{Links, Reply, Request, Shown};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A change that was made, for the run's record.
+/// A change by hand, for the run's record.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Made {
     #[serde(skip)]
@@ -18,7 +18,7 @@ pub(crate) struct Made {
     pub request: Request,
 }
 
-/// Who answers at the door.
+/// Answers link requests of control clients.
 pub(super) struct Keeper {
     pub roll: Shared,
     pub remote: Remote<Accounting>,
@@ -26,7 +26,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Who answers for this lab.
+    /// The link API of this lab.
     pub(super) fn new(
         roll: Shared,
         remote: Remote<Accounting>,
@@ -35,7 +35,7 @@ impl Keeper {
         Self { roll, remote, made }
     }
 
-    /// Takes note of a change, for the run's record.
+    /// Records a change.
     pub(super) fn record(&self, request: Request) {
         let made = Made { at_ns: monotonic_now(), request };
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
@@ -61,7 +61,7 @@ impl Keeper {
                         roll.plan.networks[*segment].name
                     ));
                 }
-                // Both what holds now and what changes on their way lead to.
+                // Both the current settings and the target of a change in progress.
                 let running = found.iter().flat_map(|(segment, end, way)| {
                     let network = &roll.plan.networks[*segment];
                     let state = &before[*segment][*end][*way as usize];
@@ -73,7 +73,7 @@ impl Keeper {
                     };
                     std::iter::once(&state.now).chain(&state.target).map(running)
                 });
-                // All of them or none.
+                // All changes or none.
                 let overlay = match link_change(set, &running.collect::<Vec<_>>()) {
                     Ok(overlay) => overlay,
                     Err(errors) => return Ok(Reply::Wrong(errors.to_string())),
@@ -127,7 +127,7 @@ impl Keeper {
     }
 }
 
-/// The directions that are meant.
+/// The selected directions.
 fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
     let on = |segment: usize| {
         let network = &roll.plan.networks[segment].name;
@@ -156,7 +156,7 @@ fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
     Ok(found)
 }
 
-/// A direction: segment, endpoint, way.
+/// A direction: segment, endpoint, uplink or downlink.
 type Direction = (usize, usize, Way);
 
 fn by_segment(found: &[Direction]) -> BTreeMap<usize, Vec<(usize, Way)>> {

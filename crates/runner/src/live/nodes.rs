@@ -1,4 +1,4 @@
-//! What visitors want of nodes: how they are, and what befalls them.
+//! The node API: shows nodes and injects faults at the request of control clients.
 
 use super::growth::Growth;
 use super::roll::{Roll, Shared};
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
-/// Answers about nodes.
+/// Answers node requests of control clients.
 pub(crate) struct Office<'a> {
     pub roll: Shared,
     /// The folder of the run or lab.
     pub folder: PathBuf,
-    /// Whether a run is measured.
+    /// Whether it is a measured run.
     pub run: bool,
-    /// When the lab came up.
+    /// Time at which the lab came up.
     pub since: u64,
-    /// Set when a visitor ends the lab.
+    /// Set when a client stops the lab.
     pub interrupted: &'a AtomicBool,
-    /// What nodes have sent and received.
+    /// Frames and bytes that nodes sent and received.
     pub counts: Arc<Counts>,
-    /// What it takes to have more nodes; a run has those of its plan.
+    /// Adds nodes; `None` in a run, which keeps the nodes of its plan.
     pub growth: Option<Growth<'a>>,
 }
 
 impl Office<'_> {
-    /// Does what is wanted.
+    /// Executes a request.
     pub(crate) fn answer(
         &self,
         request: Request,
@@ -54,7 +54,7 @@ impl Office<'_> {
             Request::Nodes { nodes } => self.shown(&roll, &nodes, lab, jobs, faults),
             Request::Befall { what, nodes } => (|| {
                 let found = roll.find(&nodes)?;
-                // All of them or none.
+                // All nodes or none.
                 let without = |node: &&usize| roll.plan.nodes[**node].program.is_none();
                 if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
                     let name = &roll.plan.nodes[*node].name;
@@ -146,7 +146,7 @@ impl Office<'_> {
     }
 }
 
-/// Gives nodes other limits and settings.
+/// Changes limits and settings of nodes.
 fn change_all(
     change: &NodeChange,
     nodes: &[usize],
@@ -171,7 +171,7 @@ fn change_all(
             let mtu = change.mtu.unwrap_or_default();
             lab::set_mtu(pid, &link.interface, mtu).map_err(|e| e.to_string())?;
         }
-        // Its clones are to have them, too.
+        // Clones of it get them, too.
         let own = &mut planned.limits;
         if cpus.is_some() {
             (own.cpus, own.cpu) = (change.cpus, change.cpu);

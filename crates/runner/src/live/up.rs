@@ -1,5 +1,4 @@
-//! A lab that is up for people to work in: nodes with their own programs, and
-//! nothing measured.
+//! A lab for interactive use: nodes run their own programs, without a measurement.
 
 use super::growth::Growth;
 use super::{Door, Office, Roll};
@@ -25,27 +24,27 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How a lab is to be brought up.
+/// Options of a lab.
 pub struct Up<'a> {
-    /// A program whose `main` serves as a nursery: the tool itself.
+    /// A program whose `main` serves as the fork server: the tool itself.
     pub tool: &'a Path,
-    /// The folder that programs start in: the experiment file's.
+    /// Working directory of programs: the experiment file's folder.
     pub home: &'a Path,
-    /// How frames are to be carried; the best that works where nothing is asked.
+    /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
-    /// Set when the lab is to end.
+    /// Set to stop the lab.
     pub interrupted: &'a AtomicBool,
-    /// Told once when all nodes are up and their programs ready.
+    /// Called once, when all nodes are up and their programs are ready.
     pub ready: &'a mut dyn FnMut(),
-    /// Told what goes wrong while it is up.
+    /// Called with each problem of the running lab.
     pub remark: &'a mut dyn FnMut(&str),
 }
 
-/// Brings the nodes and networks of `plan` up and keeps them so, with their
-/// programs' logs in `folder`, until somebody ends it. Its workloads do not run.
+/// Brings up the nodes and networks of `plan` until a user stops the lab. Logs of programs are in
+/// `folder`. Workloads do not run.
 ///
 /// # Errors
-/// What stood in the way; nothing of the lab is left then.
+/// The failed step; nothing of the lab is left then.
 pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let Up { tool, home, frame_path, interrupted, ready, remark } = wanted;
     folder.write_plan(plan)?;
@@ -71,7 +70,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
     let places = topology.places.clone();
-    // The thread that it starts stays there.
+    // Threads inherit the affinity.
     let stay = apart.and_then(|apart| Stay::on(apart.medium));
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start forwarding"))?;
@@ -134,7 +133,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         }
     }
     conduct.stop()?;
-    // Keys that were made for this lab are good for nothing after it.
+    // The keys of this lab have no use after it.
     let _ = std::fs::remove_dir_all(crate::tls::folder(&programs));
     conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
     drop(conduct);

@@ -1,4 +1,4 @@
-//! Frames for those who look on: a capture that goes to a visitor.
+//! Live capture: streams frames to a control client.
 
 use super::links::Keeper;
 use super::{Reply, Request};
@@ -12,14 +12,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes that go to a visitor at once.
+/// Write buffer, in bytes.
 const ROOM: usize = 64 * 1024;
-/// How long a visitor may take no bytes before it is let go: a terminal that was
-/// stopped comes back, and what does not fit meanwhile is counted as missing.
+/// Write timeout of a client before it is disconnected. A stopped terminal may continue; frames
+/// that do not fit meanwhile are counted as missing.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 impl Keeper {
-    /// Answers a visitor who wants frames, and gives them to it from now on.
+    /// Replies to a capture request and starts to stream frames.
     pub(super) fn capture(&self, request: &Request, visitor: &UnixStream) -> Result<(), String> {
         let Request::Capture { nodes, network, filter, snap } = request else {
             return Err("this request is not for captures".to_owned());
@@ -60,7 +60,7 @@ impl Keeper {
     }
 }
 
-/// A visitor who is sent frames and says nothing more.
+/// The stream to a client, which sends nothing more.
 struct Visitor(UnixStream);
 
 impl Write for Visitor {
@@ -68,7 +68,7 @@ impl Write for Visitor {
         self.0.write(bytes)
     }
 
-    /// Nothing waits here; but whoever has gone is noticed, also while no frame comes.
+    /// Nothing is buffered here; detects a disconnected client even without frames.
     fn flush(&mut self) -> io::Result<()> {
         let look = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         match recv(self.0.as_raw_fd(), &mut [0], look) {
