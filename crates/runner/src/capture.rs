@@ -23,14 +23,14 @@ pub(crate) fn begin(
     let mut capture = Capture::begin(&path, &topology.names, selection)?;
     for network in &plan.networks {
         for change in &network.timetable {
-            capture.plan(change.at.as_ns(), said(&network.name, &change.what));
+            capture.plan(change.at.as_ns(), describe(&network.name, &change.what));
         }
     }
     Ok(Some(capture))
 }
 
 /// A short description of a network change.
-fn said(network: &str, what: &PlannedWhat) -> String {
+fn describe(network: &str, what: &PlannedWhat) -> String {
     match what {
         PlannedWhat::Set { nodes, .. } => format!("{network}: links of {} change", some(nodes)),
         PlannedWhat::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),

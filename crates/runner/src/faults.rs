@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// An injected fault, for the run's record.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Befallen {
+pub(crate) struct InjectedFault {
     #[serde(skip)]
     pub at_ns: u64,
     pub what: Kind,
@@ -26,7 +26,7 @@ pub(crate) struct Faults {
     /// Paused nodes.
     paused: Vec<usize>,
     /// Injected faults, in order.
-    pub made: Vec<Befallen>,
+    pub made: Vec<InjectedFault>,
 }
 
 impl Faults {
@@ -56,14 +56,14 @@ impl Faults {
             let Some(fault) = self.coming.pop_front() else { break };
             for name in &fault.nodes {
                 let Some(node) = lab.find(name) else { continue };
-                self.befall(fault.what, (node, name), lab, jobs)?;
+                self.inject(fault.what, (node, name), lab, jobs)?;
             }
         }
         Ok(())
     }
 
     /// Injects a fault into a node now.
-    pub(crate) fn befall(
+    pub(crate) fn inject(
         &mut self,
         what: Kind,
         (node, name): (usize, &str),
@@ -74,22 +74,22 @@ impl Faults {
         let own = |job: &&Job| job.node == node && job.role == Role::Node && job.is_alive();
         match what {
             Kind::Kill => {
-                self.go_on(node);
+                self.resume(node);
                 self.restarting.retain(|waits| *waits != node);
                 jobs.iter_mut().filter(all).for_each(|job| job.asked_to_end = true);
                 lab.signal_all(node, libc::SIGKILL);
             }
             Kind::Pause => {
                 lab.signal_all(node, libc::SIGSTOP);
-                self.go_on(node);
+                self.resume(node);
                 self.paused.push(node);
             }
             Kind::Resume => {
-                self.go_on(node);
+                self.resume(node);
                 lab.signal_all(node, libc::SIGCONT);
             }
             Kind::Stop | Kind::Restart => {
-                self.go_on(node);
+                self.resume(node);
                 // The last fault wins: a program that is stopped during a restart stays stopped.
                 self.restarting.retain(|waits| *waits != node);
                 let mut runs = false;
@@ -119,7 +119,7 @@ impl Faults {
                 None => self.start(node, lab, jobs)?,
             },
         }
-        self.made.push(Befallen { at_ns: monotonic_now(), what, node: name.to_owned() });
+        self.made.push(InjectedFault { at_ns: monotonic_now(), what, node: name.to_owned() });
         Ok(())
     }
 
@@ -138,7 +138,7 @@ impl Faults {
     }
 
     /// Marks the node as no longer paused.
-    fn go_on(&mut self, node: usize) {
+    fn resume(&mut self, node: usize) {
         self.paused.retain(|paused| *paused != node);
     }
 
@@ -147,7 +147,7 @@ impl Faults {
         let own = |job: &&Job| job.node == node && job.role == Role::Node;
         let Some(mut job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
         // A pause applied only to the programs that ran then.
-        self.go_on(node);
+        self.resume(node);
         job.start(lab, jobs.len() as u64)?;
         jobs.push(job);
         Ok(())

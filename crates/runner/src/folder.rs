@@ -2,13 +2,13 @@
 
 use crate::error::Error;
 use crate::exchange::sections;
-use crate::faults::Befallen;
+use crate::faults::InjectedFault;
 use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
-use crate::live::Made;
+use crate::live::ManualChange;
 use crate::machine::Machine;
 use crate::netem;
-use crate::placement::Placement;
+use crate::pinning::Pinning;
 use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
 use crate::summary::summary;
@@ -61,9 +61,9 @@ pub(crate) struct Results<'a> {
     /// The tolerances between configured and measured values.
     pub tolerances: &'a Tolerances,
     /// Changes made by hand during the run.
-    pub made: &'a [Made],
+    pub made: &'a [ManualChange],
     /// Faults injected into programs.
-    pub befallen: &'a [Befallen],
+    pub injected: &'a [InjectedFault],
     /// Number of decisions missing in `decisions.parquet`.
     pub decisions_missed: u64,
     pub priority: Priority,
@@ -72,7 +72,7 @@ pub(crate) struct Results<'a> {
     pub why_path: Option<&'a str>,
     pub stalls: Stalls,
     /// The core of each role, or why there is no pinning; `None` if it was not requested.
-    pub placement: Option<&'a Result<Placement, String>>,
+    pub placement: Option<&'a Result<Pinning, String>>,
     pub kernel: &'a [Option<lab::Counters>],
     pub verdict: &'a Verdict,
 }
@@ -180,7 +180,7 @@ impl Folder {
             let at = since(made.at_ns);
             lines.push(json!({"at_s": at, "event": "change by hand", "change": made.request}));
         }
-        for fault in results.befallen {
+        for fault in results.injected {
             let (at, what, node) = (since(fault.at_ns), fault.what, &fault.node);
             lines.push(json!({"at_s": at, "event": "fault", "what": what, "node": node}));
         }
@@ -266,7 +266,7 @@ fn run_json(results: &Results<'_>) -> Value {
 /// The networks whose nodes sent unsegmented TCP. In a run with netem all links are veth pairs, and
 /// only networks that netem impairs do so.
 fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
-    let by_netem = netem::is_wanted(results.plan);
+    let by_netem = netem::is_used(results.plan);
     let had = |network: &&PlannedNetwork| match by_netem {
         true => network.backend == Backend::Netem,
         false => results.frame_path != FramePath::Packet,

@@ -5,7 +5,7 @@ use experiment::Plan;
 use std::os::fd::OwnedFd;
 
 /// Whether a plan uses any.
-pub(crate) fn is_wanted(plan: &Plan) -> bool {
+pub(crate) fn is_used(plan: &Plan) -> bool {
     plan.nodes.iter().any(|node| node.external.is_some())
 }
 

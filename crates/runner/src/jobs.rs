@@ -1,6 +1,6 @@
 //! The programs of a run: where each starts, and with which files.
 
-use crate::conversation::Conversation;
+use crate::control::ControlConnection;
 use crate::error::Error;
 use crate::roots::Roots;
 use crate::services;
@@ -73,7 +73,7 @@ pub(crate) struct Job {
     /// A node whose programs it depends on: the broker's.
     pub relies_on: Option<usize>,
     /// The control connection; `None` for programs without our protocol.
-    pub conversation: Option<Conversation>,
+    pub connection: Option<ControlConnection>,
     /// Its state.
     pub state: State,
     /// Messages sent and answers received, as last reported.
@@ -113,7 +113,7 @@ impl Files {
     }
 
     /// The last lines of its standard error.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn last_output(&self) -> String {
         let text = tail(&self.err).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.trim().lines().collect();
@@ -263,8 +263,8 @@ pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) 
     let nodes = plan.nodes.iter().enumerate();
     let of = |(node, planned): (usize, &experiment::PlannedNode)| {
         let program = planned.program.as_ref();
-        let said = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
-        let argv = said.or_else(|| roots.program(planned))?.to_vec();
+        let configured = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
+        let argv = configured.or_else(|| roots.program(planned))?.to_vec();
         let files = Files::of(dir, &planned.name, None);
         let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
         let own = program.into_iter().flat_map(|program| &program.env);
@@ -364,7 +364,7 @@ impl Job {
             cwd: cwd.to_path_buf(),
             env: Vec::new(),
             relies_on: None,
-            conversation: None,
+            connection: None,
             state: State::Starting,
             progress: (0, 0),
             ready: None,
@@ -390,10 +390,13 @@ impl Job {
             Role::Command | Role::Background | Role::Node | Role::Service => None,
             // A program with a control socket is ours, so it sees the host's files wherever it
             // runs; a DHCP client does not use the socket.
-            Role::Client => Some(Conversation::begin().map_err(Error::io("create a socket"))?.1),
+            Role::Client => {
+                Some(ControlConnection::begin().map_err(Error::io("create a socket"))?.1)
+            }
             Role::Source | Role::Sink | Role::Mqtt => {
-                let (ours, theirs) = Conversation::begin().map_err(Error::io("create a socket"))?;
-                self.conversation = Some(ours);
+                let (ours, theirs) =
+                    ControlConnection::begin().map_err(Error::io("create a socket"))?;
+                self.connection = Some(ours);
                 Some(theirs)
             }
         };
@@ -429,7 +432,7 @@ impl Job {
             cwd: self.cwd.clone(),
             env: self.env.clone(),
             relies_on: self.relies_on,
-            conversation: None,
+            connection: None,
             state: State::Starting,
             progress: (0, 0),
             ready: self.ready.clone(),

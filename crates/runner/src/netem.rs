@@ -51,7 +51,7 @@ pub(crate) struct Done {
 }
 
 /// Whether a plan uses netem.
-pub(crate) fn is_wanted(plan: &Plan) -> bool {
+pub(crate) fn is_used(plan: &Plan) -> bool {
     plan.networks.iter().any(|network| network.backend == Backend::Netem)
 }
 

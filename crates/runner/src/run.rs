@@ -1,21 +1,21 @@
 //! One run, from a plan to its run folder.
 
 use crate::capture;
-use crate::carry::Carrying;
-use crate::conduct::{Conduct, Phase, Progress, Watch};
+use crate::controller::{Phase, Progress, RunController, Watch};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::faults::Faults;
 use crate::folder::{Folder, Results};
+use crate::frame_path::SelectedPath;
 use crate::hardware;
 use crate::host_cpu::HostCpu;
+use crate::idle::IdleTimeouts;
 use crate::jobs::{Job, State, jobs, port_down};
 use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
-use crate::live::{Door, Office, Roll};
+use crate::live::{ControlSocket, Inventory, NodeApi};
 use crate::netem::{self, Impairments};
-use crate::placement::{Placement, Stay};
-use crate::quiet::Patience;
+use crate::pinning::{Affinity, Pinning};
 use crate::roots::Roots;
 use crate::rows::Rows;
 use crate::topology::Topology;
@@ -104,11 +104,11 @@ pub fn run(
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
-    let carrying = Carrying::of(plan, options.frame_path)?;
+    let carrying = SelectedPath::of(plan, options.frame_path)?;
     let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host_cpu = HostCpu::here();
     let by_host = host_cpu.limit(plan, &mut topology.members)?;
-    let placement = Placement::apply(plan, &mut topology.members);
+    let placement = Pinning::apply(plan, &mut topology.members);
     let apart = placement.as_ref().and_then(|placement| placement.as_ref().ok());
     if let Some(recorded) = options.replay {
         refuse_netem(plan)?;
@@ -137,7 +137,7 @@ pub fn run(
     let counts = accounting.counts();
     let carried = counts.clone();
     // Threads inherit the affinity.
-    let stay = apart.and_then(|apart| Stay::on(apart.medium));
+    let affinity = apart.and_then(|apart| Affinity::on(apart.medium));
     let engine = Engine::start_spinning(
         carrier,
         waker,
@@ -147,25 +147,25 @@ pub fn run(
         if options.spin { SPIN_NS } else { 0 },
     )
     .map_err(Error::io("start forwarding"))?;
-    drop(stay);
+    drop(affinity);
 
     let uplinks = Uplink::all(plan, &lab)?;
     // A run does not need a control socket to work.
-    let roll = Roll::of(plan, &topology);
-    let (door, errands) = Door::open(&roll, engine.remote()).ok().unzip();
-    let office = Office {
-        roll: roll.clone(),
+    let inventory = Inventory::of(plan, &topology);
+    let (socket, requests) = ControlSocket::open(&inventory, engine.remote()).ok().unzip();
+    let node_api = NodeApi {
+        inventory: inventory.clone(),
         folder: folder.path().to_owned(),
         run: true,
         since: phases[0].1,
         interrupted: options.interrupted,
         counts: carried,
-        growth: None,
+        scale_up: None,
     };
-    let mut conduct = Conduct {
+    let mut controller = RunController {
         lab: &mut lab,
         engine: &engine,
-        roll,
+        inventory,
         jobs,
         interrupted: options.interrupted,
         watch,
@@ -176,34 +176,34 @@ pub fn run(
         phase: Phase::Up,
         until_ns: None,
         faults: Faults::new(&plan.faults),
-        visitors: errands.map(|errands| (errands, office)),
+        clients: requests.map(|requests| (requests, node_api)),
     };
     phases.push(("set-up", medium::monotonic_now()));
-    conduct.set_up(plan.setup_limit, &programs)?;
+    controller.set_up(plan.setup_limit, &programs)?;
     let names = topology.members.iter().map(|m| m.spec.name.clone()).collect();
-    let sampler =
-        Sampler::begin(names, conduct.lab.meter(), counts).map_err(Error::io("start sampling"))?;
-    let before = lab::scheduled(conduct.lab.pids());
+    let sampler = Sampler::begin(names, controller.lab.meter(), counts)
+        .map_err(Error::io("start sampling"))?;
+    let before = lab::scheduled(controller.lab.pids());
     let backlog_before = kernel_counts::backlog_drops();
     phases.push(("load", medium::monotonic_now()));
-    impairments.begin(conduct.lab)?;
-    let start_ns = conduct.begin()?;
-    conduct.last(plan.duration, plan.drain, patience(plan))?;
+    impairments.begin(controller.lab)?;
+    let start_ns = controller.begin()?;
+    controller.last(plan.duration, plan.drain, idle_timeouts(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
-    let after = lab::scheduled(conduct.lab.pids());
+    let after = lab::scheduled(controller.lab.pids());
     let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
-    let done = impairments.done(conduct.lab);
-    let made = door.map(Door::close).unwrap_or_default();
+    let done = impairments.done(controller.lab);
+    let made = socket.map(ControlSocket::close).unwrap_or_default();
     let usage = match options.is_costless() {
         false => sampler.end(),
         true => sampler.end().without_cpu(),
     };
     phases.push(("stop", medium::monotonic_now()));
-    conduct.stop()?;
+    controller.stop()?;
     phases.push(("write", medium::monotonic_now()));
-    conduct.phase = Phase::Write;
-    let Conduct { jobs, mut failures, faults, .. } = conduct;
+    controller.phase = Phase::Write;
+    let RunController { jobs, mut failures, faults, .. } = controller;
     let done = done.unwrap_or_else(|error| {
         failures.push(Failure::Bed(error.to_string()));
         Vec::new()
@@ -304,7 +304,7 @@ pub fn run(
         intervals: &intervals,
         tolerances: &tolerances,
         made: &made,
-        befallen: &faults.made,
+        injected: &faults.made,
         decisions_missed,
         priority: outcome.priority,
         frame_path,
@@ -385,7 +385,7 @@ fn expected(plan: &Plan) -> u64 {
     answers + crate::mqtt::expected(plan) + crate::exchange::expected(plan)
 }
 
-fn patience(plan: &Plan) -> Patience {
+fn idle_timeouts(plan: &Plan) -> IdleTimeouts {
     let unreliable = interactions(plan).all(|(_, i)| {
         [i.down, i.up].iter().all(|way| *way == InteractionPattern::UdpRequestResponse)
     });
@@ -396,10 +396,14 @@ fn patience(plan: &Plan) -> Patience {
     // So does a request.
     let requests = crate::load::workloads(plan).map(|(_, load)| load.may_be_late().as_ns());
     if let Some(longest) = longest.into_iter().chain(requests).max() {
-        return Patience::at_least(Span::from_ns(longest));
+        return IdleTimeouts::at_least(Span::from_ns(longest));
     }
     // Frames in netem's queue are not visible, so a short time without frames proves little.
-    if unreliable && !netem::is_wanted(plan) { Patience::UNRELIABLE } else { Patience::RELIABLE }
+    if unreliable && !netem::is_used(plan) {
+        IdleTimeouts::UNRELIABLE
+    } else {
+        IdleTimeouts::RELIABLE
+    }
 }
 
 fn pgm_ports(plan: &Plan) -> Vec<u16> {

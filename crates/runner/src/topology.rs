@@ -187,7 +187,7 @@ pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
 type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
 
 /// The pairs of nodes that communicate in an exchange.
-fn acquainted(exchange: &Exchange) -> Vec<(&str, &str)> {
+fn communicating_pairs(exchange: &Exchange) -> Vec<(&str, &str)> {
     let mut both = Vec::new();
     for pair in exchange.pairs() {
         for server in pair.servers {
@@ -233,7 +233,7 @@ fn neighbours(plan: &Plan) -> Neighbours {
                 (&m.network, &m.broker, clients.into_iter().collect::<Vec<_>>())
             }
             Workload::Exchange(exchange) => {
-                for (one, other) in acquainted(exchange) {
+                for (one, other) in communicating_pairs(exchange) {
                     know(&exchange.network, one, other);
                 }
                 continue;

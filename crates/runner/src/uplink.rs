@@ -69,11 +69,11 @@ impl Uplink {
         let mut said = [0];
         match std::fs::File::from(ready).read(&mut said) {
             Ok(1) => Ok(uplink),
-            _ => Err(format!("slirp4netns ended: {}", uplink.last_words())),
+            _ => Err(format!("slirp4netns ended: {}", uplink.last_output())),
         }
     }
 
-    fn last_words(&mut self) -> String {
+    fn last_output(&mut self) -> String {
         let mut words = String::new();
         let error = self.child.stderr.take();
         error.into_iter().for_each(|error| drop(error.take(4096).read_to_string(&mut words)));

@@ -1,24 +1,24 @@
 //! The control interface of a running lab: shows and changes it during a run.
 //!
-//! A control socket (`door`), the inventory (`roll`), the link API (`links`) and node API
-//! (`nodes`), live captures (`watch`), scale-up (`growth`), and a lab without a measured run
+//! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and node API
+//! (`nodes`), live captures (`capture`), scale-up (`scale_up`), and a lab without a measured run
 //! (`up`).
 
-mod door;
-mod growth;
+mod capture;
+mod control_socket;
+mod inventory;
 mod links;
 mod names;
 mod nodes;
-mod roll;
+mod scale_up;
 mod up;
-mod watch;
 
-pub(crate) use door::{Door, Errand, Errands};
-pub use door::{ask, forget, labs, open};
-pub(crate) use links::Made;
-pub(crate) use names::tell_names;
-pub(crate) use nodes::Office;
-pub(crate) use roll::{Roll, Shared};
+pub(crate) use control_socket::{ControlSocket, Pending, Requests};
+pub use control_socket::{ask, forget, labs, open};
+pub(crate) use inventory::{Inventory, Shared};
+pub(crate) use links::ManualChange;
+pub(crate) use names::publish_names;
+pub(crate) use nodes::NodeApi;
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;

@@ -6,7 +6,7 @@ use experiment::Plan;
 use lab::{Error, Lab};
 
 /// Publishes the names of all running nodes to all nodes, by hosts file and name server.
-pub(crate) fn tell_names(plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), Error> {
+pub(crate) fn publish_names(plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), Error> {
     let hosts = hosts_of(plan, |node| lab.is_up(node));
     lab.set_hosts(&hosts)?;
     for (id, job) in jobs.iter().enumerate() {

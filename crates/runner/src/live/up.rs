@@ -1,17 +1,17 @@
 //! A lab for interactive use: nodes run their own programs, without a measurement.
 
-use super::growth::Growth;
-use super::{Door, Office, Roll};
-use crate::carry::Carrying;
-use crate::conduct::{Conduct, Phase};
+use super::scale_up::ScaleUp;
+use super::{ControlSocket, Inventory, NodeApi};
+use crate::controller::{Phase, RunController};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder::Folder;
+use crate::frame_path::SelectedPath;
 use crate::hardware;
 use crate::host_cpu::HostCpu;
 use crate::jobs::own_programs;
 use crate::netem::Impairments;
-use crate::placement::{Placement, Stay};
+use crate::pinning::{Affinity, Pinning};
 use crate::roots::Roots;
 use crate::services;
 use crate::topology::Topology;
@@ -51,11 +51,11 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let programs = folder.programs()?;
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
-    let carrying = Carrying::of(plan, frame_path)?;
+    let carrying = SelectedPath::of(plan, frame_path)?;
     let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host = HostCpu::here();
     host.limit(plan, &mut topology.members)?;
-    let placement = Placement::apply(plan, &mut topology.members);
+    let placement = Pinning::apply(plan, &mut topology.members);
     if let Some(Err(why)) = &placement {
         remark(&format!("`affinity` has no effect: {why}"));
     }
@@ -71,15 +71,15 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let counts = accounting.counts();
     let places = topology.places.clone();
     // Threads inherit the affinity.
-    let stay = apart.and_then(|apart| Stay::on(apart.medium));
+    let affinity = apart.and_then(|apart| Affinity::on(apart.medium));
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start forwarding"))?;
-    drop(stay);
+    drop(affinity);
     let uplinks = Uplink::all(plan, &lab)?;
-    let roll = Roll::of(plan, &topology);
-    let (door, errands) =
-        Door::open(&roll, engine.remote()).map_err(Error::io("open the lab's control socket"))?;
-    let growth = Growth {
+    let inventory = Inventory::of(plan, &topology);
+    let (socket, requests) = ControlSocket::open(&inventory, engine.remote())
+        .map_err(Error::io("open the lab's control socket"))?;
+    let scale_up = ScaleUp {
         roots: &roots,
         carrying,
         host: &host,
@@ -88,21 +88,21 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         remote: engine.remote(),
         broken: Cell::new(false),
     };
-    let office = Office {
-        roll: roll.clone(),
+    let node_api = NodeApi {
+        inventory: inventory.clone(),
         folder: folder.path().to_owned(),
         run: false,
         since: monotonic_now(),
         interrupted,
         counts,
-        growth: Some(growth),
+        scale_up: Some(scale_up),
     };
     let mut jobs = services::programs(plan, &programs)?;
     jobs.extend(own_programs(plan, &roots, home, &programs));
-    let mut conduct = Conduct {
+    let mut controller = RunController {
         lab: &mut lab,
         engine: &engine,
-        roll,
+        inventory,
         jobs,
         interrupted,
         watch: &mut (),
@@ -113,31 +113,31 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         phase: Phase::Up,
         until_ns: None,
         faults: Faults::new(&plan.faults),
-        visitors: Some((errands, office)),
+        clients: Some((requests, node_api)),
     };
-    conduct.set_up(plan.setup_limit, &programs)?;
-    impairments.begin(conduct.lab)?;
-    let start = conduct.begin()?;
+    controller.set_up(plan.setup_limit, &programs)?;
+    impairments.begin(controller.lab)?;
+    let start = controller.begin()?;
     ready();
     while !interrupted.load(Relaxed) {
-        conduct.look()?;
-        conduct.faults.turn(
+        controller.look()?;
+        controller.faults.turn(
             monotonic_now().saturating_sub(start),
-            conduct.lab,
-            &mut conduct.jobs,
+            controller.lab,
+            &mut controller.jobs,
         )?;
-        conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
+        controller.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
         if engine.has_failed() {
             remark("forwarding failed: the lab carries no frames any more");
             break;
         }
     }
-    conduct.stop()?;
+    controller.stop()?;
     // The keys of this lab have no use after it.
     let _ = std::fs::remove_dir_all(crate::tls::folder(&programs));
-    conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
-    drop(conduct);
-    drop(door);
+    controller.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
+    drop(controller);
+    drop(socket);
     let outcome = engine.stop().map(drop).map_err(Error::io("forward frames"));
     drop(uplinks);
     drop(lab);

@@ -7,13 +7,13 @@ use medium::{Attach, Carrier, End, FramePath, Gives, Ring};
 use std::os::fd::OwnedFd;
 
 /// The type of the nodes' interfaces, and why the fastest path is not in use, if so.
-pub(crate) struct Carrying {
+pub(crate) struct SelectedPath {
     pub link: Link,
     asked: Option<FramePath>,
     why: Option<String>,
 }
 
-impl Carrying {
+impl SelectedPath {
     /// Selects the path that `plan` needs, else the one `asked` for, else the fastest that works
     /// here.
     pub(crate) fn of(plan: &Plan, asked: Option<FramePath>) -> Result<Self, Error> {
@@ -106,10 +106,10 @@ fn refused(path: FramePath, why: String) -> Error {
 
 /// Why `plan` requires packet sockets, if it does.
 fn needs_packets(plan: &Plan) -> Option<&'static str> {
-    if crate::netem::is_wanted(plan) {
+    if crate::netem::is_used(plan) {
         // A TAP has no queue for frames to a node, nor for frames that a program sends back.
         return Some("a network has `backend: netem`, which needs veth pairs");
     }
-    let hardware = crate::hardware::is_wanted(plan);
+    let hardware = crate::hardware::is_used(plan);
     hardware.then_some("a node is real hardware, which needs a packet socket")
 }

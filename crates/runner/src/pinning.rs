@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 /// The core of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Placement {
+pub(crate) struct Pinning {
     /// The core of the medium.
     pub medium: u32,
     /// Cores of nodes that only send loads.
@@ -24,7 +24,7 @@ const FEWEST: u32 = 4;
 /// From this number of cores on, senders get two.
 const MANY: u32 = 8;
 
-impl Placement {
+impl Pinning {
     /// Applies the pinning that `plan` requests to the nodes without cores of their own
     /// configuration; `None` if it requests none.
     pub(crate) fn apply(plan: &Plan, members: &mut [Member]) -> Option<Result<Self, String>> {
@@ -79,9 +79,9 @@ impl Placement {
 }
 
 /// Pins this thread, and those that it starts, to a core until it is dropped.
-pub(crate) struct Stay(CpuSet);
+pub(crate) struct Affinity(CpuSet);
 
-impl Stay {
+impl Affinity {
     /// Pins to `core`; `None` if the kernel refuses.
     pub(crate) fn on(core: u32) -> Option<Self> {
         let this = Pid::from_raw(0);
@@ -92,7 +92,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for Affinity {
     fn drop(&mut self) {
         // The previous affinity is still allowed.
         let _ = sched_setaffinity(Pid::from_raw(0), &self.0);
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn each_core_has_one_role() {
         for cores in 4..64 {
-            let Placement { medium, senders, others } = Placement::on(cores).unwrap();
+            let Pinning { medium, senders, others } = Pinning::on(cores).unwrap();
             let mut all = [vec![0, medium], senders, others].concat();
             assert!(all.is_sorted());
             all.dedup();
             assert_eq!(all, (0..cores).collect::<Vec<_>>());
         }
-        assert!(Placement::on(2).unwrap_err().contains("2 cores"));
+        assert!(Pinning::on(2).unwrap_err().contains("2 cores"));
     }
 
     #[test]
@@ -122,9 +122,9 @@ mod tests {
             (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap()).count()
         };
         let before = here();
-        if let Some(stay) = Stay::on(0) {
+        if let Some(affinity) = Affinity::on(0) {
             assert_eq!(here(), 1);
-            drop(stay);
+            drop(affinity);
         }
         assert_eq!(here(), before);
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The nodes and links of a lab, by the numbers that lab and medium use.
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct Inventory {
     pub plan: Plan,
     /// The node at each endpoint of each segment.
     pub owners: Vec<Vec<usize>>,
@@ -23,20 +23,20 @@ pub(crate) struct Roll {
 
 /// An inventory shared by the control socket and the lab's own thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared(Arc<Mutex<Roll>>);
+pub(crate) struct Shared(Arc<Mutex<Inventory>>);
 
-impl Roll {
+impl Inventory {
     /// The inventory of a lab at its start.
     pub(crate) fn of(plan: &Plan, topology: &Topology) -> Shared {
         let (owners, names) = (topology.owners.clone(), topology.names.clone());
-        let roll = Self {
+        let inventory = Self {
             plan: plan.clone(),
             owners,
             names,
             fixed: fixed(plan, topology),
             gone: HashSet::new(),
         };
-        Shared(Arc::new(Mutex::new(roll)))
+        Shared(Arc::new(Mutex::new(inventory)))
     }
 
     /// All links: node, segment, endpoint.
@@ -112,7 +112,7 @@ impl Roll {
 
 impl Shared {
     /// Locks the inventory until the guard is dropped.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Roll> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inventory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,15 +1,15 @@
 //! Events from the lab: programs and nodes that started or ended.
 
-use crate::conduct::{Conduct, Phase};
+use crate::controller::{Phase, RunController};
 use crate::error::Error;
 use crate::jobs::{Role, State};
-use crate::live::tell_names;
+use crate::live::publish_names;
 use lab::{Event, Exit, OutOfMemory};
 use measure::Failure;
 
-impl Conduct<'_> {
+impl RunController<'_> {
     /// Handles an event of a program or a node.
-    pub(crate) fn happened(&mut self, event: Event) -> Result<(), Error> {
+    pub(crate) fn on_event(&mut self, event: Event) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         match event {
             Event::Started { .. } => {}
@@ -26,9 +26,13 @@ impl Conduct<'_> {
             Event::Ended { id, exit, usage } => {
                 let job = &mut self.jobs[id as usize];
                 // Messages that it sent before it ended may still be unread.
-                let said = job.conversation.as_mut().map(|talk| talk.hear()).unwrap_or_default();
-                for said in said {
-                    self.heard(id as usize, said)?;
+                let messages = job
+                    .connection
+                    .as_mut()
+                    .map(|connection| connection.receive())
+                    .unwrap_or_default();
+                for message in messages {
+                    self.on_message(id as usize, message)?;
                 }
                 let job = &mut self.jobs[id as usize];
                 let starved = match exit {
@@ -39,8 +43,8 @@ impl Conduct<'_> {
                 };
                 job.state = State::Ended { exit, usage, starved };
                 let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
-                let how = how_ended(exit, starved);
-                let words = job.files.last_words();
+                let how = exit_text(exit, starved);
+                let words = job.files.last_output();
                 if own && self.phase != Phase::Stop {
                     self.faults.ended(node, self.lab, &mut self.jobs)?;
                 }
@@ -63,7 +67,7 @@ impl Conduct<'_> {
             }
             Event::NodeGone { node } => {
                 let starved = self.lab.out_of_memory(node);
-                self.let_go(node)?;
+                self.release(node)?;
                 let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
                 for job in jobs {
                     let name = job.name.clone();
@@ -99,26 +103,26 @@ impl Conduct<'_> {
     }
 }
 
-impl Conduct<'_> {
+impl RunController<'_> {
     /// Releases the resources of a lost node: its links, because its kernel would go on answering,
     /// and its name.
-    fn let_go(&mut self, node: usize) -> Result<(), Error> {
+    fn release(&mut self, node: usize) -> Result<(), Error> {
         self.lab.forget(node);
         // While all nodes are being removed, no other node needs the update.
         if self.phase == Phase::Stop {
             return Ok(());
         }
-        let mut roll = self.roll.lock();
-        roll.gone.insert(node);
+        let mut inventory = self.inventory.lock();
+        inventory.gone.insert(node);
         let remote = self.engine.remote();
-        roll.places(node).into_iter().for_each(|place| remote.detach(place));
-        tell_names(&roll.plan, self.lab, &self.jobs)?;
+        inventory.places(node).into_iter().for_each(|place| remote.detach(place));
+        publish_names(&inventory.plan, self.lab, &self.jobs)?;
         Ok(())
     }
 }
 
 /// A text that says how a program ended.
-fn how_ended(exit: Exit, starved: Option<OutOfMemory>) -> String {
+fn exit_text(exit: Exit, starved: Option<OutOfMemory>) -> String {
     match (exit, starved) {
         (Exit::Signal(libc::SIGKILL), Some(why)) => format!("was killed: {why}"),
         (Exit::Signal(signal), None) => format!("was killed by signal {signal}"),

@@ -1,11 +1,11 @@
 //! The run controller: starts the programs, gives the start signal and waits for the end.
 
-use crate::conversation::{Said, Say};
+use crate::control::{FromProgram, ToProgram};
 use crate::error::Error;
 use crate::faults::Faults;
+use crate::idle::{IdleTimeouts, IdleTimer};
 use crate::jobs::{Job, Role, State};
-use crate::live::{Errand, Errands, Office, Shared};
-use crate::quiet::{Activity, Patience};
+use crate::live::{NodeApi, Pending, Requests, Shared};
 use crate::ready::is_ready;
 use lab::Lab;
 use measure::{Accounting, Failure};
@@ -103,11 +103,11 @@ const STOP_NS: u64 = 10_000_000_000;
 const TERM_NS: u64 = 2_000_000_000;
 
 /// A run in progress.
-pub(crate) struct Conduct<'a> {
+pub(crate) struct RunController<'a> {
     pub lab: &'a mut Lab,
     pub engine: &'a Engine<Accounting>,
     /// The inventory of nodes and links.
-    pub roll: Shared,
+    pub inventory: Shared,
     pub jobs: Vec<Job>,
     pub interrupted: &'a AtomicBool,
     pub watch: &'a mut dyn Watch,
@@ -126,10 +126,10 @@ pub(crate) struct Conduct<'a> {
     pub faults: Faults,
     /// Requests from control clients, and the API that answers them; `None` without a control
     /// socket.
-    pub visitors: Option<(Errands, Office<'a>)>,
+    pub clients: Option<(Requests, NodeApi<'a>)>,
 }
 
-impl Conduct<'_> {
+impl RunController<'_> {
     /// Starts all programs that take part in the set-up and waits until they are ready.
     pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
         self.phase = Phase::SetUp;
@@ -181,7 +181,7 @@ impl Conduct<'_> {
                     all: self.jobs.len(),
                     limit,
                     names: names.join(", ") + more + &awaited(missing[0]),
-                    words: self.words_of(first),
+                    words: self.output_of(first),
                     logs: logs.to_owned(),
                 });
             }
@@ -197,8 +197,8 @@ impl Conduct<'_> {
         self.watch.begun(at_ns);
         for (id, job) in self.jobs.iter_mut().enumerate() {
             let runs_already = job.is_of_the_lab();
-            match &mut job.conversation {
-                Some(conversation) => conversation.say(Say::Start { at_ns }),
+            match &mut job.connection {
+                Some(connection) => connection.send(ToProgram::Start { at_ns }),
                 None if runs_already => {}
                 None => job.start(self.lab, id as u64)?,
             }
@@ -211,12 +211,12 @@ impl Conduct<'_> {
         &mut self,
         duration: Span,
         drain: Span,
-        patience: Patience,
+        timeouts: IdleTimeouts,
     ) -> Result<(), Error> {
         let start = self.start_ns.unwrap_or_else(monotonic_now);
         let over = start + duration.as_ns();
         self.until_ns = Some(over);
-        let mut activity = Activity::new(over);
+        let mut idle_timer = IdleTimer::new(over);
         loop {
             self.look()?;
             let now = monotonic_now();
@@ -248,10 +248,11 @@ impl Conduct<'_> {
                 return Ok(());
             }
             let messages: u64 = self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum();
-            activity.saw(now, self.engine.frames(), self.engine.waiting(), messages);
+            idle_timer.saw(now, self.engine.frames(), self.engine.waiting(), messages);
             // A user's program may compute for long without sending a frame.
             let thinks = self.jobs.iter().any(|j| j.role == Role::Command && j.is_alive());
-            if now >= over && !thinks && self.faults.is_over() && activity.is_over(now, patience) {
+            if now >= over && !thinks && self.faults.is_over() && idle_timer.is_over(now, timeouts)
+            {
                 return Ok(());
             }
         }
@@ -269,7 +270,7 @@ impl Conduct<'_> {
 
     /// Stops all programs: with a stop message, then SIGTERM, then SIGKILL.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        self.cut_off();
+        self.record_unfinished();
         self.phase = Phase::Stop;
         self.until_ns = None;
         // Services stop after the workloads.
@@ -280,7 +281,7 @@ impl Conduct<'_> {
 
     /// Records the commands that still run at the end of the run. A run that ended early records
     /// that instead.
-    fn cut_off(&mut self) {
+    fn record_unfinished(&mut self) {
         if !self.failures.iter().any(|failure| matches!(failure, Failure::Bed(_))) {
             let after = monotonic_now().saturating_sub(self.start_ns.unwrap_or(u64::MAX));
             let after = after as f64 / 1e9;
@@ -302,8 +303,8 @@ impl Conduct<'_> {
     fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
         let meant = |job: &Job| these(job) && job.is_alive();
         for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
-            match &mut job.conversation {
-                Some(conversation) => conversation.say(Say::Stop {}),
+            match &mut job.connection {
+                Some(connection) => connection.send(ToProgram::Stop {}),
                 None => self.lab.signal(job.node, id as u64, libc::SIGTERM),
             }
         }
@@ -312,14 +313,14 @@ impl Conduct<'_> {
             while self.jobs.iter().any(meant) && monotonic_now() < deadline {
                 self.look()?;
             }
-            let stubborn: Vec<usize> =
+            let remaining: Vec<usize> =
                 (0..self.jobs.len()).filter(|id| meant(&self.jobs[*id])).collect();
-            if stubborn.is_empty() {
+            if remaining.is_empty() {
                 break;
             }
             if signal == libc::SIGKILL {
-                let name = &self.jobs[stubborn[0]].name;
-                let more = match stubborn.len() - 1 {
+                let name = &self.jobs[remaining[0]].name;
+                let more = match remaining.len() - 1 {
                     0 => String::new(),
                     more => format!(" (and {more} more)"),
                 };
@@ -328,7 +329,7 @@ impl Conduct<'_> {
                      yet written is missing"
                 )));
             }
-            for id in stubborn {
+            for id in remaining {
                 self.lab.signal(self.jobs[id].node, id as u64, signal);
             }
         }
@@ -337,15 +338,15 @@ impl Conduct<'_> {
 
     /// Waits briefly, then handles all pending messages and events.
     pub(crate) fn look(&mut self) -> Result<(), Error> {
-        let visitors = self.visitors.as_ref();
-        let visitors = visitors.map(|(errands, _)| PollFd::new(errands.as_fd(), PollFlags::POLLIN));
-        let talks = self.jobs.iter().enumerate();
-        let talks = talks.filter_map(|(id, job)| Some((id, job.conversation.as_ref()?)));
-        let (ids, mut fds): (Vec<_>, Vec<_>) = talks
-            .filter(|(_, talk)| talk.is_open())
-            .map(|(id, talk)| (id, PollFd::new(talk.as_fd(), PollFlags::POLLIN)))
+        let clients = self.clients.as_ref();
+        let clients = clients.map(|(requests, _)| PollFd::new(requests.as_fd(), PollFlags::POLLIN));
+        let connections = self.jobs.iter().enumerate();
+        let connections = connections.filter_map(|(id, job)| Some((id, job.connection.as_ref()?)));
+        let (ids, mut fds): (Vec<_>, Vec<_>) = connections
+            .filter(|(_, connection)| connection.is_open())
+            .map(|(id, connection)| (id, PollFd::new(connection.as_fd(), PollFlags::POLLIN)))
             .unzip();
-        fds.extend(visitors);
+        fds.extend(clients);
         // An interrupted wait counts as a finished one.
         let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
         std::thread::sleep(TOGETHER * ids.len() as u32);
@@ -356,13 +357,13 @@ impl Conduct<'_> {
         drop(fds);
         self.receive();
         for id in speaking {
-            let Some(talk) = &mut self.jobs[id].conversation else { continue };
-            for said in talk.hear() {
-                self.heard(id, said)?;
+            let Some(connection) = &mut self.jobs[id].connection else { continue };
+            for message in connection.receive() {
+                self.on_message(id, message)?;
             }
         }
         while let Ok(event) = self.lab.events().try_recv() {
-            self.happened(event)?;
+            self.on_event(event)?;
         }
         let now = monotonic_now();
         self.watch.progress(&Progress {
@@ -396,36 +397,38 @@ impl Conduct<'_> {
 
     /// Executes the requests of control clients.
     fn receive(&mut self) {
-        let Some((errands, office)) = &self.visitors else { return };
-        while let Some(Errand { request, answer }) = errands.next() {
-            let reply = office.answer(request, self.lab, &mut self.jobs, &mut self.faults);
+        let Some((requests, node_api)) = &self.clients else { return };
+        while let Some(Pending { request, answer }) = requests.next() {
+            let reply = node_api.answer(request, self.lab, &mut self.jobs, &mut self.faults);
             // The client may have disconnected.
             let _ = answer.send(reply);
         }
     }
 
-    pub(crate) fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
+    pub(crate) fn on_message(&mut self, id: usize, message: FromProgram) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         let job = &mut self.jobs[id];
-        match said {
-            Said::Ready {} if job.state == State::Starting => job.state = State::Ready,
-            Said::Done {} if job.is_alive() => job.state = State::Done,
-            Said::Ready {} | Said::Done {} => {}
-            Said::Progress { sent, replies } if matches!(job.role, Role::Source | Role::Mqtt) => {
+        match message {
+            FromProgram::Ready {} if job.state == State::Starting => job.state = State::Ready,
+            FromProgram::Done {} if job.is_alive() => job.state = State::Done,
+            FromProgram::Ready {} | FromProgram::Done {} => {}
+            FromProgram::Progress { sent, replies }
+                if matches!(job.role, Role::Source | Role::Mqtt) =>
+            {
                 job.progress = (sent, replies);
             }
-            Said::Progress { .. } => {}
-            Said::Contended { why } => self.contended = Some(why),
-            Said::Failed { error } if begun => {
+            FromProgram::Progress { .. } => {}
+            FromProgram::Contended { why } => self.contended = Some(why),
+            FromProgram::Failed { error } if begun => {
                 let name = job.name.clone();
-                let log = self.words_of_other(id).lines().last().map(|line| format!("; {line}"));
+                let log = self.output_of_other(id).lines().last().map(|line| format!("; {line}"));
                 let log = log.unwrap_or_default();
                 let failed = format!("the program of {name} failed: {error}{log}");
                 self.failures.push(Failure::Program(failed));
             }
-            Said::Failed { error } => {
+            FromProgram::Failed { error } => {
                 let node = job.name.clone();
-                let error = format!("{error}\n{}", self.words_of_other(id));
+                let error = format!("{error}\n{}", self.output_of_other(id));
                 return Err(Error::Died { node, how: "failed".to_owned(), words: error });
             }
         }
@@ -433,22 +436,22 @@ impl Conduct<'_> {
     }
 
     /// The last output of a job and of the job that it relies on.
-    fn words_of(&self, id: usize) -> String {
-        let words = [self.jobs[id].files.last_words(), self.words_of_other(id)];
+    fn output_of(&self, id: usize) -> String {
+        let words = [self.jobs[id].files.last_output(), self.output_of_other(id)];
         words.join("\n").trim().to_owned()
     }
 
     /// The last output of the program on the node that job `id` relies on.
-    fn words_of_other(&self, id: usize) -> String {
+    fn output_of_other(&self, id: usize) -> String {
         let other = self.jobs[id].relies_on;
         let jobs = self.jobs.iter().filter(|job| Some(job.node) == other);
-        let said = jobs.flat_map(|job| {
-            let words = job.files.last_words();
+        let lines = jobs.flat_map(|job| {
+            let words = job.files.last_output();
             let lines: Vec<_> =
                 words.lines().map(|line| format!("{} said: {line}", job.name)).collect();
             lines
         });
-        said.collect::<Vec<_>>().join("\n")
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
