@@ -434,7 +434,7 @@ impl Found {
         let captured = capture.map_or(String::new(), |bytes| format!(", the capture {bytes} B"));
         self.detail(format!(
             "worst: {node} {way} {kernel} B, Thingbed forwarded {medium} B{captured}; \
-             {AT_THE_ENDS} B are forgiven"
+             {AT_THE_ENDS} B are tolerated"
         ));
     }
 
