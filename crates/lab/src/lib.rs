@@ -1,9 +1,9 @@
-//! The lab: makes and removes nodes, owns what it made, runs programs in them.
+//! The lab: creates and removes nodes, owns their resources and runs programs in them.
 //!
-//! A node is a process tree with its own network, mount, PID, UTS and IPC
-//! namespaces. The tool starts a *nursery* (itself, under a hidden command),
-//! which clones one *init* a node; inits run the programs. All of them end when
-//! the tool ends, however it ends: what they hold on to is a socket to it.
+//! A node is a process tree with separate network, mount, PID, UTS and IPC namespaces. The tool
+//! starts a fork server (*nursery*: itself, under a hidden command), which clones one *init* per
+//! node; inits run the programs. All of them end with the tool, however it ends, because each holds
+//! a socket to it.
 
 mod cgroup;
 mod clock;
