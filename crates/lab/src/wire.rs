@@ -133,22 +133,22 @@ pub(crate) enum ToNursery {
     Hosts { hosts: String },
 }
 
-/// From the nursery to the tool, one for each message.
+/// From the fork server to the tool, one reply per message.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromNursery {
-    /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], a socket to
-    /// the network configuration of the veth pairs' other ends is attached to the first.
+    /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], the
+    /// first reply has a socket to the network configuration of the veth pairs' other ends.
     Ready,
-    /// The init's process id, as the tool sees it.
+    /// The init's process id, in the tool's numbering.
     Spawned(i32),
-    /// What was tried and why it failed.
+    /// The failed step and its cause.
     Failed(Failure),
 }
 
 /// A step that failed inside a node.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Failure {
-    /// What was tried, e.g. `open /dev/net/tun`.
+    /// The step, e.g. `open /dev/net/tun`.
     pub tried: String,
     /// The kernel's error number.
     pub errno: i32,

@@ -17,7 +17,6 @@ impl Lab {
     ///
     /// # Errors
     /// The failed step; the lab is unchanged then.
-    /// The failed step; the lab is unchanged then.
     pub fn add(&mut self, members: &[Member]) -> Result<Vec<Vec<OwnedFd>>, Error> {
         raise_files(self.pids.len() + members.len())?;
         let (before, next) = (self.pids.len(), self.next);
