@@ -1,6 +1,6 @@
-/* libcoap's own client in a loop: as many requests as it makes in a time, some under way
- * at once, without confirmation. `libcoap ADDRESS PORT SECONDS UNDER_WAY` prints how many
- * were sent and answered a second. */
+/* libcoap's own client in a loop at its maximum rate, with several non-confirmable requests
+ * in flight. `libcoap ADDRESS PORT SECONDS IN_FLIGHT` prints the requests sent and answered
+ * per second. */
 #include <coap3/coap.h>
 #include <arpa/inet.h>
 #include <stdio.h>
