@@ -63,24 +63,24 @@ pub enum Error {
         limit: u64,
     },
     /// The lab cannot use an interface of the host.
-    #[error("the lab cannot use the interface {interface}: {why}\n  {mend}")]
+    #[error("the lab cannot use the interface {interface}: {why}\n  {fix}")]
     Hardware {
         /// Its name.
         interface: String,
         /// The cause.
         why: String,
         /// The fix.
-        mend: String,
+        fix: String,
     },
     /// CPU or memory limits are configured but not available.
-    #[error("could not limit node {node}: {why}\n  {mend}")]
+    #[error("could not limit node {node}: {why}\n  {fix}")]
     Limits {
         /// The first node with a limit.
         node: String,
         /// The failed step, and where.
         why: String,
         /// The fix.
-        mend: &'static str,
+        fix: &'static str,
     },
     /// Any other error of the kernel.
     #[error("could not {tried}: {source}")]

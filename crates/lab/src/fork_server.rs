@@ -6,7 +6,7 @@
 use crate::init;
 use crate::netlink;
 use crate::sysfs;
-use crate::wire::{Failure, FromNursery, Link, ToNursery, receive, send};
+use crate::wire::{Failure, FromForkServer, Link, ToForkServer, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -49,33 +49,33 @@ pub fn nursery() -> std::process::ExitCode {
 
 fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
     let mut shared = Shared::default();
-    while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
-        let mut beside = None;
+    while let Ok(Some((message, fds))) = receive::<ToForkServer>(socket, MsgFlags::empty()) {
+        let mut attached = None;
         let answer = match message {
-            ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
-                (shared, beside) = (made, ports);
-                FromNursery::Ready
+            ToForkServer::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
+                (shared, attached) = (made, ports);
+                FromForkServer::Ready
             }),
-            ToNursery::Spawn => match fds.into_iter().next() {
+            ToForkServer::Spawn => match fds.into_iter().next() {
                 Some(control) => spawn(socket, control, &shared).map(|pid| {
                     children.push(pid);
-                    FromNursery::Spawned(pid.as_raw())
+                    FromForkServer::Spawned(pid.as_raw())
                 }),
                 None => Err(Failure::of("take over an init's socket", Errno::EBADF)),
             },
-            ToNursery::Discard { pids, numbers } => {
+            ToForkServer::Discard { pids, numbers } => {
                 // Only in the lab's own namespace: elsewhere the interfaces are the host's.
                 discard(children, &pids, shared.wire.as_ref().map_or(0..0, |_| numbers));
-                Ok(FromNursery::Ready)
+                Ok(FromForkServer::Ready)
             }
             // Nodes have the same file mounted over their own.
-            ToNursery::Hosts { hosts } => {
-                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromNursery::Ready)
+            ToForkServer::Hosts { hosts } => {
+                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromForkServer::Ready)
             }
         };
-        let answer = answer.unwrap_or_else(FromNursery::Failed);
-        let beside: Vec<_> = beside.iter().map(AsRawFd::as_raw_fd).collect();
-        if send(socket, &answer, &beside).is_err() {
+        let answer = answer.unwrap_or_else(FromForkServer::Failed);
+        let attached: Vec<_> = attached.iter().map(AsRawFd::as_raw_fd).collect();
+        if send(socket, &answer, &attached).is_err() {
             return;
         }
     }

@@ -19,10 +19,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// When the interface does not exist, is down, is used by the host, merges frames, or is not
 /// accessible to this user.
 pub fn attach(name: &str) -> Result<OwnedFd, Error> {
-    let wrong =
-        |why: String, mend: String| Error::Hardware { interface: name.to_owned(), why, mend };
+    let wrong = |why: String, fix: String| Error::Hardware { interface: name.to_owned(), why, fix };
     let failed = |failure: Failure| {
-        let mend = match failure.errno {
+        let fix = match failure.errno {
             libc::EPERM | libc::EACCES => "run as root: only root can use hardware",
             libc::ENODEV => "",
             _ => "see its driver's messages with `dmesg | tail`",
@@ -31,7 +30,7 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
             libc::ENODEV => {
                 wrong("the interface does not exist on this machine".to_owned(), there_are())
             }
-            _ => wrong(failure.to_string(), mend.to_owned()),
+            _ => wrong(failure.to_string(), fix.to_owned()),
         }
     };
     let ioctls = socket().map_err(failed)?;
@@ -45,19 +44,19 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
     }
     if let Some(address) = address(&ioctls, name) {
         let why = format!("the host uses it with the address {address}");
-        let mend = format!(
+        let fix = format!(
             "the host would answer, too; to remove the address: ip addr flush dev \
                             {name}"
         );
-        return Err(wrong(why, mend));
+        return Err(wrong(why, fix));
     }
-    if joins_frames(&ioctls, name) {
+    if merges_frames(&ioctls, name) {
         let why = "it merges TCP frames into longer ones (GRO or LRO), which the network would \
                    not carry";
         return Err(wrong(why.to_owned(), format!("ethtool -K {name} gro off lro off")));
     }
     let packets = packets_at(name, number, true).map_err(failed)?;
-    hear_all(&packets, number)
+    set_promiscuous(&packets, number)
         .map_err(|errno| failed(Failure::of("enable promiscuous mode", errno)))?;
     Ok(packets)
 }
@@ -87,7 +86,7 @@ fn address(ioctls: &OwnedFd, name: &str) -> Option<Ipv4Addr> {
 }
 
 /// Whether generic receive offload is on. A driver without support for it has none.
-fn joins_frames(ioctls: &OwnedFd, name: &str) -> bool {
+fn merges_frames(ioctls: &OwnedFd, name: &str) -> bool {
     #[repr(C)]
     struct Value {
         command: u32,
@@ -102,7 +101,7 @@ fn joins_frames(ioctls: &OwnedFd, name: &str) -> bool {
 }
 
 /// Receives frames for other addresses, too, while the socket is open.
-fn hear_all(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
+fn set_promiscuous(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
     // SAFETY: an all-zero request is valid, and it lives over the call.
     unsafe {
         let mut asked: libc::packet_mreq = std::mem::zeroed();

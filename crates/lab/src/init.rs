@@ -2,9 +2,9 @@
 //! reaps them; when it ends, the kernel kills all other processes of the node.
 
 use crate::clock::Clock;
+use crate::fork_server::Shared;
 use crate::interface;
 use crate::nat;
-use crate::nursery::Shared;
 use crate::program::{self, Own, Start};
 use crate::root;
 use crate::sysfs;
@@ -51,7 +51,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
-    stay_on(&spec.setting.cores)?;
+    pin_to(&spec.setting.cores)?;
     sysfs::mount_own(&shared.mounted);
     if let Some(gateway) = spec.setting.gateway {
         interface::default_route(gateway)?;
@@ -69,7 +69,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
             for device in &spec.setting.devices {
                 root::device(device)?;
             }
-            spec.setting.resolver.map_or(Ok(()), root::ask_server)?;
+            spec.setting.resolver.map_or(Ok(()), root::set_name_server)?;
             None
         }
     };
@@ -105,9 +105,9 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         }
         if spoken {
             match receive(socket, MsgFlags::empty()).map_err(failed)? {
-                Some((message, fds)) => match links.obey(&message, &fds) {
+                Some((message, fds)) => match links.execute(&message, &fds) {
                     true => {}
-                    false => obey(socket, message, fds, &mut programs, &own),
+                    false => execute(socket, message, fds, &mut programs, &own),
                 },
                 None => return Ok(()),
             }
@@ -116,7 +116,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
 }
 
 /// Pins this process and its future children to `cores`; to all if empty.
-fn stay_on(cores: &[u32]) -> Result<(), Failure> {
+fn pin_to(cores: &[u32]) -> Result<(), Failure> {
     if cores.is_empty() {
         return Ok(());
     }
@@ -162,7 +162,7 @@ struct Links<'a> {
 impl Links<'_> {
     /// Executes requests about links and replies on the attached socket. Returns whether it was
     /// such a request.
-    fn obey(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
+    fn execute(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
         let done = match message {
             ToInit::Impair { interface, way, netem } => self
                 .find(*interface)
@@ -190,7 +190,7 @@ impl Links<'_> {
     }
 }
 
-fn obey(
+fn execute(
     socket: &OwnedFd,
     message: ToInit,
     fds: Vec<OwnedFd>,
@@ -220,7 +220,7 @@ fn obey(
         // misses new names.
         ToInit::Hosts { hosts } => {
             if own.home.is_some() {
-                let _ = root::supply("hosts", hosts.as_bytes());
+                let _ = root::write_etc("hosts", hosts.as_bytes());
             }
         }
         // SAFETY: a plain system call; from an init it reaches its whole namespace except itself.

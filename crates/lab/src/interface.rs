@@ -62,7 +62,7 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
         Err(failure) if failure.errno != libc::EPERM => return Err(failure),
         _ => {}
     }
-    quiet_ipv6(&spec.name);
+    disable_ipv6(&spec.name);
 
     // An interface without an address gets one by DHCP.
     if !spec.address.is_unspecified() {
@@ -206,7 +206,7 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
 /// Disables IPv6 on an interface: router and neighbour discovery of hundreds of nodes would be
 /// unwanted traffic, and nodes use IPv4 on their links so far. A kernel without IPv6 has no such
 /// file and needs no change.
-pub(crate) fn quiet_ipv6(name: &str) {
+pub(crate) fn disable_ipv6(name: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
 

@@ -12,7 +12,7 @@ const VETH_INFO_PEER: u16 = 1;
 const HEADER: usize = 16;
 const LINK: usize = 16;
 /// Receive timeout in s: the kernel answers at once or never.
-const PATIENCE_S: i64 = 5;
+const RECEIVE_TIMEOUT_S: i64 = 5;
 
 /// Creates an interface `name` here and its peer `peer` in the network namespace `there`; both have
 /// the ifindex `number`.
@@ -141,7 +141,7 @@ impl Socket {
             let fd = libc::socket(libc::AF_NETLINK, kind, family);
             OwnedFd::from_raw_fd(Errno::result(fd)?)
         };
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(RECEIVE_TIMEOUT_S, 0))?;
         Ok(Self(socket))
     }
 
@@ -154,12 +154,12 @@ impl Socket {
         let mut answer = [0u8; 8192];
         // SAFETY: the answer is writable for its whole length.
         let n = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), 0) };
-        heard(&answer[..Errno::result(n)? as usize])
+        parse_reply(&answer[..Errno::result(n)? as usize])
     }
 }
 
 /// Parses a message from the kernel.
-fn heard(message: &[u8]) -> Result<Vec<u8>, Errno> {
+fn parse_reply(message: &[u8]) -> Result<Vec<u8>, Errno> {
     let (header, rest) = message.split_at_checked(HEADER).ok_or(Errno::EBADMSG)?;
     if u16::from_ne_bytes([header[4], header[5]]) != libc::NLMSG_ERROR as u16 {
         return Ok(rest.to_vec());
@@ -226,12 +226,12 @@ mod tests {
         let message = |kind: u16, rest: &[u8]| {
             let mut bytes = Message::new(kind, 0, rest).finish();
             bytes[6] = 0;
-            heard(&bytes)
+            parse_reply(&bytes)
         };
         assert_eq!(message(2, &0i32.to_ne_bytes()), Ok(Vec::new()));
         assert_eq!(message(2, &(-2i32).to_ne_bytes()), Err(Errno::ENOENT));
         assert_eq!(message(2, &[]), Err(Errno::EBADMSG));
         assert_eq!(message(36, &[7; 4]), Ok(vec![7; 4]));
-        assert_eq!(heard(&[0; 5]), Err(Errno::EBADMSG));
+        assert_eq!(parse_reply(&[0; 5]), Err(Errno::EBADMSG));
     }
 }

@@ -1,15 +1,15 @@
 //! The lab: creates nodes, runs programs in them and removes them.
 
-mod arrivals;
+mod bring_up;
 
 use crate::cgroup::{Groups, Limits, OutOfMemory};
 use crate::error::Error;
+use crate::fork_server::{CONTROL, NURSERY};
 use crate::ledger::Page;
 use crate::meter::Meter;
-use crate::nursery::{CONTROL, NURSERY};
 use crate::ports::Ports;
 use crate::wire::{
-    Exit, Failure, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
+    Exit, Failure, FromForkServer, Link, NodeSpec, ToForkServer, ToInit, Usage, pair, receive, send,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
@@ -166,9 +166,9 @@ impl Lab {
             memory_kills: Vec::new(),
         };
         let must = limited.is_some();
-        let (_, beside) =
-            lab.ask_for(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
-        lab.ports = beside.into_iter().next().map(Ports::new);
+        let (_, attached) =
+            lab.ask_for(&ToForkServer::Prepare { hosts: hosts.to_owned(), link }, &[])?;
+        lab.ports = attached.into_iter().next().map(Ports::new);
         let ends = lab.settle(members, &limits, must)?;
         Ok((lab, ends))
     }
@@ -299,22 +299,22 @@ impl Lab {
     }
 
     /// Sends a request to the fork server and waits for its reply.
-    fn ask(&mut self, message: &ToNursery, fds: &[i32]) -> Result<FromNursery, Error> {
+    fn ask(&mut self, message: &ToForkServer, fds: &[i32]) -> Result<FromForkServer, Error> {
         self.ask_for(message, fds).map(|(answer, _)| answer)
     }
 
     /// The same, with the descriptors attached to the reply.
     fn ask_for(
         &mut self,
-        message: &ToNursery,
+        message: &ToForkServer,
         fds: &[i32],
-    ) -> Result<(FromNursery, Vec<OwnedFd>), Error> {
+    ) -> Result<(FromForkServer, Vec<OwnedFd>), Error> {
         let gone = || Error::Gone { who: "the fork server".to_owned() };
         let control = self.control.as_ref().ok_or_else(gone)?;
         send(control, message, fds).map_err(Error::io("send to the fork server"))?;
         let answer = receive(control, MsgFlags::empty());
         match answer.map_err(Error::io("receive from the fork server"))? {
-            Some((FromNursery::Failed(failure), _)) => Err(Error::Lab(failure)),
+            Some((FromForkServer::Failed(failure), _)) => Err(Error::Lab(failure)),
             Some(answer) => Ok(answer),
             None => Err(gone()),
         }
@@ -371,8 +371,8 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
     let left = here - all;
     if left < 0.0 || (left == 0.0 && others > 0) {
         let why = format!("the nodes reserve {all} CPUs in total, and this machine has {here}");
-        let mend = "reserve fewer, and leave some for nodes without a reservation";
-        return Err(Error::Limits { node: first.spec.name.clone(), why, mend });
+        let fix = "reserve fewer, and leave some for nodes without a reservation";
+        return Err(Error::Limits { node: first.spec.name.clone(), why, fix });
     }
     for limits in limits.iter_mut().filter(|limits| limits.reserved_cpus.is_none()) {
         limits.reserved_cpus = Some(left / others as f64);
@@ -393,7 +393,7 @@ fn make_groups() -> Result<(Groups, Page), String> {
 }
 
 fn no_limits(node: &str, why: String) -> Error {
-    let mend = match nix::unistd::geteuid().is_root() {
+    let fix = match nix::unistd::geteuid().is_root() {
         true => {
             "mount cgroup v2 with the controllers cpu and memory, or remove `limits` and `reserve`"
         }
@@ -402,7 +402,7 @@ fn no_limits(node: &str, why: String) -> Error {
              or remove `limits` and `reserve` from the experiment"
         }
     };
-    Error::Limits { node: node.to_owned(), why, mend }
+    Error::Limits { node: node.to_owned(), why, fix }
 }
 
 /// Raises the soft limit on open files: two descriptors per node, the same number again during

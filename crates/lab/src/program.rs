@@ -53,10 +53,10 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     let mut folder = cwd;
     match home {
         None => drop(command.current_dir(&folder)),
-        Some(home) if control.is_some() => see_the_host(&mut command, home, &folder)?,
+        Some(home) if control.is_some() => use_host_files(&mut command, home, &folder)?,
         Some(home) => {
             folder.clone_from(&home.root.cwd);
-            at_home(&mut command, home, [&stdout, &stderr]);
+            use_node_root(&mut command, home, [&stdout, &stderr]);
         }
     }
     command.envs(env);
@@ -82,7 +82,7 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
 }
 
 /// Lets a program see the host's files, and start in `folder`.
-fn see_the_host(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
+fn use_host_files(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
     let host = home.host.as_raw_fd();
     let folder = CString::new(folder)
         .map_err(|_| Failure::of(format!("start in {folder:?}"), Errno::EINVAL))?;
@@ -100,7 +100,7 @@ fn see_the_host(command: &mut Command, home: &Home, folder: &str) -> Result<(), 
 }
 
 /// Sets the environment, directory and user of the node's root.
-fn at_home(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
+fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     command.env_clear().env("PATH", PATH).env("HOME", &home.who.home);
     if let Ok(name) = nix::unistd::gethostname() {
         command.env("HOSTNAME", name);
@@ -116,7 +116,7 @@ fn at_home(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     }
     let who = home.who.clone();
     // SAFETY: only system calls between fork and exec.
-    unsafe { command.pre_exec(move || who.become_one()) };
+    unsafe { command.pre_exec(move || who.switch_user()) };
 }
 
 /// Resets signals: exec keeps ignored and blocked signals, which programs do not expect. The fork

@@ -66,9 +66,9 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     chdir("/").map_err(of("enter the root"))?;
     folder("/tmp", 0o1777)?;
     folder("/etc", 0o755)?;
-    supply("hosts", &hosts)?;
-    supply("hostname", format!("{}\n", spec.name).as_bytes())?;
-    supply("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
+    write_etc("hosts", &hosts)?;
+    write_etc("hostname", format!("{}\n", spec.name).as_bytes())?;
+    write_etc("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
     let who = Who::find(&root.user)?;
     // Allows unprivileged ping, as in other containers; the kernel's default denies it to all.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
@@ -84,7 +84,7 @@ pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
 }
 
 /// Sets the name `server` of a node that sees the host's files.
-pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
+pub(crate) fn set_name_server(server: Ipv4Addr) -> Result<(), Failure> {
     let size = Some("mode=755,size=16k");
     mount(Some("names"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
         .map_err(of("mount a tmpfs"))?;
@@ -173,7 +173,7 @@ fn link(to: &str, name: &str) -> Result<(), Failure> {
 }
 
 /// Writes a file into the node's `/etc`. An existing one may be a link to any place.
-pub(crate) fn supply(name: &str, text: &[u8]) -> Result<(), Failure> {
+pub(crate) fn write_etc(name: &str, text: &[u8]) -> Result<(), Failure> {
     let path = Path::new("/etc").join(name);
     let _ = fs::remove_file(&path);
     fs::write(&path, text).map_err(io(format!("write {}", path.display())))

@@ -71,7 +71,7 @@ impl Who {
     }
 
     /// Switches this process to the user. For a forked process before exec: only system calls.
-    pub fn become_one(&self) -> io::Result<()> {
+    pub fn switch_user(&self) -> io::Result<()> {
         // SAFETY: plain system calls; the list has the given length.
         unsafe {
             let set = libc::setgroups(self.groups.len(), self.groups.as_ptr());

@@ -1,6 +1,6 @@
 //! Creates veth pairs as links, and impairs them with the kernel's netem.
 
-use crate::interface::{Step, mtu, quiet_ipv6, request, set, set_up, socket, up};
+use crate::interface::{Step, disable_ipv6, mtu, request, set, set_up, socket, up};
 use crate::netem::{self, Netem, Passed};
 use crate::netlink;
 use crate::wire::{Failure, Interface, Way};
@@ -11,20 +11,20 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub(crate) const PUT_NETEM: &str = "add netem to";
 
 /// Creates and configures a veth pair for `spec`: one end here, the other in the network namespace
-/// `wire`. Returns a packet socket at the other end, which receives frames if it `hears`. The pair
-/// lives as long as both namespaces.
+/// `wire`. Returns a packet socket at the other end, which receives frames if it `receives`. The
+/// pair lives as long as both namespaces.
 pub fn make_veth(
     spec: &Interface,
     number: u32,
     wire: BorrowedFd<'_>,
-    hears: bool,
+    receives: bool,
 ) -> Step<OwnedFd> {
     let peer = peer_of(number);
     netlink::make_veth(&spec.name, number, &peer, wire)?;
     if !spec.super_frames {
         plain(&socket()?, &spec.name)?;
     }
-    let packets = within(wire, || packet_socket(spec, &peer, number, hears))?;
+    let packets = within(wire, || packet_socket(spec, &peer, number, receives))?;
     set_up(spec)?;
     Ok(packets)
 }
@@ -97,12 +97,12 @@ pub(crate) fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
 }
 
 /// Configures the medium's end of a veth pair, from inside its namespace.
-fn packet_socket(spec: &Interface, peer: &str, number: u32, hears: bool) -> Step<OwnedFd> {
+fn packet_socket(spec: &Interface, peer: &str, number: u32, receives: bool) -> Step<OwnedFd> {
     let ioctls = socket()?;
     mtu(&ioctls, peer, spec.mtu)?;
-    quiet_ipv6(peer);
+    disable_ipv6(peer);
     up(&ioctls, peer)?;
-    let packets = packets_at(peer, number, hears)?;
+    let packets = packets_at(peer, number, receives)?;
     if spec.super_frames {
         behind_headers(&packets, peer)?;
     }
@@ -137,8 +137,8 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
 const SUPER_FRAMES_BYTES: libc::c_int = 16 << 20;
 
 /// A packet socket at the interface `name` with this ifindex, of this process's network namespace.
-/// Without `hears` it only sends.
-pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
+/// Without `receives` it only sends.
+pub(crate) fn packets_at(name: &str, index: u32, receives: bool) -> Step<OwnedFd> {
     let failed = |errno| Failure::of(format!("open a packet socket at {name}"), errno);
     // SAFETY: plain system calls; a valid descriptor is owned at once, the option
     // and the address live over their calls, and an all-zero address is valid.
@@ -148,7 +148,7 @@ pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
         let packets = OwnedFd::from_raw_fd(fd);
         let mut address: libc::sockaddr_ll = std::mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = if hears { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        address.sll_protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
         address.sll_ifindex = index as i32;
         let len = size_of::<libc::sockaddr_ll>() as u32;
         let on: libc::c_int = 1;

@@ -121,7 +121,7 @@ pub struct Root {
 
 /// From the tool to the fork server.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ToNursery {
+pub(crate) enum ToForkServer {
     /// The lab's hosts file and the type of interfaces; sent first, once.
     Prepare { hosts: String, link: Link },
     /// Create a node; the init's control socket is attached.
@@ -135,7 +135,7 @@ pub(crate) enum ToNursery {
 
 /// From the fork server to the tool, one reply per message.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum FromNursery {
+pub(crate) enum FromForkServer {
     /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], the
     /// first reply has a socket to the network configuration of the veth pairs' other ends.
     Ready,
@@ -234,13 +234,13 @@ const FDS: usize = 16;
 /// Sends a message, completely or not at all.
 pub(crate) fn send(socket: &OwnedFd, message: &impl Serialize, fds: &[RawFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
-    let beside = [ControlMessage::ScmRights(fds)];
-    let beside = if fds.is_empty() { &beside[..0] } else { &beside[..] };
+    let attached = [ControlMessage::ScmRights(fds)];
+    let attached = if fds.is_empty() { &attached[..0] } else { &attached[..] };
     loop {
         let sent = sendmsg::<()>(
             socket.as_raw_fd(),
             &[IoSlice::new(&bytes)],
-            beside,
+            attached,
             MsgFlags::MSG_NOSIGNAL,
             None,
         );
@@ -261,11 +261,11 @@ pub(crate) fn receive<T: DeserializeOwned>(
         static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; LARGEST]);
     }
     BUFFER.with_borrow_mut(|buffer| {
-        let mut beside = nix::cmsg_space!([RawFd; FDS]);
+        let mut attached = nix::cmsg_space!([RawFd; FDS]);
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
         let (len, fds) = loop {
-            match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut beside), flags) {
+            match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut attached), flags) {
                 Ok(message) => break (message.bytes, take_fds(&message)?),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECONNRESET) => return Ok(None),

@@ -3,7 +3,7 @@
 use super::{Event, Lab, Member, make_groups, no_limits, raise_files};
 use crate::cgroup::{Groups, Limits};
 use crate::error::Error;
-use crate::wire::{FromInit, FromNursery, ToInit, ToNursery, pair, receive, send};
+use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::MsgFlags;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,7 +30,7 @@ impl Lab {
         if ends.is_err() {
             // An init whose socket is closed ends, but not at once.
             let (pids, numbers) = (self.pids[before..].to_vec(), next..self.next);
-            let _ = self.ask(&ToNursery::Discard { pids, numbers }, &[]);
+            let _ = self.ask(&ToForkServer::Discard { pids, numbers }, &[]);
             self.sockets.truncate(before);
             self.pids.truncate(before);
             self.gone.truncate(before);
@@ -77,8 +77,8 @@ impl Lab {
         groups: Option<&mut Groups>,
     ) -> Result<(), Error> {
         let (ours, theirs) = pair().map_err(Error::io("create a node's socket"))?;
-        let pid = match self.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
-            FromNursery::Spawned(pid) => pid,
+        let pid = match self.ask(&ToForkServer::Spawn, &[theirs.as_raw_fd()])? {
+            FromForkServer::Spawned(pid) => pid,
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
         let node = self.pids.len();
@@ -104,7 +104,7 @@ impl Lab {
     /// # Errors
     /// When the fork server is gone.
     pub fn set_hosts(&mut self, hosts: &str) -> Result<(), Error> {
-        self.ask(&ToNursery::Hosts { hosts: hosts.to_owned() }, &[])?;
+        self.ask(&ToForkServer::Hosts { hosts: hosts.to_owned() }, &[])?;
         for node in (0..self.sockets.len()).filter(|n| self.rooted[*n] && !self.gone[*n]) {
             // A node that has just ended needs none.
             let _ = send(&self.sockets[node], &ToInit::Hosts { hosts: hosts.to_owned() }, &[]);
