@@ -23,7 +23,7 @@ impl Bare {
         let (its_stop, its_frames) = (stop.clone(), frames.clone());
         // Uses the medium's thread name, so that its CPU time is found in the same way.
         let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
-            load::keep_to(load::Cpu::First);
+            load::pin_to(load::Cpu::First);
             let ports = Ports { count: ports, groups };
             forward(io, ports, &its_stop, &its_frames);
         })?;

@@ -136,7 +136,7 @@ fn bare_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), B
     let (its_stop, its_seen) = (stop.clone(), seen.clone());
     // Uses the medium's thread name and priority, so that CPU times are found and comparable.
     let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
-        load::keep_to(load::Cpu::First);
+        load::pin_to(load::Cpu::First);
         // SAFETY: setpriority with integer arguments; 0 is this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
         forward(&taps, uncut, loss / 100.0, &its_stop, &its_seen);
@@ -162,9 +162,9 @@ fn forward(taps: &[OwnedFd], uncut: bool, loss: f64, stop: &AtomicBool, seen: &S
         unsafe { libc::fcntl(tap.as_raw_fd(), libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK) };
     }
     let mut buffer = vec![0u8; 70_000];
-    let mut draw = Dice(88_172_645_463_325_252);
+    let mut draw = Rng(88_172_645_463_325_252);
     while !stop.load(Relaxed) {
-        // SAFETY: the array is as long as said.
+        // SAFETY: the array is as long as given.
         unsafe { libc::poll(ready.as_mut_ptr(), 2, 10) };
         for from in 0..2 {
             for _ in 0..64 {
@@ -233,9 +233,9 @@ fn pass(
 }
 
 /// Random numbers from 0 to 1 (xorshift), sufficient for a bare forwarder.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

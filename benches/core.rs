@@ -1,6 +1,6 @@
 //! Cost of the medium alone: its models and counters, without a kernel.
 
-use crate::frames::{impaired, switch, wild};
+use crate::frames::{all_impairments, impaired, switch};
 use crate::{load, nodes};
 use measure::Accounting;
 use medium::{Endpoint, Frame, Observer, Place, Segment, monotonic_now};
@@ -50,9 +50,9 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     );
     for (name, count, link) in [
         ("plain", 2, impaired()?),
-        ("all", 2, wild()?),
+        ("all", 2, all_impairments()?),
         ("plain", 300, impaired()?),
-        ("all", 300, wild()?),
+        ("all", 300, all_impairments()?),
     ] {
         let ns = [0, 256].map(|touched| {
             // Each separately: an interruption of one does not affect the other.

@@ -37,7 +37,7 @@ pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
 }
 
 /// A link with all random impairments in both directions, and a rate above the load.
-pub fn wild() -> Result<Endpoint, Box<dyn Error>> {
+pub fn all_impairments() -> Result<Endpoint, Box<dyn Error>> {
     let way = Impairment {
         delay: "1 ms".parse()?,
         jitter: "0.2 ms".parse()?,
@@ -87,7 +87,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
             for (path, rounds) in paths().into_iter().zip(&mut rounds) {
                 let bare = bare_round(path, count)?;
                 let plain = medium_round(path, count, &impaired()?)?;
-                let all = medium_round(path, count, &wild()?)?;
+                let all = medium_round(path, count, &all_impairments()?)?;
                 for (values, value) in rounds.iter_mut().zip([bare, plain, all].concat()) {
                     values.push(value);
                 }
@@ -114,10 +114,10 @@ pub fn start(
     accounting: Accounting,
     spin_ns: u64,
 ) -> std::io::Result<Engine<Accounting>> {
-    load::keep_to(load::Cpu::First);
+    load::pin_to(load::Cpu::First);
     let waker = carrier.waker();
     let engine = Engine::start_spinning(carrier, waker, segments, places, accounting, spin_ns);
-    load::keep_to(load::Cpu::Any);
+    load::pin_to(load::Cpu::Any);
     engine
 }
 

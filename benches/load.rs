@@ -63,7 +63,7 @@ pub enum Cpu {
 
 /// Pins this thread and its future threads to `cpu`. Floods use the last CPU and forwarders the
 /// first, so that they do not compete and the ratio compares forwarders only.
-pub fn keep_to(cpu: Cpu) {
+pub fn pin_to(cpu: Cpu) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: an all-zero set is valid, and lives over the calls.
     unsafe {
@@ -83,7 +83,7 @@ pub fn flood(args: &[String]) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
     if rate == 0.0 || rate >= SPIN_FROM {
-        keep_to(Cpu::Last);
+        pin_to(Cpu::Last);
     }
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), PORT)).is_err() {
@@ -186,7 +186,7 @@ pub fn pour(args: &[String]) -> ExitCode {
     let (Some(address), Some(control)) = (args.first(), args.get(1)) else {
         return ExitCode::from(2);
     };
-    keep_to(Cpu::Last);
+    pin_to(Cpu::Last);
     for _ in 0..100 {
         let Ok(mut stream) = TcpStream::connect((&**address, PORT)) else {
             std::thread::sleep(Duration::from_millis(20));

@@ -12,7 +12,7 @@ const ROUNDS: usize = 3;
 /// Duration of the machine's own measurement (bare sleeper) after each round.
 const BARE: Duration = Duration::from_secs(1);
 /// After this time without a frame, all nodes have sent their first.
-const QUIET: Duration = Duration::from_millis(500);
+const IDLE: Duration = Duration::from_millis(500);
 /// Frames in flight at 100,000 per second for 30 ms, with a reserve.
 const QUEUE: u32 = 10_000;
 
@@ -94,11 +94,11 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
         load::start(&lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
     }
     // A frame to an unknown node goes to all.
-    let mut heard = (0, std::time::Instant::now());
-    while heard.0 < count as u64 / 2 || heard.1.elapsed() < QUIET {
+    let mut last_frame = (0, std::time::Instant::now());
+    while last_frame.0 < count as u64 / 2 || last_frame.1.elapsed() < IDLE {
         std::thread::sleep(Duration::from_millis(10));
-        if engine.frames() > heard.0 {
-            heard = (engine.frames(), std::time::Instant::now());
+        if engine.frames() > last_frame.0 {
+            last_frame = (engine.frames(), std::time::Instant::now());
         }
     }
     engine.begin();

@@ -42,10 +42,10 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (tell, told) = sync_channel(1);
+        let (sender, address) = sync_channel(1);
         let (stop, device) = (&stop, &device);
-        scope.spawn(move || serve(device, stop, |at| tell.send(at[0].1).unwrap_or_default()));
-        let curve = told.recv().map_err(Into::into).and_then(|at| {
+        scope.spawn(move || serve(device, stop, |at| sender.send(at[0].1).unwrap_or_default()));
+        let curve = address.recv().map_err(Into::into).and_then(|at| {
             libcoap(at);
             curve(&at.to_string())
         });
@@ -106,8 +106,8 @@ fn libcoap(at: SocketAddr) {
                 command.args(["-c", "1"]).arg(&program);
                 command.args([at.ip().to_string(), at.port().to_string()]);
                 command.args([EACH.as_secs().to_string(), under_way.to_string()]);
-                let said = String::from_utf8(command.output().ok()?.stdout).ok()?;
-                said.split_whitespace().nth(1)?.parse().ok()
+                let output = String::from_utf8(command.output().ok()?.stdout).ok()?;
+                output.split_whitespace().nth(1)?.parse().ok()
             })
             .collect();
         match rates.is_empty() {

@@ -1,7 +1,7 @@
 //! The machine's own limit for timely frames: wake-up lateness of a thread that only sleeps until
 //! given times.
 
-use crate::load::{Cpu, keep_to};
+use crate::load::{Cpu, pin_to};
 use std::time::Duration;
 
 /// Wake-up lateness, in us.
@@ -14,7 +14,7 @@ pub struct Lateness {
 /// with real-time priority.
 pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
     let work = move || {
-        keep_to(Cpu::First);
+        pin_to(Cpu::First);
         let param = libc::sched_param { sched_priority: 10 };
         // SAFETY: the parameter lives over the call; 0 is the calling thread.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };

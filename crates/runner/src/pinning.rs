@@ -25,8 +25,8 @@ const FEWEST: u32 = 4;
 const MANY: u32 = 8;
 
 impl Pinning {
-    /// Applies the pinning that `plan` requests to the nodes without cores of their own
-    /// configuration; `None` if it requests none.
+    /// Applies the pinning that `plan` requests to the nodes without configured cores;
+    /// `None` if it requests none.
     pub(crate) fn apply(plan: &Plan, members: &mut [Member]) -> Option<Result<Self, String>> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let placement = plan.affinity.then(|| Self::on(cores as u32))?;
