@@ -308,7 +308,7 @@ impl Found {
         let saturated = seconds.iter().filter(|busy| **busy > SATURATED).count();
         let unhurt = is_unhurt(facts);
         let (judged, what) = match (facts.configured_cpu, unhurt) {
-            (true, _) => (None, "informational, since this is the CPU that was asked for: "),
+            (true, _) => (None, "informational, since this is the configured CPU: "),
             (_, true) => (None, "informational, since the nodes' programs hardly waited: "),
             _ => (Some(()), ""),
         };
