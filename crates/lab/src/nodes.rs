@@ -110,7 +110,7 @@ pub struct Lab {
     ports: Option<Ports>,
     /// The next ifindex.
     next: u32,
-    nursery: Child,
+    fork_server: Child,
     control: Option<OwnedFd>,
     groups: Option<(Groups, Page)>,
     /// Why nodes are in no groups that count, if so.
@@ -143,7 +143,7 @@ impl Lab {
             (Err(why), Some(limited)) => return Err(no_limits(&limited.spec.name, why)),
             (Err(why), None) => (None, Some(why)),
         };
-        let (nursery, control) = nursery(tool)?;
+        let (fork_server, control) = start_fork_server(tool)?;
         // From here on the fork server ends when `control` is closed, on any return.
         let (sender, events) = channel();
         let mut lab = Self {
@@ -158,7 +158,7 @@ impl Lab {
             link,
             ports: None,
             next: FIRST_INTERFACE,
-            nursery,
+            fork_server,
             control: Some(control),
             groups,
             uncounted,
@@ -328,14 +328,14 @@ impl Drop for Lab {
         }
         drop(self.control.take());
         // The fork server ends after the last of its nodes.
-        let _ = self.nursery.wait();
+        let _ = self.fork_server.wait();
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
     }
 }
 
-fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
+fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
     let (ours, theirs) = pair().map_err(Error::io("create the fork server's socket"))?;
     let mut command = Command::new(tool);
     command.arg(NURSERY).stdin(Stdio::null()).stdout(Stdio::null());
@@ -353,9 +353,9 @@ fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
             if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
         });
     }
-    let nursery = command.spawn();
-    let nursery = nursery.map_err(|source| Error::Nursery { path: tool.to_owned(), source })?;
-    Ok((nursery, ours))
+    let child = command.spawn();
+    let child = child.map_err(|source| Error::Nursery { path: tool.to_owned(), source })?;
+    Ok((child, ours))
 }
 
 /// The limits of all nodes. If some nodes reserve CPUs, the others share the rest: each node's

@@ -1,8 +1,8 @@
 //! The control interface of a running lab: shows and changes it during a run.
 //!
-//! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and node API
-//! (`nodes`), live captures (`capture`), scale-up (`scale_up`), and a lab without a measured run
-//! (`up`).
+//! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and
+//! node API (`nodes`), live captures (`capture`), scale-up (`scale_up`), and a lab without a
+//! measured run (`up`).
 
 mod capture;
 mod control_socket;
