@@ -1,5 +1,5 @@
-//! What it costs to know what nodes use: the CPU time of the sampler, with 350 nodes
-//! that sleep, and with 350 whose programs wake twenty times a second.
+//! Cost of accounting: CPU time of the sampler with 350 sleeping nodes, and with 350 whose programs
+//! wake up twenty times per second.
 
 use crate::load::{self, TICK};
 use crate::nodes;
@@ -12,8 +12,7 @@ use std::time::Duration;
 const NODES: usize = 350;
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Prints the share of a core that sampling once a second takes, from groups and from
-/// `/proc`.
+/// Prints the share of a core for sampling once per second, from control groups and from `/proc`.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
         "accounting of {NODES} nodes\n{:>12} {:>10} {:>14}",
@@ -37,7 +36,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Wakes twenty times a second, on two threads.
+/// Wakes up twenty times per second, on two threads.
 pub fn tick() -> ExitCode {
     let work = || {
         loop {

@@ -1,5 +1,5 @@
-//! The least that can carry frames: receive, look the address up, send. No models,
-//! no counting, no clock. The ratio's other side.
+//! Baseline: a bare forwarder that only receives, looks the address up and sends, without models,
+//! counters or clock. The medium's throughput is compared with it.
 
 use crate::load;
 use medium::{Carrier, FrameIo};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// A bare forwarder at work on the first processor, where the medium is measured.
+/// A running bare forwarder, on the first CPU, as for the medium.
 pub struct Bare {
     stop: Arc<AtomicBool>,
     frames: Arc<AtomicU64>,
@@ -17,25 +17,25 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Forwards between the ports of `io`; what goes to a group, to all of them or to nobody.
+    /// Forwards between the ports of `io`; multicast goes to all of them, or is dropped.
     pub fn start(io: Carrier, ports: usize, groups: bool) -> std::io::Result<Self> {
         let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (its_stop, its_frames) = (stop.clone(), frames.clone());
-        // Under the medium's name, so that its time is found as the medium's is.
+        // Uses the medium's thread name, so that its CPU time is found in the same way.
         let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
-            load::keep_to(load::Cpu::First);
+            load::pin_to(load::Cpu::First);
             let ports = Ports { count: ports, groups };
             forward(io, ports, &its_stop, &its_frames);
         })?;
         Ok(Self { stop, frames, thread })
     }
 
-    /// Frames that were sent so far, each copy one.
+    /// Number of frames sent so far, each copy counted.
     pub fn frames(&self) -> u64 {
         self.frames.load(Relaxed)
     }
 
-    /// Stops.
+    /// Stops it.
     pub fn stop(self) -> Result<(), Box<dyn Error>> {
         self.stop.store(true, Relaxed);
         self.thread.join().map_err(|_| "the bare forwarder panicked".into())
@@ -45,12 +45,12 @@ impl Bare {
 #[derive(Clone, Copy)]
 struct Ports {
     count: usize,
-    /// Whether what goes to a group is passed on.
+    /// Whether multicast is forwarded.
     groups: bool,
 }
 
 fn forward(mut io: Carrier, ports: Ports, stop: &AtomicBool, frames: &AtomicU64) {
-    // As the medium is when it never sleeps.
+    // The priority of a medium that never sleeps.
     // SAFETY: setpriority with integer arguments; 0 is this thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
     let mut places: HashMap<[u8; 6], usize> = HashMap::new();

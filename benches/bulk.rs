@@ -1,6 +1,6 @@
-//! TCP through TAPs, plain and with super-frames: by a bare forwarder that splits
-//! these in thought, draws a loss for each segment and joins what is left, and by the
-//! medium with all that it counts.
+//! TCP through TAPs, plain and with super-frames, by two forwarders: a bare one that splits
+//! super-frames in memory, draws a loss for each segment and joins the rest; and the medium with
+//! all its counters.
 
 use crate::{frames, load, median, nodes};
 use lab::{Lab, Link};
@@ -16,7 +16,7 @@ const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const ROUND: Duration = Duration::from_secs(2);
 
-/// What a forwarder has seen.
+/// A forwarder's counters.
 #[derive(Default)]
 struct Seen {
     frames: AtomicU64,
@@ -25,21 +25,20 @@ struct Seen {
     refused: AtomicU64,
 }
 
-/// What one round gave.
+/// Results of one round.
 #[derive(Clone, Copy)]
 struct Rate {
     gbit_s: f64,
-    /// Processor time of the forwarder for a thousand bytes.
+    /// CPU time of the forwarder per 1,000 bytes, in ns.
     ns_kb: f64,
 }
 
-/// What one forwarder saw in one round: segments a frame, the share of losses in
-/// percent, frames refused.
+/// A forwarder's counts in one round: segments per frame, loss in percent, refused frames.
 type Counts = [f64; 3];
 
-/// Prints Gbit/s of TCP between two nodes as the receiver's kernel counts it, and what
-/// was lost, at MTU 1500. Medians, taken in turns. The time on the processor holds on a
-/// machine that others use, too, and the ratio is by it.
+/// Prints TCP throughput between two nodes in Gbit/s, as counted by the receiver's kernel, and the
+/// loss, at MTU 1500; medians of interleaved rounds. The ratio is that of CPU times, which remain
+/// valid if other programs use the machine.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
         "\nbulk: one TCP stream between two nodes, MTU 1500\n{:>12} {:>6} {:>6} {:>11} {:>6} {:>13} {:>6} {:>6} {:>9} {:>7} {:>7}",
@@ -89,7 +88,7 @@ fn row(uncut: bool, control: &str, loss: f64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Pours from node 0 to node 1, which drains.
+/// Sends from node 0 to node 1, which reads all.
 fn pour(lab: &Lab, control: &str) -> Result<Rate, Box<dyn Error>> {
     load::start(lab, 1, &[load::DRAIN])?;
     load::start(lab, 0, &[load::POUR, &nodes::address(1).to_string(), control])?;
@@ -135,10 +134,9 @@ fn bare_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), B
     let (lab, taps) = nodes::up_with(2, |i| vec![1 - i], Link::Tap, uncut)?;
     let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
     let (its_stop, its_seen) = (stop.clone(), seen.clone());
-    // Under the medium's name, so that its time is found as the medium's is, and with
-    // as much right to the processor.
+    // Uses the medium's thread name and priority, so that CPU times are found and comparable.
     let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
-        load::keep_to(load::Cpu::First);
+        load::pin_to(load::Cpu::First);
         // SAFETY: setpriority with integer arguments; 0 is this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
         forward(&taps, uncut, loss / 100.0, &its_stop, &its_seen);
@@ -153,7 +151,7 @@ fn bare_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), B
     Ok((rate, [segments / of(&seen.frames), 100.0 * of(&seen.lost) / segments, of(&seen.refused)]))
 }
 
-/// Forwards between two TAPs; what node 0 sends is counted, and lost at times.
+/// Forwards between two TAPs; counts the frames of node 0 and drops some.
 fn forward(taps: &[OwnedFd], uncut: bool, loss: f64, stop: &AtomicBool, seen: &Seen) {
     let mut ready: Vec<libc::pollfd> = taps
         .iter()
@@ -164,9 +162,9 @@ fn forward(taps: &[OwnedFd], uncut: bool, loss: f64, stop: &AtomicBool, seen: &S
         unsafe { libc::fcntl(tap.as_raw_fd(), libc::F_SETFL, libc::O_RDWR | libc::O_NONBLOCK) };
     }
     let mut buffer = vec![0u8; 70_000];
-    let mut draw = Dice(88_172_645_463_325_252);
+    let mut draw = Rng(88_172_645_463_325_252);
     while !stop.load(Relaxed) {
-        // SAFETY: the array is as long as said.
+        // SAFETY: the array is as long as given.
         unsafe { libc::poll(ready.as_mut_ptr(), 2, 10) };
         for from in 0..2 {
             for _ in 0..64 {
@@ -195,7 +193,7 @@ fn forward(taps: &[OwnedFd], uncut: bool, loss: f64, stop: &AtomicBool, seen: &S
     }
 }
 
-/// Passes on the segments that are not lost, those that follow each other as one.
+/// Forwards the segments that are not lost; consecutive ones as one frame.
 fn pass(
     frame: &SuperFrame<'_>,
     to: &OwnedFd,
@@ -234,10 +232,10 @@ fn pass(
     }
 }
 
-/// Numbers from 0 to 1 (xorshift), enough for a bare forwarder.
-struct Dice(u64);
+/// Random numbers from 0 to 1 (xorshift), sufficient for a bare forwarder.
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn next(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

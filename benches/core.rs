@@ -1,6 +1,6 @@
-//! What the medium costs by itself: its models and its counting, without a kernel.
+//! Cost of the medium alone: its models and counters, without a kernel.
 
-use crate::frames::{impaired, switch, wild};
+use crate::frames::{all_impairments, impaired, switch};
 use crate::{load, nodes};
 use measure::Accounting;
 use medium::{Endpoint, Frame, Observer, Place, Segment, monotonic_now};
@@ -10,13 +10,13 @@ use std::time::Instant;
 
 const FRAMES: u64 = 20_000;
 const ROUNDS: usize = 100;
-/// Time between frames, of the segment's clock: 400 thousand a second.
+/// Time between frames, on the segment's clock: 400,000 per second.
 const GAP: u64 = 2_500;
-/// Frames of one sender in a row, as floods' come.
+/// Consecutive frames of one sender, as in floods.
 const RUN: u64 = 64;
 
-/// Stands for the kernel: takes the frame's bytes, and puts its own into the caches
-/// that are next to the processor.
+/// Simulates the kernel: copies the frame's bytes and fills the caches closest to the CPU with
+/// other data.
 struct Sink {
     copy: [u8; 2048],
     lines: Vec<[u64; 8]>,
@@ -26,7 +26,7 @@ struct Sink {
 
 impl Sink {
     fn new(touched: usize) -> Self {
-        // As much as a cache of the second level holds in part.
+        // Part of the capacity of a second-level cache.
         Self { copy: [0; 2048], lines: vec![[1; 8]; 4_096], next: 0, touched }
     }
 
@@ -41,8 +41,8 @@ impl Sink {
     }
 }
 
-/// Prints the ns that a frame takes: the fastest of some rounds, for whoever else uses the
-/// machine makes them slower. *Cold*: the caches are full of other things after each frame.
+/// Prints the ns per frame: the fastest of several rounds, because other programs on the machine
+/// make rounds slower. *Cold*: after each frame, the caches hold other data.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
         "\nthe medium without a kernel, ns a frame\n{:>6} {:>6} {:>7} {:>7}",
@@ -50,12 +50,12 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     );
     for (name, count, link) in [
         ("plain", 2, impaired()?),
-        ("all", 2, wild()?),
+        ("all", 2, all_impairments()?),
         ("plain", 300, impaired()?),
-        ("all", 300, wild()?),
+        ("all", 300, all_impairments()?),
     ] {
         let ns = [0, 256].map(|touched| {
-            // Each by itself: what interrupts one does not interrupt the other.
+            // Each separately: an interruption of one does not affect the other.
             let fastest =
                 |round: &dyn Fn() -> f64| (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min);
             fastest(&|| round(count, &link, touched)) - fastest(&|| bare(count, touched))
@@ -95,14 +95,14 @@ fn bare(count: usize, touched: usize) -> f64 {
     begin.elapsed().as_nanos() as f64 / FRAMES as f64
 }
 
-/// What the engine does with frames that come faster than it takes them: many at one
-/// time, and on average one in [`GAP`].
+/// Handles frames like the engine does when they arrive faster than it reads them: many at a time,
+/// and on average one per [`GAP`].
 fn round(count: usize, link: &Endpoint, touched: usize) -> f64 {
     let (frames, mut sink) = (frames(count), Sink::new(touched));
     let (spec, _) = switch(count, link);
     let mut segment = Segment::new(&spec);
     let mut observer = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    // Everybody is known.
+    // The switch learns all addresses.
     for (endpoint, frame) in frames.iter().enumerate() {
         segment.send(endpoint, frame, 0);
     }

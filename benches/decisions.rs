@@ -1,5 +1,5 @@
-//! How long the director takes to choose, with the map that it brings along: while the session
-//! stays where it is on the map, and when it has moved each time.
+//! Decision time of the director with the included map: while the session stays at its place on the
+//! map, and after it has moved each time.
 
 use director::{
     Conditions, ModelId, Pattern, PerformanceMap, Policy, QosTargets, Settings, TransportProperties,

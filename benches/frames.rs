@@ -1,5 +1,5 @@
-//! Frames a second through the medium, beside what the load can give and what a
-//! bare forwarder does with the same input and output.
+//! Frames per second through the medium, compared with the load generators' maximum and with a bare
+//! forwarder on the same frame path.
 
 use crate::bare::Bare;
 use crate::{load, nodes};
@@ -12,20 +12,20 @@ const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const ROUND: Duration = Duration::from_secs(2);
 
-/// The paths that the command line names, or all of them.
+/// The frame paths named on the command line, or all.
 pub fn paths() -> Vec<FramePath> {
     let named: Vec<_> = std::env::args().filter_map(|arg| FramePath::from_name(&arg)).collect();
     if named.is_empty() { FramePath::ALL.to_vec() } else { named }
 }
 
-/// A switch with `count` endpoints, and where they are.
+/// A switch with `count` endpoints, and their places.
 pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
     let endpoints = vec![link.clone(); count];
     let spec = SegmentSpec { endpoints, ..SegmentSpec::switch(1) };
     (spec, (0..count).map(|endpoint| Place { segment: 0, endpoint }).collect())
 }
 
-/// A link that delays, loses and has a queue.
+/// A link with delay, loss and a queue limit.
 pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
     let up = Impairment {
         delay: "2 ms".parse()?,
@@ -36,9 +36,8 @@ pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
     Ok(Endpoint { up, ..Endpoint::default() })
 }
 
-/// A link that does, both ways, all that chance can do to a frame, behind a rate that
-/// the load does not reach.
-pub fn wild() -> Result<Endpoint, Box<dyn Error>> {
+/// A link with all random impairments in both directions, and a rate above the load.
+pub fn all_impairments() -> Result<Endpoint, Box<dyn Error>> {
     let way = Impairment {
         delay: "1 ms".parse()?,
         jitter: "0.2 ms".parse()?,
@@ -60,10 +59,10 @@ pub fn wild() -> Result<Endpoint, Box<dyn Error>> {
     Ok(Endpoint { up: way.clone(), down: way, ..Endpoint::default() })
 }
 
-/// Prints what goes between 2 and among 300 nodes: bare, and through the medium with
-/// impairments on and with all that it counts; and what the load gives when nobody
-/// takes it. Medians, taken in turns. The time on the processor for a frame holds
-/// on a machine that others use, too, and the ratio is by it.
+/// Prints the throughput between 2 and among 300 nodes: with the bare forwarder, through the medium
+/// with impairments and all counters, and of the load without a reader. Medians of interleaved
+/// rounds. The ratio is that of CPU times per frame, which remain valid if other programs use the
+/// machine.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
         "\nframes: {} bytes, every other node floods its neighbour; plain: delay, loss and a queue, all: all that chance can do, both ways\n\
@@ -88,7 +87,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
             for (path, rounds) in paths().into_iter().zip(&mut rounds) {
                 let bare = bare_round(path, count)?;
                 let plain = medium_round(path, count, &impaired()?)?;
-                let all = medium_round(path, count, &wild()?)?;
+                let all = medium_round(path, count, &all_impairments()?)?;
                 for (values, value) in rounds.iter_mut().zip([bare, plain, all].concat()) {
                     values.push(value);
                 }
@@ -107,7 +106,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An engine on the first processor, on which it measures.
+/// Starts an engine on the first CPU, where it is measured.
 pub fn start(
     carrier: Carrier,
     segments: Vec<SegmentSpec>,
@@ -115,19 +114,19 @@ pub fn start(
     accounting: Accounting,
     spin_ns: u64,
 ) -> std::io::Result<Engine<Accounting>> {
-    load::keep_to(load::Cpu::First);
+    load::pin_to(load::Cpu::First);
     let waker = carrier.waker();
     let engine = Engine::start_spinning(carrier, waker, segments, places, accounting, spin_ns);
-    load::keep_to(load::Cpu::Any);
+    load::pin_to(load::Cpu::Any);
     engine
 }
 
-/// Neighbours in pairs: 0 and 1, 2 and 3.
+/// Pairs of neighbours: 0 and 1, 2 and 3.
 fn pairs(path: FramePath, count: usize) -> Result<(lab::Lab, Carrier), Box<dyn Error>> {
     nodes::up_by(path, count, |i| vec![i ^ 1])
 }
 
-/// Receivers greet first: frames to unknown places would go to all of them.
+/// Receivers send first: frames to unknown addresses would go to all ports.
 fn greet(lab: &lab::Lab, count: usize) -> Result<(), Box<dyn Error>> {
     for node in (1..count).step_by(2) {
         load::start(lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
@@ -146,8 +145,7 @@ fn floods(lab: &lab::Lab, count: usize, frames: impl Fn() -> u64) -> Result<(), 
     Ok(())
 }
 
-/// Thousands a second by which `frames` grows, and the ns of the forwarder's
-/// processor that each took.
+/// Growth of `frames` in thousands per second, and the forwarder's CPU time per frame in ns.
 fn rate(frames: impl Fn() -> u64) -> [f64; 2] {
     std::thread::sleep(WARM_UP);
     let (before, cpu, begin) = (frames(), medium_cpu_ns(), Instant::now());
@@ -156,8 +154,7 @@ fn rate(frames: impl Fn() -> u64) -> [f64; 2] {
     [frames / begin.elapsed().as_secs_f64() / 1e3, cpu / frames]
 }
 
-/// What the load gives when nobody takes it: the kernel's counts, of a ring that
-/// has long been full.
+/// The load without a reader: the kernel's counters of a ring that has long been full.
 fn load_round(count: usize) -> Result<f64, Box<dyn Error>> {
     let (lab, carrier) = pairs(FramePath::Ring, count)?;
     for node in (0..count).step_by(2) {
@@ -202,8 +199,8 @@ fn medium_round(
     Ok(rate)
 }
 
-/// Prints thousand copies a second of multicasts to 300 members, bare and through the medium,
-/// and what each takes of a processor.
+/// Prints the copies per second, in thousands, of multicasts to 300 members, with the bare
+/// forwarder and through the medium, and the CPU time per copy.
 pub fn multicast() -> Result<(), Box<dyn Error>> {
     const MEMBERS: usize = 300;
     println!(
@@ -226,7 +223,7 @@ pub fn multicast() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All join, then one floods.
+/// All members join, then one node floods.
 fn join_and_flood(
     lab: &lab::Lab,
     members: usize,
@@ -259,13 +256,13 @@ fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn
     let engine = start(carrier, vec![spec], places, accounting, 0)?;
     engine.begin();
     join_and_flood(&lab, members, || engine.frames())?;
-    // What members got is counted by the observer, on the engine's thread.
+    // The observer counts the members' frames, on the engine's thread.
     let remote = engine.remote();
     let copies = || {
         let (to, from) = std::sync::mpsc::sync_channel(1);
         remote.with_observer(move |seen: &mut Accounting| {
             let copies: u64 = seen.nodes()[1..].iter().map(|node| node.rx.frames).sum();
-            // Who asked waits.
+            // The receiver waits for the value.
             let _ = to.try_send(copies);
         });
         from.recv().unwrap_or(0)
@@ -276,12 +273,12 @@ fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn
     Ok(rate)
 }
 
-/// The processor time of the medium's thread.
+/// CPU time of the medium's thread, in ns.
 pub fn medium_cpu_ns() -> u64 {
     of_medium("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
 }
 
-/// A file of the medium's thread in /proc; empty when there is none.
+/// A /proc file of the medium's thread; empty if there is no such thread.
 pub fn of_medium(file: &str) -> String {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let read = |task: &std::fs::DirEntry, file: &str| {

@@ -1,1 +1,1 @@
-//! Nothing: the benchmark is `main.rs`, run by `cargo bench -p bench`.
+//! Empty: the benchmark is `main.rs`, run by `cargo bench -p bench`.

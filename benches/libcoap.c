@@ -1,6 +1,6 @@
-/* libcoap's own client in a loop: as many requests as it makes in a time, some under way
- * at once, without confirmation. `libcoap ADDRESS PORT SECONDS UNDER_WAY` prints how many
- * were sent and answered a second. */
+/* libcoap's own client in a loop at its maximum rate, with several non-confirmable requests
+ * in flight. `libcoap ADDRESS PORT SECONDS IN_FLIGHT` prints the requests sent and answered
+ * per second. */
 #include <coap3/coap.h>
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 static unsigned long sent, answered;
 
-static coap_response_t heard(coap_session_t *session, const coap_pdu_t *request,
-                             const coap_pdu_t *response, const coap_mid_t mid) {
+static coap_response_t on_response(coap_session_t *session, const coap_pdu_t *request,
+                                   const coap_pdu_t *response, const coap_mid_t mid) {
     (void)session, (void)request, (void)response, (void)mid;
     answered++;
     return COAP_RESPONSE_OK;
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         context ? coap_new_client_session(context, 0, &to, COAP_PROTO_UDP) : 0;
     if (!session)
         return 1;
-    coap_register_response_handler(context, heard);
+    coap_register_response_handler(context, on_response);
     double begun = now(), end = begun + seconds;
     while (now() < end) {
         while (sent - answered < under_way) {

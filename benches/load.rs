@@ -1,4 +1,4 @@
-//! The programs that the benchmark runs in nodes: itself, under other commands.
+//! The programs that run in the benchmark's nodes: this binary, with other commands.
 
 use lab::{Lab, Program};
 use std::error::Error;
@@ -9,37 +9,36 @@ use std::os::fd::AsRawFd;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Sends datagrams: `<address> <frames a second, 0 for as many as it can> [<seconds
-/// to wait before>]`. Who waits says by a group's report where it is, which goes to
-/// nobody.
+/// Sends datagrams: `<address> <frames per second, 0 for the maximum> [<seconds to wait before>]`.
+/// A waiting program announces its address to the switch with a group report, which has no
+/// receivers.
 pub const FLOOD: &str = "__flood";
-/// Sends one datagram, so that a switch learns where the sender is, and has a
-/// socket for what comes back, which it does not read: `<address>`.
+/// Sends one datagram, so that a switch learns the sender's address, and opens a socket for
+/// replies, which it does not read: `<address>`.
 pub const HELLO: &str = "__hello";
 /// The same, as a member of a multicast group: `<group>`.
 pub const JOIN: &str = "__join";
-/// Takes one TCP connection and reads it.
+/// Accepts one TCP connection and reads it.
 pub const DRAIN: &str = "__drain";
-/// Sends over TCP as much as it can: `<address> <congestion control>`.
+/// Sends over TCP at the maximum rate: `<address> <congestion control>`.
 pub const POUR: &str = "__pour";
-/// Wakes now and then.
+/// Wakes up periodically.
 pub const TICK: &str = "__tick";
-/// Keeps a processor busy.
+/// Keeps a CPU busy.
 pub const BURN: &str = "__burn";
 
 /// Bytes of a frame on the wire, link header included.
 pub const FRAME: usize = 100;
-/// The group of the benchmark.
+/// The benchmark's multicast group.
 pub const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const HEADERS: usize = 14 + 20 + 8;
 const PORT: u16 = 9;
-/// Datagrams that a flood sends in one call.
+/// Number of datagrams per system call of a flood.
 const CALL: usize = 64;
-/// Above this rate a flood is evenly paced by not sleeping; below, its wake-ups are
-/// few enough.
+/// Above this rate a flood busy-waits for an even pace; below, wake-ups are rare enough.
 const SPIN_FROM: f64 = 5_000.0;
 
-/// Runs `argv` of this very program in a node.
+/// Runs this binary with `argv` in a node.
 pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>> {
     let null = File::options().write(true).open("/dev/null")?;
     let own = std::env::current_exe()?.display().to_string();
@@ -54,7 +53,7 @@ pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>
     Ok(lab.run(node, 0, program)?)
 }
 
-/// Where a thread may run.
+/// CPU affinity of a thread.
 #[derive(Debug, Clone, Copy)]
 pub enum Cpu {
     First,
@@ -62,10 +61,9 @@ pub enum Cpu {
     Any,
 }
 
-/// Keeps this thread, and those that it starts from now on, to `cpu`. Floods have
-/// the last and forwarders the first: they then take nothing from each other,
-/// and the ratio is one of forwarders.
-pub fn keep_to(cpu: Cpu) {
+/// Pins this thread and its future threads to `cpu`. Floods use the last CPU and forwarders the
+/// first, so that they do not compete and the ratio compares forwarders only.
+pub fn pin_to(cpu: Cpu) {
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     // SAFETY: an all-zero set is valid, and lives over the calls.
     unsafe {
@@ -80,12 +78,12 @@ pub fn keep_to(cpu: Cpu) {
     }
 }
 
-/// Lives the life of a flood.
+/// Runs a flood.
 pub fn flood(args: &[String]) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
     if rate == 0.0 || rate >= SPIN_FROM {
-        keep_to(Cpu::Last);
+        pin_to(Cpu::Last);
     }
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), PORT)).is_err() {
@@ -98,13 +96,12 @@ pub fn flood(args: &[String]) -> ExitCode {
     if rate == 0.0 { full(&socket) } else { paced(&socket, rate) }
 }
 
-/// As many as it can, many in a call. A full queue is what a flood is for.
+/// Sends at the maximum rate, many datagrams per call. A flood is meant to fill the queue.
 fn full(socket: &UdpSocket) -> ! {
     let payload = [0u8; FRAME - HEADERS];
     let mut part =
         libc::iovec { iov_base: payload.as_ptr().cast_mut().cast(), iov_len: payload.len() };
-    // SAFETY: all-zero headers are valid; what they point to lives as long as they
-    // do, and is only read.
+    // SAFETY: all-zero headers are valid; their targets live as long as they do and are only read.
     unsafe {
         let mut messages: [libc::mmsghdr; CALL] = std::mem::zeroed();
         for message in &mut messages {
@@ -117,8 +114,8 @@ fn full(socket: &UdpSocket) -> ! {
     }
 }
 
-/// One at a time, a gap and up to half of it more or less apart. Even ones would be
-/// due just when others come, and find the medium awake.
+/// Sends one datagram at a time, with intervals that vary by up to half a gap. Equal intervals
+/// would coincide with other senders' and find the medium awake.
 fn paced(socket: &UdpSocket, rate: f64) -> ! {
     let payload = [0u8; FRAME - HEADERS];
     let begin = Instant::now();
@@ -131,7 +128,7 @@ fn paced(socket: &UdpSocket, rate: f64) -> ! {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (dice >> 33) as f64 / f64::from(1u32 << 31)
     };
-    // Many floods that start together are not to send together.
+    // Floods that start together must not send together.
     let mut due = gap.mul_f64(share());
     loop {
         let left = due.saturating_sub(begin.elapsed());
@@ -148,7 +145,7 @@ fn paced(socket: &UdpSocket, rate: f64) -> ! {
     }
 }
 
-/// Lives the life of a greeting.
+/// Runs the program of [`HELLO`].
 pub fn hello(args: &[String]) -> ExitCode {
     let Some(address) = args.first() else { return ExitCode::from(2) };
     let socket = UdpSocket::bind(("0.0.0.0", PORT));
@@ -161,7 +158,7 @@ pub fn hello(args: &[String]) -> ExitCode {
     }
 }
 
-/// Lives the life of a member.
+/// Runs the program of [`JOIN`].
 pub fn join(args: &[String]) -> ExitCode {
     let Some(Ok(group)) = args.first().map(|group| group.parse::<Ipv4Addr>()) else {
         return ExitCode::from(2);
@@ -175,7 +172,7 @@ pub fn join(args: &[String]) -> ExitCode {
     }
 }
 
-/// Lives the life of a reader.
+/// Runs the program of [`DRAIN`].
 pub fn drain() -> ExitCode {
     let accepted = TcpListener::bind(("0.0.0.0", PORT)).and_then(|listener| listener.accept());
     let Ok((mut stream, _)) = accepted else { return ExitCode::FAILURE };
@@ -184,12 +181,12 @@ pub fn drain() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Lives the life of a writer.
+/// Runs the program of [`POUR`].
 pub fn pour(args: &[String]) -> ExitCode {
     let (Some(address), Some(control)) = (args.first(), args.get(1)) else {
         return ExitCode::from(2);
     };
-    keep_to(Cpu::Last);
+    pin_to(Cpu::Last);
     for _ in 0..100 {
         let Ok(mut stream) = TcpStream::connect((&**address, PORT)) else {
             std::thread::sleep(Duration::from_millis(20));
@@ -215,7 +212,7 @@ pub fn pour(args: &[String]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Lives the life of a busy program.
+/// Runs the program of [`BURN`].
 pub fn burn() -> ExitCode {
     loop {
         std::hint::black_box(Instant::now());

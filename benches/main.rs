@@ -1,8 +1,9 @@
-//! What the test bed can do on this machine, beside what the machine can:
-//! bring-up and tear-down of nodes, forwarded frames, release error, requests, the director's
+//! Performance of the test bed on this machine, compared with the machine's own limits: bring-up
+//! and tear-down of nodes, forwarded frames, forwarding lateness, requests, the director's
 //! decisions.
 //!
-//! `cargo bench -p bench [-- nodes|accounting|core|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
+//! `cargo bench -p bench [--
+//! nodes|accounting|core|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
 
 mod accounting;
 mod bare;
@@ -76,7 +77,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The middle one.
+/// The median.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

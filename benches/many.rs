@@ -1,4 +1,4 @@
-//! What thousands of nodes that say little take, beside a bare forwarder.
+//! Cost of thousands of nodes with little traffic, compared with a bare forwarder.
 
 use crate::bare::Bare;
 use crate::frames::{impaired, medium_cpu_ns, paths, start, switch};
@@ -9,12 +9,12 @@ use std::error::Error;
 use std::time::{Duration, Instant};
 
 const NODES: usize = 4_096;
-/// Seconds after which all programs that have started begin to send.
+/// Time in s after which all started programs begin to send.
 const WAIT: u64 = 20;
 const ROUND: Duration = Duration::from_secs(5);
 
-/// Prints what the medium's thread takes of a processor among 4,096 nodes that
-/// send one frame a second each, how often it slept, and the same of a bare forwarder.
+/// Prints the CPU share of the medium's thread among 4,096 nodes that each send one frame per
+/// second, and how often it slept; and the same of a bare forwarder.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
         "\nmany: {NODES} nodes, one frame a second each\n{:>7} {:>7} {:>9} {:>6} {:>8} {:>10} {:>7}",
@@ -60,16 +60,15 @@ fn medium(path: FramePath) -> Result<([f64; 3], &'static str, f64), Box<dyn Erro
     Ok((seen, priority, own))
 }
 
-/// Starts the programs, and looks when all send and have been heard of: frames a second, the
-/// forwarder's share of a processor in percent, and how often a second it slept.
+/// Starts the programs and measures once all send and the switch knows them: frames per second, the
+/// forwarder's CPU share in percent, and its sleeps per second.
 fn settled(lab: &lab::Lab, frames: impl Fn() -> u64) -> Result<[f64; 3], Box<dyn Error>> {
     let begin = Instant::now();
     for node in 0..NODES {
         let to = nodes::address(node ^ 1).to_string();
         load::start(lab, node, &[load::FLOOD, &to, "1", &WAIT.to_string()])?;
     }
-    // Until all have been heard of: a frame to a node that has not would go to
-    // all of them.
+    // Waits until the switch knows all nodes: a frame to an unknown node would go to all of them.
     while frames() < NODES as u64 {
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -86,15 +85,15 @@ fn settled(lab: &lab::Lab, frames: impl Fn() -> u64) -> Result<[f64; 3], Box<dyn
     Ok([frames, cpu, slept].map(|sum| sum / seconds))
 }
 
-/// How often the forwarder's thread has given its processor away by itself.
+/// Number of voluntary context switches of the forwarder's thread.
 fn sleeps() -> u64 {
     let status = crate::frames::of_medium("status");
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Memory of this process, the nodes' programs not among it, in MB. What the medium
-/// maps to share with the kernel counts as far as it was touched.
+/// Memory of this process, without the nodes' programs, in MB. Memory that the medium shares with
+/// the kernel counts as far as it was touched.
 fn resident_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,4 +1,4 @@
-//! How long nodes take to come and to go, and what nodes the others need.
+//! Time to create and remove nodes; also the other benchmarks' nodes.
 
 use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
 use medium::{Attach, Carrier, End, FramePath, Gives};
@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-/// The address of the node `i`, from 0.
+/// The address of node `i`, from 0.
 pub fn address(i: usize) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + i as u32)
 }
@@ -17,8 +17,7 @@ fn mac(i: usize) -> [u8; 6] {
     [2, 0, a, b, c, d]
 }
 
-/// Brings `count` nodes up, each of which knows the link addresses of those that
-/// `knows` names.
+/// Starts `count` nodes, each with neighbour entries of the nodes that `knows` returns.
 pub fn up(
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
@@ -27,7 +26,7 @@ pub fn up(
     up_with(count, knows, link, false)
 }
 
-/// The same, with TAPs that give super-frames where it says so.
+/// The same, with TAPs that give super-frames if requested.
 pub fn up_with(
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
@@ -57,7 +56,7 @@ pub fn up_with(
     Ok((lab, taps.into_iter().flatten().collect()))
 }
 
-/// The same with their ends taken over, by this path alone.
+/// The same, with their frame ends for this path.
 pub fn up_by(
     path: FramePath,
     count: usize,
@@ -68,7 +67,7 @@ pub fn up_by(
     Ok((lab, carrier))
 }
 
-/// What the nodes' interfaces are for a path.
+/// The interface type of a frame path.
 pub fn link(path: FramePath) -> Link {
     match path {
         FramePath::Ring => Link::Bpf,

@@ -1,5 +1,5 @@
-//! How much later than meant frames leave a link of 30 ms, from the kernel's
-//! arrival time where the path tells it.
+//! Forwarding lateness of frames on a link with 30 ms of delay, measured from the kernel's arrival
+//! time where the frame path provides it.
 
 use crate::{frames, load, nodes, timer};
 use measure::Accounting;
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 const ROUND: Duration = Duration::from_secs(3);
 const ROUNDS: usize = 3;
-/// How long the machine's own limit is looked at beside each round.
+/// Duration of the machine's own measurement (bare sleeper) after each round.
 const BARE: Duration = Duration::from_secs(1);
-/// When nobody has said anything for so long, all have said hello.
-const QUIET: Duration = Duration::from_millis(500);
-/// Frames under way at 100,000 a second for 30 ms, with room.
+/// After this time without a frame, all nodes have sent their first.
+const IDLE: Duration = Duration::from_millis(500);
+/// Frames in flight at 100,000 per second for 30 ms, with a reserve.
 const QUEUE: u32 = 10_000;
 
-/// One kind of round.
+/// One type of round.
 struct Case {
     path: FramePath,
     nodes: usize,
@@ -25,11 +25,11 @@ struct Case {
     busy: bool,
 }
 
-/// Prints the release error of each path, idle and with a busy program for each
-/// processor; medians of three rounds.
+/// Prints the forwarding lateness of each path, idle and with a busy program per CPU; medians of
+/// three rounds.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nrelease error at 30 ms, us\n{:>7} {:>6} {:>9} {:>5} {:>7} {:>6} {:>8} {:>7} {:>8} {:>6} {:>7} {:>9} {:>9}",
+        "\nforwarding lateness at 30 ms, us\n{:>7} {:>6} {:>9} {:>5} {:>7} {:>6} {:>8} {:>7} {:>8} {:>6} {:>7} {:>9} {:>9}",
         "path",
         "nodes",
         "frames/s",
@@ -76,8 +76,8 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// p50, p99 and max in us, frames a second that came through, the medium's share of
-/// a processor in percent, its stalls, and p50 and p99 of a bare sleeper right after.
+/// p50, p99 and max in us, forwarded frames per second, the medium's CPU share in percent, its
+/// stalls, and p50 and p99 of a bare sleeper right after.
 fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let count = case.nodes;
     let (lab, carrier) = nodes::up_by(case.path, count, |i| vec![i ^ 1])?;
@@ -93,12 +93,12 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     for node in (1..count).step_by(2) {
         load::start(&lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
     }
-    // A frame for somebody who has not been heard yet goes to all.
-    let mut heard = (0, std::time::Instant::now());
-    while heard.0 < count as u64 / 2 || heard.1.elapsed() < QUIET {
+    // A frame to an unknown node goes to all.
+    let mut last_frame = (0, std::time::Instant::now());
+    while last_frame.0 < count as u64 / 2 || last_frame.1.elapsed() < IDLE {
         std::thread::sleep(Duration::from_millis(10));
-        if engine.frames() > heard.0 {
-            heard = (engine.frames(), std::time::Instant::now());
+        if engine.frames() > last_frame.0 {
+            last_frame = (engine.frames(), std::time::Instant::now());
         }
     }
     engine.begin();
@@ -118,7 +118,7 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let cpu = (frames::medium_cpu_ns() - cpu) as f64 / 1e7 / ROUND.as_secs_f64();
     engine.end();
     let seconds = begin.elapsed().as_secs_f64();
-    // While the programs that keep processors busy still do.
+    // While the CPU-bound programs still run.
     let outcome = engine.stop()?;
     let bare = timer::sleep(case.rate.min(10_000), BARE);
     drop(lab);

@@ -1,5 +1,5 @@
-//! Requests a second that a load submits and a device answers on two cores, beside a bare
-//! loop of the same calls that makes, measures and remembers nothing.
+//! Requests per second that a load submits and a device answers on two cores, compared with a bare
+//! loop of the same system calls without generation, measurement or state.
 
 use load::{DeviceSettings, Mischief, Origin, Settings, run, serve};
 use std::error::Error;
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use trace::{Group, Method, Mix, Recipe};
 
 const RATES: [u64; 7] = [10_000, 50_000, 100_000, 150_000, 200_000, 250_000, 300_000];
-/// How long each is tried.
+/// Duration of each measurement.
 const EACH: Duration = Duration::from_secs(2);
-/// Datagrams in one call, as the load has it.
+/// Number of datagrams per call, as in the load.
 const CALL: usize = 16;
-/// As many requests are under way in the bare loop: no socket overflows.
+/// Requests in flight in the bare loop: no socket overflows.
 const UNDER_WAY: u64 = 128;
-/// Bytes of a request: header, token, and a short path of CoAP.
+/// Bytes of a request: header, token, and a short CoAP path.
 const REQUEST: usize = 14;
 
 /// The bare loop, then the curve.
@@ -42,10 +42,10 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (tell, told) = sync_channel(1);
+        let (sender, address) = sync_channel(1);
         let (stop, device) = (&stop, &device);
-        scope.spawn(move || serve(device, stop, |at| tell.send(at[0].1).unwrap_or_default()));
-        let curve = told.recv().map_err(Into::into).and_then(|at| {
+        scope.spawn(move || serve(device, stop, |at| sender.send(at[0].1).unwrap_or_default()));
+        let curve = address.recv().map_err(Into::into).and_then(|at| {
             libcoap(at);
             curve(&at.to_string())
         });
@@ -56,7 +56,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
 
 /// Poisson arrivals at each rate.
 fn curve(at: &str) -> Result<(), Box<dyn Error>> {
-    println!("asked      sent/s  answered    lost  unsent  slip p50  p99 us  least gap us");
+    println!("configured sent/s  answered    lost  unsent  slip p50  p99 us  least gap us");
     for rate in RATES {
         let group = Group {
             devices: 0..1,
@@ -88,8 +88,8 @@ fn curve(at: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// libcoap's own client, as fast as it can, on the core of the sender; says so if it cannot
-/// be had.
+/// libcoap's own client at its maximum rate, on the sender's core; prints a note if it is not
+/// available.
 fn libcoap(at: SocketAddr) {
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/libcoap.c");
     let program = std::env::temp_dir().join(format!("thingbed-libcoap-{}", std::process::id()));
@@ -106,8 +106,8 @@ fn libcoap(at: SocketAddr) {
                 command.args(["-c", "1"]).arg(&program);
                 command.args([at.ip().to_string(), at.port().to_string()]);
                 command.args([EACH.as_secs().to_string(), under_way.to_string()]);
-                let said = String::from_utf8(command.output().ok()?.stdout).ok()?;
-                said.split_whitespace().nth(1)?.parse().ok()
+                let output = String::from_utf8(command.output().ok()?.stdout).ok()?;
+                output.split_whitespace().nth(1)?.parse().ok()
             })
             .collect();
         match rates.is_empty() {
@@ -121,7 +121,7 @@ fn libcoap(at: SocketAddr) {
     let _ = std::fs::remove_file(program);
 }
 
-/// Requests a second that two threads pass to each other, as fast as they can.
+/// Requests per second that two threads exchange at the maximum rate.
 fn bare() -> Result<f64, Box<dyn Error>> {
     let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
     near.connect(far.local_addr()?)?;
@@ -153,7 +153,7 @@ fn bare() -> Result<f64, Box<dyn Error>> {
     Ok(answered)
 }
 
-/// Room for a call's datagrams.
+/// Buffers for the datagrams of one call.
 struct Batch {
     socket: i32,
     bytes: Vec<[u8; 64]>,
@@ -182,7 +182,7 @@ impl Batch {
             .collect();
         let (list, count) = (headers.as_mut_ptr(), count.min(CALL) as u32);
         let none = std::ptr::null_mut();
-        // SAFETY: headers, parts and bytes are ours, as many as said, and live over the
+        // SAFETY: headers, parts and bytes are ours, have the given number, and live over the
         // calls, which do not wait.
         let done = unsafe {
             match receives {
@@ -202,7 +202,7 @@ impl Batch {
     }
 }
 
-/// Keeps this thread on a core, if it may.
+/// Pins this thread to a core, if permitted.
 fn pin(core: usize) {
     // SAFETY: an all-zero set is empty, and a small number lies within it; 0 is this thread.
     unsafe {
@@ -212,7 +212,7 @@ fn pin(core: usize) {
     }
 }
 
-/// Lets it go where it likes again.
+/// Undoes the pinning.
 fn unpin() {
     // SAFETY: as above.
     unsafe {

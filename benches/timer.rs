@@ -1,20 +1,20 @@
-//! The machine's own limit for frames that leave in time: a thread that does nothing
-//! but sleep until a time, and looks how late it woke.
+//! The machine's own limit for timely frames: wake-up lateness of a thread that only sleeps until
+//! given times.
 
-use crate::load::{Cpu, keep_to};
+use crate::load::{Cpu, pin_to};
 use std::time::Duration;
 
-/// How late a sleeper woke, in us.
+/// Wake-up lateness, in us.
 pub struct Lateness {
     pub p50: f64,
     pub p99: f64,
 }
 
-/// Sleeps to absolute times, `rate` of them a second, for `lasts`, on the first
-/// processor and ahead of ordinary threads where that is allowed.
+/// Sleeps until absolute times, `rate` per second, for `lasts`, on the first CPU and, if permitted,
+/// with real-time priority.
 pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
     let work = move || {
-        keep_to(Cpu::First);
+        pin_to(Cpu::First);
         let param = libc::sched_param { sched_priority: 10 };
         // SAFETY: the parameter lives over the call; 0 is the calling thread.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };

@@ -1,4 +1,4 @@
-//! How long nodes take to come and to go: `bring-up [nodes]...`
+//! Measures the time to create and remove nodes: `bring-up [nodes]...`
 
 use lab::{Interface, Lab, Limits, Member, NodeSpec, Setting};
 use std::net::Ipv4Addr;
@@ -42,7 +42,7 @@ fn main() -> std::process::ExitCode {
     std::process::ExitCode::SUCCESS
 }
 
-/// Node 1 is a hub that knows all others; they know it.
+/// Node 1 is a hub: it has neighbour entries of all nodes, and they have its entry.
 fn member(i: u16, nodes: u16) -> Member {
     let address = |i: u16| Ipv4Addr::from(0x0a00_0000 + u32::from(i));
     let mac = |i: u16| [2, 0, 10, 0, i.to_be_bytes()[0], i.to_be_bytes()[1]];

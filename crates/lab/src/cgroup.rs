@@ -1,5 +1,5 @@
-//! The control groups of a lab's nodes: in them what nodes use is counted, limited and
-//! reserved, by cgroup v1 or v2, whichever the host has.
+//! Control groups of a lab's nodes, which count, limit and reserve resources; cgroup v1 or v2,
+//! depending on the host.
 
 use crate::hierarchy::{CONTROLLERS, Hierarchy, hands_down};
 use crate::ledger::Page;
@@ -10,16 +10,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use units::Bytes;
 
-/// What a node may use, and what is kept for it.
+/// Resource limits and reservations of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Limits {
-    /// CPUs' worth of time that it may use, e.g. 0.5; above 0.
+    /// Maximum number of CPUs, e.g. 0.5; above 0.
     pub cpus: Option<f64>,
-    /// Memory that it may use, in bytes.
+    /// Maximum memory, in bytes.
     pub memory: Option<u64>,
-    /// CPUs' worth of time that other nodes leave it when all want theirs; above 0.
+    /// CPUs guaranteed under contention with other nodes; above 0.
     pub reserved_cpus: Option<f64>,
-    /// Memory in bytes that is not taken from it while others have more than theirs.
+    /// Memory in bytes that the kernel does not reclaim from it while others exceed theirs.
     pub reserved_memory: Option<u64>,
 }
 
@@ -30,10 +30,10 @@ impl Limits {
     }
 }
 
-/// What killed a program: the want of memory.
+/// A program was killed for lack of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// The node's limit in bytes; none when the whole machine had no more.
+    /// The node's limit in bytes; `None` if the whole machine ran out of memory.
     pub limit: Option<u64>,
 }
 
@@ -49,37 +49,35 @@ impl std::fmt::Display for OutOfMemory {
     }
 }
 
-/// The length of the accounting period that a CPU quota is for, in
-/// microseconds; the kernel's default.
+/// Accounting period of a CPU quota, in microseconds; the kernel's default.
 const PERIOD_US: f64 = 100_000.0;
 
-/// The groups of one lab. Dropping it removes them.
+/// The control groups of one lab. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Groups {
     hierarchy: Hierarchy,
     roots: Vec<PathBuf>,
     made: Vec<PathBuf>,
     known: HashSet<PathBuf>,
-    /// The group that this process left to make room, and where it went; in
-    /// version 2 alone.
+    /// The original group of this process and the one it moved to; version 2 only.
     left: Option<(PathBuf, PathBuf)>,
 }
 
 impl Groups {
-    /// Finds where this process may make groups, and names the folders that the
-    /// lab's will lie in; nothing is made yet.
+    /// Finds where this process may create groups, and determines the folders of the lab's groups;
+    /// creates nothing yet.
     pub(crate) fn find(name: &str) -> Result<Self, String> {
         let hierarchy = Hierarchy::here()?;
         let roots = hierarchy.roots(name);
         Ok(Self { hierarchy, roots, made: Vec::new(), known: HashSet::new(), left: None })
     }
 
-    /// The folders that hold all of the lab's groups.
+    /// The folders that contain all of the lab's groups.
     pub(crate) fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
 
-    /// Which version of control groups they are of.
+    /// The version of the control groups.
     pub(crate) fn source(&self) -> Source {
         match self.hierarchy {
             Hierarchy::V1 { .. } => Source::CgroupV1,
@@ -87,8 +85,8 @@ impl Groups {
         }
     }
 
-    /// Has the nodes together weigh so much against the host's other programs that it
-    /// is their own weights that count.
+    /// Raises the nodes' total weight against the host's other programs, so that the nodes' own
+    /// weights are effective.
     pub(crate) fn outweigh(&self) {
         for (file, most) in [("cpu.shares", "262144"), ("cpu.weight", "10000")] {
             for file in self.roots.iter().map(|root| root.join(file)).filter(|f| f.exists()) {
@@ -97,7 +95,7 @@ impl Groups {
         }
     }
 
-    /// Makes the folders of [`Self::roots`].
+    /// Creates the folders of [`Self::roots`].
     pub(crate) fn begin(&mut self) -> Result<(), String> {
         let Hierarchy::V2(parent) = &self.hierarchy else {
             for root in self.roots.clone() {
@@ -109,20 +107,20 @@ impl Groups {
         if !hands_down(&parent) {
             let control = parent.join("cgroup.subtree_control");
             if fs::write(&control, CONTROLLERS).is_err() {
-                // A group that hands controllers down may hold no processes
-                // (cgroup v2, "no internal processes"): this one steps aside.
+                // A group that delegates controllers may not contain processes (cgroup v2, "no
+                // internal processes"), so this one moves.
                 self.step_aside(&parent)?;
                 write(&control, CONTROLLERS)?;
             }
         }
         let root = self.roots[0].clone();
         self.make(&root)?;
-        // Time is counted without the controller `cpu`, which would also change how
-        // it is shared.
+        // CPU time is counted without the controller `cpu`, which would also change how it is
+        // shared.
         write(&root.join("cgroup.subtree_control"), "+memory")
     }
 
-    /// Moves this process into a group of its own below `parent`.
+    /// Moves this process into a separate group below `parent`.
     fn step_aside(&mut self, parent: &Path) -> Result<(), String> {
         let aside = self.roots[1].clone();
         make(&aside)?;
@@ -131,7 +129,7 @@ impl Groups {
         moved
     }
 
-    /// Puts the process `pid`, and all that it will start, into groups that count.
+    /// Moves the process `pid` into groups that count; its children inherit them.
     pub(crate) fn enrol(&mut self, node: &str, pid: i32) -> Result<(), String> {
         let dirs: Vec<PathBuf> = match &self.hierarchy {
             Hierarchy::V1 { .. } => {
@@ -149,7 +147,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Puts the processes `pids`, and all that they will start, under `limits`.
+    /// Applies `limits` to the processes `pids` and their future children.
     pub(crate) fn limit(
         &mut self,
         node: &str,
@@ -163,14 +161,14 @@ impl Groups {
             let (first, rest) = pids.split_first().ok_or("no process to limit")?;
             write(&dir.join("cgroup.procs"), &first.to_string())?;
             for pid in rest {
-                // One that has just ended needs no limit.
+                // A process that has just ended needs no limit.
                 let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
             }
         }
         Ok(())
     }
 
-    /// What is to be written to which file for `limits` to hold.
+    /// The files and values that set `limits`.
     fn settings(&self, node: &str, limits: &Limits) -> Result<Vec<(PathBuf, String)>, String> {
         let quota = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
         let v1 = matches!(self.hierarchy, Hierarchy::V1 { .. });
@@ -204,7 +202,7 @@ impl Groups {
 
     /// The lab's root in version 1 whose groups have this file.
     fn root_with(&self, file: &str) -> Result<PathBuf, String> {
-        // The top of a tree lacks some of its files; ours are below it.
+        // The top of a tree lacks some of the files that our groups below it have.
         let known = self.roots.iter().find(|root| root.join(file).exists());
         let controller = file.split('.').next().unwrap_or(file);
         known.cloned().ok_or_else(|| {
@@ -212,7 +210,7 @@ impl Groups {
         })
     }
 
-    /// The folders of a node's groups: where time, memory and throttling are counted.
+    /// The folders of a node's groups that count CPU time, memory and throttling.
     pub(crate) fn dirs(&self, node: &str) -> [Option<PathBuf>; 3] {
         match &self.hierarchy {
             Hierarchy::V1 { .. } => ["cpuacct.usage", "memory.usage_in_bytes", "cpu.cfs_quota_us"]
@@ -221,7 +219,7 @@ impl Groups {
         }
     }
 
-    /// How many processes of a node were killed for want of memory so far.
+    /// Number of the node's processes killed for lack of memory so far.
     pub(crate) fn memory_kills(&self, node: &str) -> u64 {
         let [_, Some(dir), _] = self.dirs(node) else { return 0 };
         let file = match self.hierarchy {
@@ -233,7 +231,7 @@ impl Groups {
         line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
     }
 
-    /// The limit on a node's memory, in bytes, if it has one.
+    /// The memory limit of a node, in bytes, if it has one.
     pub(crate) fn memory_limit(&self, node: &str) -> Option<u64> {
         let [_, Some(dir), _] = self.dirs(node) else { return None };
         let file = match self.hierarchy {
@@ -241,7 +239,7 @@ impl Groups {
             Hierarchy::V2(_) => "memory.max",
         };
         let limit: u64 = fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok()?;
-        // Version 1 says "none" by a number of pages that no machine has.
+        // Version 1 reports "no limit" as an impossibly large number of pages.
         (limit < 1 << 60).then_some(limit)
     }
 
@@ -254,8 +252,8 @@ impl Groups {
     }
 }
 
-/// The weight of `cpus`: what one CPU weighs is the most by the CPUs of this machine, so
-/// that weights are to each other as what is reserved.
+/// The weight of `cpus`: the maximum divided by this machine's CPUs is the weight of one CPU, so
+/// that weights are proportional to reservations.
 fn share(cpus: f64, least: f64, most: f64) -> u64 {
     let here = std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
     (cpus / here * most).round().clamp(least, most) as u64
@@ -274,10 +272,10 @@ impl Drop for Groups {
     }
 }
 
-/// Whether nodes can be limited here; what stands in the way if not.
+/// Whether nodes can be limited here.
 ///
 /// # Errors
-/// The reason in words.
+/// The reason why not, as text.
 pub fn can_limit() -> Result<&'static str, String> {
     let name = format!("thingbed-{}-probe", std::process::id());
     let mut groups = Groups::find(&name)?;
@@ -286,8 +284,8 @@ pub fn can_limit() -> Result<&'static str, String> {
     Ok(groups.source().name())
 }
 
-/// Moves this process into the groups of the process `pid`. One that nothing limits is
-/// left where it is if it may not: what it uses is then not counted as the node's.
+/// Moves this process into the groups of the process `pid`. If it may not, it stays where no group
+/// limits the node: its usage is then not counted as the node's.
 pub(crate) fn join(pid: i32) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
@@ -301,7 +299,7 @@ pub(crate) fn join(pid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The folders of the groups of a process, as far as they are not ours too.
+/// The folders of a process's groups that differ from ours.
 fn groups_of(mounts: &str, theirs: &str, ours: &str) -> Vec<PathBuf> {
     match crate::hierarchy::find(mounts, theirs) {
         Ok(Hierarchy::V1 { .. }) => {
@@ -341,7 +339,7 @@ fn groups_of(mounts: &str, theirs: &str, ours: &str) -> Vec<PathBuf> {
     }
 }
 
-/// Whether a group limits what is in it.
+/// Whether a group limits its processes.
 fn is_limited(dir: &Path) -> bool {
     let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
     let number = |file: &str| read(file).trim().parse::<i64>().ok();
@@ -352,7 +350,7 @@ fn is_limited(dir: &Path) -> bool {
     quota || memory || max("cpu.max") || max("memory.max")
 }
 
-/// Removes a group; its processes may still be on their way out.
+/// Removes a group; its processes may still be exiting.
 pub(crate) fn remove(dir: &Path) {
     for _ in 0..100 {
         match fs::remove_dir(dir) {

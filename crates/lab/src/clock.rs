@@ -1,6 +1,5 @@
-//! A clock of a node's own: a time namespace (time_namespaces(7)), in which
-//! CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead of the machine's. The kernel has one
-//! CLOCK_REALTIME for all.
+//! A separate clock for a node: a time namespace (time_namespaces(7)), in which CLOCK_MONOTONIC and
+//! CLOCK_BOOTTIME are ahead of the machine's. The kernel has only one CLOCK_REALTIME.
 
 use crate::wire::Failure;
 use nix::errno::Errno;
@@ -14,19 +13,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// A time namespace that programs may be put into.
+/// A time namespace for programs.
 #[derive(Debug)]
 pub(crate) struct Clock(OwnedFd);
 
 impl Clock {
-    /// One that is `ahead` of the machine's, in ns.
+    /// Creates a namespace that is `ahead` of the machine's clocks, in ns.
     ///
-    /// Who makes one has all of its children in it from then on, and without root
-    /// cannot go back; so a child makes it, and is gone.
+    /// A process that creates one has all of its later children in it, and cannot return without
+    /// root; so a short-lived child creates it.
     pub fn ahead(ahead: u64) -> Result<Self, Failure> {
         let failed = |errno| Failure::of("make a time namespace", errno);
         let (said, say) = pipe().map_err(failed)?;
-        // SAFETY: this process has one thread, so that the child may go on in Rust.
+        // SAFETY: this process has one thread, so the child may continue in Rust.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
                 let errno = match set(ahead) {
@@ -48,11 +47,11 @@ impl Clock {
         }
     }
 
-    /// Puts a program that is to be started into it.
+    /// Starts `command` in the namespace.
     pub fn give(&self, command: &mut Command) {
         let clock = self.0.as_raw_fd();
-        // SAFETY: between fork and exec, a system call alone; the descriptor is the
-        // init's own and lives as long as it does.
+        // SAFETY: only a system call between fork and exec; the descriptor is the init's and lives
+        // as long as the init.
         unsafe {
             command.pre_exec(move || match libc::setns(clock, libc::CLONE_NEWTIME) {
                 0 => Ok(()),
@@ -62,14 +61,14 @@ impl Clock {
     }
 }
 
-/// Makes the namespace, for children of this process, and sets it.
+/// Creates the namespace for children of this process and sets its offsets.
 fn set(ahead: u64) -> io::Result<()> {
     unshare(CloneFlags::from_bits_retain(libc::CLONE_NEWTIME))?;
     let (s, ns) = (ahead / 1_000_000_000, ahead % 1_000_000_000);
     fs::write("/proc/self/timens_offsets", format!("monotonic {s} {ns}\nboottime {s} {ns}\n"))
 }
 
-/// Takes what the child has made, once it says so.
+/// Opens the child's namespace once the child signals that it exists.
 fn take(said: &OwnedFd, child: Pid) -> Result<OwnedFd, Errno> {
     let mut errno = [0; 4];
     if read(said, &mut errno)? != errno.len() {

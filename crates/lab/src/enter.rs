@@ -1,4 +1,4 @@
-//! Entering a node from outside, to run a program in it.
+//! Enters a node from outside, to run a program in it.
 
 use crate::cgroup;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, setns};
 use std::fs::File;
 use std::io;
 
-/// A kind of namespace: its name in `/proc/PID/ns`, and its flag.
+/// A type of namespace: its name in `/proc/PID/ns`, and its flag.
 type Kind = (&'static str, CloneFlags);
 
 const USER: Kind = ("user", CloneFlags::CLONE_NEWUSER);
@@ -16,45 +16,44 @@ const IPC: Kind = ("ipc", CloneFlags::CLONE_NEWIPC);
 const PID: Kind = ("pid", CloneFlags::CLONE_NEWPID);
 const FILES: Kind = ("mnt", CloneFlags::CLONE_NEWNS);
 
-/// Moves this process into the namespaces of the node with this init, and under
-/// its limits: what it starts from then on is in the node, and goes with it. The
-/// process itself stays in its own PID namespace. It must have one thread.
+/// Moves this process into the namespaces of the node with this init, and under its limits: its
+/// later children are in the node and end with it. The process itself keeps its PID namespace. It
+/// must have one thread.
 ///
 /// # Errors
-/// When the node is gone, or another user's.
+/// When the node is gone or belongs to another user.
 pub fn enter(init: i32) -> Result<(), Error> {
     cgroup::join(init).map_err(failed(init))?;
     into(init, &[USER, NET, UTS, IPC, PID, FILES])
 }
 
-/// Moves this process into the file system of the node with this init, and nothing
-/// else. It must have one thread.
+/// Moves this process into the file system of the node with this init only. It must have one
+/// thread.
 ///
 /// # Errors
-/// When the node is gone, or another user's.
+/// When the node is gone or belongs to another user.
 pub fn enter_files(init: i32) -> Result<(), Error> {
     into(init, &[USER, FILES])
 }
 
-/// Gives the node with this init another host name.
+/// Changes the host name of the node with this init.
 ///
 /// # Errors
-/// When the node is gone, another user's, or the name too long.
+/// When the node is gone or belongs to another user, or the name is too long.
 pub fn set_host_name(init: i32, name: &str) -> Result<(), Error> {
     within(init, &[USER, UTS], || Ok(nix::unistd::sethostname(name)?))
 }
 
-/// Gives an interface of the node with this init another MTU, in bytes.
+/// Changes the MTU of an interface of the node with this init, in bytes.
 ///
 /// # Errors
-/// When the node is gone, another user's, has no such interface, or it bears no
-/// such MTU.
+/// When the node is gone or belongs to another user, has no such interface, or the interface does
+/// not support this MTU.
 pub fn set_mtu(init: i32, interface: &str, mtu: u32) -> Result<(), Error> {
     within(init, &[USER, NET], || crate::interface::change_mtu(interface, mtu))
 }
 
-/// Does something within namespaces of a node, on a thread of its own: it enters
-/// them, and this one does not.
+/// Runs a function within namespaces of a node, on a separate thread, which alone enters them.
 fn within(
     init: i32,
     kinds: &'static [Kind],
@@ -70,12 +69,12 @@ fn within(
 
 fn into(init: i32, kinds: &[Kind]) -> Result<(), Error> {
     let mut doors = Vec::new();
-    // All are opened first: names are looked up in the host's /proc.
+    // Opens all first, because names are looked up in the host's /proc.
     for (kind, flag) in kinds {
         let path = format!("/proc/{init}/ns/{kind}");
         let theirs = std::fs::read_link(&path).map_err(failed(init))?;
         let ours = std::fs::read_link(format!("/proc/thread-self/ns/{kind}"));
-        // Entering the user namespace that one is in already is refused.
+        // The kernel refuses to enter the user namespace that the process is already in.
         if theirs != ours.map_err(failed(init))? {
             doors.push((File::open(&path).map_err(failed(init))?, *flag));
         }

@@ -1,10 +1,10 @@
-//! What can go wrong with a lab, with its likely cause and its mend.
+//! Errors of a lab, each with its likely cause and fix.
 
 use crate::veth::PUT_NETEM;
 use crate::wire::Failure;
 use std::path::PathBuf;
 
-/// Why a lab could not be made or used.
+/// Why a lab could not be created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A node could not be entered.
@@ -15,15 +15,15 @@ pub enum Error {
     Enter {
         /// Its init.
         init: i32,
-        /// The kernel's word on it.
+        /// The error of the kernel.
         source: std::io::Error,
     },
-    /// The nursery process could not be started.
+    /// The fork server could not be started.
     #[error("could not start {path}, the fork server of the nodes: {source}")]
     Nursery {
-        /// The program that was started.
+        /// The program file.
         path: PathBuf,
-        /// The kernel's word on it.
+        /// The error of the kernel.
         source: std::io::Error,
     },
     /// A step failed before any node was up.
@@ -34,19 +34,19 @@ pub enum Error {
     Node {
         /// Its name.
         node: String,
-        /// What was tried and why it failed.
+        /// The failed step and its cause.
         failure: Failure,
     },
-    /// A node's init or the nursery ended without a word.
+    /// A node's init or the fork server ended unexpectedly.
     #[error(
         "{who} ended during the setup of the lab because something killed it; look for the \
          out-of-memory killer: dmesg | tail"
     )]
     Gone {
-        /// The node's name, or the nursery.
+        /// The node's name, or the fork server.
         who: String,
     },
-    /// A link could not be impaired by the kernel.
+    /// The kernel could not impair a link.
     #[error("could not {}: {}{hint}", .0.tried, reason(.0), hint = netem_hint(.0))]
     Impair(Failure),
     /// Not enough file descriptors for the nodes.
@@ -55,39 +55,39 @@ pub enum Error {
          raise the hard limit: ulimit -Hn {needed} as root, or LimitNOFILE= in systemd"
     )]
     Files {
-        /// Nodes asked for.
+        /// Number of nodes.
         nodes: usize,
         /// Descriptors needed.
         needed: u64,
         /// The hard limit.
         limit: u64,
     },
-    /// An interface of the host's could not be had for the lab.
-    #[error("the lab cannot use the interface {interface}: {why}\n  {mend}")]
+    /// The lab cannot use an interface of the host.
+    #[error("the lab cannot use the interface {interface}: {why}\n  {fix}")]
     Hardware {
         /// Its name.
         interface: String,
-        /// What is in the way.
+        /// The cause.
         why: String,
-        /// What helps.
-        mend: String,
+        /// The fix.
+        fix: String,
     },
-    /// CPU or memory limits were asked for and cannot be had.
-    #[error("could not limit node {node}: {why}\n  {mend}")]
+    /// CPU or memory limits are configured but not available.
+    #[error("could not limit node {node}: {why}\n  {fix}")]
     Limits {
         /// The first node with a limit.
         node: String,
-        /// What was tried, where.
+        /// The failed step, and where.
         why: String,
-        /// What helps.
-        mend: &'static str,
+        /// The fix.
+        fix: &'static str,
     },
-    /// Anything else the kernel refused.
+    /// Any other error of the kernel.
     #[error("could not {tried}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed step.
         tried: &'static str,
-        /// The kernel's word on it.
+        /// The error of the kernel.
         source: std::io::Error,
     },
 }
@@ -105,7 +105,7 @@ fn reason(failure: &Failure) -> String {
     }
 }
 
-/// The kernel's word for a discipline that it does not know.
+/// Whether the error is the kernel's for an unknown queueing discipline.
 fn is_without_netem(failure: &Failure) -> bool {
     failure.tried.starts_with(PUT_NETEM) && failure.errno == libc::ENOENT
 }
@@ -121,7 +121,7 @@ fn netem_hint(failure: &Failure) -> &'static str {
     }
 }
 
-/// The likely cause of a failure and what mends it, on a line of its own.
+/// The likely cause of a failure and its fix, on a separate line.
 fn hint(failure: &Failure) -> &'static str {
     let refused = matches!(failure.errno, libc::EPERM | libc::EACCES);
     match failure.tried.as_str() {

@@ -1,8 +1,8 @@
-//! Real hardware behind an interface of the host's, for a network of the lab.
+//! Real hardware behind an interface of the host, for a network of the lab.
 //!
-//! The interface stays where it is, and nothing of it is changed but that it hears all
-//! frames while the socket is open, which the kernel undoes with it. What is not
-//! changed needs no giving back, however the tool ends.
+//! The interface stays in the host and is not changed, except for promiscuous mode while the socket
+//! is open, which the kernel ends with the socket. So nothing needs to be restored, however the
+//! tool ends.
 
 use crate::error::Error;
 use crate::interface::{request, set, socket};
@@ -12,17 +12,16 @@ use nix::errno::Errno;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// A packet socket at the host's interface `name`, which gives and takes all frames
-/// of the hardware behind it.
+/// Opens a packet socket at the host's interface `name`, which receives and sends all frames of the
+/// hardware behind it.
 ///
 /// # Errors
-/// When there is no such interface, it is down, the host itself uses it, it joins
-/// frames to longer ones, or this user may not have it.
+/// When the interface does not exist, is down, is used by the host, merges frames, or is not
+/// accessible to this user.
 pub fn attach(name: &str) -> Result<OwnedFd, Error> {
-    let wrong =
-        |why: String, mend: String| Error::Hardware { interface: name.to_owned(), why, mend };
+    let wrong = |why: String, fix: String| Error::Hardware { interface: name.to_owned(), why, fix };
     let failed = |failure: Failure| {
-        let mend = match failure.errno {
+        let fix = match failure.errno {
             libc::EPERM | libc::EACCES => "run as root: only root can use hardware",
             libc::ENODEV => "",
             _ => "see its driver's messages with `dmesg | tail`",
@@ -31,7 +30,7 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
             libc::ENODEV => {
                 wrong("the interface does not exist on this machine".to_owned(), there_are())
             }
-            _ => wrong(failure.to_string(), mend.to_owned()),
+            _ => wrong(failure.to_string(), fix.to_owned()),
         }
     };
     let ioctls = socket().map_err(failed)?;
@@ -45,19 +44,19 @@ pub fn attach(name: &str) -> Result<OwnedFd, Error> {
     }
     if let Some(address) = address(&ioctls, name) {
         let why = format!("the host uses it with the address {address}");
-        let mend = format!(
+        let fix = format!(
             "the host would answer, too; to remove the address: ip addr flush dev \
                             {name}"
         );
-        return Err(wrong(why, mend));
+        return Err(wrong(why, fix));
     }
-    if joins_frames(&ioctls, name) {
+    if merges_frames(&ioctls, name) {
         let why = "it merges TCP frames into longer ones (GRO or LRO), which the network would \
                    not carry";
         return Err(wrong(why.to_owned(), format!("ethtool -K {name} gro off lro off")));
     }
     let packets = packets_at(name, number, true).map_err(failed)?;
-    hear_all(&packets, number)
+    set_promiscuous(&packets, number)
         .map_err(|errno| failed(Failure::of("enable promiscuous mode", errno)))?;
     Ok(packets)
 }
@@ -73,7 +72,7 @@ fn there_are() -> String {
 fn flags(ioctls: &OwnedFd, name: &str) -> Result<libc::c_int, Failure> {
     let mut flags = request(name)?;
     set(ioctls, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
-    // SAFETY: the call above has filled the flags in.
+    // SAFETY: the call above has set the flags.
     Ok(libc::c_int::from(unsafe { flags.ifr_ifru.ifru_flags }))
 }
 
@@ -81,13 +80,13 @@ fn flags(ioctls: &OwnedFd, name: &str) -> Result<libc::c_int, Failure> {
 fn address(ioctls: &OwnedFd, name: &str) -> Option<Ipv4Addr> {
     let mut address = request(name).ok()?;
     set(ioctls, libc::SIOCGIFADDR, &mut address, String::new).ok()?;
-    // SAFETY: the call above has filled an address in; the type has all IPv4 has.
+    // SAFETY: the call above has set an address; its type has all fields of IPv4.
     let bytes = unsafe { address.ifr_ifru.ifru_addr.sa_data };
     Some(Ipv4Addr::new(bytes[2] as u8, bytes[3] as u8, bytes[4] as u8, bytes[5] as u8))
 }
 
-/// Whether generic receive offload is on. A driver that knows nothing of it has none.
-fn joins_frames(ioctls: &OwnedFd, name: &str) -> bool {
+/// Whether generic receive offload is on. A driver without support for it has none.
+fn merges_frames(ioctls: &OwnedFd, name: &str) -> bool {
     #[repr(C)]
     struct Value {
         command: u32,
@@ -101,8 +100,8 @@ fn joins_frames(ioctls: &OwnedFd, name: &str) -> bool {
     said.is_ok() && value.data != 0
 }
 
-/// Frames for others, too, as long as the socket is open.
-fn hear_all(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
+/// Receives frames for other addresses, too, while the socket is open.
+fn set_promiscuous(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
     // SAFETY: an all-zero request is valid, and it lives over the call.
     unsafe {
         let mut asked: libc::packet_mreq = std::mem::zeroed();

@@ -1,37 +1,37 @@
-//! Where control groups are: of cgroup v1 or v2, whichever the host has.
+//! Finds the control group hierarchy: cgroup v1 or v2, depending on the host.
 
 use nix::unistd::AccessFlags;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where groups are made.
+/// Where groups are created.
 #[derive(Debug)]
 pub(crate) enum Hierarchy {
-    /// One tree a controller, some of which may be the same.
+    /// One tree per controller; several may be the same.
     V1 {
-        /// That of `cpu`, which limits.
+        /// The tree of `cpu`, which limits.
         cpu: Option<PathBuf>,
-        /// That of `cpuacct`, which counts.
+        /// The tree of `cpuacct`, which counts.
         cpuacct: Option<PathBuf>,
-        /// That of `memory`, which does both.
+        /// The tree of `memory`, which does both.
         memory: Option<PathBuf>,
     },
-    /// One tree for all.
+    /// One tree for all controllers.
     V2(PathBuf),
 }
 
 impl Hierarchy {
-    /// Where this process may make groups.
+    /// Where this process may create groups.
     ///
     /// # Errors
-    /// That there are none, in words.
+    /// Why there is none, as text.
     pub fn here() -> Result<Self, String> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         find(&mounts, &own)
     }
 
-    /// The folders that a lab's groups lie in, when it is called `name`.
+    /// The folders of the groups of the lab `name`.
     pub fn roots(&self, name: &str) -> Vec<PathBuf> {
         match self {
             Self::V1 { cpu, cpuacct, memory } => {
@@ -49,16 +49,16 @@ impl Hierarchy {
     }
 }
 
-/// What a group of version 2 hands down to those below it.
+/// The controllers that a group of version 2 delegates to its children.
 pub(crate) const CONTROLLERS: &str = "+cpu +memory";
 
-/// Whether `dir` hands the controllers down already.
+/// Whether `dir` already delegates the controllers.
 pub(crate) fn hands_down(dir: &Path) -> bool {
     let given = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
     ["cpu", "memory"].iter().all(|c| given.split_whitespace().any(|have| have == *c))
 }
 
-/// Picks the hierarchy from the process's mounts and its own groups.
+/// Selects the hierarchy from the process's mounts and its own groups.
 pub(crate) fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
     let mount = |kind: &str, option: &str| {
         mounts.lines().find_map(|line| {
@@ -78,11 +78,11 @@ pub(crate) fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
     };
     let within = |mount: PathBuf, group: Option<&str>| {
         let dir = mount.join(group.unwrap_or("/").trim_start_matches('/'));
-        // In a container the path may be the host's, and not be seen from here.
+        // In a container the path may be the host's and not be visible here.
         if dir.is_dir() { dir } else { mount }
     };
-    // Root's own group is full of others' processes, as a login's is; that at the
-    // top may have groups and processes both.
+    // Root's own group contains other processes, as that of a login session does; the top group may
+    // contain both groups and processes.
     let may_write = |dir: &Path| nix::unistd::access(dir, AccessFlags::W_OK).is_ok();
     let top = |dir: PathBuf| match hands_down(&dir) && may_write(&dir) {
         true => dir,
@@ -132,7 +132,7 @@ mod tests {
         let mounts =
             format!("{V1}41 31 0:38 / {} rw - cgroup2 cgroup2 rw\n", root.path().display());
         assert!(matches!(find(&mounts, "0::/\n"), Ok(Hierarchy::V2(_))));
-        // Below a top that hands nothing down, in the process's own group.
+        // Below a top that delegates nothing, in the process's own group.
         let own = root.path().join("user");
         fs::create_dir(&own).unwrap();
         fs::write(own.join("cgroup.controllers"), "cpu memory\n").unwrap();

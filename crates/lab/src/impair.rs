@@ -1,4 +1,4 @@
-//! Links that the kernel's netem impairs, in a lab that is up.
+//! Impairs links of a running lab with the kernel's netem.
 
 use crate::cgroup::Limits;
 use crate::error::Error;
@@ -11,16 +11,15 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 impl Lab {
-    /// Has the kernel's netem impair one way of a link of `node`, `interface` being
-    /// its place among the node's. The lab's links must be [`Link::Veth`], since
-    /// frames to a node have no queue at a TAP; and packet sockets go past netem
-    /// as long as their PACKET_QDISC_BYPASS is on.
+    /// Impairs one direction of a link of `node` with netem; `interface` is its index among the
+    /// node's. The lab's links must be [`Link::Veth`], because frames to a node have no queue at a
+    /// TAP. Packet sockets bypass netem while their PACKET_QDISC_BYPASS is on.
     ///
     /// # Errors
-    /// When the kernel has no netem, or refuses what is asked.
+    /// When the kernel has no netem, or refuses the configuration.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn impair(
         &self,
         node: usize,
@@ -32,13 +31,13 @@ impl Lab {
         self.ask_init(node, &ToInit::Impair { interface, way, netem }).map(drop)
     }
 
-    /// What netem has done there since.
+    /// Netem's counters of that link direction.
     ///
     /// # Errors
-    /// When the kernel does not say, or nothing was impaired.
+    /// When the kernel does not return them, or the link was not impaired.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn passed(&self, node: usize, interface: usize, way: Way) -> Result<Passed, Error> {
         match self.ask_init(node, &ToInit::Passed { interface, way })? {
             FromInit::Passed(passed) => Ok(passed),
@@ -46,8 +45,8 @@ impl Lab {
         }
     }
 
-    /// Asks a node's init and takes its answer, which comes at a socket of its own:
-    /// what happens in the node meanwhile goes its way.
+    /// Sends a request to a node's init and waits for its reply on a separate socket; other events
+    /// of the node are not affected.
     fn ask_init(&self, node: usize, message: &ToInit) -> Result<FromInit, Error> {
         let gone = || Error::Gone { who: format!("the init of {}", self.names[node]) };
         let (ours, theirs) = pair().map_err(Error::io("create a socket for an answer"))?;
@@ -62,11 +61,11 @@ impl Lab {
     }
 }
 
-/// Whether this machine's kernel has netem, tried at both ends of a link of a node
-/// that is made for it. `tool` is as for [`Lab::up`].
+/// Tests whether this machine's kernel has netem, at both ends of a link of a temporary node.
+/// `tool` is as for [`Lab::up`].
 ///
 /// # Errors
-/// What stood in the way.
+/// The failed step.
 pub fn try_netem(tool: &Path) -> Result<(), Error> {
     let interface = Interface {
         name: "eth0".into(),

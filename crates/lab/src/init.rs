@@ -1,11 +1,10 @@
-//! The init of a node: process 1 of its PID namespace. It sets the node up,
-//! runs programs in it and reaps them; when it ends, the kernel ends all else
-//! in the node.
+//! The init of a node: process 1 of its PID namespace. It sets up the node, runs programs in it and
+//! reaps them; when it ends, the kernel kills all other processes of the node.
 
 use crate::clock::Clock;
+use crate::fork_server::Shared;
 use crate::interface;
 use crate::nat;
-use crate::nursery::Shared;
 use crate::program::{self, Own, Start};
 use crate::root;
 use crate::sysfs;
@@ -23,10 +22,10 @@ use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Lives the life of an init.
+/// Runs the init.
 pub(crate) fn init(socket: &OwnedFd, shared: &Shared) -> ! {
-    // The socket's end of file says the same; this also holds when the nursery
-    // alone is killed.
+    // The end of file of the socket has the same effect; this also works if only the fork server is
+    // killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
     let status = match live(socket, shared) {
         Ok(()) => 0,
@@ -35,8 +34,8 @@ pub(crate) fn init(socket: &OwnedFd, shared: &Shared) -> ! {
             1
         }
     };
-    // SAFETY: ends the process at once; nothing of the nursery's that was copied
-    // here may run its destructor.
+    // SAFETY: ends the process at once; no destructor may run on the fork server's data that was
+    // copied here.
     unsafe { libc::_exit(status) }
 }
 
@@ -52,7 +51,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         return Ok(());
     };
     let taps = set_up(&spec, first, link, wire)?;
-    stay_on(&spec.setting.cores)?;
+    pin_to(&spec.setting.cores)?;
     sysfs::mount_own(&shared.mounted);
     if let Some(gateway) = spec.setting.gateway {
         interface::default_route(gateway)?;
@@ -62,15 +61,15 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     }
     let names = spec.interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let links = Links { first, names, wire };
-    // Last, since the host's files are hidden from then on.
+    // Last, because the host's files are hidden from then on.
     let home = match &spec.setting.root {
         Some(root) => Some(root::enter(&spec, root)?),
         None => {
-            // It sees the host's devices already; those that it needs must be there.
+            // The node sees the host's devices already; the configured ones must exist.
             for device in &spec.setting.devices {
                 root::device(device)?;
             }
-            spec.setting.resolver.map_or(Ok(()), root::ask_server)?;
+            spec.setting.resolver.map_or(Ok(()), root::set_name_server)?;
             None
         }
     };
@@ -106,9 +105,9 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         }
         if spoken {
             match receive(socket, MsgFlags::empty()).map_err(failed)? {
-                Some((message, fds)) => match links.obey(&message, &fds) {
+                Some((message, fds)) => match links.execute(&message, &fds) {
                     true => {}
-                    false => obey(socket, message, fds, &mut programs, &own),
+                    false => execute(socket, message, fds, &mut programs, &own),
                 },
                 None => return Ok(()),
             }
@@ -116,8 +115,8 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     }
 }
 
-/// Keeps this process, and all that it will start, on `cores`; on all if there are none.
-fn stay_on(cores: &[u32]) -> Result<(), Failure> {
+/// Pins this process and its future children to `cores`; to all if empty.
+fn pin_to(cores: &[u32]) -> Result<(), Failure> {
     if cores.is_empty() {
         return Ok(());
     }
@@ -153,7 +152,7 @@ fn set_up(
     .collect()
 }
 
-/// The node's links, as far as they are veth pairs.
+/// The node's links that are veth pairs.
 struct Links<'a> {
     first: u32,
     names: Vec<&'a str>,
@@ -161,9 +160,9 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Does what concerns links, and answers at the socket that came beside it.
-    /// Whether it does.
-    fn obey(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
+    /// Executes requests about links and replies on the attached socket. Returns whether it was
+    /// such a request.
+    fn execute(&self, message: &ToInit, fds: &[OwnedFd]) -> bool {
         let done = match message {
             ToInit::Impair { interface, way, netem } => self
                 .find(*interface)
@@ -191,7 +190,7 @@ impl Links<'_> {
     }
 }
 
-fn obey(
+fn execute(
     socket: &OwnedFd,
     message: ToInit,
     fds: Vec<OwnedFd>,
@@ -212,24 +211,24 @@ fn obey(
         }
         ToInit::Signal { id, signal } => {
             if let Some((pid, _)) = programs.iter().find(|(_, known)| **known == id) {
-                // SAFETY: a plain system call; the group is one that we made,
-                // and its leader is not reaped yet, so the number is its own.
+                // SAFETY: a plain system call. The group is ours, and its leader is not reaped yet,
+                // so the number still refers to it.
                 unsafe { libc::kill(-pid, signal) };
             }
         }
-        // The others see the nursery's. Who has spoiled /etc has no names of newcomers.
+        // The other nodes share the fork server's file. If a program has damaged /etc, the node
+        // misses new names.
         ToInit::Hosts { hosts } => {
             if own.home.is_some() {
-                let _ = root::supply("hosts", hosts.as_bytes());
+                let _ = root::write_etc("hosts", hosts.as_bytes());
             }
         }
-        // SAFETY: a plain system call; from an init it reaches all of its namespace
-        // but itself.
+        // SAFETY: a plain system call; from an init it reaches its whole namespace except itself.
         ToInit::SignalAll { signal } => drop(unsafe { libc::kill(-1, signal) }),
     }
 }
 
-/// Reaps all that has ended: programs, and orphans that the kernel gave to us.
+/// Reaps all ended processes: programs, and orphans that the kernel assigned to this init.
 fn reap(socket: &OwnedFd, programs: &mut HashMap<i32, u64>) {
     loop {
         let mut status = 0;

@@ -1,13 +1,12 @@
-//! Making and setting up a node's interfaces, by ioctl, from inside it.
+//! Creates and configures a node's interfaces by ioctl, from inside the node.
 
 use crate::wire::{Failure, Interface};
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Frames that may wait for the medium. The kernel's 1,000 are soon full when
-/// a hub answers to hundreds of nodes at once in 127-byte frames, and what a
-/// full one drops nobody asked for.
+/// Transmit queue of frames that wait for the medium. The kernel's default of 1,000 overflows when
+/// a hub answers hundreds of nodes at once in 127-byte frames, and such drops are not configured.
 const TX_QUEUE: libc::c_int = 10_000;
 
 pub(crate) type Step<T> = Result<T, Failure>;
@@ -18,8 +17,8 @@ pub fn loopback() -> Step<()> {
     up(&socket, "lo")
 }
 
-/// Makes the TAP of `spec` and sets it up; it lives as long as the descriptor. It
-/// has the number (ifindex) `number`. Where `uncut`, TCP comes in super-frames.
+/// Creates and configures the TAP of `spec`; it lives as long as the descriptor. Its ifindex is
+/// `number`. With `uncut`, TCP arrives in super-frames.
 pub fn make_tap(spec: &Interface, number: u32, uncut: bool) -> Step<OwnedFd> {
     let tap = tap(&spec.name, number, uncut)?;
     set_up(spec)?;
@@ -38,7 +37,7 @@ pub(crate) fn change_mtu(name: &str, bytes: u32) -> std::io::Result<()> {
     changed.map_err(|failure| std::io::Error::from_raw_os_error(failure.errno))
 }
 
-/// Gives an interface that is there its addresses, its routes and its neighbours.
+/// Configures the addresses, routes and neighbours of an existing interface.
 pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
@@ -57,15 +56,15 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
 
     let mut queue = request(&spec.name)?;
     queue.ifr_ifru.ifru_metric = TX_QUEUE;
-    // Refused in a user namespace; the kernel's own 500 frames then have to do, and
-    // what they do not hold is counted as dropped.
+    // Refused in a user namespace; then the kernel's default of 500 frames applies, and overflows
+    // are counted as drops.
     match set(&socket, libc::SIOCSIFTXQLEN, &mut queue, || named("set the transmit queue")) {
         Err(failure) if failure.errno != libc::EPERM => return Err(failure),
         _ => {}
     }
-    quiet_ipv6(&spec.name);
+    disable_ipv6(&spec.name);
 
-    // One that has none gets it from a server once there is one.
+    // An interface without an address gets one by DHCP.
     if !spec.address.is_unspecified() {
         let mut address = request(&spec.name)?;
         address.ifr_ifru.ifru_addr = internet(spec.address);
@@ -102,7 +101,7 @@ fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
         Errno::result(fd).map_err(|errno| Failure::of("open /dev/net/tun", errno))?;
         OwnedFd::from_raw_fd(fd)
     };
-    // A program that the medium puts before all TAPs tells them apart by this.
+    // The medium's BPF program for all TAPs distinguishes them by this number.
     // SAFETY: the call reads one number, which lives over it.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETIFINDEX, &raw const number) };
     Errno::result(result).map_err(|errno| {
@@ -135,12 +134,12 @@ fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
 pub(crate) fn up(socket: &OwnedFd, name: &str) -> Step<()> {
     let mut flags = request(name)?;
     set(socket, libc::SIOCGIFFLAGS, &mut flags, || format!("read the flags of {name}"))?;
-    // SAFETY: the call above has filled the flags in.
+    // SAFETY: the call above has set the flags.
     unsafe { flags.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
     set(socket, libc::SIOCSIFFLAGS, &mut flags, || format!("bring {name} up"))
 }
 
-/// Sends what is for nobody near to the gateway at `address`.
+/// Adds a default route to the gateway at `address`.
 pub fn default_route(address: Ipv4Addr) -> Step<()> {
     let socket = socket()?;
     // SAFETY: an all-zero route entry is valid, and lives over the call.
@@ -156,7 +155,7 @@ pub fn default_route(address: Ipv4Addr) -> Step<()> {
     }
 }
 
-/// Multicast needs a route even where a program names no interface.
+/// Adds a multicast route, for programs that name no interface.
 fn multicast_route(socket: &OwnedFd, name: &str) -> Step<()> {
     let device = std::ffi::CString::new(name).map_err(|_| bad_name(name))?;
     // SAFETY: an all-zero route entry is valid; the device name outlives the call.
@@ -168,7 +167,7 @@ fn multicast_route(socket: &OwnedFd, name: &str) -> Step<()> {
         route.rt_dev = device.as_ptr().cast_mut();
         let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &raw const route);
         match Errno::result(result) {
-            // A second interface finds the first one's route.
+            // On a second interface, the first one's route already exists.
             Ok(_) | Err(Errno::EEXIST) => Ok(()),
             Err(errno) => Err(Failure::of("add the multicast route", errno)),
         }
@@ -190,7 +189,7 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
         }
         let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCSARP, &raw const entry);
         Errno::result(result).map(drop).map_err(|errno| {
-            // The table is one for all namespaces.
+            // The kernel's neighbour table is shared by all namespaces.
             let full = match errno {
                 Errno::ENOBUFS => {
                     " to the kernel's neighbour table, which all labs on this machine share and \
@@ -204,10 +203,10 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
     }
 }
 
-/// Router and neighbour discovery of hundreds of nodes would be traffic that
-/// nobody asked for; nodes speak IPv4 on their links so far. A kernel without
-/// IPv6 has no such file, and then nothing needs doing.
-pub(crate) fn quiet_ipv6(name: &str) {
+/// Disables IPv6 on an interface: router and neighbour discovery of hundreds of nodes would be
+/// unwanted traffic, and nodes use IPv4 on their links so far. A kernel without IPv6 has no such
+/// file and needs no change.
+pub(crate) fn disable_ipv6(name: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
 
@@ -245,7 +244,7 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
         sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) },
         sin_zero: [0; 8],
     };
-    // SAFETY: both are 16 bytes of plain data, and meant to be read as each other.
+    // SAFETY: both are 16 bytes of plain data with compatible layouts.
     unsafe { std::mem::transmute(internet) }
 }
 

@@ -1,7 +1,7 @@
-//! What a lab makes that could outlive it, written down before it is made.
+//! The ledger: records resources that could outlive a lab, before they are created.
 //!
-//! Processes, namespaces and TAPs end with the tool by themselves; groups of
-//! the cgroup filesystem do not.
+//! Processes, namespaces and TAPs end with the tool by themselves; groups of the cgroup file system
+//! do not.
 
 use crate::cgroup;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
@@ -11,33 +11,32 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// One lab's belongings.
+/// The resources of one lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Entry {
-    /// The tool's process.
+    /// Process id of the tool.
     pid: i32,
-    /// When it started, in ticks since boot: with the number, this names one
-    /// process.
+    /// Start time of the tool in ticks since boot: together with the id it identifies a process.
     start: u64,
-    /// The boot that both hold for.
+    /// The boot to which both refer.
     boot: String,
-    /// Folders of groups, each with all beneath it.
+    /// Folders of groups, including their subfolders.
     cgroups: Vec<PathBuf>,
 }
 
-/// What was found of a tool that is gone.
+/// The resources left by a tool that is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its process number then.
+    /// Its process id.
     pub pid: i32,
-    /// The group folders that were removed, processes in them ended.
+    /// The removed group folders; their processes were killed.
     pub cgroups: Vec<PathBuf>,
     /// What could not be removed, and why.
     pub failed: Vec<String>,
 }
 
-/// The ledger's page of one lab. Dropping it strikes it out, unless something on
-/// it is still there.
+/// The ledger's entry of one lab. Dropping it removes the entry, unless some of its resources still
+/// exist.
 #[derive(Debug)]
 pub(crate) struct Page {
     path: PathBuf,
@@ -45,7 +44,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Writes down what is about to be made.
+    /// Records resources that are about to be created.
     pub(crate) fn write(name: &str, cgroups: &[PathBuf]) -> io::Result<Self> {
         let pid = std::process::id() as i32;
         let entry = Entry {
@@ -56,7 +55,7 @@ impl Page {
         };
         let dir = own_dir()?;
         let path = dir.join(format!("{name}.json"));
-        // Written under another name first: half a page is never found.
+        // Written under another name first, so that no partial entry is ever found.
         let draft = dir.join(format!("{name}.draft"));
         fs::write(&draft, serde_json::to_vec(&entry)?)?;
         fs::rename(&draft, &path)?;
@@ -72,9 +71,9 @@ impl Drop for Page {
     }
 }
 
-/// The folder of the ledger: `/run/thingbed` as root, else
-/// `$XDG_RUNTIME_DIR/thingbed`, or one for the user in `/tmp`. Root's does not
-/// follow the variable: sudo and a login have different ones.
+/// The folder of the ledger: `/run/thingbed` as root, else `$XDG_RUNTIME_DIR/thingbed`, or a folder
+/// for the user in `/tmp`. Root's does not depend on the variable, which differs between sudo and a
+/// login.
 pub fn ledger_dir() -> PathBuf {
     let user = nix::unistd::geteuid();
     match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -84,13 +83,13 @@ pub fn ledger_dir() -> PathBuf {
     }
 }
 
-/// The folder of the ledger, made if it is not there.
+/// The folder of the ledger, created if missing.
 ///
 /// # Errors
-/// When it cannot be made or is another user's.
+/// When it cannot be created or belongs to another user.
 pub fn own_dir() -> io::Result<PathBuf> {
     let dir = ledger_dir();
-    // Whatever the umask: what others may write to is not taken for ours.
+    // Independent of the umask: a folder that others may write to is not accepted as ours.
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
     if !is_own(&dir) {
         let why = format!("{} belongs to another user", dir.display());
@@ -99,18 +98,18 @@ pub fn own_dir() -> io::Result<PathBuf> {
     Ok(dir)
 }
 
-/// Whether the ledger in `dir` is this user's own: pages that others wrote would
-/// name what is not ours to end.
+/// Whether the ledger in `dir` belongs to this user: entries of other users would name processes
+/// that are not ours to kill.
 fn is_own(dir: &Path) -> bool {
     fs::symlink_metadata(dir).is_ok_and(|meta| {
         meta.is_dir() && meta.uid() == nix::unistd::geteuid().as_raw() && meta.mode() & 0o022 == 0
     })
 }
 
-/// Removes what tools that are gone have left, and nothing else.
+/// Removes only the resources that tools which are gone have left.
 ///
 /// # Errors
-/// When the ledger cannot be read; one that is not there is empty.
+/// When the ledger cannot be read; a missing one is empty.
 pub fn collect() -> io::Result<Vec<Leftover>> {
     let dir = ledger_dir();
     let pages = match fs::read_dir(&dir) {
@@ -135,7 +134,7 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
             continue;
         }
         let mut leftover = Leftover { pid: entry.pid, cgroups: Vec::new(), failed: Vec::new() };
-        // Groups do not outlive a boot: after another one the names are not ours.
+        // Groups do not survive a reboot: after one, the names are not ours.
         if entry.boot == boot() {
             for root in &entry.cgroups {
                 clear(root, &mut leftover);
@@ -149,7 +148,7 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
-/// Removes the draft of a page whose writer was killed: nothing on it was made.
+/// Removes the draft of an entry whose writer was killed: none of its resources was created.
 fn forget_old(draft: &Path) {
     let written = fs::metadata(draft).and_then(|meta| meta.modified()).ok();
     if written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age.as_secs() > 60) {
@@ -157,7 +156,7 @@ fn forget_old(draft: &Path) {
     }
 }
 
-/// Ends the processes of the groups under `root` and removes the groups.
+/// Kills the processes of the groups under `root` and removes the groups.
 fn clear(root: &Path, leftover: &mut Leftover) {
     let ours = |dir: &Path| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|n| n.starts_with("thingbed-"))
@@ -175,7 +174,7 @@ fn clear(root: &Path, leftover: &mut Leftover) {
     dirs.push(root.to_path_buf());
     for dir in &dirs {
         for pid in fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default().lines() {
-            // One of another PID namespace shows as 0, which is everybody here.
+            // Processes of other PID namespaces show as 0, which kill(2) takes for our own group.
             if let Some(pid) = pid.parse().ok().filter(|pid| *pid > 1) {
                 let pid = nix::unistd::Pid::from_raw(pid);
                 let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
@@ -191,11 +190,11 @@ fn clear(root: &Path, leftover: &mut Leftover) {
     leftover.cgroups.push(root.to_path_buf());
 }
 
-/// When a living process started, in ticks since boot.
+/// Start time of a living process, in ticks since boot.
 fn started(pid: i32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut values = stat[stat.rfind(')')? + 1..].split_whitespace();
-    // A zombie has ended; who waits for it is another matter.
+    // A zombie has ended, even if it is not reaped.
     let state = values.next()?;
     if matches!(state, "Z" | "X") { None } else { values.nth(18)?.parse().ok() }
 }

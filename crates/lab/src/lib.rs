@@ -1,14 +1,15 @@
-//! The lab: makes and removes nodes, owns what it made, runs programs in them.
+//! The lab: creates and removes nodes, owns their resources and runs programs in them.
 //!
-//! A node is a process tree with its own network, mount, PID, UTS and IPC
-//! namespaces. The tool starts a *nursery* (itself, under a hidden command),
-//! which clones one *init* a node; inits run the programs. All of them end when
-//! the tool ends, however it ends: what they hold on to is a socket to it.
+//! A node is a process tree with separate network, mount, PID, UTS and IPC namespaces. The tool
+//! starts a fork server (*nursery*: itself, under a hidden command), which clones one *init* per
+//! node; inits run the programs. All of them end with the tool, however it ends, because each holds
+//! a socket to it.
 
 mod cgroup;
 mod clock;
 mod enter;
 mod error;
+mod fork_server;
 mod hardware;
 mod hierarchy;
 mod impair;
@@ -20,7 +21,6 @@ mod nat;
 mod netem;
 mod netlink;
 mod nodes;
-mod nursery;
 mod ports;
 mod program;
 mod root;
@@ -34,6 +34,7 @@ mod wire;
 pub use cgroup::{Limits, OutOfMemory, can_limit};
 pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
+pub use fork_server::{NURSERY, nursery};
 pub use hardware::attach;
 pub use impair::try_netem;
 pub use ledger::{Leftover, collect, ledger_dir, own_dir};
@@ -42,7 +43,6 @@ pub use netem::{
     Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,
 };
 pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
-pub use nursery::{NURSERY, nursery};
 pub use ports::Ports;
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{

@@ -1,5 +1,5 @@
-//! What nodes use, read second by second at little cost: one short file a figure and
-//! node, all of them open, and of a node that has done nothing only one.
+//! Reads the nodes' resource usage every second at little cost: one short file per value and node,
+//! all kept open, and only one for an idle node.
 
 use crate::switches::{self, Switches};
 use crate::usage::{Tree, tree};
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Where figures come from.
+/// Source of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// Control groups of version 1: CPU time to the nanosecond.
     CgroupV1,
     /// Control groups of version 2: CPU time to the microsecond.
     CgroupV2,
-    /// `/proc`: CPU time in steps of the kernel's tick, and dearer.
+    /// `/proc`: CPU time in steps of the kernel's tick, at a higher cost.
     Proc,
 }
 
@@ -32,34 +32,33 @@ impl Source {
     }
 }
 
-/// What a node has used up to now, its init included. All but `memory` only grow.
+/// Cumulative usage of a node, its init included. All values but `memory` only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
     /// CPU time in user mode, in ns.
     pub user_ns: u64,
     /// CPU time in the kernel, in ns.
     pub system_ns: u64,
-    /// Memory now, in bytes: what the node's group holds, pages of files that it was
-    /// the first to read included; by `/proc` what its processes have resident.
+    /// Current memory, in bytes: that of the node's group, including the page cache of files that
+    /// it was the first to read; by `/proc` the resident memory of its processes.
     pub memory: u64,
-    /// The most memory so far, in bytes.
+    /// Peak memory so far, in bytes.
     pub memory_peak: u64,
-    /// How often its threads gave the CPU up by themselves, and how often it was
-    /// taken from them. What a process did between the last look and its end is
-    /// missing.
+    /// Number of voluntary context switches of its threads, and of involuntary ones. Those of a
+    /// process between the last read and its end are missing.
     pub voluntary: u64,
     /// See `voluntary`.
     pub involuntary: u64,
-    /// Time in which a limit kept it from a CPU that it wanted, in ns.
+    /// Time in which a limit throttled it, in ns.
     pub throttled_ns: u64,
-    /// Bytes read from and written to disks, caches not counted when reading;
-    /// a write counts when the program makes it.
+    /// Bytes read from and written to disks. Reads from the page cache do not count; a write counts
+    /// when the program makes it.
     pub disk_read: u64,
     /// See `disk_read`.
     pub disk_written: u64,
 }
 
-/// Reads what nodes use.
+/// Reads the nodes' usage.
 #[derive(Debug)]
 pub struct Meter {
     source: Source,
@@ -69,7 +68,7 @@ pub struct Meter {
     text: Text,
 }
 
-/// One node's files, and what was last read.
+/// The files of one node, and the last values.
 #[derive(Debug, Default)]
 struct Node {
     usage: Counter,
@@ -78,22 +77,22 @@ struct Node {
     peak: Counter,
     members: Counter,
     throttled: Counter,
-    /// Whether `throttled` is there: groups that limit may be made later.
+    /// Whether `throttled` exists: groups with limits may be created later.
     limited: Arc<AtomicBool>,
-    /// What `usage` last said: the same means that nothing has run.
+    /// The last value of `usage`: if it is unchanged, nothing has run.
     last: u64,
     processes: Processes,
     reading: Reading,
 }
 
 impl Meter {
-    /// One of nodes with these inits, by `/proc` alone.
+    /// A meter for nodes with these inits that uses only `/proc`.
     pub fn of_processes(inits: &[i32]) -> Self {
         Self::new(Source::Proc, inits, inits.iter().map(|_| Node::default()).collect())
     }
 
-    /// One of nodes with these inits, whose groups that count time, memory and
-    /// throttling are in `dirs`.
+    /// A meter for nodes with these inits; `dirs` has the groups that count CPU time, memory and
+    /// throttling.
     pub(crate) fn of_groups(
         source: Source,
         inits: &[i32],
@@ -131,13 +130,13 @@ impl Meter {
         Self { source, inits, nodes, switches, text: Text::default() }
     }
 
-    /// Where figures come from.
+    /// Source of the values.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// What each node has used, in the order of the nodes. Of one that is gone, what
-    /// it was when last seen, but for its memory.
+    /// The usage of each node, in the order of the nodes. For a node that is gone, the last values,
+    /// except for its memory.
     pub fn read(&mut self) -> impl Iterator<Item = Reading> {
         match self.source {
             Source::CgroupV1 => self.nodes.iter_mut().for_each(|node| {
@@ -158,7 +157,7 @@ impl Meter {
             let ns = |ms: f64| (ms * 1e6) as u64;
             let used = (ns(sample.user_ms), ns(sample.system_ms));
             let has_run = used != (reading.user_ns, reading.system_ns);
-            // A process that ends unwaited takes its time along.
+            // The time of a process that ends unreaped disappears with it.
             reading.user_ns = reading.user_ns.max(used.0);
             reading.system_ns = reading.system_ns.max(used.1);
             reading.memory = sample.rss_bytes;
@@ -177,7 +176,7 @@ impl Node {
             self.reading.memory = 0;
             return;
         };
-        // Memory may change without the node's doing, but not its peak.
+        // Memory may change without activity of the node, but its peak may not.
         self.reading.memory = self.memory.number(text);
         if total == self.last {
             return;
@@ -211,10 +210,10 @@ impl Node {
         self.finish(text, switches);
     }
 
-    /// What has changed only if the node has run.
+    /// Updates the values that change only if the node has run.
     fn finish(&mut self, text: &mut Text, switches: Option<&Switches>) {
         let reading = &mut self.reading;
-        // Older kernels of version 2 keep no peak.
+        // Older kernels have no peak in version 2.
         let peak = self.peak.number(text).max(reading.memory);
         reading.memory_peak = reading.memory_peak.max(peak);
         let members = self.members.read(text).unwrap_or_default();
@@ -224,9 +223,8 @@ impl Node {
 }
 
 impl Reading {
-    /// Cuts `total_ns` into user and kernel by the ticks that fell into each: the sum
-    /// is exact, and neither part ever shrinks (as the kernel does it itself for
-    /// processes, cputime_adjust).
+    /// Splits `total_ns` into user and kernel time in proportion to their ticks: the sum is exact,
+    /// and neither part ever shrinks (like the kernel's cputime_adjust for processes).
     fn split(&mut self, total_ns: u64, [user, system]: [u64; 2]) {
         let ticks = u128::from(user) + u128::from(system);
         let exact = match ticks {
@@ -239,7 +237,7 @@ impl Reading {
     }
 }
 
-/// Reads `cpuacct.usage_all`: a line a CPU with its number, user and kernel time.
+/// Parses `cpuacct.usage_all`: a line per CPU with its number, user and kernel time.
 fn parse_split(text: &str) -> [u64; 2] {
     let mut sum = [0; 2];
     for line in text.lines().skip(1) {
@@ -251,17 +249,17 @@ fn parse_split(text: &str) -> [u64; 2] {
     sum
 }
 
-/// The number behind a key at the beginning of a line.
+/// The number after a key at the beginning of a line.
 fn value(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', ':']))?;
     rest.trim().parse().ok()
 }
 
-/// The processes of a node, as far as they are known.
+/// The known processes of a node.
 #[derive(Debug, Default)]
 struct Processes {
     alive: HashMap<i32, Process>,
-    /// Switches of those that have ended.
+    /// Context switches of ended processes.
     ended: [u64; 2],
 }
 
@@ -298,11 +296,11 @@ impl Processes {
                 Some(switches) => switches.of(*pid),
                 None => switches::from_status(*pid),
             };
-            // Threads that have ended take theirs along.
+            // The switches of ended threads disappear with them.
             let now = now.unwrap_or_default();
             process.switches = [0, 1].map(|i| process.switches[i].max(now[i]));
             sum = [0, 1].map(|i| sum[i] + process.switches[i]);
-            // A process has with its own what its children had that it waited for.
+            // A process's values include those of its reaped children.
             let text = process.io.read(text).unwrap_or_default();
             io[0] += value(text, "read_bytes").unwrap_or(0);
             io[1] += value(text, "write_bytes").unwrap_or(0);
@@ -313,7 +311,7 @@ impl Processes {
     }
 }
 
-/// Where files are read to.
+/// Read buffer.
 #[derive(Debug)]
 struct Text(Box<[u8; 16384]>);
 
@@ -323,7 +321,7 @@ impl Default for Text {
     }
 }
 
-/// A short file that is read again and again.
+/// A short file that is read repeatedly.
 #[derive(Debug, Default)]
 struct Counter {
     path: Option<PathBuf>,
@@ -336,10 +334,10 @@ impl Counter {
         Self { path, file: None }
     }
 
-    /// What is in it; none when it cannot be read.
+    /// Its content; `None` if it cannot be read.
     fn read<'t>(&mut self, text: &'t mut Text) -> Option<&'t str> {
         if self.file.is_none() {
-            // Should descriptors run out, it is opened each time that there is one.
+            // Without free descriptors, the file is opened at the next read.
             self.file = File::open(self.path.as_ref()?).ok();
         }
         let n = self.file.as_ref()?.read_at(&mut text.0[..], 0).ok()?;
@@ -360,7 +358,7 @@ mod tests {
         let mut reading = Reading::default();
         reading.split(1_000_001, [0, 0]);
         assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 0));
-        // By the ticks, less would have been in user mode than was said before.
+        // By the ticks, user time would be less than reported before.
         reading.split(2_000_000, [1, 9]);
         assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 999_999));
         reading.split(10_000_000, [3, 7]);
@@ -384,7 +382,7 @@ mod tests {
         let me = std::process::id() as i32;
         let mut meter = Meter::of_processes(&[me, i32::MAX]);
         let path = std::env::temp_dir().join(format!("thingbed-meter-{me}"));
-        // Work until a tick or two of it are seen, however little of a CPU there is.
+        // Works until a tick or two are counted, however small its share of a CPU is.
         let begin = std::time::Instant::now();
         let mut readings: Vec<_> = meter.read().collect();
         while readings[0].user_ns + readings[0].system_ns == 0 && begin.elapsed().as_secs() < 60 {

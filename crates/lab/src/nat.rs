@@ -1,6 +1,5 @@
-//! A node that is a gateway: it passes packets on, and gives those that leave by one
-//! interface its own address. By the kernel's nf_tables, over netlink, within the
-//! node's own network namespace.
+//! NAT gateway: forwards packets and replaces the source address of those that leave by one
+//! interface (masquerading). Uses nf_tables over netlink in the node's own network namespace.
 
 use crate::netlink::{Message, NESTED, exchange};
 use crate::wire::Failure;
@@ -15,12 +14,12 @@ const BATCH_BEGIN: u16 = 16;
 const BATCH_END: u16 = 17;
 const REGISTER: u32 = 1;
 const META_OUT_NAME: u32 = 7;
-/// The hook after routing, and the usual place of address translation there.
+/// The postrouting hook, and the usual priority of source NAT there.
 const AFTER_ROUTING: u32 = 4;
 const SOURCE_NAT: u32 = 100;
 
-/// Makes this node a gateway to what lies behind the interface `outside`, which may
-/// come later.
+/// Makes this node a gateway to the network behind the interface `outside`, which may be created
+/// later.
 pub(crate) fn gateway(outside: &str) -> Result<(), Failure> {
     let forward = "/proc/sys/net/ipv4/ip_forward";
     std::fs::write(forward, "1").map_err(|error| {
@@ -32,7 +31,7 @@ pub(crate) fn gateway(outside: &str) -> Result<(), Failure> {
         .map_err(|errno| Failure::of("set up address translation with nf_tables", errno))
 }
 
-/// The table, its chain and the rule, made all at once or not at all.
+/// The table, its chain and the rule, in one transaction.
 fn batch(outside: &str) -> Vec<u8> {
     let create = libc::NLM_F_CREATE;
     let mut table = message(NEW_TABLE, create);
@@ -82,12 +81,12 @@ fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     rule.end(element);
 }
 
-/// A message about IPv4: `struct nfgenmsg` has the family, a version and a number.
+/// An IPv4 message: `struct nfgenmsg` has the family, a version and a number.
 fn message(kind: u16, flags: libc::c_int) -> Message {
     Message::new(kind, flags, &[libc::AF_INET as u8, 0, 0, 0])
 }
 
-/// The beginning or the end of what is to be done as one.
+/// The begin or end of a transaction.
 fn limit(kind: u16) -> Vec<u8> {
     Message::new(kind, 0, &[0, 0, 0, 10]).finish()
 }

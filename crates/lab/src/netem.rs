@@ -1,5 +1,5 @@
-//! The kernel's own impairments: a queueing discipline `netem` (sch_netem) at an
-//! interface, set and asked for its counts by rtnetlink(7).
+//! The kernel's own impairments: the queueing discipline `netem` (sch_netem) at an interface,
+//! configured and queried by rtnetlink(7).
 //!
 //! Numbers and layouts are those of `linux/pkt_sched.h` and `linux/rtnetlink.h`.
 
@@ -31,65 +31,64 @@ const PRNG_SEED: u16 = 14;
 const LOSS_GI: u16 = 1;
 const LOSS_GE: u16 = 2;
 
-/// The most entries of a distribution that the kernel takes.
+/// Maximum number of entries of a distribution in the kernel.
 pub const DISTRIBUTION_MOST: usize = 16_384;
-/// Of an entry, one jitter.
+/// The value of an entry that stands for one jitter.
 pub const DISTRIBUTION_SCALE: f64 = 8192.0;
-/// The longest jitter: the kernel cuts what is more in silence.
+/// Maximum jitter: the kernel silently truncates greater values.
 pub const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);
 
-/// What netem is asked for, in its own terms.
+/// A configuration in netem's terms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Netem {
     /// Mean delay.
     pub delay: Span,
-    /// Its variation; [`JITTER_MOST`] at most.
+    /// Its variation; at most [`JITTER_MOST`].
     pub jitter: Span,
     /// Correlation of the variation.
     pub correlation: Ratio,
-    /// Equally likely variations, of which [`DISTRIBUTION_SCALE`] is one jitter;
-    /// 1 to [`DISTRIBUTION_MOST`] of them. None for an even distribution.
+    /// 1 to [`DISTRIBUTION_MOST`] equally likely variations in units of the jitter divided by
+    /// [`DISTRIBUTION_SCALE`]; empty for a uniform distribution.
     pub distribution: Vec<i16>,
-    /// Which frames are lost.
+    /// Loss model.
     pub loss: Loss,
-    /// Frames of which a bit is turned over.
+    /// Fraction of frames with a flipped bit.
     pub corrupt: Chance,
-    /// Frames that come twice.
+    /// Fraction of duplicated frames.
     pub duplicate: Chance,
-    /// Frames that are not delayed.
+    /// Fraction of frames that are not delayed.
     pub reorder: Chance,
-    /// Frames from one of these to the next; 1 or more.
+    /// Distance between reordered frames; 1 or more.
     pub gap: u32,
-    /// The link's rate; 8 bit/s or more, and rounded down to whole bytes a second.
+    /// The link's rate; 8 bit/s or more, rounded down to whole bytes per second.
     pub rate: Option<Rate>,
-    /// Bytes that each frame takes more, or less.
+    /// Overhead per frame, in bytes; may be negative.
     pub overhead: i32,
-    /// The cells that frames are cut into: size, and overhead of each. Sizes above
-    /// 2 GiB are taken for that.
+    /// The cells of a frame: size, and overhead of each. Greater sizes count as 2 GiB.
     pub cell: Option<(Bytes, Bytes)>,
-    /// Frames that it holds at most, those on their way included; 1 or more.
+    /// Queue limit in frames, delayed ones included; 1 or more.
     pub limit: u32,
-    /// Frames are gathered and leave together.
+    /// Slots in which collected frames leave together.
     pub slot: Option<Slot>,
-    /// The seed of its draws; kernels before 6.6 have none and pass over it.
+    /// Random seed; kernels before 6.6 ignore it.
     pub seed: u64,
 }
 
-/// A share of frames, and the correlation of the draws that pick them.
+/// A fraction of frames, and the correlation of the draws that select them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chance {
-    /// The share.
+    /// The fraction.
     pub share: Ratio,
-    /// The correlation of a draw with the one before.
+    /// Correlation of successive draws.
     pub correlation: Ratio,
 }
 
-/// Which frames netem loses.
+/// Netem's loss models.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Loss {
-    /// A share, at random.
+    /// A random fraction.
     Random(Chance),
-    /// From the good state to the bad, back, and loss in the bad and in the good.
+    /// Gilbert-Elliott: transition probabilities, and loss in each state.
     GilbertElliott {
         /// From good to bad.
         p: Ratio,
@@ -100,7 +99,7 @@ pub enum Loss {
         /// Loss in the good state (tc's `1-k`).
         good: Ratio,
     },
-    /// Four states; from one to another.
+    /// Markov model with four states: transition probabilities.
     #[allow(missing_docs)]
     Markov { p13: Ratio, p31: Ratio, p32: Ratio, p23: Ratio, p14: Ratio },
 }
@@ -111,32 +110,31 @@ impl Default for Loss {
     }
 }
 
-/// When what was gathered leaves.
+/// When collected frames leave.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
-    /// The shortest time to a slot.
+    /// Minimum time to a slot.
     pub min: Span,
-    /// The longest.
+    /// Maximum time to a slot.
     pub max: Span,
-    /// Frames that leave in one.
+    /// Maximum number of frames per slot.
     pub packets: Option<u32>,
-    /// Bytes that leave in one.
+    /// Maximum number of bytes per slot.
     pub bytes: Option<Bytes>,
 }
 
-/// What netem did at an interface since it was set.
+/// Netem's counters at an interface since it was configured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
-    /// Frames that it let through, copies included.
+    /// Forwarded frames, duplicates included.
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Frames that it dropped: lost as asked, or beyond its limit.
+    /// Dropped frames: configured losses, or beyond the queue limit.
     pub dropped: u64,
 }
 
-/// Puts netem at the interface with this number (ifindex), in place of what was
-/// there.
+/// Sets netem at the interface with this ifindex, in place of the previous discipline.
 pub(crate) fn set(interface: u32, netem: &Netem) -> Result<(), Errno> {
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
     let mut message = Message::new(libc::RTM_NEWQDISC, flags, &at_root(interface));
@@ -145,9 +143,9 @@ pub(crate) fn set(interface: u32, netem: &Netem) -> Result<(), Errno> {
     ask(&message.finish()).map(drop)
 }
 
-/// What the discipline at the interface with this number has done.
+/// The counters of the discipline at the interface with this ifindex.
 pub(crate) fn passed(interface: u32) -> Result<Passed, Errno> {
-    // Without the echo older kernels tell all who listen, but not who asks.
+    // Without NLM_F_ECHO, older kernels notify all listeners but not the sender of the request.
     let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, &at_root(interface));
     let answer = ask(&message.finish())?;
     answer.get(TCMSG..).and_then(Passed::read).ok_or(Errno::EBADMSG)
@@ -175,12 +173,12 @@ impl Passed {
     }
 }
 
-/// A share of 2^32 - 1.
+/// A fraction, scaled to 2^32 - 1.
 fn share(ratio: Ratio) -> u32 {
     (ratio.fraction() * f64::from(u32::MAX)).round() as u32
 }
 
-/// Numbers one after the other, as in a `struct` of them.
+/// Consecutive numbers, as in a `struct` of them.
 fn words<const N: usize>(numbers: [u32; N]) -> Vec<u8> {
     numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
 }
@@ -202,7 +200,7 @@ impl Netem {
             _ => Chance::default(),
         };
         let reorders = self.reorder.share.fraction() > 0.0;
-        // Delay and jitter stand in ticks here, and in nanoseconds below.
+        // Here delay and jitter are in ticks, below in nanoseconds.
         let gap = if reorders { self.gap.max(1) } else { 0 };
         let (lost, doubled) = (share(random.share), share(self.duplicate.share));
         message.plain(&words([0, self.limit, lost, gap, doubled, 0]));
@@ -236,7 +234,7 @@ impl Netem {
         let (kind, value) = match self.loss {
             Loss::Random(_) => return,
             Loss::GilbertElliott { p, r, bad, good } => {
-                // The kernel's third number is what the bad state lets through.
+                // The kernel's third number is the fraction that the bad state lets through.
                 (LOSS_GE, words([share(p), share(r), u32::MAX - share(bad), share(good)]))
             }
             Loss::Markov { p13, p31, p32, p23, p14 } => {

@@ -1,4 +1,4 @@
-//! What is written, held against the layouts of `linux/pkt_sched.h` word by word.
+//! Compares the written options word by word with the layouts of `linux/pkt_sched.h`.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn chance(share: f64, correlation: f64) -> Chance {
 }
 
 const ALL: u32 = u32::MAX;
-/// A quarter and a half of it, rounded.
+/// A quarter and a half of 2^32 - 1, rounded.
 const QUARTER: u32 = 1 << 30;
 const HALF: u32 = 1 << 31;
 
@@ -88,7 +88,7 @@ fn shares_are_of_all_32_bits() {
 fn models_of_loss_are_in_the_kernels_order() {
     let loss = |loss: Loss| {
         let (head, rest) = options(&Netem { loss, ..Netem::default() });
-        assert_eq!(head[2], 0, "no loss at random beside it");
+        assert_eq!(head[2], 0, "no additional random loss");
         find(&rest, LOSS).unwrap().to_vec()
     };
     let [p, r, bad, good] = [100.0, 25.0, 50.0, 0.0].map(percent);

@@ -1,5 +1,4 @@
-//! Messages to the kernel's network configuration, by rtnetlink(7), and what comes
-//! back.
+//! Messages to and from the kernel's network configuration, by rtnetlink(7).
 
 use crate::wire::Failure;
 use nix::errno::Errno;
@@ -12,11 +11,11 @@ const VETH_INFO_PEER: u16 = 1;
 /// Bytes of `struct nlmsghdr` and `struct ifinfomsg`.
 const HEADER: usize = 16;
 const LINK: usize = 16;
-/// The kernel answers at once, or never.
-const PATIENCE_S: i64 = 5;
+/// Receive timeout in s: the kernel answers at once or never.
+const RECEIVE_TIMEOUT_S: i64 = 5;
 
-/// Makes an interface `name` here, and its other end `peer` in the network namespace
-/// `there`; both have the number (ifindex) `number`.
+/// Creates an interface `name` here and its peer `peer` in the network namespace `there`; both have
+/// the ifindex `number`.
 pub(crate) fn make_veth(
     name: &str,
     number: u32,
@@ -42,7 +41,7 @@ pub(crate) fn make_veth(
     ask(&message.finish()).map(drop).map_err(failed)
 }
 
-/// Removes the interface with this number, of this process's network namespace.
+/// Removes the interface with this ifindex from this process's network namespace.
 pub(crate) fn remove(number: u32) -> Result<(), Errno> {
     let mut link = [0; LINK];
     link[4..8].copy_from_slice(&number.to_ne_bytes());
@@ -53,8 +52,8 @@ pub(crate) fn remove(number: u32) -> Result<(), Errno> {
 pub(crate) struct Message(Vec<u8>);
 
 impl Message {
-    /// One of this kind (`RTM_...`), with the flags beside NLM_F_REQUEST, and with
-    /// the header of its family, of a multiple of 4 bytes.
+    /// A message of this type (`RTM_...`), with the flags in addition to NLM_F_REQUEST and the
+    /// header of its family, whose length is a multiple of 4 bytes.
     pub fn new(kind: u16, flags: libc::c_int, header: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -63,7 +62,7 @@ impl Message {
         Self(bytes)
     }
 
-    /// Begins an attribute that others are in; `end` takes what this gives.
+    /// Begins a nested attribute; `end` takes the return value.
     pub fn begin(&mut self, kind: u16) -> usize {
         let place = self.0.len();
         self.0.extend([0, 0]);
@@ -71,36 +70,36 @@ impl Message {
         place
     }
 
-    /// Ends an attribute: 65,535 bytes at most.
+    /// Ends an attribute: at most 65,535 bytes.
     pub fn end(&mut self, place: usize) {
         let len = (self.0.len() - place) as u16;
         self.0[place..place + 2].copy_from_slice(&len.to_ne_bytes());
         self.0.resize(self.0.len().next_multiple_of(4), 0);
     }
 
-    /// Bytes that are no attribute, at the beginning of one.
+    /// Adds plain bytes at the beginning of an attribute.
     pub fn plain(&mut self, bytes: &[u8]) {
         self.0.extend(bytes);
     }
 
-    /// An attribute with this value.
+    /// Adds an attribute with this value.
     pub fn bytes(&mut self, kind: u16, value: &[u8]) {
         let begun = self.begin(kind);
         self.0.extend(value);
         self.end(begun);
     }
 
-    /// An attribute with this text.
+    /// Adds an attribute with this text.
     pub fn text(&mut self, kind: u16, value: &str) {
         self.bytes(kind, &[value.as_bytes(), &[0]].concat());
     }
 
-    /// An attribute with a number as netfilter has them, the highest byte first.
+    /// Adds an attribute with a big-endian number, as netfilter requires.
     pub fn number(&mut self, kind: u16, value: u32) {
         self.bytes(kind, &value.to_be_bytes());
     }
 
-    /// The whole message.
+    /// The complete message.
     pub fn finish(mut self) -> Vec<u8> {
         let len = self.0.len() as u32;
         self.0[..4].copy_from_slice(&len.to_ne_bytes());
@@ -108,33 +107,33 @@ impl Message {
     }
 }
 
-/// Asks for a change of, or about, interfaces, addresses and routes.
+/// Requests a change of, or data about, interfaces, addresses and routes.
 pub(crate) fn ask(request: &[u8]) -> Result<Vec<u8>, Errno> {
     exchange(libc::NETLINK_ROUTE, request)
 }
 
-/// Sends a request to a part of the kernel and hears what comes of it: nothing but
-/// that it was done, or what was asked for, without the message's header.
+/// Sends a request to a netlink family of the kernel and returns its reply: empty for an
+/// acknowledgement, else the data without the message's header.
 pub(crate) fn exchange(family: libc::c_int, request: &[u8]) -> Result<Vec<u8>, Errno> {
     Socket::open(family)?.exchange(request)
 }
 
-/// A way to talk to a part of the kernel.
+/// A connection to a netlink family of the kernel.
 #[derive(Debug)]
 pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// One that was opened elsewhere.
+    /// Wraps a socket that was opened elsewhere.
     pub fn of(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
-    /// To be given to others.
+    /// The socket, to pass it on.
     pub fn into_fd(self) -> OwnedFd {
         self.0
     }
 
-    /// One to the part `family` (`NETLINK_...`).
+    /// Opens a socket of the family (`NETLINK_...`).
     pub fn open(family: libc::c_int) -> Result<Self, Errno> {
         // SAFETY: a plain system call; a valid descriptor is owned at once.
         let socket = unsafe {
@@ -142,25 +141,25 @@ impl Socket {
             let fd = libc::socket(libc::AF_NETLINK, kind, family);
             OwnedFd::from_raw_fd(Errno::result(fd)?)
         };
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(PATIENCE_S, 0))?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(RECEIVE_TIMEOUT_S, 0))?;
         Ok(Self(socket))
     }
 
-    /// As [`exchange`].
+    /// Like [`exchange`].
     pub fn exchange(&self, request: &[u8]) -> Result<Vec<u8>, Errno> {
         let fd = self.0.as_raw_fd();
         // SAFETY: the request is readable for its whole length.
         Errno::result(unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) })?;
-        // An error has the request behind it, which may not fit and is not looked at.
+        // An error is followed by the request, which may not fit and is not needed.
         let mut answer = [0u8; 8192];
         // SAFETY: the answer is writable for its whole length.
         let n = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), 0) };
-        heard(&answer[..Errno::result(n)? as usize])
+        parse_reply(&answer[..Errno::result(n)? as usize])
     }
 }
 
-/// What a message from the kernel says.
-fn heard(message: &[u8]) -> Result<Vec<u8>, Errno> {
+/// Parses a message from the kernel.
+fn parse_reply(message: &[u8]) -> Result<Vec<u8>, Errno> {
     let (header, rest) = message.split_at_checked(HEADER).ok_or(Errno::EBADMSG)?;
     if u16::from_ne_bytes([header[4], header[5]]) != libc::NLMSG_ERROR as u16 {
         return Ok(rest.to_vec());
@@ -172,7 +171,7 @@ fn heard(message: &[u8]) -> Result<Vec<u8>, Errno> {
     }
 }
 
-/// The value of the first attribute of a kind.
+/// The value of the first attribute of a type.
 pub(crate) fn find(mut attributes: &[u8], kind: u16) -> Option<&[u8]> {
     loop {
         let [a, b, c, d, ..] = attributes else { return None };
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(find(all, 1), Some(&b"veth!"[..]));
         assert_eq!(find(all, 2).and_then(|nest| find(nest, 3)), Some(&b"deep"[..]));
         assert_eq!(find(all, 3), None);
-        // Cut short anywhere it is no attribute, and no panic.
+        // Truncated anywhere, it is not an attribute and causes no panic.
         for end in 0..all.len() {
             let _ = find(&all[..end], 3);
         }
@@ -227,12 +226,12 @@ mod tests {
         let message = |kind: u16, rest: &[u8]| {
             let mut bytes = Message::new(kind, 0, rest).finish();
             bytes[6] = 0;
-            heard(&bytes)
+            parse_reply(&bytes)
         };
         assert_eq!(message(2, &0i32.to_ne_bytes()), Ok(Vec::new()));
         assert_eq!(message(2, &(-2i32).to_ne_bytes()), Err(Errno::ENOENT));
         assert_eq!(message(2, &[]), Err(Errno::EBADMSG));
         assert_eq!(message(36, &[7; 4]), Ok(vec![7; 4]));
-        assert_eq!(heard(&[0; 5]), Err(Errno::EBADMSG));
+        assert_eq!(parse_reply(&[0; 5]), Err(Errno::EBADMSG));
     }
 }

@@ -1,15 +1,15 @@
-//! The lab itself: nodes brought up, programs run in them, all of it taken down.
+//! The lab: creates nodes, runs programs in them and removes them.
 
-mod arrivals;
+mod bring_up;
 
 use crate::cgroup::{Groups, Limits, OutOfMemory};
 use crate::error::Error;
+use crate::fork_server::{CONTROL, NURSERY};
 use crate::ledger::Page;
 use crate::meter::Meter;
-use crate::nursery::{CONTROL, NURSERY};
 use crate::ports::Ports;
 use crate::wire::{
-    Exit, Failure, FromNursery, Link, NodeSpec, ToInit, ToNursery, Usage, pair, receive, send,
+    Exit, Failure, FromForkServer, Link, NodeSpec, ToForkServer, ToInit, Usage, pair, receive, send,
 };
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
@@ -22,35 +22,35 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// A node to be.
+/// The configuration of a node.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Its name and interfaces.
     pub spec: NodeSpec,
-    /// What it may use.
+    /// Its resource limits.
     pub limits: Limits,
 }
 
-/// A program to be run in a node.
+/// The configuration of a program.
 #[derive(Debug)]
 pub struct Program {
     /// Its name or path, and its arguments.
     pub argv: Vec<String>,
-    /// Variables beside those of the tool.
+    /// Environment variables in addition to the tool's.
     pub env: Vec<(String, String)>,
-    /// The folder that it starts in. On a node with a root of its own, a program
-    /// without `control` starts where that root says.
+    /// Working directory. On a node with a separate root, a program without `control` starts in the
+    /// root's directory.
     pub cwd: String,
     /// Where its standard output goes.
     pub stdout: OwnedFd,
     /// Where its standard error goes.
     pub stderr: OwnedFd,
-    /// A socket that it finds as descriptor 3 and in `THINGBED_CONTROL_FD`. Who has
-    /// one is a program of the tool's own, and sees the host's files on every node.
+    /// A socket that it gets as descriptor 3 and in `THINGBED_CONTROL_FD`. Programs with one belong
+    /// to the tool and see the host's files on every node.
     pub control: Option<OwnedFd>,
 }
 
-/// What happened in a node. `id` is what [`Lab::run`] was given.
+/// An event in a node. `id` is the one passed to [`Lab::run`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A program has started.
@@ -62,74 +62,73 @@ pub enum Event {
     NotStarted {
         /// The program.
         id: u64,
-        /// Why.
+        /// The cause.
         failure: Failure,
     },
     /// A program has ended.
     Ended {
         /// The program.
         id: u64,
-        /// How.
+        /// Its exit status or signal.
         exit: Exit,
-        /// What it used.
+        /// Its resource usage.
         usage: Usage,
     },
-    /// A node's init is gone, and with it all of the node.
+    /// A node's init has ended, and with it all of the node.
     NodeGone {
         /// The node's index.
         node: usize,
     },
 }
 
-/// The number (ifindex) of the first node's first interface; those of all others
-/// follow in order. Beyond what the kernel gives to interfaces that come by
-/// themselves, such as `lo` and `tunl0`.
+/// The ifindex of the first node's first interface; those of all others follow in order. Above the
+/// numbers that the kernel gives to automatic interfaces such as `lo` and `tunl0`.
 pub const FIRST_INTERFACE: u32 = 1_000;
 
-/// Descriptors that the tool needs beside two a node: its own files, and a
-/// program's output and control socket on their way.
+/// Descriptors that the tool needs in addition to two per node: its own files, and the output and
+/// control socket of a program that starts.
 const SPARE_FILES: u64 = 256;
-/// Files that a meter keeps open for each node.
+/// Number of files that a meter keeps open for each node.
 const METERED: u64 = 10;
 
-/// A lab that is up. Dropping it takes it down.
+/// A running lab. Dropping it removes it.
 #[derive(Debug)]
 pub struct Lab {
     pub(crate) sockets: Vec<Arc<OwnedFd>>,
     pids: Vec<i32>,
     pub(crate) names: Vec<String>,
-    /// Nodes that were destroyed.
+    /// Whether each node was destroyed.
     gone: Vec<bool>,
-    /// Nodes with a root of their own.
+    /// Whether each node has a separate root.
     rooted: Vec<bool>,
     events: Receiver<Event>,
     sender: Sender<Event>,
-    /// One for those nodes that came together.
+    /// One thread for each set of nodes that started together.
     readers: Vec<JoinHandle<()>>,
     link: Link,
-    /// Where programs are attached, until somebody takes it.
+    /// The attachment points of BPF programs, until [`Self::ports`] takes them.
     ports: Option<Ports>,
-    /// The number of the next interface.
+    /// The next ifindex.
     next: u32,
-    nursery: Child,
+    fork_server: Child,
     control: Option<OwnedFd>,
     groups: Option<(Groups, Page)>,
-    /// Why nodes are in no groups that count, if they are not.
+    /// Why nodes are in no groups that count, if so.
     uncounted: Option<String>,
-    /// Whether a node was ever limited.
+    /// Whether each node was ever limited.
     limited: Vec<Arc<AtomicBool>>,
-    /// Processes of nodes that were killed for want of memory, as far as that was told.
+    /// Number of reported kills for lack of memory, by node.
     memory_kills: Vec<u64>,
 }
 
 impl Lab {
-    /// Brings all members up, and gives what `link` says of each, in the order of its
-    /// interfaces. `tool` is a program whose `main` calls [`crate::nursery()`]
-    /// when its first argument is [`NURSERY`]. `hosts` is the text of the hosts
-    /// file that all nodes see.
+    /// Starts all members and returns the descriptors of their interfaces, as `link` describes, in
+    /// the order of the interfaces. `tool` is a program whose `main` calls [`crate::nursery()`]
+    /// when its first argument is [`NURSERY`]. `hosts` is the text of the hosts file that all nodes
+    /// see.
     ///
     /// # Errors
-    /// What could not be had; nothing of the lab is left then.
+    /// The failed step; nothing of the lab is left then.
     pub fn up(
         tool: &Path,
         members: &[Member],
@@ -144,8 +143,8 @@ impl Lab {
             (Err(why), Some(limited)) => return Err(no_limits(&limited.spec.name, why)),
             (Err(why), None) => (None, Some(why)),
         };
-        let (nursery, control) = nursery(tool)?;
-        // From here on the nursery ends when `control` is closed, by any return.
+        let (fork_server, control) = start_fork_server(tool)?;
+        // From here on the fork server ends when `control` is closed, on any return.
         let (sender, events) = channel();
         let mut lab = Self {
             sockets: Vec::with_capacity(members.len()),
@@ -159,7 +158,7 @@ impl Lab {
             link,
             ports: None,
             next: FIRST_INTERFACE,
-            nursery,
+            fork_server,
             control: Some(control),
             groups,
             uncounted,
@@ -167,36 +166,36 @@ impl Lab {
             memory_kills: Vec::new(),
         };
         let must = limited.is_some();
-        let (_, beside) =
-            lab.ask_for(&ToNursery::Prepare { hosts: hosts.to_owned(), link }, &[])?;
-        lab.ports = beside.into_iter().next().map(Ports::new);
+        let (_, attached) =
+            lab.ask_for(&ToForkServer::Prepare { hosts: hosts.to_owned(), link }, &[])?;
+        lab.ports = attached.into_iter().next().map(Ports::new);
         let ends = lab.settle(members, &limits, must)?;
         Ok((lab, ends))
     }
 
-    /// With [`Link::Bpf`], once: where a program is attached to the nodes' interfaces.
+    /// With [`Link::Bpf`], once: where a BPF program is attached to the nodes' interfaces.
     pub fn ports(&mut self) -> Option<Ports> {
         self.ports.take()
     }
 
-    /// The inits' process ids, as seen from here, in the order of the members.
+    /// The inits' process ids in the host's numbering, in the order of the members.
     pub fn pids(&self) -> &[i32] {
         &self.pids
     }
 
-    /// What has happened in nodes, in order within each.
+    /// The events of nodes, in order within each node.
     pub fn events(&self) -> &Receiver<Event> {
         &self.events
     }
 
-    /// Starts a program in a node; what becomes of it comes as events with this
-    /// `id`, which is the caller's and used once.
+    /// Starts a program in a node; its events have this `id`, which the caller chooses and uses
+    /// only once.
     ///
     /// # Errors
     /// When the node is gone.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn run(&self, node: usize, id: u64, program: Program) -> Result<(), Error> {
         let Program { argv, env, cwd, stdout, stderr, control } = program;
         let run = ToInit::Run { id, argv, env, cwd, control: control.is_some() };
@@ -205,31 +204,29 @@ impl Lab {
         send(&self.sockets[node], &run, &fds).map_err(Error::io("start a program in a node"))
     }
 
-    /// Sends `signal` to a program and all of its process group. One that has
-    /// ended is left in peace.
+    /// Sends `signal` to a program and its process group; ignored if it has ended.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn signal(&self, node: usize, id: u64, signal: i32) {
         let _ = send(&self.sockets[node], &ToInit::Signal { id, signal }, &[]);
     }
 
-    /// Sends `signal` to every process of a node but its init.
+    /// Sends `signal` to every process of a node except its init.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn signal_all(&self, node: usize, signal: i32) {
         let _ = send(&self.sockets[node], &ToInit::SignalAll { signal }, &[]);
     }
 
-    /// Puts other limits on a node and all that runs in it; what is none stays as
-    /// it is.
+    /// Changes the limits of a node and all its processes; values that are `None` stay.
     ///
     /// # Errors
-    /// When this machine, or this user, cannot limit.
+    /// When this machine or this user cannot limit.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), Error> {
         let name = &self.names[node];
         if self.groups.is_none() {
@@ -242,8 +239,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Something that reads what nodes use: from their control groups, or from `/proc`
-    /// where there are none. It may be read on any thread, and outlive the lab.
+    /// A reader of the nodes' resource usage: from their control groups, or from `/proc` without
+    /// them. It may be used on any thread and may outlive the lab.
     pub fn meter(&self) -> Meter {
         let Some((groups, _)) = self.groups.as_ref().filter(|_| self.uncounted.is_none()) else {
             return Meter::of_processes(&self.pids);
@@ -253,16 +250,16 @@ impl Lab {
         Meter::of_groups(source, &self.pids, dirs, &self.limited)
     }
 
-    /// Why [`Self::meter`] has no control groups to read, if it has none.
+    /// Why [`Self::meter`] has no control groups to read, if so.
     pub fn uncounted(&self) -> Option<&str> {
         self.uncounted.as_deref()
     }
 
-    /// Whether something in a node was killed for want of memory since this was last
-    /// asked. Nobody knows where there are no control groups.
+    /// Whether a process of a node was killed for lack of memory since the last call. Unknown
+    /// without control groups.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {
         let (groups, _) = self.groups.as_ref()?;
         let name = &self.names[node];
@@ -271,19 +268,19 @@ impl Lab {
         (kills > told).then(|| OutOfMemory { limit: groups.memory_limit(name) })
     }
 
-    /// Ends a node, and with it all that runs in it.
+    /// Ends a node and all its processes.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn destroy(&mut self, node: usize) {
         self.gone[node] = true;
         let _ = shutdown(self.sockets[node].as_raw_fd(), Shutdown::Both);
     }
 
-    /// Takes note that a node is gone, as an event has said.
+    /// Records that a node is gone, as reported by an event.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn forget(&mut self, node: usize) {
         self.gone[node] = true;
     }
@@ -291,33 +288,33 @@ impl Lab {
     /// Whether a node has neither been destroyed nor ended otherwise.
     ///
     /// # Panics
-    /// When there is no such node.
+    /// When the node does not exist.
     pub fn is_up(&self, node: usize) -> bool {
         !self.gone[node]
     }
 
-    /// The index of the node called `name`.
+    /// The index of the node `name`.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|node| node == name)
     }
 
-    /// Says something to the nursery and takes its answer.
-    fn ask(&mut self, message: &ToNursery, fds: &[i32]) -> Result<FromNursery, Error> {
+    /// Sends a request to the fork server and waits for its reply.
+    fn ask(&mut self, message: &ToForkServer, fds: &[i32]) -> Result<FromForkServer, Error> {
         self.ask_for(message, fds).map(|(answer, _)| answer)
     }
 
-    /// The same, with the descriptors beside the answer.
+    /// The same, with the descriptors attached to the reply.
     fn ask_for(
         &mut self,
-        message: &ToNursery,
+        message: &ToForkServer,
         fds: &[i32],
-    ) -> Result<(FromNursery, Vec<OwnedFd>), Error> {
+    ) -> Result<(FromForkServer, Vec<OwnedFd>), Error> {
         let gone = || Error::Gone { who: "the fork server".to_owned() };
         let control = self.control.as_ref().ok_or_else(gone)?;
         send(control, message, fds).map_err(Error::io("send to the fork server"))?;
         let answer = receive(control, MsgFlags::empty());
         match answer.map_err(Error::io("receive from the fork server"))? {
-            Some((FromNursery::Failed(failure), _)) => Err(Error::Lab(failure)),
+            Some((FromForkServer::Failed(failure), _)) => Err(Error::Lab(failure)),
             Some(answer) => Ok(answer),
             None => Err(gone()),
         }
@@ -330,23 +327,23 @@ impl Drop for Lab {
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
         }
         drop(self.control.take());
-        // The nursery ends when the last of its nodes has.
-        let _ = self.nursery.wait();
+        // The fork server ends after the last of its nodes.
+        let _ = self.fork_server.wait();
         for reader in self.readers.drain(..) {
             let _ = reader.join();
         }
     }
 }
 
-fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
+fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
     let (ours, theirs) = pair().map_err(Error::io("create the fork server's socket"))?;
     let mut command = Command::new(tool);
     command.arg(NURSERY).stdin(Stdio::null()).stdout(Stdio::null());
-    // Out of the terminal's foreground group: Ctrl-C is for the tool alone.
+    // Outside the terminal's foreground group: Ctrl-C is for the tool only.
     command.process_group(0);
     let fd = theirs.as_raw_fd();
-    // SAFETY: between fork and exec, system calls alone. When it is the right
-    // number already, only its flag is in the way.
+    // SAFETY: only system calls between fork and exec. If the number is right already, only the
+    // close-on-exec flag must be removed.
     unsafe {
         command.pre_exec(move || {
             let kept = match fd == CONTROL {
@@ -356,13 +353,13 @@ fn nursery(tool: &Path) -> Result<(Child, OwnedFd), Error> {
             if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
         });
     }
-    let nursery = command.spawn();
-    let nursery = nursery.map_err(|source| Error::Nursery { path: tool.to_owned(), source })?;
-    Ok((nursery, ours))
+    let child = command.spawn();
+    let child = child.map_err(|source| Error::Nursery { path: tool.to_owned(), source })?;
+    Ok((child, ours))
 }
 
-/// The limits of all nodes. Where some have CPUs reserved, the others share those that
-/// are left: all weigh what they are to have.
+/// The limits of all nodes. If some nodes reserve CPUs, the others share the rest: each node's
+/// weight is its share.
 fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
     let mut limits: Vec<Limits> = members.iter().map(|member| member.limits).collect();
     let reserved: Vec<f64> = limits.iter().filter_map(|limits| limits.reserved_cpus).collect();
@@ -374,8 +371,8 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
     let left = here - all;
     if left < 0.0 || (left == 0.0 && others > 0) {
         let why = format!("the nodes reserve {all} CPUs in total, and this machine has {here}");
-        let mend = "reserve fewer, and leave some for nodes without a reservation";
-        return Err(Error::Limits { node: first.spec.name.clone(), why, mend });
+        let fix = "reserve fewer, and leave some for nodes without a reservation";
+        return Err(Error::Limits { node: first.spec.name.clone(), why, fix });
     }
     for limits in limits.iter_mut().filter(|limits| limits.reserved_cpus.is_none()) {
         limits.reserved_cpus = Some(left / others as f64);
@@ -383,7 +380,7 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
     Ok(limits)
 }
 
-/// Groups for a lab, none made yet but those that hold them all.
+/// The groups of a lab; creates only their parent folders.
 fn make_groups() -> Result<(Groups, Page), String> {
     static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let lab = LABS.fetch_add(1, Relaxed);
@@ -396,7 +393,7 @@ fn make_groups() -> Result<(Groups, Page), String> {
 }
 
 fn no_limits(node: &str, why: String) -> Error {
-    let mend = match nix::unistd::geteuid().is_root() {
+    let fix = match nix::unistd::geteuid().is_root() {
         true => {
             "mount cgroup v2 with the controllers cpu and memory, or remove `limits` and `reserve`"
         }
@@ -405,11 +402,11 @@ fn no_limits(node: &str, why: String) -> Error {
              or remove `limits` and `reserve` from the experiment"
         }
     };
-    Error::Limits { node: node.to_owned(), why, mend }
+    Error::Limits { node: node.to_owned(), why, fix }
 }
 
-/// Two descriptors a node are needed, as many as that again on the way, and some more
-/// by a meter if they can be had; the soft limit is made for less.
+/// Raises the soft limit on open files: two descriptors per node, the same number again during
+/// start, and, if possible, more for a meter.
 fn raise_files(nodes: usize) -> Result<(), Error> {
     let failed =
         |errno: nix::errno::Errno| Error::io("raise the limit on open files")(errno.into());

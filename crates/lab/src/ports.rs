@@ -1,8 +1,8 @@
-//! The medium's ends of veth pairs, and a BPF program that takes what arrives there.
+//! The medium's ends of veth pairs, and a BPF program that receives their frames.
 //!
-//! A frame passes the node's counters, its queueing discipline and the kernel's
-//! segmentation before it arrives, as it would before a wire; the program at the
-//! ingress of the other end (clsact, tc-bpf(8)) sees it finished.
+//! A frame passes the node's counters, its queueing discipline and the kernel's segmentation before
+//! it arrives, as before a wire. The program at the ingress of the other end (clsact, tc-bpf(8))
+//! sees the finished frame.
 
 use crate::netlink::{Message, NESTED, Socket};
 use nix::errno::Errno;
@@ -10,7 +10,7 @@ use nix::sched::{CloneFlags, unshare};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-/// Where programs are attached to the other ends of a lab's veth pairs.
+/// Attaches programs to the medium's ends of a lab's veth pairs.
 #[derive(Debug)]
 pub struct Ports(Socket);
 
@@ -19,12 +19,12 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
-/// The program says itself what becomes of a frame.
+/// The program's return value decides what happens to a frame.
 const DIRECT_ACTION: u32 = 1;
 const CLSACT: u32 = 0xffff_0000;
 const AT_CLSACT: u32 = 0xffff_fff1;
 const INGRESS: u32 = 0xffff_fff2;
-/// Priority 1, and all protocols, in network byte order as the kernel wants them.
+/// Priority 1 and all protocols, in network byte order as the kernel requires.
 const FIRST_OF_ALL: u32 = 1 << 16 | (libc::ETH_P_ALL as u16).to_be() as u32;
 
 impl Ports {
@@ -32,28 +32,29 @@ impl Ports {
         Self(Socket::of(socket))
     }
 
-    /// Whether `program` can be attached on this kernel, tried in a network namespace of
-    /// its own.
+    /// Tests whether `program` can be attached on this kernel, in a new network namespace.
     ///
     /// # Errors
+    /// Why it cannot be attached.
     /// Why it cannot be.
     pub fn try_out(program: BorrowedFd<'_>) -> io::Result<()> {
         const LOOPBACK: u32 = 1;
         let tried = || match unshare(CloneFlags::CLONE_NEWNET) {
-            // Nodes are in a user namespace then, where it may be done.
+            // Then nodes are in a user namespace, where it is allowed.
             Err(Errno::EPERM) => Ok(()),
             Err(errno) => Err(errno.into()),
             Ok(()) => Self(Socket::open(libc::NETLINK_ROUTE)?).attach(LOOPBACK, program),
         };
-        // The thread alone moves there.
+        // Only this thread enters the namespace.
         std::thread::scope(|scope| scope.spawn(tried).join())
             .unwrap_or_else(|_| Err(io::Error::other("the test of a network namespace failed")))
     }
 
-    /// Has `program` (of the type `BPF_PROG_TYPE_SCHED_CLS`) see each frame that comes
-    /// from the node's interface with this number. It stays there as long as the pair.
+    /// Runs `program` (of type `BPF_PROG_TYPE_SCHED_CLS`) on each frame from the node's interface
+    /// with this ifindex. It stays attached as long as the pair exists.
     ///
     /// # Errors
+    /// When the interface does not exist, or the kernel has no clsact or no cls_bpf.
     /// When there is no such interface, or the kernel has no clsact or no cls_bpf.
     pub fn attach(&self, number: u32, program: BorrowedFd<'_>) -> io::Result<()> {
         let failed = |what: &str, errno: Errno| {

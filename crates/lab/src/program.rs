@@ -1,4 +1,4 @@
-//! Starting a program in a node, and saying why one cannot be started.
+//! Starts a program in a node, and explains why one cannot start.
 
 use crate::clock::Clock;
 use crate::root::Home;
@@ -11,33 +11,32 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where a program finds its control socket.
+/// Descriptor of a program's control socket.
 const PROGRAM_CONTROL: RawFd = 3;
-/// Where programs are looked for unless something else is said.
+/// The default search path of programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A program to be started.
+/// A program to start.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
     pub cwd: String,
-    /// Its standard output and standard error, and its control socket if it is one
-    /// of the tool's own.
+    /// Its standard output and standard error, and its control socket if it belongs to the tool.
     pub fds: Vec<OwnedFd>,
     pub control: bool,
 }
 
-/// What a node has of its own, seen by what runs in it.
+/// The node's own resources, as seen by its programs.
 #[derive(Debug)]
 pub(crate) struct Own {
     pub home: Option<Home>,
     pub clock: Option<Clock>,
 }
 
-/// Starts it; gives its process id. In a node with a root of its own, programs see
-/// that and nothing else, but for the tool's own, which need the host's libraries; and
-/// these measure by the machine's clock.
+/// Starts the program; returns its process id. In a node with a separate root, programs see only
+/// that root. The tool's own programs are an exception: they need the host's libraries and use the
+/// machine's clock.
 pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     let home = own.home.as_ref();
     let Start { argv, env, cwd, fds, control } = start;
@@ -54,10 +53,10 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     let mut folder = cwd;
     match home {
         None => drop(command.current_dir(&folder)),
-        Some(home) if control.is_some() => see_the_host(&mut command, home, &folder)?,
+        Some(home) if control.is_some() => use_host_files(&mut command, home, &folder)?,
         Some(home) => {
             folder.clone_from(&home.root.cwd);
-            at_home(&mut command, home, [&stdout, &stderr]);
+            use_node_root(&mut command, home, [&stdout, &stderr]);
         }
     }
     command.envs(env);
@@ -67,7 +66,7 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
         give(&mut command, control);
     }
     match command.spawn() {
-        // Reaped by the init, which tells the usage as well.
+        // The init reaps it and reports its usage.
         Ok(child) => Ok(child.id() as i32),
         Err(error) => {
             let errno = error.raw_os_error().unwrap_or(libc::EINVAL);
@@ -82,13 +81,13 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     }
 }
 
-/// Lets a program see the host's files from `folder` on.
-fn see_the_host(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
+/// Lets a program see the host's files, and start in `folder`.
+fn use_host_files(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
     let host = home.host.as_raw_fd();
     let folder = CString::new(folder)
         .map_err(|_| Failure::of(format!("start in {folder:?}"), Errno::EINVAL))?;
-    // SAFETY: between fork and exec, system calls alone; the descriptor is the
-    // init's own and lives as long as it does.
+    // SAFETY: only system calls between fork and exec; the descriptor is the init's and lives as
+    // long as the init.
     unsafe {
         command.pre_exec(move || {
             if libc::setns(host, libc::CLONE_NEWNS) < 0 || libc::chdir(folder.as_ptr()) < 0 {
@@ -100,8 +99,8 @@ fn see_the_host(command: &mut Command, home: &Home, folder: &str) -> Result<(), 
     Ok(())
 }
 
-/// Gives a program the surroundings that the node's root comes with.
-fn at_home(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
+/// Sets the environment, directory and user of the node's root.
+fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     command.env_clear().env("PATH", PATH).env("HOME", &home.who.home);
     if let Ok(name) = nix::unistd::gethostname() {
         command.env("HOSTNAME", name);
@@ -112,18 +111,18 @@ fn at_home(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
         return;
     }
     for output in outputs {
-        // Many programs open /dev/stdout anew, by name.
+        // Many programs reopen /dev/stdout by name.
         let _ = nix::unistd::fchown(output, Some(home.who.uid.into()), Some(home.who.gid.into()));
     }
     let who = home.who.clone();
-    // SAFETY: between fork and exec, system calls alone.
-    unsafe { command.pre_exec(move || who.become_one()) };
+    // SAFETY: only system calls between fork and exec.
+    unsafe { command.pre_exec(move || who.switch_user()) };
 }
 
-/// What is ignored or blocked here stays so over exec, and no program expects it: the
-/// nursery ignores a terminal's Ctrl-C, the init blocks SIGCHLD.
+/// Resets signals: exec keeps ignored and blocked signals, which programs do not expect. The fork
+/// server ignores a terminal's Ctrl-C, the init blocks SIGCHLD.
 fn clean_signals(command: &mut Command) {
-    // SAFETY: between fork and exec, system calls alone; an all-zero set is valid.
+    // SAFETY: only system calls between fork and exec; an all-zero set is valid.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -138,7 +137,7 @@ fn clean_signals(command: &mut Command) {
 fn give(command: &mut Command, control: &OwnedFd) {
     let fd = control.as_raw_fd();
     command.env("THINGBED_CONTROL_FD", PROGRAM_CONTROL.to_string());
-    // SAFETY: between fork and exec, system calls alone.
+    // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(move || {
             let kept = match fd == PROGRAM_CONTROL {
@@ -150,7 +149,7 @@ fn give(command: &mut Command, control: &OwnedFd) {
     }
 }
 
-/// The PATH that a command's program is looked for in.
+/// The PATH in which the program is searched.
 fn path_of(command: &Command) -> String {
     let own = command.get_envs().find(|(key, _)| *key == "PATH");
     match own {
@@ -159,8 +158,8 @@ fn path_of(command: &Command) -> String {
     }
 }
 
-/// What was tried, of a program that could not be started because something is not
-/// there: the kernel does not say what.
+/// The failed step for a program that could not start because a file is missing; the kernel does
+/// not report which.
 fn missing(program: &str, folder: &str, path: &str) -> String {
     if !Path::new(folder).is_dir() {
         return format!("start {program} in {folder}: the folder does not exist");
@@ -181,7 +180,7 @@ fn missing(program: &str, folder: &str, path: &str) -> String {
     }
 }
 
-/// What a program that is there lacks.
+/// The missing dependency of an existing program.
 fn needs(file: &PathBuf) -> String {
     let mut begin = [0; 128];
     let read = std::fs::File::open(file).and_then(|mut file| file.read(&mut begin));

@@ -1,7 +1,7 @@
-//! A root file system of a node's own: read-only below, changes on top.
+//! A separate root file system for a node: a read-only lower layer, with changes on top.
 //!
-//! What is below is never written to. Changes go to a tmpfs that is the node's alone
-//! and ends with its mount namespace, as all mounts made here do.
+//! The lower layer is never written. Changes go to the node's own tmpfs, which ends with its mount
+//! namespace, as all mounts made here do.
 
 use crate::user::Who;
 use crate::wire::{Failure, NodeSpec, Root};
@@ -17,27 +17,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A node whose root is its own, seen from its init.
+/// A node with a separate root, as seen from its init.
 #[derive(Debug)]
 pub(crate) struct Home {
-    /// The mount namespace in which the host's files are seen, for the tool's own
-    /// programs.
+    /// The mount namespace with the host's files, for the tool's own programs.
     pub host: OwnedFd,
-    /// What was asked for.
+    /// The configuration.
     pub root: Root,
-    /// Who programs run as.
+    /// The user of its programs.
     pub who: Who,
 }
 
 const NONE: Option<&str> = None;
-/// The devices that every program may expect, and no hardware among them.
+/// The devices that every program may expect; none is hardware.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Makes `root` the root of this process, which keeps a way to the host's files.
+/// Makes `root` the root of this process, which keeps access to the host's files.
 pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(of("create a mount namespace for the root"))?;
-    // All that is needed of the host's is opened first: it will be hidden.
+    // Everything needed from the host is opened first, because it becomes hidden.
     let below = path_to(&root.lower, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
     let mode = fs::metadata(&root.lower).map_or(0o755, |meta| meta.mode() & 0o7777);
     let hosts = fs::read("/etc/hosts").unwrap_or_default();
@@ -52,14 +51,14 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     overlay(&below, mode).map_err(|failure| named(failure, root))?;
     drop(below);
     chdir("/tmp/root").map_err(of("enter the root"))?;
-    // Afterwards the old root lies over the new one, at the same place.
+    // Afterwards the old root is mounted over the new one.
     pivot_root(".", ".").map_err(of("change the root"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     folder("/proc", 0o555)?;
     mount(Some("proc"), "/proc", Some("proc"), quiet, NONE).map_err(of("mount /proc"))?;
     folder("/sys", 0o555)?;
-    // Refused to users where a container masks parts of the host's; few programs
-    // look there.
+    // Refused to unprivileged users in a container that masks parts of the host's; few programs
+    // need it.
     let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), quiet | MsFlags::MS_RDONLY, NONE);
     make_dev(&devices)?;
     drop(devices);
@@ -67,16 +66,16 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     chdir("/").map_err(of("enter the root"))?;
     folder("/tmp", 0o1777)?;
     folder("/etc", 0o755)?;
-    supply("hosts", &hosts)?;
-    supply("hostname", format!("{}\n", spec.name).as_bytes())?;
-    supply("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
+    write_etc("hosts", &hosts)?;
+    write_etc("hostname", format!("{}\n", spec.name).as_bytes())?;
+    write_etc("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
     let who = Who::find(&root.user)?;
-    // Who is not root may ping, as in other containers; the kernel's default is nobody.
+    // Allows unprivileged ping, as in other containers; the kernel's default denies it to all.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     Ok(Home { host, root: root.clone(), who })
 }
 
-/// The text of a resolv.conf that names `server`.
+/// The text of a resolv.conf with this `server`.
 pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
     match server {
         Some(address) => format!("nameserver {address}\n"),
@@ -84,8 +83,8 @@ pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
     }
 }
 
-/// Has a node that sees the host's files ask `server` for names, all the same.
-pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
+/// Sets the name `server` of a node that sees the host's files.
+pub(crate) fn set_name_server(server: Ipv4Addr) -> Result<(), Failure> {
     let size = Some("mode=755,size=16k");
     mount(Some("names"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
         .map_err(of("mount a tmpfs"))?;
@@ -96,7 +95,7 @@ pub(crate) fn ask_server(server: Ipv4Addr) -> Result<(), Failure> {
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(of("detach the tmpfs"))
 }
 
-/// Opens a way to a character device of the host's.
+/// Opens a character device of the host.
 pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
     let shown = path.display();
     let kind =
@@ -108,7 +107,7 @@ pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
     path_to(path, OFlag::O_PATH)
 }
 
-/// Mounts the overlay at `/tmp/root`, on a tmpfs that is seen for a moment.
+/// Mounts the overlay at `/tmp/root`, on a tmpfs that is visible only for a moment.
 fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
     let size = Some("mode=755");
     mount(Some("changes"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
@@ -116,7 +115,7 @@ fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
     for name in ["upper", "work", "root"] {
         folder(&format!("/tmp/{name}"), mode)?;
     }
-    // By number: a path may hold commas and colons, which have a meaning here.
+    // By number, because commas and colons in a path have a meaning here.
     let below = format!("/proc/self/fd/{}", below.as_raw_fd());
     let users = if is_host_root() { "" } else { ",userxattr" };
     let options = format!("lowerdir={below},upperdir=/tmp/upper,workdir=/tmp/work{users}");
@@ -125,13 +124,13 @@ fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
         .map_err(of("mount an overlay"))
 }
 
-/// Whether root here is root of the machine, and not of a user namespace.
+/// Whether root is the machine's root and not that of a user namespace.
 fn is_host_root() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The node's `/dev`: nothing of the machine but what is given.
+/// Creates the node's `/dev`, with only these `devices` of the host.
 fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
     folder("/dev", 0o755)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
@@ -149,8 +148,8 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
     folder("/dev/pts", 0o755)?;
     folder("/dev/shm", 0o1777)?;
     let options = Some("newinstance,ptmxmode=0666,mode=0620");
-    // A device that was passed on may be of the host's terminals: then theirs are
-    // there, and no own.
+    // A passed device may be a terminal of the host: then /dev/pts has the host's, and needs no own
+    // ones.
     if fs::read_dir("/dev/pts").is_ok_and(|mut dir| dir.next().is_none()) {
         mount(Some("devpts"), "/dev/pts", Some("devpts"), flags, options)
             .map_err(of("mount /dev/pts"))?;
@@ -173,15 +172,14 @@ fn link(to: &str, name: &str) -> Result<(), Failure> {
     symlink(to, Path::new("/dev").join(name)).map_err(io(format!("link /dev/{name}")))
 }
 
-/// Puts a file of ours into the node's `/etc`. One that is there may be a link that
-/// leads anywhere.
-pub(crate) fn supply(name: &str, text: &[u8]) -> Result<(), Failure> {
+/// Writes a file into the node's `/etc`. An existing one may be a link to any place.
+pub(crate) fn write_etc(name: &str, text: &[u8]) -> Result<(), Failure> {
     let path = Path::new("/etc").join(name);
     let _ = fs::remove_file(&path);
     fs::write(&path, text).map_err(io(format!("write {}", path.display())))
 }
 
-/// Makes a folder unless it is there.
+/// Creates a folder unless it exists.
 fn folder(path: &str, mode: u32) -> Result<(), Failure> {
     if Path::new(path).is_dir() {
         return Ok(());

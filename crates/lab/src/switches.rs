@@ -1,4 +1,4 @@
-//! How often processes were switched, by the kernel's task statistics (taskstats).
+//! Context switches of processes, from the kernel's task statistics (taskstats).
 
 use crate::netlink::{Message, Socket, find};
 
@@ -11,11 +11,11 @@ const GET: u8 = 1;
 const BY_PROCESS: u16 = 2;
 const OF_PROCESS: u16 = 5;
 const STATS: u16 = 3;
-/// Where `nvcsw` is in `struct taskstats`; `nivcsw` follows.
+/// Offset of `nvcsw` in `struct taskstats`; `nivcsw` follows.
 const SWITCHES: usize = 272;
 
-/// Tells how often processes were switched. One question a process, of all its
-/// threads, which costs a quarter of reading `/proc/PID/status` of each.
+/// Reads context switches. One request per process covers all its threads, at a quarter of the cost
+/// of reading `/proc/PID/status` of each.
 #[derive(Debug)]
 pub(crate) struct Switches {
     socket: Socket,
@@ -23,8 +23,7 @@ pub(crate) struct Switches {
 }
 
 impl Switches {
-    /// A way to ask; none where the kernel has no task statistics or tells them to
-    /// root alone.
+    /// Opens the socket; `None` if the kernel has no task statistics or allows them to root only.
     pub fn open() -> Option<Self> {
         let socket = Socket::open(libc::NETLINK_GENERIC).ok()?;
         let mut request = Message::new(CONTROL, 0, &[GET_FAMILY, 1, 0, 0]);
@@ -35,8 +34,7 @@ impl Switches {
         switches.of(std::process::id() as i32).map(|_| switches)
     }
 
-    /// How often the threads of a process gave the CPU up by themselves, and how
-    /// often it was taken from them; of those that live.
+    /// Voluntary and involuntary context switches of a process's living threads.
     pub fn of(&self, pid: i32) -> Option<[u64; 2]> {
         let mut request = Message::new(self.family, 0, &[GET, 1, 0, 0]);
         request.bytes(BY_PROCESS, &pid.to_ne_bytes());
@@ -47,8 +45,8 @@ impl Switches {
     }
 }
 
-/// The same from `/proc/PID/task/*/status` (proc_pid_status(5)), for whoever may not
-/// ask.
+/// The same from `/proc/PID/task/*/status` (proc_pid_status(5)), for users without access to
+/// taskstats.
 pub(crate) fn from_status(pid: i32) -> Option<[u64; 2]> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let mut sum = [0; 2];
@@ -79,7 +77,7 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         let after = from_status(me).unwrap();
-        // Other tests' threads may have ended, and taken theirs along.
+        // Other tests' threads may have ended; their switches are then missing.
         assert!(after[0] > 0 && before[0] > 0);
         if let Some(switches) = Switches::open() {
             let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();

@@ -1,6 +1,6 @@
-//! A node's own `/sys`, which shows its network devices and not the host's.
+//! A separate `/sys` for a node, which shows its network devices and not the host's.
 //!
-//! What is mounted below the host's `/sys`, such as control groups, stays there.
+//! Mounts below the host's `/sys`, such as control groups, stay available.
 
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// The mounts below `/sys` that are below no other, in this mount namespace.
+/// The topmost mounts below `/sys` in this mount namespace.
 pub(crate) fn mounted() -> Vec<PathBuf> {
     outermost(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
 }
@@ -17,7 +17,7 @@ pub(crate) fn mounted() -> Vec<PathBuf> {
 fn outermost(mountinfo: &[u8]) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in mountinfo.split(|byte| *byte == b'\n') {
-        // The fifth field is where it is (proc_pid_mountinfo(5)).
+        // The fifth field is the mount point (proc_pid_mountinfo(5)).
         let Some(place) = line.split(|byte| *byte == b' ').nth(4) else { continue };
         let place = PathBuf::from(unescape(place));
         if place.strip_prefix("/sys").is_ok_and(|rest| rest != Path::new("")) {
@@ -34,7 +34,7 @@ fn outermost(mountinfo: &[u8]) -> Vec<PathBuf> {
     outer
 }
 
-/// Blanks and the like stand there as `\040`.
+/// Decodes blanks and other characters, which are written as `\040`.
 fn unescape(field: &[u8]) -> OsString {
     let mut text = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -54,22 +54,22 @@ fn unescape(field: &[u8]) -> OsString {
     OsString::from_vec(text)
 }
 
-/// Mounts a `/sys` of this network namespace, read-only, with `kept` of the old one in
-/// it. Whoever may not, as users in a container that masks parts of the host's, goes
-/// on with the old one.
+/// Mounts a `/sys` of this network namespace, read-only, and keeps the mounts `kept` of the old
+/// one. Without permission, as for users in a container that masks parts of the host's, the old one
+/// stays.
 pub(crate) fn mount_own(kept: &[PathBuf]) {
-    // Before they are hidden.
+    // Before they become hidden.
     let trees: Vec<_> = kept.iter().map(|place| (place, tree(place))).collect();
     if mount_sysfs().is_err() {
         return;
     }
-    // Nothing is to lie below that is seen in lists of mounts alone. Users may not take
-    // the old one away: then it stays there.
+    // Removes the old one, so that it does not appear in mount lists. Unprivileged users may not
+    // remove it: then it stays.
     let _ = umount2("/sys", MntFlags::MNT_DETACH);
     let _ = umount2("/sys", MntFlags::MNT_DETACH);
     let _ = mount_sysfs();
     for (place, tree) in trees {
-        // What the kernel has no place for any more is not missed.
+        // A mount whose mount point no longer exists is left out.
         let _ = tree.and_then(|tree| put(&tree, place));
     }
 }
@@ -84,7 +84,7 @@ fn path(path: &Path) -> Result<CString, Errno> {
     CString::new(OsStr::as_bytes(path.as_os_str())).map_err(|_| Errno::EINVAL)
 }
 
-/// A copy of the mounts at and below `place`, attached nowhere (open_tree(2)).
+/// A detached copy of the mounts at and below `place` (open_tree(2)).
 fn tree(place: &Path) -> Result<OwnedFd, Errno> {
     let place = path(place)?;
     let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;

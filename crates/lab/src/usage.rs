@@ -1,17 +1,16 @@
-//! What nodes use, as the kernel counts it.
+//! Resource usage of nodes, as counted by the kernel.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-/// What the processes of a node have used up to now, its init included.
+/// Cumulative usage of a node's processes, its init included.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sample {
     /// CPU time in user mode, in ms; in steps of the kernel's tick (10 ms).
     pub user_ms: f64,
     /// CPU time in the kernel, in ms.
     pub system_ms: f64,
-    /// Resident memory of all its processes, pages that they share counted for
-    /// each, in bytes.
+    /// Resident memory of all its processes, in bytes; shared pages count for each process.
     pub rss_bytes: u64,
 }
 
@@ -39,25 +38,25 @@ struct Process {
     pages: u64,
 }
 
-/// The usage of the nodes with these inits, in their order. One pass over
-/// `/proc` for all of them; a node that is gone has used nothing.
+/// The usage of the nodes with these inits, in their order, by one pass over `/proc`; zero for a
+/// node that is gone.
 pub fn sample(inits: &[i32]) -> Vec<Sample> {
     tree(inits).into_iter().map(|tree| tree.sample).collect()
 }
 
-/// What the processes of a node have used, and which they are.
+/// The usage of a node's processes, and their ids.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tree {
     pub sample: Sample,
     pub members: Vec<i32>,
 }
 
-/// As [`sample`], with the processes.
+/// Like [`sample`], with the processes.
 pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     let processes = processes();
     let owners = Owners::of(inits, &processes);
     let mut trees = vec![Tree::default(); inits.len()];
-    // SAFETY: asking for a constant of the system.
+    // SAFETY: reads a constant of the system.
     let (tick, page) =
         unsafe { (libc::sysconf(libc::_SC_CLK_TCK), libc::sysconf(libc::_SC_PAGESIZE)) };
     let (tick_ms, page) = (1000.0 / tick.max(1) as f64, page.max(1) as u64);
@@ -72,19 +71,18 @@ pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     trees
 }
 
-/// What the scheduler has done for a node's processes, in ns.
+/// Scheduler statistics of a node's processes, in ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scheduled {
-    /// CPU time that they have had.
+    /// Their CPU time.
     pub run_ns: u64,
-    /// Time in which they could have run and had no CPU: because others had it, or because
-    /// a limit kept it from them.
+    /// Time in which they were runnable without a CPU: because others used it, or because of a
+    /// limit.
     pub wait_ns: u64,
 }
 
-/// What the scheduler has done so far for the processes of the nodes with these inits, the
-/// inits themselves left out; exact, unlike [`sample`], and only of those that live. 0
-/// where the kernel does not tell (proc_pid_schedstat).
+/// Scheduler statistics of the nodes with these inits, without the inits; exact, unlike [`sample`],
+/// but only for living processes. 0 if the kernel does not report them (proc_pid_schedstat).
 pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
     let processes = processes();
     let owners = Owners::of(inits, &processes);
@@ -102,7 +100,7 @@ pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
     sums
 }
 
-/// The processes of the node with this init, which comes first.
+/// The processes of the node with this init, which is the first of them.
 pub fn members(init: i32) -> Vec<i32> {
     let processes = processes();
     let owners = Owners::of(&[init], &processes);
@@ -130,8 +128,8 @@ pub fn counters(init: i32, interface: &str) -> Option<Counters> {
     })
 }
 
-/// Datagrams that the sockets in the node with this init had no room for, in and
-/// out, since it came up (`Udp:` in `/proc/net/snmp`).
+/// Datagrams dropped, in and out, because sockets of the node with this init were full, since the
+/// node started (`Udp:` in `/proc/net/snmp`).
 pub fn socket_drops(init: i32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{init}/net/snmp")).unwrap_or_default();
     parse_socket_drops(&text).unwrap_or(0)
@@ -154,11 +152,10 @@ fn processes() -> HashMap<i32, Process> {
     .collect()
 }
 
-/// Reads a stat line (proc_pid_stat(5)). Times are those of the process and of
-/// its children that have ended and been waited for, so that a sum over the
-/// living misses nobody and counts nobody twice.
+/// Parses a stat line (proc_pid_stat(5)). Times are those of the process and its reaped children,
+/// so that a sum over living processes counts each exactly once.
 fn parse(stat: &str) -> Option<Process> {
-    // The name may hold anything, brackets and spaces too; it ends at the last one.
+    // The name may contain anything, even brackets and spaces; it ends at the last bracket.
     let rest = &stat[stat.rfind(')')? + 1..];
     let values: Vec<&str> = rest.split_whitespace().collect();
     let number = |field: usize| values.get(field - 3)?.parse::<u64>().ok();
@@ -169,12 +166,12 @@ fn parse(stat: &str) -> Option<Process> {
     })
 }
 
-/// To which node processes belong.
+/// Maps processes to nodes.
 struct Owners<'p> {
     processes: &'p HashMap<i32, Process>,
-    /// The place of each init.
+    /// Index of the node by the process id of its init.
     inits: HashMap<i32, usize>,
-    /// The place of each init by its PID namespace; asked for only where it is needed.
+    /// Index of the node by the PID namespace of its init; read only when needed.
     spaces: OnceCell<HashMap<u64, usize>>,
     own: Option<u64>,
 }
@@ -186,11 +183,11 @@ impl<'p> Owners<'p> {
         Self { processes, inits, spaces: OnceCell::new(), own }
     }
 
-    /// The node that a process belongs to: that of the first init up its line, or, if it
-    /// was started from outside as by `exec`, that of its PID namespace.
+    /// The node of a process: that of its closest ancestor that is an init, or, if it was started
+    /// from outside as by `exec`, that of its PID namespace.
     fn owner(&self, pid: i32) -> Option<usize> {
         let mut at = pid;
-        // A line is short; the bound guards against one read while it changed.
+        // Ancestries are short; the bound protects from one that changes while it is read.
         for _ in 0..64 {
             if let Some(node) = self.inits.get(&at) {
                 return Some(*node);
@@ -207,7 +204,7 @@ impl<'p> Owners<'p> {
     }
 }
 
-/// The number of a process's PID namespace; none for processes of other users.
+/// The inode number of a process's PID namespace; `None` for processes of other users.
 fn pid_space(pid: impl std::fmt::Display) -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
     Some(std::fs::metadata(format!("/proc/{pid}/ns/pid")).ok()?.ino())

@@ -1,11 +1,11 @@
-//! Who a node's programs run as, by the node's own list of users.
+//! The user of a node's programs, from the node's own user database.
 
 use crate::wire::Failure;
 use nix::errno::Errno;
 use std::fs;
 use std::io;
 
-/// A user, the groups that he is in, and where he is at home.
+/// A user with groups and home directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Who {
     pub uid: u32,
@@ -15,8 +15,8 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// Finds `user`: nothing for root, else `user` or `user:group`, by name or by
-    /// number, in this root's `/etc/passwd` and `/etc/group`.
+    /// Finds `user`: empty for root, else `user` or `user:group`, by name or number, in this root's
+    /// `/etc/passwd` and `/etc/group`.
     pub fn find(user: &str) -> Result<Self, Failure> {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let who = Self::among(user, &read("/etc/passwd"), &read("/etc/group"))?;
@@ -57,7 +57,7 @@ impl Who {
         let member = |row: &Vec<&str>| {
             row.get(3).is_some_and(|names| names.split(',').any(|name| name == called))
         };
-        // A group that was asked for is the only one, as with `docker run`.
+        // A given group is the only one, as with `docker run`.
         let others = rows(groups).filter(|row| group.is_none() && member(row));
         let mut all = vec![gid];
         all.extend(others.filter_map(|row| row.get(2)?.parse::<u32>().ok()));
@@ -70,10 +70,9 @@ impl Who {
         self.uid == 0 && self.gid == 0
     }
 
-    /// Makes this process one of his. For a process that has been forked and is
-    /// about to become another program: system calls alone.
-    pub fn become_one(&self) -> io::Result<()> {
-        // SAFETY: plain system calls; the list is as long as said.
+    /// Switches this process to the user. For a forked process before exec: only system calls.
+    pub fn switch_user(&self) -> io::Result<()> {
+        // SAFETY: plain system calls; the list has the given length.
         unsafe {
             let set = libc::setgroups(self.groups.len(), self.groups.as_ptr());
             if set < 0 || libc::setgid(self.gid) < 0 || libc::setuid(self.uid) < 0 {
@@ -89,7 +88,7 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().map(|line| line.split(':').collect::<Vec<_>>()).filter(|row| !row[0].is_empty())
 }
 
-/// Whether a map of user_namespaces(7) has `id` inside.
+/// Whether a map of user_namespaces(7) contains `id`.
 fn holds(map: &str, id: u32) -> bool {
     map.lines().any(|line| {
         let numbers: Vec<u64> =

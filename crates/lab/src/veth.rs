@@ -1,40 +1,40 @@
-//! Links of veth pairs: making them, and having the kernel's netem impair them.
+//! Creates veth pairs as links, and impairs them with the kernel's netem.
 
-use crate::interface::{Step, mtu, quiet_ipv6, request, set, set_up, socket, up};
+use crate::interface::{Step, disable_ipv6, mtu, request, set, set_up, socket, up};
 use crate::netem::{self, Netem, Passed};
 use crate::netlink;
 use crate::wire::{Failure, Interface, Way};
 use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// How what is tried when netem is put somewhere begins.
+/// Prefix of the failed step when netem cannot be added.
 pub(crate) const PUT_NETEM: &str = "add netem to";
 
-/// Makes a veth pair for `spec` and sets it up: one end here, the other in the
-/// network namespace `wire`, and gives a packet socket at that one, which hears what
-/// comes there if it `hears`. The pair lives as long as both namespaces.
+/// Creates and configures a veth pair for `spec`: one end here, the other in the network namespace
+/// `wire`. Returns a packet socket at the other end, which receives frames if it `receives`. The
+/// pair lives as long as both namespaces.
 pub fn make_veth(
     spec: &Interface,
     number: u32,
     wire: BorrowedFd<'_>,
-    hears: bool,
+    receives: bool,
 ) -> Step<OwnedFd> {
     let peer = peer_of(number);
     netlink::make_veth(&spec.name, number, &peer, wire)?;
     if !spec.super_frames {
         plain(&socket()?, &spec.name)?;
     }
-    let packets = within(wire, || packet_socket(spec, &peer, number, hears))?;
+    let packets = within(wire, || packet_socket(spec, &peer, number, receives))?;
     set_up(spec)?;
     Ok(packets)
 }
 
-/// The medium's end of the veth pair whose other end has this number.
+/// Name of the medium's end of the veth pair whose other end has this number.
 fn peer_of(number: u32) -> String {
     format!("port{number}")
 }
 
-/// Does `work` in the network namespace `wire`, and comes back.
+/// Runs `work` in the network namespace `wire`, and returns to this one.
 fn within<T>(wire: BorrowedFd<'_>, work: impl FnOnce() -> Step<T>) -> Step<T> {
     let here = std::fs::File::open("/proc/self/ns/net").map_err(|error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
@@ -52,7 +52,7 @@ fn within<T>(wire: BorrowedFd<'_>, work: impl FnOnce() -> Step<T>) -> Step<T> {
 
 /// A veth pair of a node.
 pub struct Veth<'a> {
-    /// The name and the number of the node's end.
+    /// Name and ifindex of the node's end.
     pub name: &'a str,
     /// See `name`.
     pub number: u32,
@@ -60,8 +60,8 @@ pub struct Veth<'a> {
     pub wire: BorrowedFd<'a>,
 }
 
-/// Puts netem where frames of a veth pair leave: at the node's end on
-/// the way up, at the medium's on the way down.
+/// Adds netem where frames leave a veth pair: at the node's end on the uplink, at the medium's on
+/// the downlink.
 pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
     let set = |name: &str, index: u32| {
         let tried = format!("{PUT_NETEM} {name}");
@@ -70,7 +70,7 @@ pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
     sending_end(veth, way, set)
 }
 
-/// What netem has done there.
+/// Netem's counters there.
 pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
     let ask = |name: &str, index: u32| {
         let tried = format!("read netem's counters at {name}");
@@ -79,7 +79,7 @@ pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
     sending_end(veth, way, ask)
 }
 
-/// Does `work` where the sending end of a veth pair is, with its name and number.
+/// Runs `work` at the sending end of a veth pair, with its name and ifindex.
 fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Step<T>) -> Step<T> {
     match way {
         Way::Up => work(veth.name, veth.number),
@@ -92,25 +92,25 @@ fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Ste
 pub(crate) fn index(socket: &OwnedFd, name: &str) -> Step<u32> {
     let mut index = request(name)?;
     set(socket, libc::SIOCGIFINDEX, &mut index, || format!("find {name}"))?;
-    // SAFETY: the call above has filled the number in.
+    // SAFETY: the call above has set the number.
     Ok(unsafe { index.ifr_ifru.ifru_ifindex } as u32)
 }
 
-/// The medium's end of a veth pair, from inside its namespace.
-fn packet_socket(spec: &Interface, peer: &str, number: u32, hears: bool) -> Step<OwnedFd> {
+/// Configures the medium's end of a veth pair, from inside its namespace.
+fn packet_socket(spec: &Interface, peer: &str, number: u32, receives: bool) -> Step<OwnedFd> {
     let ioctls = socket()?;
     mtu(&ioctls, peer, spec.mtu)?;
-    quiet_ipv6(peer);
+    disable_ipv6(peer);
     up(&ioctls, peer)?;
-    let packets = packets_at(peer, number, hears)?;
+    let packets = packets_at(peer, number, receives)?;
     if spec.super_frames {
         behind_headers(&packets, peer)?;
     }
     Ok(packets)
 }
 
-/// Has frames at a packet socket stand behind a `struct virtio_net_hdr`, so that super-frames
-/// can come and go.
+/// Adds a `struct virtio_net_hdr` before the frames of a packet socket, for super-frames in both
+/// directions.
 fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
     let on: libc::c_int = 1;
     // SAFETY: the option's value lives over the call.
@@ -121,8 +121,7 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
     };
     let failed = |errno| Failure::of(format!("have super-frames at {peer}"), errno);
     Errno::result(set).map_err(failed)?;
-    // The usual 208 KiB are three of them. Beyond the user's limit without privileges, which then
-    // has to do.
+    // The default of 208 KiB holds three of them. Without privileges the user's limit applies.
     let bytes = SUPER_FRAMES_BYTES;
     for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
         // SAFETY: as above.
@@ -134,12 +133,12 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
     Ok(())
 }
 
-/// The queue of super-frames that wait for the medium.
+/// Receive queue for super-frames, in bytes.
 const SUPER_FRAMES_BYTES: libc::c_int = 16 << 20;
 
-/// A packet socket at the interface `name` with this number, of this process's network
-/// namespace. One that does not hear only sends.
-pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
+/// A packet socket at the interface `name` with this ifindex, of this process's network namespace.
+/// Without `receives` it only sends.
+pub(crate) fn packets_at(name: &str, index: u32, receives: bool) -> Step<OwnedFd> {
     let failed = |errno| Failure::of(format!("open a packet socket at {name}"), errno);
     // SAFETY: plain system calls; a valid descriptor is owned at once, the option
     // and the address live over their calls, and an all-zero address is valid.
@@ -149,12 +148,12 @@ pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
         let packets = OwnedFd::from_raw_fd(fd);
         let mut address: libc::sockaddr_ll = std::mem::zeroed();
         address.sll_family = libc::AF_PACKET as u16;
-        address.sll_protocol = if hears { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
+        address.sll_protocol = if receives { (libc::ETH_P_ALL as u16).to_be() } else { 0 };
         address.sll_ifindex = index as i32;
         let len = size_of::<libc::sockaddr_ll>() as u32;
         let on: libc::c_int = 1;
         let size = size_of::<libc::c_int>() as u32;
-        // What the medium sends is not to come back to it, and not to queue at this end.
+        // The medium must not receive its own frames, and they must not queue at this end.
         for option in [libc::PACKET_IGNORE_OUTGOING, libc::PACKET_QDISC_BYPASS] {
             let set = libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size);
             Errno::result(set).map_err(failed)?;
@@ -164,8 +163,7 @@ pub(crate) fn packets_at(name: &str, index: u32, hears: bool) -> Step<OwnedFd> {
     }
 }
 
-/// Has the kernel finish frames before they leave `name`: cut into segments, with
-/// their checksums, as they would be on a wire.
+/// Disables offloads, so that frames leave `name` as on a wire: segmented and with checksums.
 fn plain(socket: &OwnedFd, name: &str) -> Step<()> {
     #[repr(C)]
     struct Value {

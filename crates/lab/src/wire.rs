@@ -1,5 +1,5 @@
-//! What the tool, its nursery and the inits say to each other: JSON in
-//! SOCK_SEQPACKET messages, descriptors beside them.
+//! The protocol between the tool, its fork server and the inits: JSON in SOCK_SEQPACKET messages,
+//! with attached descriptors.
 
 use crate::netem::{Netem, Passed};
 use nix::errno::Errno;
@@ -17,52 +17,50 @@ pub struct Interface {
     pub name: String,
     /// Its link address.
     pub mac: [u8; 6],
-    /// Its IPv4 address; 0.0.0.0 for none, which a program may set.
+    /// Its IPv4 address; 0.0.0.0 for none, so that a program may set one.
     pub address: Ipv4Addr,
     /// The subnet's prefix length, 0 to 32.
     pub prefix: u8,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
-    /// Whether TCP is to come out of its TAP, and may go in, uncut and without
-    /// checksums, behind a header that says so (`struct virtio_net_hdr`); the same of a veth
-    /// pair's packet socket. Of a TAP not where the MTU is below [`SUPER_FRAMES_FROM`].
+    /// Whether its TAP gives, and accepts, unsegmented TCP without checksums behind a `struct
+    /// virtio_net_hdr`; also for the packet socket of a veth pair. Not for a TAP with an MTU below
+    /// [`SUPER_FRAMES_FROM`].
     pub super_frames: bool,
-    /// Permanent neighbour entries: no address resolution passes the network
-    /// for these.
+    /// Permanent neighbour entries, which need no ARP over the network.
     pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
 }
 
-/// What a node's interfaces are made of, and with it what the lab gives for them.
+/// The type of a node's interfaces, and of the descriptors that the lab returns for them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Link {
-    /// A TAP; the lab gives its descriptor.
+    /// A TAP; the lab returns its descriptor.
     Tap,
-    /// A veth pair; the lab gives a packet socket at its other end. For those who may
-    /// not open `/dev/net/tun`.
+    /// A veth pair; the lab returns a packet socket at its other end. For users who may not open
+    /// `/dev/net/tun`.
     Veth,
-    /// A veth pair whose other end hands frames to a BPF program, see
-    /// [`crate::Lab::ports`]; the lab gives a packet socket there that only sends.
-    /// Interfaces with super-frames are TAPs.
+    /// A veth pair whose other end passes frames to a BPF program, see [`crate::Lab::ports`]; the
+    /// lab returns a send-only packet socket there. Interfaces with super-frames are TAPs.
     Bpf,
 }
 
-/// The least MTU of networks whose TAPs may give super-frames: on smaller ones
-/// frames are to be seen as the wire has them.
+/// Minimum MTU of networks whose TAPs may give super-frames: with a smaller one, frames look as on
+/// the wire.
 pub const SUPER_FRAMES_FROM: u32 = 1280;
 
 impl Interface {
-    /// Whether super-frames come out of it if it is made as `link`.
+    /// Whether it gives super-frames if it is created as `link`.
     pub fn gives_super_frames(&self, link: Link) -> bool {
         self.super_frames && (link == Link::Veth || self.mtu >= SUPER_FRAMES_FROM)
     }
 }
 
-/// Whether this user may have TAPs.
+/// Whether this user may create TAPs.
 pub fn can_have_taps() -> bool {
     std::fs::File::options().read(true).write(true).open("/dev/net/tun").is_ok()
 }
 
-/// A way along a link.
+/// A direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Way {
     /// From the node into the network.
@@ -71,88 +69,86 @@ pub enum Way {
     Down,
 }
 
-/// What an init needs to know of its node.
+/// The configuration of a node for its init.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeSpec {
     /// The host name; also how other nodes resolve it.
     pub name: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
-    /// What else it has.
+    /// Further settings.
     #[serde(default)]
     pub setting: Setting,
 }
 
-/// What a node has of its own beside interfaces; by default nothing.
+/// Settings of a node other than interfaces; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setting {
     /// Its root file system, in place of the host's.
     pub root: Option<Root>,
-    /// Character devices of the host's that must be there, below `/dev`; a node with a
-    /// root of its own sees them at the same paths, and no others.
+    /// Character devices of the host that must exist, below `/dev`. A node with a separate root
+    /// sees them at the same paths, and no others.
     pub devices: Vec<PathBuf>,
-    /// What its CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead of the machine's, in ns.
+    /// Offset of its CLOCK_MONOTONIC and CLOCK_BOOTTIME to the machine's, in ns.
     #[serde(default)]
     pub clock_ahead: u64,
-    /// The cores that its programs stay on; none are all.
+    /// The cores of its programs; empty for all.
     #[serde(default)]
     pub cores: Vec<u32>,
-    /// The name server that it asks, in place of the host's.
+    /// Its name server, in place of the host's.
     pub resolver: Option<Ipv4Addr>,
-    /// Where it sends what is for nobody near.
+    /// Its default gateway.
     pub gateway: Option<Ipv4Addr>,
-    /// Whether it is a gateway itself, to what lies behind the interface [`UPLINK`].
+    /// Whether it is a gateway to the network behind the interface [`UPLINK`].
     pub forwards: bool,
 }
 
-/// The interface by which a gateway reaches the outside. Who connects it makes it.
+/// A gateway's interface to the outside; the uplink's program creates it.
 pub const UPLINK: &str = "tap0";
 
-/// A root file system, and the surroundings of programs in it.
+/// A root file system, and the environment of programs in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Root {
-    /// The folder that holds it. It is only read; changes are the node's own, in
-    /// memory, and go with it.
+    /// Its folder, which is only read; changes stay in the node's memory and end with it.
     pub lower: PathBuf,
-    /// Variables that programs find, in place of the tool's.
+    /// Environment variables of programs, in place of the tool's.
     pub env: Vec<(String, String)>,
-    /// The folder that programs start in; absolute.
+    /// Working directory of programs; absolute.
     pub cwd: String,
-    /// Who programs run as: empty for root, else `user` or `user:group`, by name or
-    /// number.
+    /// The user of programs: empty for root, else `user` or `user:group`, by name or number.
     pub user: String,
 }
 
-/// From the tool to the nursery.
+/// From the tool to the fork server.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum ToNursery {
-    /// The lab's hosts file, and what interfaces are made of; comes first, once.
+pub(crate) enum ToForkServer {
+    /// The lab's hosts file and the type of interfaces; sent first, once.
     Prepare { hosts: String, link: Link },
-    /// Make a node; the init's control socket comes beside it.
+    /// Create a node; the init's control socket is attached.
     Spawn,
-    /// End these inits, and remove the other ends of veth pairs with these numbers: the
-    /// kernel lets go of a namespace when it has time, and the numbers are wanted again.
+    /// End these inits, and remove the other ends of veth pairs with these ifindexes: the kernel
+    /// removes a namespace asynchronously, and the numbers are needed again.
     Discard { pids: Vec<i32>, numbers: std::ops::Range<u32> },
-    /// Another text for the hosts file.
+    /// Replace the text of the hosts file.
     Hosts { hosts: String },
 }
 
-/// From the nursery to the tool, one for each message.
+/// From the fork server to the tool, one reply per message.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum FromNursery {
-    /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], a socket to
-    /// the network configuration of the veth pairs' other ends comes beside the first.
+pub(crate) enum FromForkServer {
+    /// The mount namespace, or its hosts file, is ready; with [`Link::Bpf`], the
+    /// first reply has a socket to the network configuration of the veth pairs' other ends.
     Ready,
-    /// The init's process id, as the tool sees it.
+    /// The init's process id, in the tool's numbering.
     Spawned(i32),
-    /// What was tried and why it failed.
+    /// The failed step and its cause.
     Failed(Failure),
 }
 
 /// A step that failed inside a node.
 #[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Failure {
-    /// What was tried, e.g. `open /dev/net/tun`.
+    /// The step, e.g. `open /dev/net/tun`.
     pub tried: String,
     /// The kernel's error number.
     pub errno: i32,
@@ -173,42 +169,40 @@ impl Failure {
 /// From the tool to an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
-    /// Set the node up; comes first. Its interfaces are numbered from `first`.
+    /// Set up the node; sent first. Its interfaces are numbered from `first`.
     SetUp { spec: NodeSpec, first: u32, link: Link },
-    /// Run a program; its standard output, standard error and, when
-    /// `control`, its control socket come beside it.
+    /// Run a program; its standard output, standard error and, with `control`, its control socket
+    /// are attached.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
-    /// Have the kernel impair one way of an interface, by its place among the
-    /// node's; the socket for the answer comes beside it.
+    /// Impair one direction of an interface, by its index among the node's; the socket for the
+    /// reply is attached.
     Impair { interface: usize, way: Way, netem: Box<Netem> },
-    /// Say what that has done; likewise.
+    /// Return netem's counters; with the reply's socket attached.
     Passed { interface: usize, way: Way },
-    /// Another text for the node's own hosts file, if it has one.
+    /// Replace the text of the node's own hosts file, if it has one.
     Hosts { hosts: String },
     /// Send a signal to a program's process group.
     Signal { id: u64, signal: i32 },
-    /// Send a signal to every process of the node but the init.
+    /// Send a signal to every process of the node except the init.
     SignalAll { signal: i32 },
 }
 
 /// From an init to the tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// The node is up; its TAPs or packet sockets come beside this, in the order of
-    /// interfaces.
+    /// The node is up; its TAPs or packet sockets are attached, in the order of interfaces.
     Up,
     /// A program has started, with this process id inside the node.
     Started { id: u64 },
     /// A program could not be started.
     NotStarted { id: u64, failure: Failure },
-    /// A program has ended and used this much.
+    /// A program has ended, with its usage.
     Ended { id: u64, exit: Exit, usage: Usage },
     /// An interface is impaired.
     Impaired,
-    /// What impairing it has done.
+    /// Netem's counters.
     Passed(Passed),
-    /// Setting up failed, and the init ends; or what was asked for beside a socket
-    /// of its own did.
+    /// The set-up failed and the init ends, or a request with a separate reply socket failed.
     Failed(Failure),
 }
 
@@ -221,32 +215,32 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// What a program and its children used.
+/// Resource usage of a program and its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time in user mode, in microseconds.
     pub user_us: u64,
     /// CPU time in the kernel, in microseconds.
     pub system_us: u64,
-    /// The largest resident set, in bytes.
+    /// Peak resident set, in bytes.
     pub peak_bytes: u64,
 }
 
-/// The largest message; a hub's thousand neighbours take about 40 kB.
+/// Maximum message size, in bytes; a hub's thousand neighbours take about 40 kB.
 const LARGEST: usize = 512 * 1024;
-/// Descriptors beside one message at most.
+/// Maximum number of descriptors per message.
 const FDS: usize = 16;
 
-/// Sends a message, whole or not at all.
+/// Sends a message, completely or not at all.
 pub(crate) fn send(socket: &OwnedFd, message: &impl Serialize, fds: &[RawFd]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
-    let beside = [ControlMessage::ScmRights(fds)];
-    let beside = if fds.is_empty() { &beside[..0] } else { &beside[..] };
+    let attached = [ControlMessage::ScmRights(fds)];
+    let attached = if fds.is_empty() { &attached[..0] } else { &attached[..] };
     loop {
         let sent = sendmsg::<()>(
             socket.as_raw_fd(),
             &[IoSlice::new(&bytes)],
-            beside,
+            attached,
             MsgFlags::MSG_NOSIGNAL,
             None,
         );
@@ -258,8 +252,7 @@ pub(crate) fn send(socket: &OwnedFd, message: &impl Serialize, fds: &[RawFd]) ->
     }
 }
 
-/// The next message and the descriptors beside it; nothing when the other end
-/// is gone.
+/// The next message and its descriptors; `None` if the other end is gone.
 pub(crate) fn receive<T: DeserializeOwned>(
     socket: &OwnedFd,
     flags: MsgFlags,
@@ -268,11 +261,11 @@ pub(crate) fn receive<T: DeserializeOwned>(
         static BUFFER: std::cell::RefCell<Vec<u8>> = std::cell::RefCell::new(vec![0; LARGEST]);
     }
     BUFFER.with_borrow_mut(|buffer| {
-        let mut beside = nix::cmsg_space!([RawFd; FDS]);
+        let mut attached = nix::cmsg_space!([RawFd; FDS]);
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
         let (len, fds) = loop {
-            match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut beside), flags) {
+            match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut attached), flags) {
                 Ok(message) => break (message.bytes, take_fds(&message)?),
                 Err(Errno::EINTR) => {}
                 Err(Errno::ECONNRESET) => return Ok(None),
@@ -290,21 +283,20 @@ fn take_fds(message: &nix::sys::socket::RecvMsg<'_, '_, ()>) -> io::Result<Vec<O
     let mut fds = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel has just made these descriptors for this process.
+            // SAFETY: the kernel has just created these descriptors for this process.
             fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
     Ok(fds)
 }
 
-/// A connected pair of message sockets, closed on exec, with room for the
-/// largest message.
+/// A connected pair of message sockets, closed on exec, with buffers for the largest message.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socketpair, sockopt};
     let (a, b) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     for end in [&a, &b] {
-        // The kernel doubles and caps it; what is too small shows as EMSGSIZE.
+        // The kernel doubles and caps it; a buffer that is too small shows as EMSGSIZE.
         setsockopt(end, sockopt::SndBuf, &LARGEST)?;
     }
     Ok((a, b))

@@ -1,4 +1,4 @@
-//! Nodes whose clock is ahead.
+//! Nodes with a clock offset.
 
 use lab::{Event, Exit, Lab, Limits, Link, Member, NodeSpec, Program, Setting};
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 const HOURS: f64 = 3.0 * 3600.0;
 
-/// What `cat /proc/uptime`, a program of the tool's own or not, says in a node, in s.
+/// Output of `cat /proc/uptime` in a node, in s; `own` marks a program of the tool.
 fn uptime(lab: &Lab, node: usize, id: u64, own: bool) -> f64 {
     let mut output: File = tempfile::tempfile().unwrap();
     let (_ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -58,7 +58,7 @@ fn a_clock_that_is_ahead_is_the_nodes_and_not_the_tools() {
     let before = first(&fs::read_to_string("/proc/uptime").unwrap());
     let seen = [uptime(&lab, 0, 1, false), uptime(&lab, 0, 2, true), uptime(&lab, 1, 3, false)];
     let after = first(&fs::read_to_string("/proc/uptime").unwrap());
-    // The kernel cuts to hundredths of a second, and no sum of those is exact.
+    // The kernel truncates to hundredths of a second.
     let between = |at: f64| (before - 0.02..=after + 0.02).contains(&at);
     assert!(between(seen[0] - HOURS), "{seen:?} between {before} and {after}");
     assert!(between(seen[1]), "the tool's own programs measure by the machine's: {seen:?}");

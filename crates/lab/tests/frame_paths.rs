@@ -1,4 +1,4 @@
-//! Frames between real nodes and the medium, by each way of carrying them.
+//! Frames between real nodes and the medium, by each frame path.
 
 mod common;
 
@@ -12,8 +12,8 @@ use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Nodes and the ring that takes their frames, with room for so many more; nothing where
-/// this machine does not let us have one.
+/// Nodes and the ring that receives their frames, with `spare` free places; `None` if this machine
+/// does not allow a ring.
 fn ring(count: usize, mtu: u32, spare: usize) -> Option<(Lab, Ring)> {
     if let Err(error) = Ring::try_out(Ports::try_out) {
         eprintln!("NOT RUN: no ring here: {error}");
@@ -26,12 +26,12 @@ fn ring(count: usize, mtu: u32, spare: usize) -> Option<(Lab, Ring)> {
     Some((lab, ring))
 }
 
-/// Packet sockets that only send.
+/// Send-only packet sockets.
 fn silent(ends: Vec<OwnedFd>) -> Vec<End> {
     ends.into_iter().map(|fd| End { fd, gives: Gives::Nothing }).collect()
 }
 
-/// Sends datagrams from a node: how many, of how many bytes, to which node.
+/// Sends datagrams from a node; arguments: number, bytes, destination node.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn send() {
@@ -44,7 +44,7 @@ fn send() {
     }
 }
 
-/// The next frame within a while.
+/// The next frame before a timeout.
 fn next(io: &mut impl FrameIo, buffer: &mut [u8]) -> Option<Received> {
     let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
@@ -81,7 +81,7 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
     assert_eq!((counters.tx_frames, counters.tx_dropped), (24, 0), "as a real interface counts");
 }
 
-/// A frame of one virtual LAN within another, as a program sends it by a raw socket.
+/// A frame with two VLAN tags, as sent by a program on a raw socket.
 fn tagged() -> Vec<u8> {
     let tags = [0x88, 0xa8, 0x20, 0x07, 0x81, 0x00, 0x00, 0x05];
     [&mac(0)[..], &mac(1), &tags, &[0x88, 0xb5], &[0x5a; 60]].concat()
@@ -123,7 +123,7 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
     let Some((lab, mut ring)) = ring(2, 1500, 0) else { return };
     assert!(ring.can_doze());
     let mut buffer = vec![0; 2_000];
-    // It has slept, and was woken by frames.
+    // It has slept and was woken by frames.
     helper(&lab, 1, 0, "send", "3 100 0");
     (0..3).for_each(|_| assert!(next(&mut ring, &mut buffer).is_some()));
     ended(&lab, vec![0]);
@@ -147,14 +147,14 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
         let now = monotonic_now();
         ring.doze(now, now + 600_000_000_000).unwrap();
     });
-    // It was used once, and ends one wait.
+    // It was used once and ends one wait.
     let now = monotonic_now();
     ring.doze(now, now + 1_000_000).unwrap();
     assert!(monotonic_now() >= now + 1_000_000);
 }
 
-/// Nodes that come later: one whose frames go through the ring, one that leaves TCP uncut
-/// and is read.
+/// Nodes added later: one whose frames go through the ring, and one that sends unsegmented TCP and
+/// is read.
 #[test]
 fn newcomers_are_carried_by_the_ring_and_beside_it() {
     let Some((mut lab, mut ring)) = ring(1, 1500, 2) else { return };
@@ -177,12 +177,12 @@ fn newcomers_are_carried_by_the_ring_and_beside_it() {
         }
         ended(&lab, vec![node as u64]);
     }
-    // They are given frames, too.
+    // They also receive frames.
     let before = lab::counters(lab.pids()[2], "eth0").unwrap().rx_frames;
     let frame = [&mac(2)[..], &mac(0), &[0x88, 0xb5], &[0; 50]].concat();
     assert!(ring.send(2, &frame));
     assert_eq!(lab::counters(lab.pids()[2], "eth0").unwrap().rx_frames, before + 1);
-    // What fails leaves the lab as it was, and the next has the numbers.
+    // A failure leaves the lab unchanged, and the next node gets the numbers.
     let mut wrong = member(3, 4, 1500, false);
     wrong.spec.interfaces[0].name = "a name that is too long".into();
     assert!(lab.add(&[member(4, 4, 1500, false), wrong]).is_err());
@@ -195,7 +195,7 @@ fn newcomers_are_carried_by_the_ring_and_beside_it() {
 #[test]
 fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
     let Some((lab, mut ring)) = ring(3, 1500, 0) else { return };
-    // Nobody reads meanwhile.
+    // Nothing reads meanwhile.
     helper(&lab, 0, 0, "send", "30000 58 2");
     ended(&lab, vec![0]);
     helper(&lab, 1, 1, "send", "100 58 2");
@@ -216,7 +216,7 @@ fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
     }
     let before = before_neighbour.unwrap();
     assert!(before < 2_000, "{before} frames of the flood went before its neighbour's first");
-    // All room is free again.
+    // The whole ring is free again.
     helper(&lab, 0, 2, "send", "9000 58 2");
     for _ in 0..9_000 {
         next(&mut ring, &mut buffer).expect("a frame");
@@ -225,8 +225,8 @@ fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
     assert_eq!(ring.tallies().refused()[0], 20_000);
 }
 
-/// Sends datagrams with pauses of all lengths up to 100 us, so that the reader falls
-/// asleep at every moment there is.
+/// Sends datagrams with pauses of all lengths up to 100 us, so that the reader falls asleep at
+/// every possible moment.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn drip() {
@@ -264,21 +264,21 @@ fn the_ring_never_sleeps_through_a_frame() {
     ended(&lab, vec![1, 2]);
 }
 
-/// Takes a connection.
+/// Accepts a connection.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn serve() {
     common::take_tcp();
 }
 
-/// Makes one.
+/// Opens a connection.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn fetch() {
     common::give_tcp();
 }
 
-/// Looks at frames as a wire would have them.
+/// Checks frames as they would be on a wire.
 #[derive(Default)]
 struct Wire {
     frames: u64,
@@ -325,7 +325,7 @@ fn plain(ends: Vec<OwnedFd>) -> Vec<End> {
     ends.into_iter().map(End::from).collect()
 }
 
-/// The carrier of a path, or nothing where this machine does not let us have it.
+/// The carrier of a path; `None` if this machine does not allow it.
 fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, Carrier)> {
     let (lab, carrier) = match path {
         FramePath::Ring => {
@@ -399,7 +399,7 @@ fn by_each_path_frames_are_those_of_a_wire() {
 }
 
 #[test]
-fn super_frames_are_frames_of_a_wire_to_whoever_looks_on() {
+fn super_frames_look_like_frames_of_a_wire() {
     const BYTES: u64 = 6_000_000;
     let (lab, ends) = up_uncut(2, 1500);
     let taps = ends.into_iter().map(|fd| End { fd, gives: Gives::SuperFrames }).collect();
@@ -414,8 +414,8 @@ fn super_frames_are_frames_of_a_wire_to_whoever_looks_on() {
     helper(&lab, 0, 0, "serve", &BYTES.to_string());
     helper(&lab, 1, 1, "fetch", &BYTES.to_string());
     ended(&lab, vec![0, 1]);
-    // The kernel counts super-frames: what was cut off others is not among them. Both counts are
-    // final once they stay.
+    // The kernel counts super-frames, so segments split off others are not included. Both counts
+    // are final once they stay constant.
     let before = std::cell::Cell::new(0);
     let (kernel, dropped) = settled(&lab, |_| before.replace(engine.frames()) == engine.frames());
     drop(lab);
@@ -441,7 +441,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
         for number in 0..3u64 {
             let got = loop {
                 let got = next(&mut packet, &mut buffer).expect("a frame");
-                // The kernel says hello to multicast routers by itself.
+                // The kernel itself sends a report to multicast routers.
                 if buffer[0] == 2 {
                     break got;
                 }
@@ -453,7 +453,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
         }
         ended(&lab, vec![id as u64]);
     }
-    // And back: a frame that the medium sends comes to a program.
+    // The other direction: a frame sent by the medium reaches a program.
     helper(&lab, 1, 9, "hear", "");
     let header = etherparse::PacketBuilder::ethernet2(mac(0), mac(1))
         .ipv4(address(0).octets(), address(1).octets(), 9)

@@ -32,7 +32,7 @@ fn up(members: &[Member]) -> Result<(Lab, Vec<Vec<OwnedFd>>), lab::Error> {
     Lab::up(nursery, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n", Link::Tap)
 }
 
-/// Runs a shell line in a node; how it ended, what it used, what it said.
+/// Runs a shell line in a node; returns its exit, usage and output.
 fn shell(lab: &Lab, node: usize, line: &str) -> (Exit, Usage, String) {
     let mut output: File = tempfile::tempfile().unwrap();
     let program = Program {
@@ -76,7 +76,7 @@ fn a_node_has_all_that_is_its_own() {
     let interface = says(&lab, 0, "cat /proc/net/dev | grep : | cut -d: -f1 | tr -d ' '");
     assert_eq!(interface.split_whitespace().collect::<Vec<_>>(), ["lo", "eth0"]);
     assert!(says(&lab, 0, "cat /proc/net/arp").contains("02:00:0a:00:00:4d"));
-    // The shell, and what it starts, under our init: no process of the host's.
+    // The shell and its children, under our init: no process of the host.
     let seen = says(&lab, 0, "ls -d /proc/[0-9]* | wc -l");
     assert!(seen.parse::<u32>().unwrap() <= 5, "{seen} processes seen");
 
@@ -168,8 +168,8 @@ fn limits_hold_or_are_refused() {
         }
         (up, can) => panic!("{up:?} though {can:?}"),
     };
-    // Some work at a twentieth of a CPU, which it would get of a machine with thirty other
-    // programs, too: what it got per time, not how long it took.
+    // Some work at a twentieth of a CPU. Compares CPU time per elapsed time, not the duration,
+    // because a machine with thirty other programs would give no more, either.
     let share = says(
         &lab,
         0,
@@ -218,7 +218,7 @@ fn what_nodes_use_is_counted_by_their_groups() {
         let ns = |reading: &lab::Reading| reading.user_ns + reading.system_ns;
         (ns(&after[node]) - ns(&before[node])) / 1000
     };
-    // What the kernel told of the program itself, and the init's own beside it.
+    // The kernel's figures for the program itself, without the init's.
     let told = usage.user_us + usage.system_us;
     let by_tick = if groups.is_ok() { 0 } else { 20_000 };
     assert!(used(0) + by_tick >= told && used(0) < told + 50_000, "{} us, {told}", used(0));

@@ -1,4 +1,4 @@
-//! Nodes with a root file system of their own, made of busybox.
+//! Nodes with a separate root file system, made of busybox.
 
 use lab::{Event, Exit, Failure, Lab, Limits, Link, Member, NodeSpec, Program, Root, Setting};
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A folder with busybox and little else; nothing if there is no busybox.
+/// A folder with little more than busybox; `None` without busybox.
 fn system() -> Option<TempDir> {
     let busybox = ["/bin/busybox", "/usr/bin/busybox"].iter().find(|path| Path::new(path).exists());
     let Some(busybox) = busybox else {
@@ -48,7 +48,7 @@ fn setting(lower: &Path, user: &str) -> Setting {
     Setting { root: Some(Root { lower, env, cwd, user }), ..Setting::default() }
 }
 
-/// How a program ended, or why it did not start, and what it said.
+/// How a program ended, or why it did not start, and its output.
 fn run(lab: &Lab, node: usize, argv: &[&str], own: bool) -> (Result<Exit, Failure>, String) {
     let mut output: File = tempfile::tempfile().unwrap();
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -99,7 +99,7 @@ fn a_root_of_its_own_is_all_that_a_node_sees() {
     let env = says(&lab, 0, "env");
     assert!(env.contains("COLOUR=red") && env.contains("SIZE=7") && env.contains("HOME=/root"));
     assert!(!env.contains("CARGO"), "nothing of the tool's: {env}");
-    // Its own processes, and no mount of the host's.
+    // Its own processes, and no mount of the host.
     let seen = says(&lab, 0, "ls -d /proc/[0-9]* | wc -l");
     assert!(seen.parse::<u32>().unwrap() <= 4, "{seen}");
     let mounts = says(&lab, 0, "cat /proc/mounts");

@@ -1,4 +1,4 @@
-//! TCP that comes out of TAPs uncut, split in thought and joined again.
+//! Unsegmented TCP from TAPs, split in memory and joined again.
 
 mod common;
 
@@ -11,25 +11,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-/// Takes a connection.
+/// Accepts a connection.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn serve() {
     common::take_tcp();
 }
 
-/// Makes one.
+/// Opens a connection.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn fetch() {
     common::give_tcp();
 }
 
-/// What a forwarder saw: frames, segments, lost segments, the longest segment.
+/// A forwarder's counts: frames, segments, lost segments, the longest segment.
 type Seen = (u64, u64, u64, usize);
 
-/// Carries frames one way until told to stop, and loses every segment with a number
-/// that `loses` says. Segments that follow each other go on as one.
+/// Forwards frames in one direction until it is stopped, and drops every segment with a number that
+/// `loses` selects. Consecutive segments are sent as one frame.
 fn carry(
     from: OwnedFd,
     to: OwnedFd,
@@ -40,7 +40,7 @@ fn carry(
         let (mut from, mut to) = (File::from(from), File::from(to));
         let mut buffer = vec![0; 70_000];
         let mut seen = (0, 0, 0, 0);
-        // Ends when the node at this side does, at the latest.
+        // Ends at the latest with the node at this side.
         while let Ok(n) = from.read(&mut buffer) {
             if stop.load(Relaxed) {
                 break;
@@ -96,7 +96,7 @@ fn tcp_gets_through_with_a_fate_for_each_segment() {
     assert_eq!(longest, 1514, "segments are no longer than the MTU lets them be");
 }
 
-/// Sends something, to whom is no matter.
+/// Sends a datagram to any destination.
 #[test]
 #[ignore = "a program for the tests, not a test"]
 fn poke() {

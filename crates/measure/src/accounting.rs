@@ -1,4 +1,4 @@
-//! What the medium did, frame by frame: the observer of a run.
+//! The observer of a run: counts the medium's frames.
 
 use crate::capture::Capture;
 use crate::counts::{Counts, Tally};
@@ -9,52 +9,52 @@ use crate::traffic::{Classifier, Traffic};
 use medium::{Decided, Delivery, Drop, Frame, Instant, Observer, Place, Segments};
 use std::sync::Arc;
 
-/// What one node sent and received on all its interfaces.
+/// Traffic of one node on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTraffic {
-    /// Sent while it was measured.
+    /// Sent during the measurement.
     pub tx: Traffic,
-    /// Received while it was measured.
+    /// Received during the measurement.
     pub rx: Traffic,
-    /// Frames and bytes sent since the medium started: what the kernel's
-    /// counters of the interface hold.
+    /// Frames and bytes sent since the medium started, to compare with the kernel's interface
+    /// counters.
     pub all_tx: [u64; 2],
-    /// The same received.
+    /// Frames and bytes received since the medium started.
     pub all_rx: [u64; 2],
-    /// Of these, sent and received, how many more there were than the kernel counts,
-    /// which takes a super-frame for one.
+    /// Sent and received frames that the kernel does not count, because it counts a super-frame as
+    /// one.
     pub uncut: [u64; 2],
-    /// Frames that the kernel would not take for this node.
+    /// Frames that the kernel refused to deliver to this node.
     pub refused: u64,
 }
 
-/// Counts frames by node and keeps the medium's own lateness.
+/// Counts frames by node and measures the medium's lateness.
 #[derive(Debug)]
 pub struct Accounting {
-    /// The node at each segment's endpoints.
+    /// The node at each endpoint of each segment.
     owners: Vec<Vec<usize>>,
     nodes: Vec<NodeTraffic>,
     counts: Arc<Counts>,
-    /// Each node's own of them.
+    /// The counters of each node.
     tallies: Vec<Arc<Tally>>,
     classifier: Classifier,
     arriving: Classifier,
-    /// Lateness of frames that were to be held back, and of those that were not.
+    /// Lateness of delayed frames, and of undelayed frames.
     held: Latency,
     passed: Latency,
-    /// Sum of lateness in ns and frames, by segment and endpoint.
+    /// Sum of lateness in ns, and number of frames, by segment and endpoint.
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
     capture: Option<Capture>,
-    /// Captures of those who look on, for as long as they do.
+    /// Live captures, each until its reader disconnects.
     watching: Vec<Capture>,
     decisions: Option<Decisions>,
     departures: Departures,
 }
 
 impl Accounting {
-    /// Counts for the nodes that `owners` gives for each segment's endpoints.
-    /// UDP on `pgm_ports` is taken for PGM.
+    /// Creates the observer; `owners` has the node at each endpoint of each segment. UDP on
+    /// `pgm_ports` counts as PGM.
     pub fn new(owners: Vec<Vec<usize>>, pgm_ports: Vec<u16>, capture: Option<Capture>) -> Self {
         let count = owners.iter().flatten().max().map_or(0, |last| last + 1);
         let counts = Arc::<Counts>::default();
@@ -76,11 +76,11 @@ impl Accounting {
         }
     }
 
-    /// A link of `node` has come, at a place that follows on those of its segment. The
-    /// node may be new, too; its number follows on the others'.
+    /// Adds a link of `node` as the next endpoint of its segment. The node may be new; then its
+    /// number is the next one.
     ///
     /// # Panics
-    /// When there is no such segment.
+    /// When the segment does not exist.
     pub fn attach(&mut self, place: Place, node: usize) {
         self.owners[place.segment].push(node);
         self.late_at[place.segment].push([0; 2]);
@@ -90,38 +90,38 @@ impl Accounting {
         }
     }
 
-    /// What each node sent and received.
+    /// Traffic of each node.
     pub fn nodes(&self) -> &[NodeTraffic] {
         &self.nodes
     }
 
-    /// What each node has sent and received so far, to be looked at while it goes on.
+    /// Live traffic counters of each node.
     pub fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }
 
-    /// How much later than meant frames left the medium.
+    /// Lateness of all frames: release time minus due time.
     pub fn lateness(&self) -> Latency {
         self.held.with(&self.passed)
     }
 
-    /// The mean lateness at an endpoint, in ns; 0 where nothing came.
+    /// Mean lateness at an endpoint, in ns; 0 without frames.
     pub fn mean_lateness_ns(&self, place: Place) -> f64 {
         let [sum, frames] = self.late_at[place.segment][place.endpoint];
         sum as f64 / frames.max(1) as f64
     }
 
-    /// The same of the frames that a link was to hold back, by delay or rate.
+    /// Lateness of frames on links with a delay or rate.
     pub fn held(&self) -> &Latency {
         &self.held
     }
 
-    /// The same of the frames that were to be passed on at once.
+    /// Lateness of frames that are forwarded at once.
     pub fn passed(&self) -> &Latency {
         &self.passed
     }
 
-    /// Has what chance decides about frames written to `decisions`.
+    /// Writes the impairment decisions on each frame to `decisions`.
     pub fn keep_decisions(&mut self, decisions: Decisions) {
         self.decisions = Some(decisions);
     }
@@ -131,23 +131,22 @@ impl Accounting {
         &self.departures
     }
 
-    /// Takes the decisions' file out, to be closed.
+    /// Removes the decisions file, so that it can be closed.
     pub fn take_decisions(&mut self) -> Option<Decisions> {
         self.decisions.take()
     }
 
-    /// Has frames written to `capture`, too, from now on until whoever reads it has
-    /// gone: for somebody who looks on while it runs.
+    /// Adds a live capture of frames from now on; it ends when its reader disconnects.
     pub fn watch(&mut self, capture: Capture) {
         self.watching.push(capture);
     }
 
-    /// Has `text` written as a comment on the next frame of all captures.
+    /// Writes `text` as a comment on the next frame of all captures.
     pub fn note(&mut self, text: &str) {
         self.captures().for_each(|capture| capture.event(text));
     }
 
-    /// The captures that frames go to; those whose readers have gone are let go.
+    /// The captures that receive frames; those without a reader are dropped.
     fn captures(&mut self) -> impl Iterator<Item = &mut Capture> {
         if !self.watching.is_empty() {
             self.watching.retain(|capture| !capture.is_over());
@@ -155,7 +154,7 @@ impl Accounting {
         self.capture.iter_mut().chain(&mut self.watching)
     }
 
-    /// Takes the capture out, to be closed.
+    /// Removes the capture, so that it can be closed.
     pub fn take_capture(&mut self) -> Option<Capture> {
         self.capture.take()
     }
@@ -178,7 +177,7 @@ impl Observer for Accounting {
         node.all_tx[0] += 1;
         node.all_tx[1] += frame.len() as u64;
         self.tallies[owner].sent(node.all_tx);
-        // Flows are followed from their first frame, before measuring begins.
+        // Flows are tracked from their first frame, before the measurement begins.
         let kind = self.classifier.classify(frame);
         if self.measuring {
             node.tx += kind.traffic();
@@ -239,7 +238,7 @@ impl Observer for Accounting {
     }
 
     fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {
-        // The links' own totals hold these.
+        // The links' own totals include these.
     }
 
     fn decided(&mut self, segment: usize, decided: Decided) {

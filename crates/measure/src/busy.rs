@@ -1,8 +1,8 @@
-//! How busy the host was, and when.
+//! CPU load of the host over time.
 
 use crate::host::HostUse;
 
-/// How busy the host was, second by second.
+/// CPU load of the host, by second.
 pub(crate) fn by_second(host: &[HostUse]) -> Vec<f64> {
     let mut seconds = Vec::new();
     let (mut time, mut busy) = (0.0, 0.0);
@@ -21,8 +21,7 @@ pub(crate) fn by_second(host: &[HostUse]) -> Vec<f64> {
     seconds
 }
 
-/// How busy the host was on average over the spans in which messages were
-/// under way; nothing when there were none.
+/// Mean CPU load of the host while messages were in flight; `None` without messages.
 pub(crate) fn under_way(host: &[HostUse], spans: &[(u64, u64)]) -> Option<f64> {
     let (mut time, mut busy) = (0.0, 0.0);
     for interval in host {

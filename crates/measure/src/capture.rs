@@ -1,4 +1,4 @@
-//! Frames on file, as pcapng: one interface a link, seen from the node.
+//! Captures frames as pcapng: one interface per link, seen from the node.
 
 mod filter;
 
@@ -21,7 +21,7 @@ use std::sync::mpsc::{
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Why a capture is not whole.
+/// Why a capture is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[error("could not write the capture {path}: {why}")]
 pub struct CaptureError {
@@ -29,7 +29,7 @@ pub struct CaptureError {
     why: String,
 }
 
-/// What waits to be written.
+/// An entry of the writer's queue.
 enum Record {
     Frame {
         interface: u32,
@@ -38,18 +38,18 @@ enum Record {
         length: u32,
         frame: Vec<u8>,
     },
-    /// Text, and from when on it holds.
+    /// A comment, and the time from which it applies.
     Event(Instant, String),
 }
 
-/// What of a run is captured; all of it unless something is asked.
+/// Selects what a capture keeps; by default everything.
 #[derive(Debug, Default)]
 pub struct Selection {
-    /// The links, by segment and endpoint; all if none.
+    /// The links, by segment and endpoint; `None` for all.
     pub links: Option<Vec<Vec<bool>>>,
-    /// The frames.
+    /// The frame filter.
     pub filter: Option<Filter>,
-    /// The bytes of each frame, from its first; all if none.
+    /// Maximum number of bytes kept of each frame; `None` for all.
     pub snap: Option<usize>,
 }
 
@@ -62,52 +62,51 @@ impl Selection {
     }
 }
 
-/// Bytes of frames that were written while it was measured, whole frames however much
-/// of them was kept, by interface: sent, and received.
+/// Bytes of the frames written during the measurement, by interface: sent and received. Counts
+/// whole frames, even if truncated in the file.
 type Bytes = Vec<[u64; 2]>;
 
-/// What a capture holds when it is over.
+/// Summary of a finished capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Frames that it lacks because the disk was too slow.
+    /// Number of frames missing because the disk was too slow.
     pub missed: u64,
-    /// Bytes of the frames that it holds of while it was measured, sent and received, by
-    /// segment and endpoint; nothing of links that were not captured whole.
+    /// Bytes of the captured frames during the measurement, sent and received, by segment and
+    /// endpoint; `None` for links that were not captured completely.
     pub bytes: Vec<Vec<Option<[u64; 2]>>>,
 }
 
-/// Comments that say when measuring begins and ends.
+/// Comments at the begin and end of the measurement.
 const BEGINS: &str = "measuring begins";
 const ENDS: &str = "measuring ends";
 
-/// Frames that may wait for the disk: 8 MB of the smallest interesting ones.
+/// Length of the queue to the writer thread, in frames: 8 MB of the smallest relevant ones.
 const QUEUE: usize = 65_536;
-/// How long a sink is left alone while nothing comes.
+/// Interval of flushes without frames.
 const IDLE: Duration = Duration::from_secs(1);
-/// Bytes that go to a file at once.
+/// Write buffer, in bytes.
 const ROOM: usize = 64 * 1024;
 
-/// A capture that is being written, by a thread of its own so that the medium
-/// never waits for a disk.
+/// A capture in progress. A separate thread writes it, so that the medium never waits for a disk.
 #[derive(Debug)]
 pub struct Capture {
     sender: Option<SyncSender<Record>>,
     writer: Option<JoinHandle<Result<Bytes, CaptureError>>>,
     interfaces: Vec<Vec<u32>>,
     selection: Selection,
-    /// What is to be noted so long after measuring begins.
+    /// Comments by their time since the begin of the measurement, in ns.
     planned: Vec<(u64, String)>,
     missed: u64,
-    /// Of these, how many a comment tells of.
+    /// Number of missing frames that a comment already reports.
     told: u64,
 }
 
 impl Capture {
-    /// Begins the capture `path` of links with these names, by segment and
-    /// endpoint, e.g. `utility:eth0`.
+    /// Starts the capture file `path`. `names` has the name of each link by segment and endpoint,
+    /// e.g. `utility:eth0`.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// When the file cannot be created.
     pub fn begin(
         path: &Path,
         names: &[Vec<String>],
@@ -119,12 +118,11 @@ impl Capture {
         Self::to(BufWriter::with_capacity(ROOM, file), path, names, selection)
     }
 
-    /// Begins a capture that goes to `sink`, which errors call `label`: a file, or
-    /// a pipe to somebody who looks at it live. What waits is written out as soon
-    /// as nothing more comes. When the sink will take no more, see [`Self::is_over`].
+    /// Starts a capture to `sink`, a file or a pipe to a live viewer. `label` names it in errors.
+    /// Flushes when no frame follows. [`Self::is_over`] tells when the sink accepts no more data.
     ///
     /// # Errors
-    /// When the sink does not even take the names of the links.
+    /// When the names of the links cannot be written.
     pub fn to(
         sink: impl Write + Send + 'static,
         label: &Path,
@@ -157,8 +155,7 @@ impl Capture {
         Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, told: 0 })
     }
 
-    /// Adds a frame that the node at `place` sent, or received if `inbound`, unless
-    /// the selection leaves it out.
+    /// Adds a frame that the node at `place` sent (or received, if `inbound`), if it is selected.
     pub fn frame(&mut self, place: Place, inbound: bool, frame: &[u8], at: Instant) {
         if !self.selection.has(place)
             || self.selection.filter.as_ref().is_some_and(|f| !f.keeps(frame))
@@ -166,7 +163,7 @@ impl Capture {
             return;
         }
         let ends = self.interfaces.get(place.segment);
-        // Nothing was said of links that have come since.
+        // The selection does not cover links that were added later.
         let Some(interface) = ends.and_then(|ends| ends.get(place.endpoint)).copied() else {
             return;
         };
@@ -185,13 +182,13 @@ impl Capture {
         self.put(Record::Event(at, text.into()));
     }
 
-    /// Has `text` written as a comment on the first frame from `after` ns after
-    /// measuring begins.
+    /// Writes `text` as a comment on the first frame from `after` ns after the begin of the
+    /// measurement.
     pub fn plan(&mut self, after: u64, text: impl Into<String>) {
         self.planned.push((after, text.into()));
     }
 
-    /// Measuring begins at `at`.
+    /// The measurement begins at `at`.
     pub(crate) fn measuring(&mut self, at: Instant) {
         self.event(BEGINS);
         for (after, text) in std::mem::take(&mut self.planned) {
@@ -199,12 +196,12 @@ impl Capture {
         }
     }
 
-    /// Measuring ends.
+    /// The measurement ends.
     pub(crate) fn measured(&mut self) {
         self.event(ENDS);
     }
 
-    /// Whether nothing more is written: whoever read it has gone, or the disk is full.
+    /// Whether nothing more is written: the reader has disconnected, or the disk is full.
     pub fn is_over(&self) -> bool {
         self.writer.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -223,7 +220,7 @@ impl Capture {
         }
     }
 
-    /// Writes what waits and closes the file; what it holds.
+    /// Writes queued frames and closes the file; returns its summary.
     ///
     /// # Errors
     /// When writing failed at any time.
@@ -247,11 +244,11 @@ impl Capture {
     }
 }
 
-/// The flags of a frame's direction (pcapng, section 4.3.1).
+/// Flags of a frame's direction (pcapng, section 4.3.1).
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// One interface.
+/// The description block of one interface.
 fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     InterfaceDescriptionBlock {
         linktype: DataLink::ETHERNET,
@@ -269,7 +266,7 @@ fn write(
 ) -> Result<Bytes, String> {
     let (mut written, mut measuring) = (Bytes::new(), false);
     let epoch = wall_minus_monotonic();
-    // By their time, the last first.
+    // By time, latest first.
     let mut events: Vec<(Instant, String)> = Vec::new();
     while let Some(record) = next(&mut writer, records)? {
         match record {
@@ -306,8 +303,7 @@ fn write(
     Ok(written)
 }
 
-/// The next record. Before it waits for one, what was written goes out, so that
-/// whoever looks on sees it.
+/// The next record. Flushes before it waits for one, so that live viewers see all frames.
 fn next(
     writer: &mut PcapNgWriter<impl Write>,
     records: &Receiver<Record>,
@@ -320,15 +316,15 @@ fn next(
             match records.recv_timeout(IDLE) {
                 Ok(record) => return Ok(Some(record)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                // A sink may notice that nobody reads any more.
+                // The sink may notice that its reader has disconnected.
                 Err(RecvTimeoutError::Timeout) => {}
             }
         },
     }
 }
 
-/// What the wall clock showed when the monotonic one was at 0; one value for
-/// the whole file, so that spans in it are exact.
+/// Offset from the monotonic to the wall clock; one value for the whole file, so that differences
+/// between timestamps are exact.
 fn wall_minus_monotonic() -> Duration {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     wall.saturating_sub(Duration::from_nanos(medium::monotonic_now()))
@@ -376,7 +372,7 @@ mod tests {
         assert_eq!(frames, [(1, 90, 1), (1, 60, 2), (1, 70, 2)]);
     }
 
-    /// A sink that others can look at, and that ends when it is told to.
+    /// A sink with readable content that can be closed.
     #[derive(Clone, Default)]
     struct Shared(Arc<Mutex<(Vec<u8>, bool)>>);
 
@@ -415,7 +411,7 @@ mod tests {
         for (endpoint, byte, at) in [(0, 7, 4), (1, 9, 5), (1, 7, 5), (1, 7, 6)] {
             capture.frame(Place { segment: 0, endpoint }, false, &[byte; 60], at);
         }
-        // It comes without being closed.
+        // Frames arrive without closing the file.
         let frames = || {
             let bytes = sink.0.lock().unwrap().0.clone();
             let mut reader = PcapNgReader::new(&bytes[..]).unwrap();
@@ -451,7 +447,7 @@ mod tests {
         accounting.sent(place, &[7; 60], 1);
         until(|| sink.0.lock().unwrap().0.len() > before);
         sink.0.lock().unwrap().1 = true;
-        // The accounting goes on, and lets go of what only it holds.
+        // The accounting continues and drops captures that only it holds.
         until(|| {
             accounting.sent(place, &[7; 60], 2);
             Arc::strong_count(&sink.0) == 1

@@ -1,37 +1,36 @@
-//! How unlikely a number of losses is for a model with states: Gilbert and Elliott's two,
-//! netem's four.
+//! Probability bounds on the number of losses in loss models with states: Gilbert-Elliott's two
+//! states and netem's four.
 //!
-//! For S losses among n frames and any t > 0, P(S >= k) <= E[e^(tS)] e^(-tk) (Chernoff),
-//! and E[e^(tS)] is a product of n matrices: the transitions, each row weighted by e^t
-//! for what its state loses. The best of a series of t is taken, and the worst of the
-//! distributions of states that the chain goes through from its start.
+//! For S losses among n frames and any t > 0, P(S >= k) <= E[e^(tS)] e^(-tk) (Chernoff). E[e^(tS)]
+//! is a product of n matrices: the transitions, each row weighted by e^t according to the loss of
+//! its state. The bound uses the best t of a series, and the worst distribution of states that the
+//! chain passes through from its start.
 
 use medium::{GilbertElliott, Markov};
 
-/// Room for the states of both models.
+/// Maximum number of states of both models.
 const STATES: usize = 4;
 type Vector = [f64; STATES];
 type Matrix = [Vector; STATES];
 
-/// Powers of two up to this exponent: more frames than a run can have.
+/// Largest exponent of the powers of two: more frames than a run can have.
 const POWERS: usize = 40;
-/// Each t is this many times the one before: near enough to the best, since the bound is
-/// flat there.
+/// Ratio between successive values of t: close enough to the best, since the bound is flat there.
 const STEP: f64 = 1.2;
 const SMALLEST: f64 = 1e-4;
 const GREATEST: f64 = 30.0;
 
-/// The bound for one model.
+/// The bound for one loss model.
 #[derive(Debug, Clone)]
 pub(crate) struct ChainBound {
-    /// t above 0 for too many losses, and below for too few.
+    /// Positive t for too many losses, negative t for too few.
     many: Vec<Tilted>,
     few: Vec<Tilted>,
-    /// Distributions of states that an interval may begin with.
+    /// Distributions of states in which an interval may begin.
     starts: Vec<Vector>,
 }
 
-/// One t, with the matrix to the powers of two, each over e to its logarithm.
+/// One t, with the powers of two of its matrix, each scaled by e to its logarithm.
 #[derive(Debug, Clone)]
 struct Tilted {
     t: f64,
@@ -39,8 +38,8 @@ struct Tilted {
 }
 
 impl ChainBound {
-    /// The bound of Gilbert and Elliott's model, which begins in its good state and loses
-    /// by the state before it changes.
+    /// The bound of the Gilbert-Elliott model. It begins in the good state and draws the loss
+    /// before the state changes.
     pub fn gilbert_elliott(model: &GilbertElliott) -> Self {
         let (p, r) = (model.p.fraction(), model.r.fraction());
         let mut moves = identity();
@@ -50,13 +49,13 @@ impl ChainBound {
         Self::new(&moves, &losses, [1.0, 0.0, 0.0, 0.0])
     }
 
-    /// The bound of netem's four states: it begins in the first and moves before it
-    /// loses, so the first frame finds it one step on.
+    /// The bound of netem's four-state model. It begins in the first state and changes state before
+    /// it draws the loss, so the first frame is already one step on.
     pub fn markov(model: &Markov) -> Self {
         let [p13, p31, p32, p23, p14] =
             [model.p13, model.p31, model.p32, model.p23, model.p14].map(|p| p.fraction());
-        // Probabilities of a state may come to more than 1: the draw then never reaches
-        // the rest.
+        // Transition probabilities of a state may add up to more than 1: then the draw never
+        // reaches the rest.
         let out13 = p13.min(1.0 - p14);
         let out31 = p31.min(1.0 - p32);
         let moves = [
@@ -119,8 +118,7 @@ impl Tilted {
         Self { t, powers }
     }
 
-    /// E[e^(tS)] of `frames` frames by the state in which they begin, over e to the
-    /// second value.
+    /// E[e^(tS)] of `frames` frames by the initial state, scaled by e to the second value.
     fn ends(&self, frames: u64) -> (Vector, f64) {
         let (mut ends, mut log) = ([1.0; STATES], 0.0);
         for (bit, (power, scale)) in self.powers.iter().enumerate() {
@@ -148,7 +146,7 @@ fn row_times(row: &Vector, matrix: &Matrix) -> Vector {
     std::array::from_fn(|j| (0..STATES).map(|i| row[i] * matrix[i][j]).sum())
 }
 
-/// The matrix over its greatest value, and the logarithm of all it was divided by.
+/// The matrix divided by its greatest value, and the logarithm of the total divisor.
 fn scaled(matrix: Matrix, log: f64) -> (Matrix, f64) {
     let most = matrix.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
     (matrix.map(|row| row.map(|value| value / most)), log + most.ln())
@@ -190,7 +188,7 @@ mod tests {
         assert!(bound.at_least(3_600, 10_000_000) >= 0.999);
     }
 
-    /// The share of sequences in which `is_so` of the number of losses.
+    /// The fraction of sequences for whose number of losses `is_so` is true.
     fn simulated(frames: u64, sequences: u64, is_so: impl Fn(u64) -> bool) -> f64 {
         let model = bursts();
         let lost = |sequence: u64| {
@@ -216,7 +214,7 @@ mod tests {
         }
         let happens = simulated(400, 20_000, |found| found <= 8);
         assert!(bound.at_most(8, 400) >= happens && happens > 0.0);
-        // And not so far above that nothing would be noticed: all of 60 lost.
+        // The bound is also tight enough to detect that all 60 were lost.
         assert!(bound.at_least(60, 60) < 1e-6, "{}", bound.at_least(60, 60));
         assert!(bound.at_most(300, 10_000) < 1e-6, "{}", bound.at_most(300, 10_000));
     }

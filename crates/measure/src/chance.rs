@@ -1,29 +1,29 @@
-//! How far chance alone takes a share or a mean from its configured value.
+//! Statistical tests: how far a ratio or mean may deviate from its configured value by chance.
 //!
-//! Shares of independent losses are tested by the exact binomial distribution
-//! (Clopper and Pearson, Biometrika 26, 1934, by way of the regularised incomplete beta
-//! function); losses of a chain by Chernoff's bound on its moment generating function;
-//! means of bounded variables by Bernstein's inequality. The last two are bounds: they
-//! never flag more often than they say.
+//! Ratios of independent losses are tested with the exact binomial distribution (Clopper and
+//! Pearson, Biometrika 26, 1934, computed with the regularised incomplete beta function). Losses of
+//! a model with states are tested with Chernoff's bound on its moment generating function, and
+//! means of bounded variables with Bernstein's inequality. The last two are bounds: their rate of
+//! false alarms is at most the nominal one.
 
 use crate::chain::ChainBound;
 use medium::{Impairment, LossUnit};
 use statrs::function::beta::beta_reg;
 use std::sync::Arc;
 
-/// What decides which frames of a direction are lost.
+/// The loss process of a link direction.
 #[derive(Debug, Clone)]
 pub(crate) enum Losses {
-    /// Independent draws with the same probability, each of which decides for
-    /// `frames_a_draw` frames on average (1 unless neighbours share their luck).
+    /// Independent draws with the same probability; each decides `frames_a_draw` frames on average
+    /// (1 unless neighbouring frames share a draw).
     Independent { share: f64, frames_a_draw: f64 },
-    /// States with losses of their own.
+    /// A model whose states have different loss rates.
     Chain(Arc<ChainBound>),
 }
 
 impl Losses {
-    /// The losses that `configured` describes, of frames of `mean_bytes`. `chain` makes
-    /// or finds the bound of a model with states.
+    /// The loss process of `configured` for frames of `mean_bytes`. `chain` creates or looks up the
+    /// bound of a model with states.
     pub fn of(
         configured: &Impairment,
         mean_bytes: f64,
@@ -32,23 +32,22 @@ impl Losses {
         if let Some(bound) = chain(configured) {
             return Self::Chain(bound);
         }
-        // An autoregressive sequence of this correlation varies as much as independent
-        // draws of which there are fewer by this factor; the normal numbers behind the
-        // draws are correlated a little more than these (at most 4.72 %: 2 sin(pi c/6)).
+        // An autoregressive sequence with this correlation has the variance of fewer independent
+        // draws, by this factor. The normal variables behind the draws have a slightly higher
+        // correlation than the draws (at most 4.72 %: 2 sin(pi c/6)).
         let correlation = configured.loss_correlation.fraction();
         let normal = 2.0 * (std::f64::consts::FRAC_PI_6 * correlation).sin();
         let neighbours = (1.0 + normal) / (1.0 - normal).max(1e-3);
         let unit = match configured.loss_unit {
             LossUnit::Frame => 1.0,
-            // A datagram of 64 KiB and a train are this many frames at most.
+            // A datagram of 64 KiB or a train has at most this many frames.
             LossUnit::Datagram | LossUnit::Train => (65_536.0 / mean_bytes.max(1.0)).max(1.0),
         };
         Self::Independent { share: configured.loss.fraction(), frames_a_draw: neighbours * unit }
     }
 
-    /// The probability that `of` frames lose as many as `lost` or more (or, where `lost`
-    /// is below the expected number, as many or fewer), doubled for the two sides; at
-    /// most 1.
+    /// The two-sided p-value of `lost` losses among `of` frames: the probability of as many or more
+    /// (or, below the expected number, as many or fewer), doubled, at most 1.
     pub fn p_value(&self, lost: u64, of: u64) -> f64 {
         let (lost, of) = (lost.min(of) as f64, of as f64);
         if of == 0.0 {
@@ -57,11 +56,11 @@ impl Losses {
         (2.0 * self.at_least(lost, of).min(self.at_most(lost, of))).min(1.0)
     }
 
-    /// Whether `lost` of `of` frames are not less likely than `alpha`, which is below 1 %.
+    /// Whether the p-value of `lost` of `of` frames is at least `alpha`, which is below 1 %.
     pub fn is_likely(&self, lost: u64, of: u64, alpha: f64) -> bool {
         if let Self::Independent { share, frames_a_draw } = self {
             // Within two standard deviations the p-value is above 3 % for every binomial
-            // distribution: there is nothing to compute for most intervals.
+            // distribution: most intervals need no computation.
             let (expected, of) = (of as f64 * share, of as f64);
             let variance = expected * (1.0 - share) * frames_a_draw;
             if (lost as f64 - expected).powi(2) <= 4.0 * variance.min(of * of) {
@@ -71,12 +70,12 @@ impl Losses {
         self.p_value(lost, of) >= alpha
     }
 
-    /// The least and the greatest number of losses that are not less likely than `alpha`
-    /// (both sides together) among `of` frames.
+    /// The least and greatest number of losses among `of` frames with a two-sided p-value of at
+    /// least `alpha`.
     pub fn limits(&self, of: u64, alpha: f64) -> (u64, u64) {
         let total = of as f64;
         let likely = |p: f64| 2.0 * p >= alpha;
-        // Both tails are monotone, so the limits are found by halving.
+        // Both tails are monotone, so a binary search finds the limits.
         let least = first(0, of, |k| likely(self.at_most(k as f64, total)));
         let most = of - first(0, of, |k| likely(self.at_least((of - k) as f64, total)));
         (least, most)
@@ -101,8 +100,8 @@ impl Losses {
     }
 }
 
-/// The first number from `from` to `to` for which `holds`, which holds for all after it;
-/// `to` if it holds for none before.
+/// Binary search: the first number from `from` to `to` for which `holds` is true, given that it
+/// stays true; `to` if there is none before.
 fn first(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut from, mut to) = (from, to);
     while from < to {
@@ -112,8 +111,8 @@ fn first(from: u64, to: u64, holds: impl Fn(u64) -> bool) -> u64 {
     to
 }
 
-/// The probability of at least `k` of `n` draws that each come out with probability `p`:
-/// I_p(k, n - k + 1), which is defined for parts of draws, too.
+/// The probability of at least `k` successes in `n` draws with probability `p`: I_p(k, n - k + 1),
+/// which is defined for fractional draws, too.
 fn upper_tail(k: f64, n: f64, p: f64) -> f64 {
     if k <= 0.0 || p >= 1.0 {
         1.0
@@ -124,9 +123,9 @@ fn upper_tail(k: f64, n: f64, p: f64) -> f64 {
     }
 }
 
-/// How far the mean of `n` independent variables is from the expected one with a
-/// probability of less than `alpha`: variables with this standard deviation that never
-/// lie further than `bound` from their mean (Bernstein's inequality). In their unit.
+/// The deviation of the mean of `n` independent variables from its expected value that is exceeded
+/// with a probability of less than `alpha`. The variables have this standard deviation and lie
+/// within `bound` of their mean (Bernstein's inequality). In their unit.
 pub(crate) fn mean_tolerance(deviation: f64, bound: f64, n: f64, alpha: f64) -> f64 {
     let log = (2.0 / alpha).ln();
     let linear = bound * log / (3.0 * n);
@@ -189,7 +188,7 @@ mod tests {
         let alone = independent(0.1).limits(10_000, 1e-6).1;
         let pairs = Losses::Independent { share: 0.1, frames_a_draw: 2.0 };
         let (_, most) = pairs.limits(10_000, 1e-6);
-        // The root of 2 further away.
+        // Larger by a factor of the square root of 2.
         let ratio = (most as f64 - 1_000.0) / (alone as f64 - 1_000.0);
         assert!((ratio - 2f64.sqrt()).abs() < 0.05, "{ratio}");
     }

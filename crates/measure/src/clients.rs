@@ -15,13 +15,13 @@ pub struct ClientRow {
     pub publishes: bool,
     /// Whether it subscribes.
     pub subscribes: bool,
-    /// When it was meant to join; nothing if that was before the start.
+    /// Scheduled join time; `None` if before the start.
     pub joins_ns: Option<i64>,
-    /// When the broker first accepted it; nothing if never.
+    /// When the broker first accepted it; `None` if never.
     pub connected_ns: Option<i64>,
-    /// How often the broker accepted it.
+    /// Number of times that the broker accepted it.
     pub connections: u32,
-    /// How often it lost its connection.
+    /// Number of lost connections.
     pub lost: u32,
 }
 

@@ -1,10 +1,10 @@
-//! What nodes have sent and received so far, for whoever looks while the medium works.
+//! Live counters of nodes' traffic, readable while the medium runs.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One node's: frames and bytes sent, frames and bytes received. One thread writes
-/// them, any may read; a frame may be seen before its bytes.
+/// Counters of one node: frames and bytes sent, frames and bytes received. One thread writes, any
+/// may read; a frame may be visible before its bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Tally([AtomicU64; 4]);
 
@@ -20,12 +20,11 @@ impl Tally {
     }
 }
 
-/// Frames and bytes by node, since the medium started. Nodes may be added while others
-/// look.
+/// Frames and bytes by node, since the medium started. Nodes may be added while others read.
 #[derive(Debug, Default)]
 pub struct Counts(Mutex<Vec<Arc<Tally>>>);
 
-/// A node's counts at one moment.
+/// A node's counters at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Carried {
     /// Frames and bytes sent.
@@ -35,14 +34,14 @@ pub struct Carried {
 }
 
 impl Counts {
-    /// One more node, with nothing counted yet.
+    /// Adds a node with zero counters.
     pub(crate) fn add(&self) -> Arc<Tally> {
         let tally = Arc::<Tally>::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(tally.clone());
         tally
     }
 
-    /// A node's counts now; 0 of one without a link.
+    /// A node's counters now; 0 for a node without a link.
     pub fn at(&self, node: usize) -> Carried {
         let tallies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(tally) = tallies.get(node) else { return Carried::default() };

@@ -1,4 +1,4 @@
-//! What chance decided about each frame, on file: a run can be replayed from it.
+//! Records the random impairment decisions on each frame, so that a run can be replayed.
 
 use crate::tables::{Column, Rows, TableError};
 use medium::{Decided, Decision, Position, Recorded, Replay, Way};
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
-/// Decisions in one piece of work for the writer, and pieces that may wait.
+/// Decisions per batch of the writer, and the length of its queue.
 const PIECE: usize = 16_384;
 const PIECES: usize = 64;
 
 type Piece = Vec<(u32, Decided)>;
 
-/// `decisions.parquet` while it is written, by a thread of its own so that the
-/// medium never waits for a disk.
+/// The open file `decisions.parquet`. A separate thread writes it, so that the medium never waits
+/// for a disk.
 #[derive(Debug)]
 pub struct Decisions {
     sender: Option<SyncSender<Piece>>,
@@ -26,10 +26,10 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Begins the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When it cannot be created.
     pub fn begin(path: &Path) -> Result<Self, TableError> {
         let (sender, pieces) = sync_channel(PIECES);
         let mut rows = Rows::begin(path, &columns(Vec::new()))?;
@@ -56,8 +56,8 @@ impl Decisions {
         self.missed += if passed { 0 } else { count };
     }
 
-    /// Writes what waits and closes the file; how many decisions it lacks
-    /// because the disk was too slow.
+    /// Writes queued decisions and closes the file; returns the number of decisions missing because
+    /// the disk was too slow.
     ///
     /// # Errors
     /// When writing failed at any time.
@@ -99,7 +99,7 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
 /// Decisions of each direction: up and down.
 type Ways = [Vec<Recorded>; 2];
 
-/// Why decisions could not be read back.
+/// Why decisions could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("could not read the decisions in {path}: {why}")]
 pub struct ReplayError {
@@ -107,16 +107,16 @@ pub struct ReplayError {
     why: String,
 }
 
-/// Reads the decisions of a run: by segment and endpoint, up and down.
-/// `endpoints` is how many there are of each.
+/// Reads the decisions of a run: by segment and endpoint, up and down. `endpoints` is the number of
+/// endpoints of each segment.
 ///
 /// # Errors
-/// When there is no such file, or it is of another run.
+/// When the file is missing, or belongs to another run.
 pub fn read_decisions(
     path: &Path,
     endpoints: &[usize],
 ) -> Result<Vec<Vec<[Replay; 2]>>, ReplayError> {
-    // The reader of such files may panic over damaged ones.
+    // The Parquet reader may panic on corrupt files.
     let read = std::panic::AssertUnwindSafe(|| read(path, endpoints));
     std::panic::catch_unwind(read).unwrap_or_else(|_| {
         let why = "its bytes are damaged".to_owned();

@@ -1,4 +1,4 @@
-//! The pieces of evidence that a verdict rests on, drawn from a run's facts.
+//! The pieces of evidence for a verdict, computed from a run's facts.
 
 use crate::busy;
 use crate::facts::{Contended, Count, Facts, Submitted};
@@ -6,31 +6,29 @@ use crate::host::HostUse;
 use crate::tolerance::Deviation;
 use crate::verdict::{Evidence, Status, short};
 
-/// A frame that is to be forwarded at once has no delay to compare its lateness with. It
-/// is compared with what the reader looks at, the median round trip; or, where that is
-/// shorter, with a local network's 20 ms, in which one notices a millisecond (5 %), and
-/// which is no longer local with 10 ms more (50 %).
+/// Reference for the lateness of frames that are forwarded at once, which have no delay to compare
+/// with: the median round trip, but at least 20 ms, that of a local network. There 1 ms (5 %) is
+/// noticeable, and with 10 ms more (50 %) it is no longer local.
 pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
-/// Limits of schedule slip: 10 % and 100 % of a typical figure of 10 ms.
+/// Limits of schedule slip: 10 % and 100 % of a typical value of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
-/// A load's requests may be late by this share of the time between two, and by this
-/// much in any case.
+/// Allowed slip of a load's requests, as a fraction of the time between two, and its minimum.
 const SLIP_SHARE: f64 = 0.1;
 const SLIP_LEAST_US: f64 = 100.0;
-/// Limits of the probes' mean lateness, in percent of their service time: set on one half
-/// of a labelled set of runs and tried on the other (docs/results/contention.md).
+/// Limits of the probes' mean lateness, in percent of their service time: fitted on one half of a
+/// labelled set of runs and tested on the other (docs/results/contention.md).
 const PROBES_SUSPECT: f64 = 5.0;
 const PROBES_INVALID: f64 = 50.0;
-/// Fewer percent of the probes than this over their limit are a few.
+/// Below this percentage of probes over their limit, late probes count as outliers.
 const PROBES_FEW: f64 = 5.0;
-/// Programs that wait for less than this share of the median round trip, for each message, are
-/// not hurt: what the verdict's other limits call suspect.
+/// Maximum CPU wait of programs per message, as a fraction of the median round trip, that does not
+/// matter: the level at which the verdict's other limits say suspect.
 const UNHURT: f64 = 0.05;
-/// A second in which the CPUs were this busy was saturated.
+/// CPU load from which a second counts as saturated.
 const SATURATED: f64 = 0.95;
 
-/// Beginnings of the names of evidence that a busy or slow machine causes.
+/// Prefixes of the names of evidence that a busy or slow machine causes.
 pub(crate) const OF_MACHINE: [&str; 11] = [
     "forwarding lateness",
     "frames read late",
@@ -45,7 +43,7 @@ pub(crate) const OF_MACHINE: [&str; 11] = [
     "packets dropped at kernel backlogs",
 ];
 
-/// All evidence, in the order in which it is shown.
+/// All evidence, in display order.
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     let mut found = Found(Vec::new());
     found.lateness(facts);
@@ -71,13 +69,13 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.0
 }
 
-/// What the lateness of frames that are forwarded at once is compared with, in us.
+/// The reference for the lateness of frames that are forwarded at once, in us.
 fn at_once_us(facts: &Facts) -> f64 {
     let median_ns = facts.rtd_ms.map_or(0.0, |rtd| rtd.p50 * 1e6);
     median_ns.max(LOCAL_NS) / 1e3
 }
 
-/// What the lateness of delayed frames is compared with, in us: the smallest delay.
+/// The reference for the lateness of delayed frames, in us: the smallest delay.
 fn held_us(facts: &Facts) -> f64 {
     match facts.smallest_delay_ns {
         0 => at_once_us(facts),
@@ -85,18 +83,18 @@ fn held_us(facts: &Facts) -> f64 {
     }
 }
 
-/// Whether other programs on the machine, however busy, hardly kept those of the nodes waiting:
-/// less than a twentieth of the median round trip for each message.
+/// Whether the nodes' programs hardly waited for a CPU, however busy other programs are: less than
+/// a twentieth of the median round trip per message.
 fn is_unhurt(facts: &Facts) -> bool {
     let share = |waited: f64| waited < UNHURT * facts.rtd_ms.map_or(0.0, |rtd| rtd.p50);
     facts.run_delay_per_message_ms.is_some_and(share)
 }
 
-/// Endpoints and medium begin and end to count within some ms of each other, in which an
-/// acknowledgement or two may pass: bytes that are forgiven, each way.
+/// Tolerance of byte counts in each direction: endpoints and medium start and stop counting within
+/// some ms of each other, and an acknowledgement or two may pass meanwhile.
 const AT_THE_ENDS: u64 = 200;
 
-/// How far apart two counts are, in percent of the medium's.
+/// Difference between two counts, in percent of the medium's.
 fn apart_pct(count: &Count) -> f64 {
     let other = |bytes: u64| bytes.abs_diff(count.medium);
     let apart = other(count.kernel).max(count.capture.map_or(0, other));
@@ -104,7 +102,7 @@ fn apart_pct(count: &Count) -> f64 {
     100.0 * bytes as f64 / count.medium.max(1) as f64
 }
 
-/// The evidence so far.
+/// The evidence collected so far.
 struct Found(Vec<Evidence>);
 
 impl Found {
@@ -225,7 +223,7 @@ impl Found {
         );
     }
 
-    /// Whether loads were the configured ones.
+    /// Checks whether loads were as configured.
     fn requests(&mut self, facts: &Facts) {
         let open: Vec<&Submitted> = facts.loads.iter().filter(|load| load.open).collect();
         if open.is_empty() {
@@ -284,11 +282,11 @@ impl Found {
         }
     }
 
-    /// Whether answers of known service time took longer.
+    /// Checks whether probes with a known service time took longer.
     fn probes(&mut self, facts: &Facts) {
         let worst = facts.probes.iter().max_by(|a, b| a.mean.total_cmp(&b.mean));
         let Some(Contended { core, mode, mean, median, over_pct, worst_s }) = worst else { return };
-        // A few very late ones among many spoil what they met, and not the run.
+        // A few very late probes among many affect only themselves, not the run.
         let mean = if *over_pct < PROBES_FEW { mean.min(PROBES_INVALID / 100.0) } else { *mean };
         self.look(
             "contention at the probes",
@@ -310,7 +308,7 @@ impl Found {
         let saturated = seconds.iter().filter(|busy| **busy > SATURATED).count();
         let unhurt = is_unhurt(facts);
         let (judged, what) = match (facts.configured_cpu, unhurt) {
-            (true, _) => (None, "informational, since this is the CPU that was asked for: "),
+            (true, _) => (None, "informational, since this is the configured CPU: "),
             (_, true) => (None, "informational, since the nodes' programs hardly waited: "),
             _ => (Some(()), ""),
         };
@@ -420,7 +418,7 @@ impl Found {
         );
     }
 
-    /// Whether endpoints and medium agree on what passed.
+    /// Checks whether endpoints and medium agree on byte counts.
     fn counts(&mut self, facts: &Facts) {
         let worst = facts.counts.iter().max_by(|a, b| apart_pct(a).total_cmp(&apart_pct(b)));
         let Some(worst) = worst else { return };
@@ -436,7 +434,7 @@ impl Found {
         let captured = capture.map_or(String::new(), |bytes| format!(", the capture {bytes} B"));
         self.detail(format!(
             "worst: {node} {way} {kernel} B, Thingbed forwarded {medium} B{captured}; \
-             {AT_THE_ENDS} B are forgiven"
+             {AT_THE_ENDS} B are tolerated"
         ));
     }
 

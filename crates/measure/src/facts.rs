@@ -1,4 +1,4 @@
-//! What a verdict is drawn from.
+//! The input of a verdict.
 
 use crate::host::HostUse;
 use crate::latency::{Latency, Summary};
@@ -6,84 +6,82 @@ use crate::tolerance::Deviation;
 use crate::verdict::{Reason, Status};
 use std::fmt;
 
-/// What a verdict is drawn from.
+/// The input of a verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Whether the CPU is a part of what was configured, as in virtual time with a CPU of finite
-    /// speed: that programs wait for it is a result then, and no fault of the machine.
+    /// Whether the CPU is part of the configuration, as in virtual time with a CPU of finite speed:
+    /// then waiting for it is a result, not a fault of the machine.
     pub configured_cpu: bool,
-    /// Whether programs cost no time, as in virtual time with an infinite CPU: the machine then
-    /// cannot change a figure, and what it does says nothing.
+    /// Whether programs take no CPU time, as in virtual time with an infinite CPU: then the machine
+    /// cannot change a result, and its load is irrelevant.
     pub costless: bool,
-    /// The smallest delay that a link with any asks for, in ns; 0 when none does.
+    /// The smallest configured delay above 0, in ns; 0 without any.
     pub smallest_delay_ns: u64,
-    /// How late frames left that a link was to hold back.
+    /// Lateness of delayed frames.
     pub held: Latency,
-    /// How late frames left that were to be passed on at once.
+    /// Lateness of undelayed frames.
     pub passed: Latency,
-    /// Round trips, from the time a message was meant to be sent, in ms.
+    /// Round trips from the scheduled send time, in ms.
     pub rtd_ms: Option<Summary>,
-    /// How late messages were sent, in ms.
+    /// Delay between scheduled and actual send time, in ms.
     pub slip_ms: Option<Summary>,
     /// Messages that were scheduled and never sent.
     pub unsent: u64,
-    /// The host's use while the run was measured.
+    /// CPU use of the host during the measurement.
     pub host: Vec<HostUse>,
-    /// Spans in which messages were under way, ns of CLOCK_MONOTONIC.
+    /// Spans in which messages were in flight, ns of CLOCK_MONOTONIC.
     pub under_way: Vec<(u64, u64)>,
     /// Frames that the kernel dropped between a node and the medium.
     pub kernel_drops: u64,
     /// Frames that networks rejected, and the node with the most of them.
     pub rejected: (u64, String),
-    /// Datagrams that the nodes' sockets had no room for.
+    /// Datagrams dropped because the nodes' sockets were full.
     pub socket_drops: u64,
-    /// When the machine did not let the medium run.
+    /// Stalls of the medium's thread caused by the machine.
     pub stalls: medium::Stalls,
-    /// Frames that the medium carried.
+    /// Frames that the medium forwarded.
     pub frames: u64,
-    /// Frames that a capture lacks.
+    /// Frames missing in the capture.
     pub capture_missed: u64,
-    /// Intervals and groups of links that did not do what they were configured to do.
+    /// Intervals and groups of links outside tolerance.
     pub deviations: Vec<Deviation>,
-    /// Directions of links that netem impaired, whose delays nobody measured.
+    /// Number of link directions that netem impaired, whose delays were not measured.
     pub unmeasured: usize,
-    /// What nodes counted of their own frames in exchanges, and the medium of theirs.
+    /// Byte counts of nodes in exchanges, and the medium's for the same frames.
     pub counts: Vec<Count>,
-    /// Packets that found no room in the queues of the kernel's network work.
+    /// Packets dropped because queues of the kernel's network stack were full.
     pub backlog_drops: u64,
-    /// What programs waited for a CPU that no limit kept from them, in percent of what they
-    /// ran and waited.
+    /// CPU wait of programs without throttling by limits, in percent of run and wait time.
     pub run_delay_pct: Option<f64>,
-    /// The same for each message that was sent, in ms: at most so much longer did a message take
-    /// on average. None without messages.
+    /// The same per message sent, in ms: an upper bound of a message's mean delay by it. `None`
+    /// without messages.
     pub run_delay_per_message_ms: Option<f64>,
-    /// How the senders of loads kept their schedules.
+    /// How well the senders of loads kept their schedules.
     pub loads: Vec<Submitted>,
-    /// What contention probes saw, by core and mode.
+    /// Results of contention probes, by core and mode.
     pub probes: Vec<Contended>,
-    /// Intervals and groups of links that were compared with their configuration.
+    /// Number of intervals and groups of links that were compared with their configuration.
     pub compared: usize,
-    /// What went wrong with the run itself.
+    /// Failures of the run itself.
     pub failures: Vec<Failure>,
 }
 
-/// What several have counted of the same frames: a node's kernel, the medium, the
-/// capture.
+/// Several counts of the same frames: by a node's kernel, the medium and the capture.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Count {
     /// The node.
     pub node: String,
     /// `sent` or `received`.
     pub way: &'static str,
-    /// Bytes by the node's kernel, link header included.
+    /// Bytes counted by the node's kernel, link header included.
     pub kernel: u64,
-    /// Bytes by the medium.
+    /// Bytes counted by the medium.
     pub medium: u64,
-    /// Bytes of the frames in the capture, where it holds all of the node's.
+    /// Bytes of the frames in the capture; `None` unless it has all of the node's.
     pub capture: Option<u64>,
 }
 
-/// What the probes of one core and mode saw; deviations are shares of the service time.
+/// Results of the probes of one core and mode; deviations are fractions of the service time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contended {
     /// The core.
@@ -94,46 +92,45 @@ pub struct Contended {
     pub mean: f64,
     /// The median deviation.
     pub median: f64,
-    /// The share of requests above the limit, in percent.
+    /// Requests above the limit, in percent.
     pub over_pct: f64,
-    /// When the worst was, in seconds since offset 0.
+    /// Time of the worst, in seconds since offset 0.
     pub worst_s: f64,
 }
 
-/// How one sender of a load kept its schedule; times in us.
+/// How well one sender of a load kept its schedule; times in us.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Submitted {
-    /// The node that sent.
+    /// The sending node.
     pub node: String,
-    /// Whether it had a schedule to keep: an open loop has.
+    /// Whether it had a schedule: an open loop has one.
     pub open: bool,
-    /// Requests that it did not send, of all.
+    /// Requests not sent, of `scheduled`.
     pub unsent: u64,
     /// See `unsent`.
     pub scheduled: u64,
-    /// The mean time between two requests, as asked for and as sent.
+    /// Mean time between two requests, as configured and as sent.
     pub expected_us: f64,
     /// See `expected_us`.
     pub submitted_us: f64,
-    /// By how much 99 of 100 requests were not later than meant, their wait for a connection
-    /// to the target left out.
+    /// 99th percentile of the requests' slip, without their wait for a connection to the target.
     pub slip_p99_us: f64,
-    /// How long 99 of 100 requests waited at most for a free connection to their target; none
-    /// where requests never wait.
+    /// 99th percentile of the requests' wait for a free connection to the target; `None` if
+    /// requests never wait.
     pub wait_p99_us: Option<f64>,
 }
 
-/// Something that went wrong with a run.
+/// A failure of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Failure {
-    /// A program under test failed, or was cut off: the system's own doing.
+    /// A program under test failed or was stopped early: the fault of the system under test.
     Program(String),
     /// The test bed or the user ended the run or lost a part of it.
     Bed(String),
 }
 
 impl Failure {
-    /// What a verdict says of it.
+    /// The verdict's reason.
     pub(crate) fn reason(&self) -> Reason {
         let (status, name, meaning, detail) = match self {
             Self::Program(text) => (

@@ -1,4 +1,4 @@
-//! What the host and its nodes use, second by second.
+//! Samples resource usage of the host and its nodes every second.
 
 use crate::counts::{Carried, Counts};
 use lab::{Meter, Reading, Source};
@@ -8,48 +8,48 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// One node's use in one second.
+/// Resource usage of one node in one second.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UsageRow {
     /// The node's name.
     pub node: Arc<str>,
     /// The second since sampling began, from 0.
     pub second: u32,
-    /// What it used in it; of `memory` and `memory_peak` what they were at its end.
+    /// Its usage in that second; `memory` and `memory_peak` are the values at its end.
     pub used: Reading,
-    /// What it sent and received in it.
+    /// Its traffic in that second.
     pub carried: Carried,
 }
 
-/// The host's use in one interval.
+/// CPU use of the host in one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostUse {
-    /// When the interval ended, ns of CLOCK_MONOTONIC.
+    /// End of the interval, ns of CLOCK_MONOTONIC.
     pub at_ns: u64,
     /// Its length in seconds.
     pub seconds: f64,
-    /// Share of all CPUs' time that was used, 0 to 1.
+    /// Used fraction of all CPUs' time, 0 to 1.
     pub busy: f64,
-    /// Share that the hypervisor took away, 0 to 1.
+    /// Fraction taken by the hypervisor (steal), 0 to 1.
     pub steal: f64,
-    /// Share of the time in which some runnable task waited for a CPU, 0 to 1;
-    /// nothing where the kernel does not tell.
+    /// Fraction of the time in which a runnable task waited for a CPU, 0 to 1; `None` if the kernel
+    /// does not report it.
     pub pressure: Option<f64>,
 }
 
-/// All that a sampler saw.
+/// All samples of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Usage {
     /// By node and second, in order of time.
     pub nodes: Vec<UsageRow>,
     /// By interval.
     pub host: Vec<HostUse>,
-    /// What the looking itself cost.
+    /// The cost of sampling.
     pub cost: Cost,
 }
 
 impl Usage {
-    /// The same without CPU time, where that says nothing.
+    /// A copy without CPU times, for runs in which they are meaningless.
     pub fn without_cpu(mut self) -> Self {
         for row in &mut self.nodes {
             row.used = Reading { user_ns: 0, system_ns: 0, throttled_ns: 0, ..row.used };
@@ -59,14 +59,14 @@ impl Usage {
     }
 }
 
-/// What sampling costs.
+/// The cost of sampling.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
-    /// Where figures of nodes came from.
+    /// Source of the nodes' figures.
     pub source: Source,
     /// CPU time of the sampler's thread, in ns.
     pub cpu_ns: u64,
-    /// How long it sampled, in ns.
+    /// Duration of sampling, in ns.
     pub wall_ns: u64,
 }
 
@@ -83,24 +83,23 @@ impl Cost {
     }
 }
 
-/// Samples usage on a thread of its own.
+/// Samples usage on a separate thread.
 #[derive(Debug)]
 pub struct Sampler {
     stop: Arc<AtomicBool>,
-    /// Nothing once it has ended.
+    /// `None` once it has ended.
     thread: Option<JoinHandle<Usage>>,
 }
 
-/// The host is looked at this often, its nodes every tenth time.
+/// Sampling interval of the host; nodes are sampled every tenth time.
 const INTERVAL: Duration = Duration::from_millis(100);
 const NODES_EVERY: u32 = 10;
 
 impl Sampler {
-    /// Begins to sample the nodes with these names by `meter`, with what the medium
-    /// counts of them.
+    /// Starts to sample the nodes with these names by `meter`, with the medium's counters.
     ///
     /// # Errors
-    /// When the thread cannot be made.
+    /// When the thread cannot be created.
     pub fn begin(names: Vec<String>, meter: Meter, counts: Arc<Counts>) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let shared = stop.clone();
@@ -109,7 +108,7 @@ impl Sampler {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Ends, after a last look, and gives what was seen.
+    /// Takes a last sample and returns all.
     pub fn end(mut self) -> Usage {
         self.halt()
     }
@@ -128,9 +127,8 @@ impl Drop for Sampler {
     }
 }
 
-/// Lets every other thread run first. Looking at hundreds of processes takes
-/// milliseconds, and an ordinary thread would keep a sender from its processor
-/// for a whole slice.
+/// Gives all other threads priority. Sampling hundreds of processes takes milliseconds, and an
+/// ordinary thread would keep a sender off its CPU for a whole time slice.
 fn step_back() {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameter lives over the call; 0 is the calling thread.
@@ -147,7 +145,7 @@ fn own_ns() -> u64 {
     }
 }
 
-/// What a node has used and carried so far.
+/// Usage and traffic of a node so far.
 type Seen = (Reading, Carried);
 
 fn look(meter: &mut Meter, counts: &Counts) -> Vec<Seen> {
@@ -159,7 +157,7 @@ fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) 
     let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
     let mut usage = Usage::default();
     let mut nodes_before = look(&mut meter, counts);
-    // Opening files is done once; what it costs from here on goes on.
+    // Opening the files is a one-time cost; the cost from here on is continuous.
     let cost_before = own_ns();
     let mut host_before = Host::read();
     let begin = Instant::now();
@@ -240,7 +238,7 @@ impl Host {
     /// Reads `/proc/stat` (proc_stat(5)) and `/proc/pressure/cpu`.
     fn parse(stat: &str, pressure: Option<&str>) -> Self {
         let line = stat.lines().next().unwrap_or_default();
-        // Guest time is in user time already, so it is left out.
+        // User time already includes guest time, so guest time is left out.
         let ticks: Vec<u64> =
             line.split_whitespace().skip(1).take(8).map_while(|v| v.parse().ok()).collect();
         let at = |i: usize| ticks.get(i).copied().unwrap_or(0);

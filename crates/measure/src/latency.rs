@@ -1,10 +1,10 @@
-//! Distributions of times.
+//! Latency histograms.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of times from 1 ns to about 27 hours, each kept to three
-/// significant digits; mean and maximum are exact.
+/// A histogram of times from 1 ns to about 27 hours with three significant digits; mean and maximum
+/// are exact.
 #[derive(Debug, Clone)]
 pub struct Latency {
     histogram: Histogram<u64>,
@@ -12,7 +12,7 @@ pub struct Latency {
     max_ns: u64,
 }
 
-/// The figures of a distribution, in the unit that the caller asked for.
+/// Statistics of a histogram, in the caller's unit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Arithmetic mean.
@@ -26,7 +26,7 @@ pub struct Summary {
     pub p95: f64,
     /// 99th percentile.
     pub p99: f64,
-    /// The largest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -39,7 +39,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// An empty distribution.
+    /// An empty histogram.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_max(LONGEST_NS, 3).expect("bounds that are constant");
         Self { histogram, sum_ns: 0, max_ns: 0 }
@@ -50,14 +50,14 @@ impl Latency {
         self.record_n_ns(ns, 1);
     }
 
-    /// Adds a time so many times.
+    /// Adds a time `times` times.
     pub fn record_n_ns(&mut self, ns: u64, times: u64) {
         self.histogram.saturating_record_n(ns, times);
         self.sum_ns += u128::from(ns) * u128::from(times);
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// The times of both.
+    /// The sum of both histograms.
     pub fn with(&self, other: &Self) -> Self {
         let mut both = self.clone();
         both.histogram.add(&other.histogram).expect("bounds are the same for all");
@@ -66,23 +66,22 @@ impl Latency {
         both
     }
 
-    /// How many times there are.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The time that a share `q` (0 to 1) of all does not exceed, in ns; 0 when
-    /// empty.
+    /// The quantile `q` (0 to 1), in ns; 0 when empty.
     pub fn quantile_ns(&self, q: f64) -> u64 {
         self.histogram.value_at_quantile(q).min(self.max_ns)
     }
 
-    /// The longest, in ns.
+    /// The maximum, in ns.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// The figures, in units of `unit_ns` nanoseconds; nothing when empty.
+    /// The statistics in units of `unit_ns` nanoseconds; `None` when empty.
     pub fn summary(&self, unit_ns: f64) -> Option<Summary> {
         if self.count() == 0 {
             return None;

@@ -1,6 +1,6 @@
-//! Measuring: frames as the medium sees them, messages as programs report
-//! them, usage as the kernel counts it; and from these whether the numbers are
-//! the system's or the test machine's.
+//! Measurement: frames as seen by the medium, messages as reported by programs, resource usage as
+//! counted by the kernel; and the verdict whether the results are valid or show the limits of the
+//! test machine.
 
 mod accounting;
 mod busy;

@@ -1,9 +1,9 @@
-//! What was asked of links against what they did.
+//! Configured against measured impairments of links.
 
 use medium::{Impairment, Totals};
 use std::sync::Arc;
 
-/// One direction of one link over some time.
+/// One direction of one link over an interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkRow {
     /// The node's name.
@@ -18,29 +18,29 @@ pub struct LinkRow {
     pub start_s: f64,
     /// See `start_s`.
     pub end_s: f64,
-    /// What was asked.
+    /// The configuration.
     pub asked: Arc<Impairment>,
-    /// Whether that changed meanwhile, as on a ramp: then nothing can be held
-    /// against it.
+    /// Whether the configuration changed in the interval, as on a ramp: then there is nothing to
+    /// compare with.
     pub changing: bool,
-    /// What was done, from the medium's own record of each frame.
+    /// The measured values, from the medium's own record of each frame.
     pub got: Totals,
-    /// Whether the kernel's netem did it: then `got` is from its counts, and nobody
-    /// measured the delay.
+    /// Whether the kernel's netem impaired it: then `got` is from its counters, and the delay was
+    /// not measured.
     pub by_netem: bool,
-    /// Whether a channel with acknowledgements sends lost frames again, so that fewer are
-    /// lost than the configured share of the times on air.
+    /// Whether a channel with acknowledgements retransmits lost frames, so that the loss is below
+    /// the configured one per transmission.
     pub sends_again: bool,
 }
 
 impl LinkRow {
-    /// Mean delay asked for, in ms.
+    /// Configured mean delay, in ms.
     pub fn delay_asked_ms(&self) -> f64 {
         self.asked.mean_delay_ns() / 1e6
     }
 
-    /// Mean delay given after serialisation, the medium's lateness included, in
-    /// ms; as asked where nothing passed or nobody measured it.
+    /// Measured mean delay after serialisation, the medium's lateness included, in ms; the
+    /// configured one if no frame passed or it was not measured.
     pub fn delay_got_ms(&self) -> f64 {
         match self.got.passed {
             _ if self.by_netem => self.delay_asked_ms(),
@@ -49,22 +49,22 @@ impl LinkRow {
         }
     }
 
-    /// How much later than planned the medium released its frames, in ns on average.
+    /// Mean lateness of the medium's frames, in ns.
     pub(crate) fn lateness_ns(&self) -> f64 {
         self.got.late_sum as f64 / self.got.released.max(1) as f64
     }
 
-    /// Loss asked for, in percent.
+    /// Configured loss, in percent.
     pub fn loss_asked_pct(&self) -> f64 {
         100.0 * self.asked.mean_loss()
     }
 
-    /// Frames lost, in percent of those that left the queue.
+    /// Measured loss, in percent of the frames that left the queue.
     pub fn loss_got_pct(&self) -> f64 {
         100.0 * self.got.lost as f64 / self.got.at_risk().max(1) as f64
     }
 
-    /// Rate asked for in bit/s, 0 for none.
+    /// Configured rate in bit/s, 0 for none.
     pub fn rate_asked_bit_s(&self) -> f64 {
         match (&self.asked.trace, self.asked.rate) {
             (Some(trace), _) => trace.mean_bit_s(),
@@ -72,7 +72,7 @@ impl LinkRow {
         }
     }
 
-    /// Bits sent in the time in which the link was sending; 0 when it never was.
+    /// Measured rate while the link was sending, in bit/s; 0 if it never was.
     pub fn rate_got_bit_s(&self) -> f64 {
         match self.got.busy {
             0 => 0.0,

@@ -1,4 +1,4 @@
-//! What became of each message.
+//! Results of messages.
 
 use crate::latency::{Latency, Summary};
 use serde::Serialize;
@@ -13,33 +13,32 @@ pub struct Message {
     pub message: u64,
     /// The name of the workload that it belongs to.
     pub interaction: Arc<str>,
-    /// Who sent it.
+    /// The sender.
     pub sender: Arc<str>,
-    /// Whom it was for.
+    /// The receiver.
     pub peer: Arc<str>,
-    /// When it was meant to be sent.
+    /// Scheduled send time.
     pub intended_ns: i64,
-    /// When it was sent; nothing if it never was.
+    /// Actual send time; `None` if it was never sent.
     pub sent_ns: Option<i64>,
-    /// When the receiver had it.
+    /// When the receiver received it.
     pub received_ns: Option<i64>,
     /// When the receiver answered.
     pub reply_sent_ns: Option<i64>,
-    /// When the sender had the answer.
+    /// When the sender received the answer.
     pub reply_received_ns: Option<i64>,
-    /// When the sender had a broker's word that it has it: MQTT's PUBACK or PUBCOMP.
+    /// When the broker acknowledged it to the sender: MQTT's PUBACK or PUBCOMP.
     pub acknowledged_ns: Option<i64>,
-    /// Whether its receiver answers it not, so that its receipt is all there is.
+    /// Whether it has no answer, so that it is complete with its receipt.
     pub one_way: bool,
-    /// Of an exchange: whether it only warms its connection up, and counts in no figure of
-    /// messages.
+    /// For an exchange: whether it only warms up its connection and is left out of all statistics.
     pub warmup: bool,
-    /// Of an exchange: how much later than by its schedule it was meant to begin,
-    /// since the one before was still under way.
+    /// For an exchange: delay of its start behind the schedule, because the previous one was still
+    /// in flight.
     pub held_ns: i64,
-    /// Of an exchange that failed, why.
+    /// For an exchange: why it failed, if it did.
     pub failed: Option<Box<Failed>>,
-    /// How many times too often it or its answer came.
+    /// Number of extra copies of it or its answer.
     pub duplicates: u32,
     /// Its length in bytes.
     pub bytes: u32,
@@ -48,20 +47,20 @@ pub struct Message {
 /// Why an exchange failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failed {
-    /// What kind of thing went wrong, a word.
+    /// Type of the failure, one word.
     pub reason: String,
-    /// What exactly; may be empty.
+    /// Details; may be empty.
     pub detail: String,
 }
 
-/// The figures of a run's messages, as in `summary.json`; times in ms.
+/// Statistics of a run's messages, as in `summary.json`; times in ms.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Outcomes {
-    /// Messages sent, one for each receiver that it was for.
+    /// Messages sent, counted once per receiver.
     pub sent: u64,
-    /// Messages that their receiver got, each counted once.
+    /// Messages received, each counted once.
     pub received: u64,
-    /// Messages whose answer the sender got, each counted once.
+    /// Messages answered, each counted once.
     pub answered: u64,
     /// The earlier name of `received`.
     pub delivered: u64,
@@ -69,47 +68,45 @@ pub struct Outcomes {
     pub replies: u64,
     /// Messages scheduled and never sent.
     pub unsent: u64,
-    /// Messages that a broker has acknowledged to their sender.
+    /// Messages that a broker acknowledged to their sender.
     pub acknowledged: u64,
-    /// Those of them that never came.
+    /// Acknowledged messages that were never received.
     pub acknowledged_lost: u64,
-    /// Messages that came after a later one of the same sender.
+    /// Messages received after a later one of the same sender.
     pub reordered: u64,
-    /// Share of the sent messages that their receiver did not get, in percent.
+    /// Messages sent but not received, in percent of those sent.
     pub lost_pct: f64,
-    /// Share of the sent messages to be answered whose sender got no answer, in percent;
-    /// none where all are one-way.
+    /// Messages without an answer, in percent of those sent that need one; `None` if all are
+    /// one-way.
     pub unanswered_pct: Option<f64>,
-    /// Share of the sent messages that failed, in percent: one-way ones were lost, others
-    /// not answered.
+    /// Failed messages, in percent of those sent: one-way ones not received, others not answered.
     pub loss_pct: f64,
-    /// Messages and answers that came more than once, beyond the first.
+    /// Extra copies of messages and answers, beyond the first.
     pub duplicates: u64,
-    /// Answers that came after the schedule had ended.
+    /// Answers received after the end of the schedule.
     pub late: u64,
-    /// From the time a message was meant to be sent to its answer.
+    /// From the scheduled send time to the answer.
     pub rtd_ms: Option<Summary>,
-    /// From the time it was really sent to its answer.
+    /// From the actual send time to the answer.
     pub rtd_from_sent_ms: Option<Summary>,
-    /// From the time it was meant to be sent to its receipt.
+    /// From the scheduled send time to the receipt.
     pub down_ms: Option<Summary>,
-    /// From the time it was really sent to a broker's acknowledgement.
+    /// From the actual send time to a broker's acknowledgement.
     pub acknowledged_ms: Option<Summary>,
-    /// How much later than meant messages were sent.
+    /// Delay from scheduled to actual send time.
     pub slip_ms: Option<Summary>,
-    /// How the load developed over the quarters of the schedule.
+    /// The load in each quarter of the schedule.
     pub quarters: [Quarter; 4],
 }
 
 impl Message {
-    /// When it had done what it was for: with its answer, or one-way with its receipt.
+    /// Completion time: that of the answer, or of the receipt if one-way.
     fn over_ns(&self) -> Option<i64> {
         if self.one_way { self.received_ns } else { self.reply_received_ns }
     }
 }
 
-/// The figures of `messages`, without those that warm up; `schedule_ns` is when the
-/// schedule ends.
+/// The statistics of `messages` without warm-ups; `schedule_ns` is the end of the schedule.
 pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
     let messages: Vec<&Message> = messages.iter().filter(|m| !m.warmup).collect();
     let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
@@ -161,12 +158,12 @@ fn quarters(messages: &[&Message], schedule_ns: i64) -> [Quarter; 4] {
     timeline.quarters(u64::try_from(schedule_ns).unwrap_or(0))
 }
 
-/// How many messages came after one that the same sender had sent the same receiver
-/// later. Rows are in the order of their sending.
+/// Number of messages received after one that the same sender had sent to the same receiver later.
+/// Rows are in the order of their sending.
 fn reordered(messages: &[&Message]) -> u64 {
     let mut latest: HashMap<(&str, &str, &str), i64> = HashMap::new();
     let mut count = 0;
-    // From the last to the first: what comes after one of those was overtaken.
+    // From last to first: a message received after one of those was overtaken.
     for m in messages.iter().rev() {
         let Some(at) = m.received_ns else { continue };
         let earliest = latest.entry((&m.interaction, &m.sender, &m.peer)).or_insert(at);
@@ -176,9 +173,8 @@ fn reordered(messages: &[&Message]) -> u64 {
     count
 }
 
-/// The spans in which some message was under way, merged and in order, in ns
-/// since the run's start. One that never came back counts as long as the
-/// longest that did.
+/// The spans in which messages were in flight, merged and in order, in ns since the run's start. A
+/// message that was never completed counts as long as the longest completed one.
 pub fn under_way(messages: &[Message]) -> Vec<(i64, i64)> {
     let end = |m: &Message| m.reply_received_ns.or(m.received_ns);
     let longest = messages.iter().filter_map(|m| Some(end(m)? - m.sent_ns?)).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What contention probes saw: how much longer than its service time each answer took.
+//! Results of contention probes: excess of each response time over the service time.
 
 use crate::tables::{Column, TableError, write};
 use std::path::Path;
@@ -11,15 +11,15 @@ pub struct ProbeRow {
     pub probe: Arc<str>,
     /// The node that it ran on.
     pub node: Arc<str>,
-    /// The core that it looked at.
+    /// The core that it probed.
     pub core: u32,
     /// `sleep` or `busy`.
     pub mode: Arc<str>,
-    /// When it was meant to be sent.
+    /// Scheduled send time.
     pub intended_ns: i64,
-    /// When it was sent.
+    /// Actual send time.
     pub sent_ns: i64,
-    /// When its answer came; nothing if that was too late.
+    /// Time of the answer; `None` if it was too late.
     pub answered_ns: Option<i64>,
     /// The normalised deviation (R - S) / S of the response time from the service time.
     pub deviation: f64,

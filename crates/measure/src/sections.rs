@@ -1,26 +1,26 @@
-//! The sections of exchanges: their times and their frames.
+//! Sections of exchanges: their times and frames.
 
 use crate::tables::{Column, TableError, write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// One section of one exchange. Times are in ns since the run's start; bytes are those
-/// of frames at the node that began it, link header included.
+/// One section of one exchange. Times are in ns since the run's start; bytes are those of frames at
+/// the driving node, link header included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SectionRow {
     /// The exchange's number.
     pub message: u64,
     /// The name of its workload.
     pub interaction: Arc<str>,
-    /// The node that began it, where frames were counted.
+    /// The driving node, where frames were counted.
     pub node: Arc<str>,
     /// The section's name.
     pub section: Arc<str>,
     /// Bytes of payload of the exchange.
     pub payload_bytes: u32,
-    /// When it began.
+    /// Start time.
     pub begin_ns: i64,
-    /// When it ended.
+    /// End time.
     pub end_ns: i64,
     /// Bytes that the node sent.
     pub out_bytes: u64,
@@ -35,7 +35,7 @@ pub struct SectionRow {
 }
 
 impl SectionRow {
-    /// Bytes both ways.
+    /// Bytes in both directions.
     pub fn bytes(&self) -> u64 {
         self.out_bytes + self.in_bytes
     }

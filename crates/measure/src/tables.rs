@@ -1,4 +1,4 @@
-//! The run folder's tables, as Parquet.
+//! Writes the run folder's tables as Parquet.
 
 use crate::host::UsageRow;
 use crate::links::LinkRow;
@@ -153,14 +153,14 @@ pub(crate) fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result
     rows.end()
 }
 
-/// A table that is written piece by piece.
+/// A table that is written in batches.
 pub(crate) struct Rows {
     path: PathBuf,
     writer: Option<SerializedFileWriter<File>>,
 }
 
 impl Rows {
-    /// Makes the file, for columns like these.
+    /// Creates the file with these columns.
     pub fn begin(path: &Path, columns: &[(&'static str, Column)]) -> Result<Self, TableError> {
         let failed = |why: String| TableError::new(path, why);
         let file = File::create(path).map_err(|error| failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! Whether links did what they were configured to do: how far chance and the machine
-//! may take them from it, and which went further.
+//! Compares links with their configuration: how far chance and the machine may make them deviate,
+//! and which links deviate more.
 
 use crate::chain::ChainBound;
 use crate::chance::{Losses, mean_tolerance};
@@ -8,56 +8,55 @@ use medium::{GilbertElliott, Impairment, Markov};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The probability that chance alone makes any interval of a sound run deviate: one run
-/// in a thousand is called suspect for it.
+/// Probability that chance alone makes any interval of a valid run deviate: one valid run in a
+/// thousand is reported as suspect.
 pub const FALSE_ALARMS: f64 = 1e-3;
-/// The share of a configured delay by which forwarding lateness may change its mean: the
-/// verdict's first limit.
+/// Tolerated change of a mean delay by forwarding lateness, as a fraction of the configured delay:
+/// the verdict's first limit.
 const LATENESS: f64 = 0.05;
-/// Nobody notices half a millisecond, whatever the delay.
+/// Minimum tolerance of a mean delay: 0.5 ms is not noticeable at any delay.
 const LEAST_MS: f64 = 0.5;
-/// How late the verdict lets a single frame be on a link without a delay, in ms, before
-/// it calls the run suspect; with one it is that delay.
+/// Lateness of a single frame on a link without a delay, in ms, from which the verdict is suspect;
+/// on a delayed link that is its delay.
 const ONE_MS: f64 = crate::evidence::LOCAL_NS / 1e6;
-/// Rates are exact but for rounding to nanoseconds.
+/// Rates are exact except for rounding to nanoseconds.
 const RATE: f64 = 0.001;
 
-/// Something that a link did not do as configured.
+/// A deviation of a link from its configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deviation {
-    /// Which link and direction, or which group of links.
+    /// The link and direction, or the group of links.
     pub link: String,
-    /// From when, in seconds since offset 0.
+    /// Start, in seconds since offset 0.
     pub from_s: f64,
-    /// Until when.
+    /// End.
     pub to_s: f64,
     /// `delay`, `loss` or `rate`.
     pub quantity: &'static str,
-    /// As configured, in `unit`.
+    /// Configured value, in `unit`.
     pub configured: f64,
-    /// As measured, in `unit`.
+    /// Measured value, in `unit`.
     pub measured: f64,
-    /// How far these may be apart, in `unit`.
+    /// Tolerated difference, in `unit`.
     pub tolerance: f64,
     /// `ms`, `%` or `bit/s`.
     pub unit: &'static str,
 }
 
-/// Tolerances for the links of one run. The more intervals there are, the further one of
-/// them may be off by chance, so that each test gets its share of [`FALSE_ALARMS`]
-/// (Bonferroni's correction).
+/// Tolerances for the links of one run. With more intervals, the largest chance deviation among
+/// them grows; so each test gets its share of [`FALSE_ALARMS`] (Bonferroni's correction).
 #[derive(Debug)]
 pub struct Tolerances {
-    /// The probability at which a single test fails by chance, two-sided.
+    /// Two-sided significance level of a single test.
     alpha: f64,
     chains: HashMap<String, Arc<ChainBound>>,
 }
 
 impl Tolerances {
-    /// The tolerances for a run that is judged by these intervals.
+    /// The tolerances of a run with these intervals.
     pub fn of(intervals: &[LinkRow]) -> Self {
         let tests: usize = intervals.iter().map(tests).sum();
-        // At most as many groups as there are intervals with a loss.
+        // There are at most as many groups as intervals with a loss.
         let alpha = FALSE_ALARMS / (2 * tests).max(1) as f64;
         let mut chains = HashMap::new();
         for row in intervals {
@@ -68,8 +67,8 @@ impl Tolerances {
         Self { alpha, chains }
     }
 
-    /// How far the mean delay of a row may be from the configured one, in ms: by the
-    /// configured variation, and by the lateness that the verdict allows.
+    /// Tolerance of a row's mean delay, in ms: from the configured variation, and from the lateness
+    /// that the verdict allows.
     pub fn delay_ms(&self, row: &LinkRow) -> f64 {
         let asked = &row.asked;
         let passed = row.got.passed.max(1) as f64;
@@ -78,15 +77,14 @@ impl Tolerances {
         let correlation = asked.correlation.fraction();
         let draws = passed * (1.0 - correlation).max(1e-3) / (1.0 + correlation);
         let spread = mean_tolerance(deviation, bound, draws, self.alpha);
-        // Of few frames one that is late moves the mean, and how late one may be is
-        // judged by itself. A nanosecond is what rounding takes of sums of nanoseconds.
+        // With few frames, a single late one moves the mean; the verdict judges the lateness of
+        // single frames separately. Rounding costs sums of nanoseconds up to 1 ns.
         let one = if delay > 0.0 { delay } else { ONE_MS };
         let one = (one / passed).min(row.lateness_ns() / 1e6 + 1e-6);
         spread + (LATENESS * delay).max(LEAST_MS).max(one)
     }
 
-    /// How far the share of lost frames of a row may be from the configured one, in
-    /// percent: the further of the two limits.
+    /// Tolerance of a row's loss, in percent: the larger distance of the two limits.
     pub fn loss_pct(&self, row: &LinkRow) -> f64 {
         let (of, asked) = (row.got.at_risk(), row.loss_asked_pct());
         if of == 0 {
@@ -103,8 +101,8 @@ impl Tolerances {
         Losses::of(&row.asked, bytes, known)
     }
 
-    /// What a row did not do as configured, if anything. A row whose configuration
-    /// changed meanwhile has nothing to be compared with.
+    /// The deviation of a row from its configuration, if any; `None` for a row whose configuration
+    /// changed in the interval.
     pub fn deviation(&self, row: &LinkRow) -> Option<Deviation> {
         if row.changing || row.got.frames == 0 {
             return None;
@@ -140,10 +138,10 @@ impl Tolerances {
         None
     }
 
-    /// Groups of links with the same configuration, network and direction that lost
-    /// together more or less than chance allows. This finds what single intervals of a
-    /// few frames cannot show. Losses of models with states are left out: their
-    /// intervals depend on each other.
+    /// Groups of links with the same configuration, network and direction whose total loss deviates
+    /// more than chance allows. This detects deviations that single intervals of a few frames
+    /// cannot show. Loss models with states are left out, because their intervals depend on each
+    /// other.
     pub fn group_deviations(&self, intervals: &[LinkRow]) -> Vec<Deviation> {
         let mut groups: Vec<(&LinkRow, LinkRow, u64)> = Vec::new();
         let mut places: HashMap<(&str, &str, *const Impairment), usize> = HashMap::new();
@@ -153,7 +151,7 @@ impl Tolerances {
             }
             let key = (row.network.as_str(), row.direction, Arc::as_ptr(&row.asked));
             let place = *places.entry(key).or_insert_with(|| {
-                // The same configuration may lie in several places.
+                // The same configuration may exist in several places in memory.
                 let same = |(first, ..): &(&LinkRow, LinkRow, u64)| {
                     (&first.network, first.direction) == (&row.network, row.direction)
                         && first.asked == row.asked
@@ -194,7 +192,7 @@ impl Tolerances {
     }
 }
 
-/// How many tests of a row chance has a part in.
+/// Number of tests of a row that depend on chance.
 fn tests(row: &LinkRow) -> usize {
     if row.changing || row.got.frames == 0 {
         return 0;
@@ -203,7 +201,7 @@ fn tests(row: &LinkRow) -> usize {
     usize::from(varies) + usize::from(row.asked.mean_loss() > 0.0)
 }
 
-/// Standard deviation of a frame's delay and the furthest it can be from the mean, in ms.
+/// Standard deviation of a frame's delay and its greatest distance from the mean, in ms.
 fn variation_ms(asked: &Impairment) -> (f64, f64) {
     let (shape, jitter) = (&asked.distribution, asked.jitter.as_ms());
     let ends = [
@@ -212,30 +210,31 @@ fn variation_ms(asked: &Impairment) -> (f64, f64) {
         -4.0 * f64::from(*shape == medium::Distribution::Normal),
     ];
     let furthest = ends.iter().map(|end| (end - shape.mean()).abs()).fold(0.0, f64::max);
-    // A frame that is not delayed is as far from the others as the delay is long.
+    // An undelayed frame differs from the others by the whole delay.
     let moved = asked.reorder.fraction();
     let moved = (moved * (1.0 - moved)).sqrt() * asked.delay.as_ms();
     let overtaking = if moved > 0.0 { asked.delay.as_ms() } else { 0.0 };
     ((shape.deviation() * jitter).hypot(moved), furthest * jitter + overtaking)
 }
 
-/// Whether delays are longer than their mean by design: frames wait for those before them
-/// or for a slot, or variations below a delay of 0 are cut.
+/// Whether delays exceed their mean by design: frames wait for earlier ones or for a slot, or
+/// variations that would make the delay negative are cut off.
 fn is_longer(asked: &Impairment) -> bool {
     let lowest = asked.distribution.quantile(0.0) * asked.jitter.as_ms();
     let waits = asked.keep_order && asked.jitter.as_ns() > 0;
     waits || asked.slot.is_some() || asked.delay.as_ms() + lowest < 0.0
 }
 
-/// Whether the losses of a row are those of its configuration alone. A channel that sends
-/// again loses less than each attempt does. A frame that netem duplicates and loses still
-/// arrives, and its losses are counted together with what finds a queue full.
+/// Whether the row's measured loss depends on its configuration alone. Not so for a channel that
+/// retransmits, which loses less than each attempt, nor for netem with duplicates, where a frame
+/// whose copy is lost still arrives, nor for netem's drops at a full queue, which are counted as
+/// losses.
 fn has_clear_loss(row: &LinkRow) -> bool {
     let doubtful = row.asked.duplicate.fraction() > 0.0 || row.asked.rate.is_some();
     !(row.sends_again || row.by_netem && doubtful)
 }
 
-/// How a model with states is found again, and its bound.
+/// The cache key and the bound of a loss model with states.
 fn chain(asked: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
     let key = |model: &dyn std::fmt::Debug| format!("{model:?}");
     match (asked.gilbert_elliott, asked.markov) {

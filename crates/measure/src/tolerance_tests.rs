@@ -22,7 +22,7 @@ fn row(change: impl FnOnce(&mut Impairment, &mut Totals)) -> LinkRow {
     }
 }
 
-/// What a row deviates in, in a run of this row alone.
+/// The deviating quantity of a run with only this row.
 fn off(row: &LinkRow) -> Option<&'static str> {
     let deviation = Tolerances::of(std::slice::from_ref(row)).deviation(row)?;
     Some(deviation.quantity)
@@ -167,8 +167,8 @@ fn many_intervals_of_a_frame_each_are_compared_together() {
     assert!(found[0].link.contains("all links of field"), "{}", found[0].link);
 }
 
-/// The intervals of a sound run: `nodes` links, both ways, in `intervals` intervals with
-/// these numbers of frames, drawn from the models themselves.
+/// The intervals of a valid run: `nodes` links in both directions, `intervals` intervals with these
+/// numbers of frames, drawn from the models themselves.
 fn sound(
     seed: u64,
     nodes: u64,
@@ -211,7 +211,7 @@ fn sound(
     rows
 }
 
-/// How many of 1,000 sound runs are flagged.
+/// Number of valid runs among 1,000 that are reported.
 fn flagged(nodes: u64, intervals: u64, frames: u64, loss: &str) -> usize {
     let mut asked = Impairment { loss: loss.parse().unwrap(), ..Impairment::default() };
     asked.delay = "20 ms".parse().unwrap();
@@ -225,7 +225,7 @@ fn flagged(nodes: u64, intervals: u64, frames: u64, loss: &str) -> usize {
     (0..1_000u64).filter(is_flagged).count()
 }
 
-/// The stated rate is one in a thousand; ten would be wrong with a probability of 10^-7.
+/// The nominal rate is one in a thousand; ten would be wrong with a probability of 10^-7.
 const MOST: usize = 10;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a frame is made of, layer by layer.
+//! Splits frames into protocol layers.
 
 use etherparse::{
     IpNumber, Ipv4HeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice,
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::AddAssign;
 
-/// Frames and bytes of one kind of traffic in one direction. Bytes are those of
-/// the wire, link header included: `bytes = lower + transport + carried`.
+/// Frames and bytes of one type of traffic in one direction. Bytes are those on the wire, link
+/// header included: `bytes = lower + transport + carried`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     /// All frames.
@@ -20,16 +20,15 @@ pub struct Traffic {
     pub lower: u64,
     /// Bytes of TCP, UDP and PGM headers.
     pub transport: u64,
-    /// Bytes that the transport carried: payload and messaging protocol.
+    /// Bytes carried by the transport: payload and messaging protocol.
     pub carried: u64,
-    /// Frames that carried nothing: acknowledgements, PGM's own messages,
-    /// address resolution, group reports.
+    /// Frames without payload: acknowledgements, PGM's own messages, ARP, group reports.
     pub control_frames: u64,
-    /// The bytes of those.
+    /// Their bytes.
     pub control_bytes: u64,
-    /// Frames that a transport sent again.
+    /// Retransmitted frames.
     pub retransmitted_frames: u64,
-    /// The bytes of those.
+    /// Their bytes.
     pub retransmitted_bytes: u64,
 }
 
@@ -47,7 +46,7 @@ impl AddAssign for Traffic {
     }
 }
 
-/// One frame's parts.
+/// The parts of one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// Bytes of headers below the transport.
@@ -56,12 +55,12 @@ pub struct Kind {
     pub transport: u64,
     /// Bytes that the transport carries.
     pub carried: u64,
-    /// Whether the transport has sent this before.
+    /// Whether it is a retransmission.
     pub again: bool,
 }
 
 impl Kind {
-    /// The frame's share of all traffic.
+    /// The frame's contribution to the traffic.
     pub fn traffic(self) -> Traffic {
         let bytes = self.lower + self.transport + self.carried;
         let once = |is: bool, value| if is { value } else { 0 };
@@ -80,26 +79,25 @@ impl Kind {
     }
 }
 
-/// A flow's ends: addresses, then ports.
+/// The endpoints of a flow: addresses, then ports.
 type Flow = ([u8; 4], [u8; 4], u16, u16);
 
-/// Takes frames apart, and knows a TCP segment that was there before.
+/// Splits frames and detects TCP retransmissions.
 #[derive(Debug, Default)]
 pub struct Classifier {
     /// UDP ports that carry PGM.
     pgm_ports: Vec<u16>,
-    /// The sequence number after the last byte that each TCP flow has sent.
+    /// Sequence number after the last byte sent, by TCP flow.
     next: HashMap<Flow, u32>,
 }
 
-/// PGM's number among the protocols on IP.
+/// PGM's IP protocol number.
 const PGM: IpNumber = IpNumber(113);
-/// Length of a PGM header, and of what follows it in a data packet (RFC 3208,
-/// sections 8 and 8.2).
+/// Length of a PGM header, and of the data header that follows it (RFC 3208, sections 8 and 8.2).
 const PGM_HEADER: usize = 16;
 /// Offset of a PGM packet's type.
 const PGM_TYPE: usize = 4;
-/// Offset of the length of what a PGM packet carries.
+/// Offset of the length of a PGM packet's payload.
 const PGM_LENGTH: usize = 14;
 /// PGM types of data: the original and a repair.
 const ODATA: u8 = 4;
@@ -111,11 +109,11 @@ impl Classifier {
         Self { pgm_ports, next: HashMap::new() }
     }
 
-    /// The parts of `frame`, in the order in which its sender sent it.
+    /// The parts of `frame`; call it in the sender's order.
     pub fn classify(&mut self, frame: &[u8]) -> Kind {
         let len = frame.len() as u64;
         let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
-        // Nearly all frames are plain IPv4, and what lies above is taken apart below.
+        // Nearly all frames are plain IPv4; their upper layers are split below.
         let plain = (frame.get(12..14) == Some(&[8, 0]))
             .then(|| Ipv4HeaderSlice::from_slice(&frame[14..]).ok())
             .flatten();
@@ -129,11 +127,11 @@ impl Classifier {
                 ip.header()
             }
         };
-        // 14, and 4 more for each tag of a virtual network.
+        // 14, and 4 more for each VLAN tag.
         let link = header.slice().as_ptr() as usize - frame.as_ptr() as usize;
         let start = frame.len().min(link + header.slice().len());
         let lower = start as u64;
-        // What lies between the IP packet's end and the frame's is padding.
+        // Bytes between the end of the IP packet and that of the frame are padding.
         let end = (link + usize::from(header.total_len())).clamp(start, frame.len());
         let rest = &frame[start..end];
         let padding = (frame.len() - end) as u64;
@@ -147,8 +145,8 @@ impl Classifier {
             return split(0, false);
         }
         let flow = |ports: (u16, u16)| (header.source(), header.destination(), ports.0, ports.1);
-        // Not `packet.transport`: etherparse leaves that empty for a fragment, and
-        // a datagram's first fragment has the header.
+        // Not `packet.transport`: etherparse leaves it empty for fragments, and a datagram's first
+        // fragment has the header.
         match header.protocol() {
             IpNumber::TCP => {
                 let Ok(tcp) = TcpHeaderSlice::from_slice(rest) else { return split(0, false) };
@@ -174,13 +172,13 @@ impl Classifier {
                 let (header, again) = pgm(rest);
                 split(header, again)
             }
-            // ICMP and IGMP carry nothing of anybody's.
+            // ICMP and IGMP carry no application data.
             _ => split(rest.len(), false),
         }
     }
 
-    /// What segments of a super-frame are, each a frame of its own: the same as
-    /// [`Self::classify`] would say of each.
+    /// Traffic of a super-frame's segments, each counted as a frame: the same as [`Self::classify`]
+    /// for each.
     pub fn classify_segments(&mut self, segments: &Segments) -> Traffic {
         self.alike(segments).unwrap_or_else(|| {
             let mut all = Traffic::default();
@@ -189,7 +187,7 @@ impl Classifier {
         })
     }
 
-    /// The same of TCP over plain IPv4, whose headers are taken apart once for all.
+    /// The same for TCP over plain IPv4, whose headers are parsed only once.
     fn alike(&mut self, segments: &Segments) -> Option<Traffic> {
         let joined = segments.joined();
         let head = joined.headers();
@@ -203,7 +201,7 @@ impl Classifier {
         let ports = (tcp.source_port(), tcp.destination_port());
         let start = tcp.sequence_number();
         let next = self.next.entry((ip.source(), ip.destination(), ports.0, ports.1));
-        // As if nothing had been sent before, where nothing is known.
+        // For an unknown flow, assume that nothing was sent before.
         let next = next.or_insert(start);
         let (headers, carried) = (head.len() as u64, joined.payload.len() as u64);
         let (lower, transport) = (lower as u64, headers - lower as u64);
@@ -233,11 +231,11 @@ impl Classifier {
         })
     }
 
-    /// Whether the bytes from `sequence` were sent before; notes them if not.
+    /// Whether the bytes from `sequence` were sent before; records them if not.
     fn seen(&mut self, flow: Flow, sequence: u32, length: u32, syn: bool) -> bool {
         let end = sequence.wrapping_add(length);
         match self.next.get_mut(&flow) {
-            // A new connection may use the ports of an old one.
+            // A new connection may reuse the ports of an old one.
             Some(next) if syn && next.wrapping_sub(end) != 0 => {
                 *next = end;
                 false
@@ -251,8 +249,8 @@ impl Classifier {
     }
 }
 
-/// Whether bytes up to `end` are not beyond `next`, which is moved on if they are.
-/// Sequence numbers wrap (RFC 9293, section 3.4): half the circle is behind.
+/// Whether bytes up to `end` are not beyond `next`; advances `next` if they are. Sequence numbers
+/// wrap (RFC 9293, section 3.4): half of the range is in the past.
 fn goes_back(next: &mut u32, end: u32) -> bool {
     let ahead = end.wrapping_sub(*next) as i32;
     if ahead > 0 {
@@ -346,13 +344,13 @@ mod tests {
         assert!(again(73, false, 73));
         assert!(again(0, false, 73));
         assert!(!again(146, false, 0), "an acknowledgement");
-        assert!(!again(100, false, 73), "new bytes beside old ones");
+        assert!(!again(100, false, 73), "new bytes next to old ones");
         assert!(!again(5_000, true, 0), "a new connection");
     }
 
     #[test]
     fn segments_are_counted_as_frames_of_a_wire() {
-        // Five in a super-frame, then the last three again with two new ones.
+        // Five segments in a super-frame, then the last three again with two new ones.
         let build = |sequence, payload: usize, tagged: bool| {
             let mut frame = tcp(sequence, false, payload);
             if tagged {
@@ -406,7 +404,7 @@ mod tests {
         assert_eq!(data, Kind { lower: 34, transport: 32, carried: 40, again: false });
         assert!(classifier.classify(&packet(RDATA, 40)).again);
         assert_eq!(classifier.classify(&packet(8, 0)).traffic().control_frames, 1);
-        // What is cut short is not data.
+        // A truncated packet is not data.
         assert_eq!(classifier.classify(&udp(5556, &[0; 5])).carried, 0);
     }
 

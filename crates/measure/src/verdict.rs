@@ -1,9 +1,9 @@
-//! Whether the figures are the system's or the test machine's.
+//! Verdict: whether the results describe the system under test or the limits of the test machine.
 //!
-//! Each piece of evidence has two limits that were set before any run: above the first
-//! the machine may have changed a figure, above the second the figure is the machine's.
-//! The worst piece decides. What programs did is judged apart from that: a machine that
-//! kept up does not make a program that failed a success.
+//! Each piece of evidence has two limits that were set before any run: above the first the machine
+//! may have changed a result, above the second the result is the machine's. The worst piece
+//! decides. Failures of programs are judged separately: a program that failed stays a failure even
+//! if the machine kept up.
 
 use crate::evidence::{OF_MACHINE, evidence};
 use crate::facts::{Facts, Failure};
@@ -16,11 +16,11 @@ use std::fmt;
 pub enum Status {
     /// The machine kept up.
     Valid,
-    /// The machine may have changed the figures.
+    /// The machine may have changed the results.
     Suspect,
-    /// The machine kept up, and a program did not do what the experiment says.
+    /// The machine kept up, but a program did not do what the experiment says.
     Failed,
-    /// The figures are the machine's, or the run did not go as planned.
+    /// The results describe the machine, or the run did not go as planned.
     Invalid,
 }
 
@@ -40,17 +40,17 @@ impl fmt::Display for Status {
 pub struct Evidence {
     /// Its name, the same in all runs.
     pub name: String,
-    /// What was measured, in `unit`.
+    /// Measured value, in `unit`.
     pub value: f64,
     /// The unit of value and limits.
     pub unit: String,
-    /// Above this a run is suspect; none for what is informational.
+    /// Above this a run is suspect; `None` for informational evidence.
     pub limit_suspect: Option<f64>,
     /// Above this it is invalid.
     pub limit_invalid: Option<f64>,
-    /// What follows from it.
+    /// The resulting status.
     pub status: Status,
-    /// What it means for the figures, the same in all runs.
+    /// What it means for the results, the same in all runs.
     pub meaning: String,
     /// Where it was worst in this run; may be empty.
     #[serde(default)]
@@ -60,19 +60,19 @@ pub struct Evidence {
 /// Why a run is not valid: a piece of evidence over its limit, or a failure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reason {
-    /// What this reason alone makes of the run.
+    /// The status that this reason alone gives the run.
     pub status: Status,
-    /// The evidence's name, or what kind of failure it is.
+    /// The evidence's name, or the type of failure.
     pub name: String,
-    /// What was measured, in `unit`; none for failures.
+    /// Measured value, in `unit`; `None` for failures.
     pub value: Option<f64>,
-    /// The limit that it is over, in `unit`.
+    /// The exceeded limit, in `unit`.
     pub limit: Option<f64>,
     /// The unit of both.
     pub unit: String,
-    /// What it means for the figures.
+    /// What it means for the results.
     pub meaning: String,
-    /// Where, and what exactly.
+    /// Where and what exactly.
     pub detail: String,
 }
 
@@ -82,7 +82,7 @@ impl Reason {
         OF_MACHINE.iter().any(|name| self.name.starts_with(name))
     }
 
-    /// The name with the figure and its limit, without the explanation.
+    /// The name with value and limit, without the explanation.
     pub fn headline(&self) -> String {
         match (self.value, self.limit) {
             (Some(value), Some(limit)) => {
@@ -104,18 +104,18 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The outcome, with all that it rests on.
+/// The outcome with all evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The worst of the evidence and the failures.
+    /// The worst status of evidence and failures.
     pub status: Status,
-    /// Why it is not valid, worst first; empty when it is.
+    /// Why it is not valid, worst first; empty if it is.
     pub reasons: Vec<Reason>,
     /// All evidence.
     pub evidence: Vec<Evidence>,
 }
 
-/// Draws the verdict.
+/// Computes the verdict.
 pub fn judge(facts: &Facts) -> Verdict {
     let evidence = evidence(facts);
     let mut reasons: Vec<Reason> = facts.failures.iter().map(Failure::reason).collect();
@@ -137,7 +137,7 @@ pub fn judge(facts: &Facts) -> Verdict {
     Verdict { status, reasons, evidence }
 }
 
-/// A figure with its unit, in the unit in which it is a number of few digits.
+/// A value with its unit, scaled to a number of few digits.
 fn quantity(value: f64, unit: &str) -> String {
     let (value, unit) = match unit {
         "us" if value >= 1_000.0 => (value / 1e3, "ms"),
@@ -146,7 +146,7 @@ fn quantity(value: f64, unit: &str) -> String {
     format!("{} {unit}", short(value))
 }
 
-/// A number with about three digits that matter.
+/// A number with about three significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         v if v >= 100.0 || v == v.round() => format!("{value:.0}"),

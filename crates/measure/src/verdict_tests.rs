@@ -34,7 +34,7 @@ fn submitted() -> Submitted {
     }
 }
 
-/// With the CPU of virtual time, that programs wait for it is what was asked for.
+/// With a CPU model of virtual time, programs that wait for it are part of the configuration.
 #[test]
 fn a_configured_cpu_may_be_busy() {
     let busy = HostUse { at_ns: 0, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
@@ -182,9 +182,9 @@ fn a_program_that_fails_does_not_make_the_machine_bad() {
     assert_eq!(judge(&facts).status, Status::Failed);
 }
 
-/// What `load` says of a server that is slower than the schedule: requests wait for
-/// seconds, and this machine was ready to send each of them in time. `thingbed capacity`
-/// then takes the run for one that can be trusted, and the limit for the system's.
+/// A report of `load` about a server that is slower than the schedule: requests wait for seconds,
+/// although this machine was ready to send each in time. `thingbed capacity` then trusts the run
+/// and takes the limit for the system's.
 #[test]
 fn a_wait_for_a_slow_target_does_not_spoil_a_run() {
     let load = |slip_p99_us, wait_p99_us| Submitted {
@@ -201,7 +201,7 @@ fn a_wait_for_a_slow_target_does_not_spoil_a_run() {
     assert_eq!((verdict.status, verdict.reasons.len()), (Status::Valid, 0));
     let wait = verdict.evidence.iter().find(|found| found.name.starts_with("wait")).unwrap();
     assert_eq!((wait.value, wait.limit_invalid), (2_000.0, None));
-    // The same delay on this machine does.
+    // The same delay on this machine is one.
     let own = judge(&Facts { loads: vec![load(2e6, Some(0.0))], ..calm() });
     assert_eq!(own.status, Status::Invalid);
     let none = judge(&Facts { loads: vec![load(60.0, None)], ..calm() });
@@ -229,9 +229,9 @@ fn a_busy_machine_is_told_from_other_causes() {
     }
 }
 
-/// Two busy loops beside a run on two CPUs: programs of the nodes come first often enough.
+/// Two busy loops next to a run on two CPUs: programs of the nodes get a CPU first often enough.
 #[test]
-fn a_busy_machine_that_keeps_nobody_waiting_does_not_spoil_a_run() {
+fn a_busy_machine_that_keeps_no_program_waiting_does_not_spoil_a_run() {
     let busy = |waited_ms, p50| {
         let busy = HostUse { pressure: Some(0.9), ..used(1.0, 1.0) };
         judge(&Facts {

@@ -1,4 +1,4 @@
-//! The capture of a run: what of it is kept, and what is noted in it.
+//! Starts a run's capture: selects the frames to keep and adds comments to the file.
 
 use crate::error::Error;
 use crate::folder::Folder;
@@ -7,7 +7,7 @@ use crate::topology::Topology;
 use experiment::{Plan, PlannedCapture, PlannedWhat};
 use measure::{Capture, Filter, Selection};
 
-/// The capture that the plan or the user asks for.
+/// Starts the capture that the plan or the user requests.
 pub(crate) fn begin(
     plan: &Plan,
     options: &Options<'_>,
@@ -23,14 +23,14 @@ pub(crate) fn begin(
     let mut capture = Capture::begin(&path, &topology.names, selection)?;
     for network in &plan.networks {
         for change in &network.timetable {
-            capture.plan(change.at.as_ns(), said(&network.name, &change.what));
+            capture.plan(change.at.as_ns(), describe(&network.name, &change.what));
         }
     }
     Ok(Some(capture))
 }
 
-/// A change of a network in a few words.
-fn said(network: &str, what: &PlannedWhat) -> String {
+/// A short description of a network change.
+fn describe(network: &str, what: &PlannedWhat) -> String {
     match what {
         PlannedWhat::Set { nodes, .. } => format!("{network}: links of {} change", some(nodes)),
         PlannedWhat::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),
@@ -52,10 +52,10 @@ pub(crate) fn some(nodes: &[String]) -> String {
     }
 }
 
-/// What is captured where `owners` has the node at each segment's endpoints.
+/// Selects what to capture; `owners` lists the node at each endpoint of each segment.
 ///
 /// # Errors
-/// When the filter is none.
+/// When the filter is invalid.
 pub(crate) fn select(
     plan: &Plan,
     wanted: &PlannedCapture,

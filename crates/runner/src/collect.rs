@@ -1,4 +1,4 @@
-//! From what programs wrote down to a row a message.
+//! Merges the programs' event files into one row per message.
 
 use measure::Message;
 use serde::Deserialize;
@@ -7,22 +7,22 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The schedule that the rows are held against.
+/// The schedule that rows are compared with.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule<'a> {
     /// The name of the interaction.
     pub name: &'a str,
-    /// When offset 0 was, ns of CLOCK_MONOTONIC.
+    /// Time of offset 0, in ns of CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// Time between messages, in ns.
     pub every_ns: u64,
-    /// How many messages there are.
+    /// Number of messages.
     pub messages: u64,
     /// The receivers' names, in order.
     pub sinks: &'a [String],
-    /// To how many each message goes, the first ones; none where it is one after the other.
+    /// Number of receivers of each message, counted from the first; `None` for round robin.
     pub fan_out: Option<Vec<usize>>,
-    /// A message's length in bytes.
+    /// Message length in bytes.
     pub bytes: u32,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Line {
     pub time_ns: u64,
 }
 
-/// An events file that could not be read, or holds what is none.
+/// An events file is unreadable or invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("could not read the results of {node} in {path}: {why}")]
 pub struct CollectError {
@@ -44,10 +44,9 @@ pub struct CollectError {
     why: String,
 }
 
-/// A row for each message and receiver of the schedule, with what the source's
-/// and the sinks' events say of it. A file that is missing is a program that
-/// died before it wrote, and a last line that is cut is one that was killed:
-/// both leave what there is.
+/// Returns a row for each scheduled message and receiver, filled from the events of source and
+/// sinks. A missing file means that the program died before it wrote; a truncated last line means
+/// that it was killed. Both keep the events that exist.
 pub(crate) fn collect(
     schedule: &Schedule<'_>,
     source: (&str, &Path),
@@ -102,7 +101,7 @@ pub(crate) fn collect(
     Ok(rows)
 }
 
-/// The rows before anything is known of them.
+/// The scheduled rows, without results.
 fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
     let (interaction, sender): (Arc<str>, Arc<str>) = (schedule.name.into(), source.into());
     let sinks: Vec<Arc<str>> = schedule.sinks.iter().map(|name| name.as_str().into()).collect();
@@ -132,12 +131,12 @@ fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
     }
 }
 
-/// The lines of an events file; none where the file is missing.
+/// The lines of an events file; empty if the file is missing.
 pub(crate) fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
     lines(node, path)
 }
 
-/// The lines of such a file, of whatever kind they are.
+/// The lines of an events file of any type.
 pub(crate) fn lines<T: DeserializeOwned>(node: &str, path: &Path) -> Result<Vec<T>, CollectError> {
     let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
     let text = match std::fs::read(path) {
@@ -201,7 +200,7 @@ mod tests {
         let sent: Vec<_> = rows.iter().map(|row| row.sent_ns).collect();
         assert_eq!(sent, [Some(5), Some(105), Some(105), Some(205)]);
         let received: Vec<_> = rows.iter().map(|row| row.received_ns).collect();
-        assert_eq!(received, [None, None, Some(150), None], "nobody else was meant");
+        assert_eq!(received, [None, None, Some(150), None], "not for the other receivers");
     }
 
     #[test]

@@ -1,12 +1,11 @@
-//! What messages cost those who handled them.
+//! Cost per message.
 
 use crate::folder::Results;
 use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// The messages that a group handled: those that its nodes sent or received. A group
-/// that sends and receives none itself, such as a broker's, has handled all that were
-/// delivered.
+/// Number of messages that a group handled: those that its nodes sent or received. A group that
+/// does neither, such as a broker's, handled all delivered messages.
 pub(crate) fn handled(results: &Results<'_>, group: &str) -> u64 {
     let nodes = results.plan.nodes.iter().filter(|node| node.group == group);
     let nodes: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
@@ -21,7 +20,7 @@ pub(crate) fn handled(results: &Results<'_>, group: &str) -> u64 {
     if takes_part { messages } else { delivered }
 }
 
-/// `amount` by message; null where there was none.
+/// `amount` per message; null without messages.
 pub(crate) fn each(amount: f64, messages: u64) -> Value {
     match messages {
         0 => Value::Null,

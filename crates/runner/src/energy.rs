@@ -1,33 +1,33 @@
-//! What a board would draw from its battery for what a node did.
+//! Estimates the battery energy of a board from the work of a node.
 
 use crate::folder::Results;
 use crate::run::used;
 use experiment::{Board, PlannedChannel};
 use measure::LinkRow;
 
-/// What a node did over some time, all in seconds.
+/// Work of a node over an interval; all fields in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Work {
-    /// How long it was looked at.
+    /// Length of the interval.
     pub seconds: f64,
     /// CPU time on this host.
     pub cpu: f64,
-    /// Time in which it sent.
+    /// Time spent sending.
     pub sending: f64,
-    /// Time in which it received.
+    /// Time spent receiving.
     pub receiving: f64,
 }
 
-/// What that takes of a board's battery.
+/// Energy that the work takes from the board's battery.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spent {
     /// Energy, in joules.
     pub joules: f64,
-    /// How long the battery lasts if it goes on so, in days; none without a battery.
+    /// Battery life at this rate, in days; `None` without a battery.
     pub days: Option<f64>,
 }
 
-/// The charge that each state takes is its current by its time:
+/// Sums charge over states, each its current multiplied by its time:
 ///
 /// ```text
 /// Q = I_active t_cpu + I_idle (T - t_cpu)
@@ -36,10 +36,9 @@ pub(crate) struct Spent {
 /// E = U Q,   days = Q_battery / (Q / T) / 86400
 /// ```
 ///
-/// with the CPU time scaled to the board's and no state longer than the time T that
-/// there was, and the share d of the idle time in which the radio listens. This is the
-/// usual sum over states, as in the power sections of data sheets; changing from state
-/// to state takes nothing, and a battery gives all that it holds.
+/// The CPU time is scaled to the board's, no state lasts longer than the interval T, and d is the
+/// share of the idle time in which the radio listens. This is the usual sum over states, as in the
+/// power sections of data sheets. State changes are free, and the full battery capacity is usable.
 pub(crate) fn spent(board: &Board, work: &Work) -> Spent {
     let active = (work.cpu * board.scale).clamp(0.0, work.seconds);
     let idle = work.seconds - active;
@@ -61,9 +60,8 @@ pub(crate) fn spent(board: &Board, work: &Work) -> Spent {
     }
 }
 
-/// What a group's boards have spent in all, and how long the battery of that which
-/// spends most lasts, in days. None of a group without a board, or with a radio over
-/// links without a rate.
+/// Total energy of a group's boards, and the shortest battery life among them, in days. `None` for
+/// a group without a board, or with a radio over links without a rate.
 pub(crate) fn of_group(
     results: &Results<'_>,
     links: &[LinkRow],
@@ -84,7 +82,7 @@ pub(crate) fn of_group(
     Some((joules, days))
 }
 
-/// What a node did while it was measured.
+/// Work of a node during the measurement.
 fn work(
     results: &Results<'_>,
     links: &[LinkRow],
@@ -121,7 +119,7 @@ fn work(
 mod tests {
     use super::*;
 
-    /// 10 mA and 1 mA of CPU, 20, 15, 5 and 0 mA of radio that listens half its time.
+    /// 10 mA and 1 mA of CPU; 20, 15, 5 and 0 mA of a radio that listens half its time.
     fn board(more: &str) -> Board {
         let text = format!(
             r#"{{"name": "", "source": "", "quality": "", "supply": "2 V", "battery": "24 mAh",
@@ -137,7 +135,7 @@ mod tests {
     fn each_state_takes_its_current_by_its_time() {
         let work = Work { seconds: 100.0, cpu: 10.0, sending: 1.0, receiving: 2.0 };
         let cpu = spent(&board(r#", "radio": null"#), &work);
-        // 0.1 As at work and 0.09 As idle, at 2 V.
+        // 0.1 As active and 0.09 As idle, at 2 V.
         assert!((cpu.joules - 0.38).abs() < 1e-12, "{cpu:?}");
         // 24 mAh at 1.9 mA.
         assert!((cpu.days.unwrap() - 24.0 / 1.9 / 24.0).abs() < 1e-9, "{cpu:?}");

@@ -1,23 +1,23 @@
-//! What can go wrong with a run, with its likely cause and its mend.
+//! Errors of a run, each with its likely cause and fix.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a run could not be had.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The nodes could not be made.
+    /// The nodes could not be created.
     #[error(transparent)]
     Lab(#[from] lab::Error),
-    /// A node's root file system could not be had.
+    /// A node's root file system could not be prepared.
     #[error("could not prepare the root of node {node}: {fault}")]
     Root {
-        /// The first node that has it.
+        /// The first affected node.
         node: String,
-        /// What is wrong with it.
+        /// The fault of the image.
         fault: image::Error,
     },
-    /// A gateway's way out could not be had.
+    /// A gateway's uplink could not be created.
     #[error(
         "could not connect {node} to the outside (`nat`): {why}\n  `nat` needs slirp4netns and \
          /dev/net/tun: apt install slirp4netns, modprobe tun; or remove `nat` from the experiment"
@@ -25,10 +25,10 @@ pub enum Error {
     Uplink {
         /// The gateway.
         node: String,
-        /// What was tried and why it failed.
+        /// The failed step and its cause.
         why: String,
     },
-    /// A node's image names no program, and the experiment speaks of one.
+    /// A node's image has no default program, but the experiment needs one.
     #[error(
         "the root of node {node} has no default program, but `ready` or `env` need one\n  add it: \
          `run: [PROGRAM, ...]`"
@@ -37,37 +37,37 @@ pub enum Error {
         /// The first such node.
         node: String,
     },
-    /// A limit by clock or benchmark means nothing on this host.
+    /// A CPU limit by clock or benchmark cannot be applied on this host.
     #[error("could not limit node {node} to {cpu}: {why}")]
     HostCpu {
         /// The first such node.
         node: String,
-        /// What was asked for.
+        /// The configured limit.
         cpu: experiment::PlannedCpu,
-        /// What stands in the way, and what helps.
+        /// The cause and the fix.
         why: String,
     },
     /// A file could not be written.
     #[error("could not write {path}: {source}{hint}", hint = disk_hint(.source))]
     Write {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// The kernel's word on it.
+        /// The error of the kernel.
         source: io::Error,
     },
     /// A table of the run folder could not be written.
     #[error(transparent)]
     Table(#[from] measure::TableError),
-    /// The decisions of an earlier run could not be had.
+    /// The decisions of an earlier run could not be replayed.
     #[error("{0}\n  --replay takes the folder of one run of the same experiment and cell")]
     Replay(#[from] measure::ReplayError),
-    /// The frames to be captured are not understood.
+    /// The capture filter is invalid.
     #[error(transparent)]
     Filter(#[from] measure::FilterError),
     /// The capture could not be written.
     #[error(transparent)]
     Capture(#[from] measure::CaptureError),
-    /// What programs wrote down could not be read.
+    /// A program's results could not be read.
     #[error(transparent)]
     Collect(#[from] crate::collect::CollectError),
     /// A program could not be started.
@@ -75,17 +75,17 @@ pub enum Error {
     NotStarted {
         /// The node.
         node: String,
-        /// What was tried and why it failed.
+        /// The failed step and its cause.
         failure: lab::Failure,
     },
-    /// A program ended, or said that it cannot go on, before the run began.
+    /// A program ended, or reported a failure, before the run began.
     #[error("the program of {node} {how} before the run started{words}", words = indented(.words))]
     Died {
         /// The node.
         node: String,
         /// How it ended.
         how: String,
-        /// What it last said.
+        /// Its last output.
         words: String,
     },
     /// Programs were not ready in time.
@@ -96,20 +96,20 @@ pub enum Error {
         words = indented(.words)
     )]
     NotReady {
-        /// How many were not.
+        /// Number of programs that were not ready.
         missing: usize,
-        /// How many there are.
+        /// Number of all programs.
         all: usize,
-        /// How long was waited.
+        /// The time limit.
         limit: units::Span,
-        /// The first of them.
+        /// Names of the first of them.
         names: String,
-        /// What the first of them last said.
+        /// Last output of the first of them.
         words: String,
-        /// Where all of it lies.
+        /// The folder with all logs.
         logs: PathBuf,
     },
-    /// The way of carrying frames that was asked for cannot be had.
+    /// The requested frame path is not available.
     #[error(
         "the frame path `{path}` of THINGBED_FRAME_PATH does not work: {source}\n  it needs root, \
          or the capabilities cap_bpf and cap_net_admin, and Linux 5.12 or later: see `thingbed \
@@ -118,10 +118,10 @@ pub enum Error {
     FramePath {
         /// Its name.
         path: &'static str,
-        /// Why not.
+        /// The cause.
         source: io::Error,
     },
-    /// The kernel cannot impair a network, and is asked to.
+    /// The kernel does not support netem, which a network needs.
     #[error(
         "the network `{network}` has `backend: netem`, which does not work on this machine: \
              {source}"
@@ -129,10 +129,10 @@ pub enum Error {
     Netem {
         /// The network.
         network: String,
-        /// What was tried.
+        /// The failed step.
         source: lab::Error,
     },
-    /// A run with netem cannot be had again.
+    /// A run with netem cannot be replayed.
     #[error(
         "--replay does not work with netem: the network `{network}` has `backend: netem`, and the \
          kernel makes the impairment decisions\n  remove --replay, or remove `backend: netem` in \
@@ -148,32 +148,33 @@ pub enum Error {
     /// The experiment has no plan for this cell.
     #[error(transparent)]
     Plan(#[from] experiment::Errors),
-    /// The experiment cannot run with the clock that it is to have.
+    /// The experiment cannot run with the requested clock.
     #[error("{0}")]
     Clock(String),
     /// A run in a guest failed.
     #[error("{text}")]
     Guest {
-        /// What went wrong there, with its likely cause and its fix.
+        /// The error in the guest, with its likely cause and fix.
         text: String,
-        /// Whether other runs of the sweep would fail likewise.
+        /// Whether the other runs of the sweep would fail in the same way.
         ends_sweep: bool,
     },
-    /// The user stopped it before there was anything to report.
+    /// The user stopped it before there were results.
     #[error("stopped before the run started; nothing was measured")]
     Interrupted,
-    /// Anything else the kernel refused.
+    /// Any other error of the kernel.
     #[error("could not {tried}: {source}")]
     Io {
-        /// What was tried.
+        /// The failed step.
         tried: &'static str,
-        /// The kernel's word on it.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
 impl Error {
-    /// Whether other runs of the sweep would fail likewise: without nodes or a disk none works.
+    /// Whether the other runs of the sweep would fail in the same way: none works without nodes or
+    /// a disk.
     pub fn ends_sweep(&self) -> bool {
         match self {
             Self::Lab(_) | Self::Write { .. } | Self::Table(_) => true,
@@ -186,7 +187,7 @@ impl Error {
         move |source| Self::Io { tried, source }
     }
 
-    /// Makes an error of a failure to write `path`.
+    /// Returns a function that turns an I/O error into a failure to write `path`.
     pub fn write(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         move |source| Self::Write { path: path.to_owned(), source }
     }
@@ -224,7 +225,7 @@ fn start_hint(failure: &lab::Failure) -> &'static str {
     }
 }
 
-/// What a program said, below the error, each line set in.
+/// A program's output below the error, each line indented.
 fn indented(words: &str) -> String {
     words.lines().map(|line| format!("\n  | {line}")).collect()
 }

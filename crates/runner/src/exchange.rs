@@ -1,4 +1,4 @@
-//! Exchanges of a run: what each side is told.
+//! Exchanges of a run: the configuration that each side gets.
 
 use crate::error::Error;
 use crate::jobs::{Files, Job, Role};
@@ -11,7 +11,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// What one side is told; see the workloads' own description.
+/// The configuration of one side; see the documentation of the workload programs.
 #[derive(Serialize)]
 struct Spec<'a> {
     side: &'static str,
@@ -52,7 +52,7 @@ struct Tls {
     key: Option<PathBuf>,
 }
 
-/// The exchanges of a plan with their numbers.
+/// The exchanges of a plan with their workload numbers.
 pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Exchange)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Exchange(exchange) => Some((number, exchange)),
@@ -60,17 +60,17 @@ pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Exchange)>
     })
 }
 
-/// How many exchanges the schedules hold.
+/// Number of exchanges in the schedules.
 pub(crate) fn expected(plan: &Plan) -> u64 {
     workloads(plan).map(|(_, exchange)| exchange.all_exchanges()).sum()
 }
 
-/// Where the sections of a program go that has these files.
+/// The path of the sections file of a program with `files`.
 pub(crate) fn sections(files: &Files) -> PathBuf {
     files.events.with_extension("sections.csv")
 }
 
-/// The programs of one workload, those that serve first, with their files in `dir`.
+/// The programs of one workload, servers first, with their files in `dir`.
 pub(crate) fn jobs(
     plan: &Plan,
     number: usize,
@@ -103,7 +103,7 @@ pub(crate) fn jobs(
     Ok(jobs)
 }
 
-/// What all programs of a workload are made from.
+/// Common parameters of a workload's programs.
 struct Sides<'a> {
     plan: &'a Plan,
     number: usize,
@@ -150,7 +150,7 @@ impl Sides<'_> {
             every_ns: exchange.every.as_ns(),
             pause_ns: exchange.pause.as_ns(),
             timeout_ns: exchange.timeout.as_ns(),
-            // Cells have the same payloads, as they have the same weather.
+            // All cells have the same payloads, as they have the same random seed.
             seed: plan.weather(),
             tls: self.tls(name, role),
             tcp_timestamps: exchange.tcp_timestamps,
@@ -173,8 +173,7 @@ impl Sides<'_> {
         Some(Peer { name: &node.name, address: link.address })
     }
 
-    /// The side that listens shows its own certificate, the other holds it against the
-    /// authority's.
+    /// The listening side shows its certificate; the other verifies it with the authority's.
     fn tls(&self, name: &str, role: Role) -> Option<Tls> {
         let listens = role == Role::Sink && self.exchange.brokers.is_empty();
         Some(match self.exchange.tls.as_ref()? {
@@ -193,7 +192,7 @@ impl Sides<'_> {
     }
 }
 
-/// What was chosen of the protocol.
+/// The options of the protocol.
 fn options(exchange: &Exchange) -> Value {
     if let ExchangeProtocol::Coap(coap) = &exchange.protocol {
         return json!({

@@ -6,7 +6,7 @@ use measure::{Message, SectionRow};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// The figures of each workload of exchanges by its name; null without any.
+/// The results of each exchange workload by name; null without any.
 pub(crate) fn exchanges(results: &Results<'_>) -> Value {
     let mut all = Map::new();
     for (_, exchange) in workloads(results.plan) {
@@ -50,8 +50,7 @@ fn count(rows: &[&Message], is: impl Fn(&Message) -> bool) -> usize {
     rows.iter().filter(|row| is(row)).count()
 }
 
-/// The figures of the exchanges of one size: those that went well, and how many did
-/// not.
+/// The results of the exchanges of one size: those that succeeded, and the number that did not.
 fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> Value {
     let ms = |from: Option<i64>, to: Option<i64>| Some((to? - from?) as f64 / 1e6);
     let times = rows.iter().filter_map(|row| ms(row.sent_ns, row.reply_received_ns)).collect();
@@ -60,7 +59,7 @@ fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> Va
     let mut parts: Vec<&[&SectionRow]> = Vec::new();
     let mut last = None;
     for row in well {
-        // One to many has a row each, and is one exchange all the same.
+        // A one-to-many exchange has a row per receiver but counts once.
         if last.replace(row.message) != Some(row.message) {
             parts.extend(sections.get(&row.message).map(Vec::as_slice));
         }
@@ -103,7 +102,7 @@ fn of_sections(exchanges: &[&[&SectionRow]]) -> Value {
     Value::Object(all)
 }
 
-/// Puts a median and its interval in, as `time_ms`, `time_low_ms`, `time_high_ms`.
+/// Adds a median and its interval, as `time_ms`, `time_low_ms`, `time_high_ms`.
 fn put(figures: &mut Map<String, Value>, name: &str, unit: &str, values: Vec<f64>) {
     let middle = middle(values);
     let mut put = |what: &str, value: Option<f64>| {
@@ -114,7 +113,7 @@ fn put(figures: &mut Map<String, Value>, name: &str, unit: &str, values: Vec<f64
     put("_high", middle.map(|m| m.high));
 }
 
-/// A median, and between which values it lies with 95 % confidence.
+/// A median with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Middle {
     median: f64,
@@ -122,17 +121,16 @@ struct Middle {
     high: f64,
 }
 
-/// The median of `values`. Its interval is that of order statistics: between the k-th
-/// least and the k-th greatest value, k the largest with which a fair coin, thrown once
-/// a value, falls on one side fewer than k times with a chance of 2.5 % at most. Of
-/// five values or fewer it is from least to greatest, which is less than 95 %.
+/// The median of `values`, with an interval of order statistics: from the k-th least to the k-th
+/// greatest value. k is the largest number for which P(Binomial(n, 1/2) < k) is at most 2.5 %. With
+/// five values or fewer the interval is from least to greatest, which is less than 95 %.
 fn middle(mut values: Vec<f64>) -> Option<Middle> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     if n == 0 {
         return None;
     }
-    // The chance of exactly i, by its logarithm: 0.5^n alone may be too small a number.
+    // Log of the probability of exactly i: 0.5^n alone may underflow.
     let mut log_chance = -(n as f64) * std::f64::consts::LN_2;
     let (mut sum, mut k) = (0.0, 0);
     while k < n / 2 {
@@ -158,8 +156,7 @@ mod tests {
 
     #[test]
     fn intervals_are_those_of_published_tables() {
-        // Ranks for 95 %: of 10 values the 2nd and the 9th, of 25 the 8th and the 18th,
-        // of 100 the 40th and the 61st.
+        // Ranks for 95 %: 2 and 9 of 10 values, 8 and 18 of 25, 40 and 61 of 100.
         for (n, low, high) in
             [(3, 1.0, 3.0), (6, 1.0, 6.0), (10, 2.0, 9.0), (25, 8.0, 18.0), (100, 40.0, 61.0)]
         {

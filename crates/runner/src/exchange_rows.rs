@@ -1,4 +1,4 @@
-//! What became of exchanges: from what both sides wrote down to rows.
+//! Merges both sides' records of exchanges into rows.
 
 use crate::collect::{CollectError, lines};
 use crate::exchange::sections;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// An exchange as its driver wrote it down.
+/// An exchange, as recorded by its driver.
 #[derive(Debug, Deserialize)]
 struct Driven {
     message: u64,
@@ -22,7 +22,7 @@ struct Driven {
     detail: String,
 }
 
-/// A payload as a server wrote it down.
+/// A payload, as recorded by a server.
 #[derive(Debug, Clone, Deserialize)]
 struct Receipt {
     peer: String,
@@ -33,7 +33,7 @@ struct Receipt {
     detail: String,
 }
 
-/// A section as a driver wrote it down; all together, where there is no message.
+/// A section, as recorded by a driver; without a message, the total of all.
 #[derive(Debug, Deserialize)]
 struct Part {
     message: Option<u64>,
@@ -46,10 +46,10 @@ struct Part {
     in_frames: u64,
 }
 
-/// All frames that passed a node that drove: node, bytes out and in.
+/// All frames that a driving node counted: node, bytes sent and received.
 pub(crate) type Passed = (usize, u64, u64);
 
-/// What became of a workload's exchanges.
+/// The results of an exchange workload.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
     pub messages: Vec<Message>,
@@ -57,8 +57,8 @@ pub(crate) struct Collected {
     pub passed: Vec<Passed>,
 }
 
-/// A row for each exchange (and receiver) of the schedule and one for each section,
-/// with what both sides wrote down. What one that died has not written is missing.
+/// A row for each scheduled exchange (and receiver) and one for each section, filled from both
+/// sides' records. Records that a dead program did not write are missing.
 pub(crate) fn collect(
     plan: &Plan,
     number: usize,
@@ -110,18 +110,18 @@ pub(crate) fn collect(
     Ok(found)
 }
 
-/// The rows of a workload, and where each exchange's are.
+/// The rows of a workload, with an index by exchange.
 struct Table {
     rows: Vec<Message>,
-    /// Rows of one exchange: one for each receiver.
+    /// Rows per exchange: one for each receiver.
     each: usize,
-    /// Exchanges by their driver, in the order of their times.
+    /// Exchanges by driver, in the order of their times.
     driven: HashMap<String, Vec<u64>>,
     pulls: bool,
 }
 
 impl Table {
-    /// The rows before anything is known of them.
+    /// The scheduled rows, without results.
     fn planned(plan: &Plan, number: usize, exchange: &Exchange, name: &Arc<str>) -> Self {
         let pairs = exchange.pairs();
         let pulls = exchange.protocol.pulls();
@@ -175,8 +175,8 @@ impl Table {
         }
     }
 
-    /// A payload has come: the one whose number it carries, or the one that its
-    /// driver had begun last by then.
+    /// Records a received payload: the one with its number, or without a number the last that its
+    /// driver had begun by then.
     fn received(&mut self, server: &str, receipt: &Receipt, at: i64) {
         if self.pulls {
             return;
@@ -201,7 +201,7 @@ impl Table {
         }
     }
 
-    /// Nothing could come: what was sent has failed, whatever its sender says.
+    /// Records a refused payload: the exchange failed, whatever its sender reports.
     fn refused(&mut self, server: &str, receipt: &Receipt) {
         let own = |row: &&mut Message| *row.peer == *server && *row.sender == *receipt.peer;
         for row in self.rows.iter_mut().filter(own).filter(|row| row.received_ns.is_none()) {

@@ -1,4 +1,4 @@
-//! What befalls nodes' programs: killed, stopped, started again, paused.
+//! Fault injection into nodes' programs: kill, stop, restart, pause.
 
 use crate::error::Error;
 use crate::jobs::{Job, Role};
@@ -8,44 +8,44 @@ use medium::monotonic_now;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// A fault that was made, for the run's record.
+/// An injected fault, for the run's record.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Befallen {
+pub(crate) struct InjectedFault {
     #[serde(skip)]
     pub at_ns: u64,
     pub what: Kind,
     pub node: String,
 }
 
-/// Faults to come and faults made.
+/// Pending and injected faults.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     coming: VecDeque<PlannedFault>,
-    /// Nodes whose program starts again when the one that runs has ended.
+    /// Nodes whose program restarts once the running one has ended.
     restarting: Vec<usize>,
-    /// Nodes that stand still.
+    /// Paused nodes.
     paused: Vec<usize>,
-    /// What was made, in order.
-    pub made: Vec<Befallen>,
+    /// Injected faults, in order.
+    pub made: Vec<InjectedFault>,
 }
 
 impl Faults {
-    /// Those of a plan, in the order of their times.
+    /// The faults of a plan, in the order of their times.
     pub(crate) fn new(planned: &[PlannedFault]) -> Self {
         Self { coming: planned.iter().cloned().collect(), ..Self::default() }
     }
 
-    /// Whether some are still to come.
+    /// Whether no fault is pending.
     pub(crate) fn is_over(&self) -> bool {
         self.coming.is_empty() && self.restarting.is_empty()
     }
 
-    /// Whether a node stands still.
+    /// Whether a node is paused.
     pub(crate) fn is_paused(&self, node: usize) -> bool {
         self.paused.contains(&node)
     }
 
-    /// Makes those whose time has come, `since_ns` after the start.
+    /// Injects the faults that are due `since_ns` after the start.
     pub(crate) fn turn(
         &mut self,
         since_ns: u64,
@@ -56,14 +56,14 @@ impl Faults {
             let Some(fault) = self.coming.pop_front() else { break };
             for name in &fault.nodes {
                 let Some(node) = lab.find(name) else { continue };
-                self.befall(fault.what, (node, name), lab, jobs)?;
+                self.inject(fault.what, (node, name), lab, jobs)?;
             }
         }
         Ok(())
     }
 
-    /// Lets something befall a node now.
-    pub(crate) fn befall(
+    /// Injects a fault into a node now.
+    pub(crate) fn inject(
         &mut self,
         what: Kind,
         (node, name): (usize, &str),
@@ -74,23 +74,23 @@ impl Faults {
         let own = |job: &&Job| job.node == node && job.role == Role::Node && job.is_alive();
         match what {
             Kind::Kill => {
-                self.go_on(node);
+                self.resume(node);
                 self.restarting.retain(|waits| *waits != node);
                 jobs.iter_mut().filter(all).for_each(|job| job.asked_to_end = true);
                 lab.signal_all(node, libc::SIGKILL);
             }
             Kind::Pause => {
                 lab.signal_all(node, libc::SIGSTOP);
-                self.go_on(node);
+                self.resume(node);
                 self.paused.push(node);
             }
             Kind::Resume => {
-                self.go_on(node);
+                self.resume(node);
                 lab.signal_all(node, libc::SIGCONT);
             }
             Kind::Stop | Kind::Restart => {
-                self.go_on(node);
-                // The last one counts: what is stopped while it restarts stays stopped.
+                self.resume(node);
+                // The last fault wins: a program that is stopped during a restart stays stopped.
                 self.restarting.retain(|waits| *waits != node);
                 let mut runs = false;
                 for (id, job) in jobs.iter_mut().enumerate() {
@@ -98,7 +98,7 @@ impl Faults {
                         runs = true;
                         job.asked_to_end = true;
                         lab.signal(node, id as u64, libc::SIGTERM);
-                        // What stands still hears nothing.
+                        // A paused process does not handle signals.
                         lab.signal(node, id as u64, libc::SIGCONT);
                     }
                 }
@@ -110,7 +110,7 @@ impl Faults {
                 }
             }
             Kind::Start => match jobs.iter().find(own) {
-                // It was asked to end just before, and starts when it has.
+                // It was stopped just before; it restarts once it has ended.
                 Some(job) if job.asked_to_end => {
                     self.restarting.retain(|waits| *waits != node);
                     self.restarting.push(node);
@@ -119,11 +119,11 @@ impl Faults {
                 None => self.start(node, lab, jobs)?,
             },
         }
-        self.made.push(Befallen { at_ns: monotonic_now(), what, node: name.to_owned() });
+        self.made.push(InjectedFault { at_ns: monotonic_now(), what, node: name.to_owned() });
         Ok(())
     }
 
-    /// The program of a node has ended.
+    /// Handles the end of a node's program.
     pub(crate) fn ended(
         &mut self,
         node: usize,
@@ -137,17 +137,17 @@ impl Faults {
         self.start(node, lab, jobs)
     }
 
-    /// Programs of the node do not stand still any more.
-    fn go_on(&mut self, node: usize) {
+    /// Marks the node as no longer paused.
+    fn resume(&mut self, node: usize) {
         self.paused.retain(|paused| *paused != node);
     }
 
-    /// Starts the program of a node, which does not run.
+    /// Starts the program of a node where none runs.
     fn start(&mut self, node: usize, lab: &Lab, jobs: &mut Vec<Job>) -> Result<(), Error> {
         let own = |job: &&Job| job.node == node && job.role == Role::Node;
         let Some(mut job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
-        // A pause was of those programs that ran then.
-        self.go_on(node);
+        // A pause applied only to the programs that ran then.
+        self.resume(node);
         job.start(lab, jobs.len() as u64)?;
         jobs.push(job);
         Ok(())

@@ -1,14 +1,14 @@
-//! The run folder: what is written when a run is over.
+//! The run folder: the files that a finished run writes.
 
 use crate::error::Error;
 use crate::exchange::sections;
-use crate::faults::Befallen;
+use crate::faults::InjectedFault;
 use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
-use crate::live::Made;
+use crate::live::ManualChange;
 use crate::machine::Machine;
 use crate::netem;
-use crate::placement::Placement;
+use crate::pinning::Pinning;
 use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
 use crate::summary::summary;
@@ -25,11 +25,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::SystemTime;
 
-/// A folder that one run writes to.
+/// The folder of one run.
 #[derive(Debug)]
 pub struct Folder(PathBuf);
 
-/// All that is known when a run is over.
+/// All results of a finished run.
 pub(crate) struct Results<'a> {
     pub plan: &'a Plan,
     pub options: &'a Options<'a>,
@@ -42,51 +42,51 @@ pub(crate) struct Results<'a> {
     pub clients: &'a [ClientRow],
     /// The sections of exchanges.
     pub sections: &'a [SectionRow],
-    /// The figures of loads.
+    /// The results of loads.
     pub loads: &'a Value,
-    /// What probes saw.
+    /// The results of probes.
     pub probes: &'a Probes,
     pub outcomes: &'a Outcomes,
     pub usage: &'a Usage,
-    /// Why what nodes used is not from control groups, if it is not.
+    /// Why resource usage does not come from control groups, if so.
     pub uncounted: Option<&'a str>,
-    /// What limits by clock or benchmark were reckoned with, if there are any.
+    /// The host CPU that limits by clock or benchmark are based on, if there are any.
     pub host_cpu: Option<&'a HostCpu>,
-    /// What each node's programs ran and waited.
+    /// Run and wait time of each node's programs.
     pub scheduled: &'a [Waits],
     pub accounting: &'a Accounting,
-    /// What was asked of links and got, whole and by intervals.
+    /// Configured and measured impairments of links, for the whole run and by intervals.
     pub links: &'a [LinkRow],
     pub intervals: &'a [LinkRow],
-    /// How far these may be from their configuration.
+    /// The tolerances between configured and measured values.
     pub tolerances: &'a Tolerances,
-    /// What was changed by hand while it ran.
-    pub made: &'a [Made],
-    /// What befell nodes' programs.
-    pub befallen: &'a [Befallen],
-    /// Decisions that `decisions.parquet` lacks.
+    /// Changes made by hand during the run.
+    pub made: &'a [ManualChange],
+    /// Faults injected into programs.
+    pub injected: &'a [InjectedFault],
+    /// Number of decisions missing in `decisions.parquet`.
     pub decisions_missed: u64,
     pub priority: Priority,
     pub frame_path: FramePath,
-    /// Why it is not the fastest, or that it was asked for.
+    /// Why the frame path is not the fastest, or that it was requested.
     pub why_path: Option<&'a str>,
     pub stalls: Stalls,
-    /// Which cores had which role, or why none had; nothing where that was not asked for.
-    pub placement: Option<&'a Result<Placement, String>>,
+    /// The core of each role, or why there is no pinning; `None` if it was not requested.
+    pub placement: Option<&'a Result<Pinning, String>>,
     pub kernel: &'a [Option<lab::Counters>],
     pub verdict: &'a Verdict,
 }
 
-/// Makes `<out>/<experiment>/<time>-<seed>` for a sweep.
+/// Creates `<out>/<experiment>/<time>-<seed>` for a sweep.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn sweep_folder(out: &Path, experiment: &str, seed: u64) -> Result<PathBuf, Error> {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let time: String = now.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
     let parent = out.join(experiment);
     fs::create_dir_all(&parent).map_err(Error::write(&parent))?;
-    // Two sweeps within a second get folders of their own.
+    // Two sweeps within a second get separate folders.
     for n in 0.. {
         let again = if n == 0 { String::new() } else { format!("-{n}") };
         let path = parent.join(format!("{time}-{seed}{again}"));
@@ -100,21 +100,21 @@ pub fn sweep_folder(out: &Path, experiment: &str, seed: u64) -> Result<PathBuf, 
 }
 
 impl Folder {
-    /// Makes the folder of one run.
+    /// Creates the folder of one run.
     ///
     /// # Errors
-    /// When it cannot be made, or is there already.
+    /// When it cannot be created or exists already.
     pub fn make(path: PathBuf) -> Result<Self, Error> {
         fs::create_dir(&path).map_err(Error::write(&path))?;
         Ok(Self(path))
     }
 
-    /// Takes a folder that is there and empty of results.
+    /// Uses an existing folder without results.
     pub fn take(path: PathBuf) -> Self {
         Self(path)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -127,7 +127,7 @@ impl Folder {
     pub(crate) fn programs(&self) -> Result<PathBuf, Error> {
         let path = self.0.join("programs");
         fs::create_dir(&path).map_err(Error::write(&path))?;
-        // Programs start elsewhere: their files need whole paths.
+        // Programs start elsewhere, so their files need absolute paths.
         fs::canonicalize(&path).map_err(Error::write(&path))
     }
 
@@ -168,7 +168,7 @@ impl Folder {
             .map(|(name, at)| json!({"at_s": since(*at), "event": "phase", "phase": name}))
             .collect();
         for network in &results.plan.networks {
-            // The impairments begin where the load does.
+            // Impairments begin with the load phase.
             let begin = results.phases.iter().find(|(name, _)| *name == "load");
             for change in &network.timetable {
                 let at = begin.map_or(0.0, |(_, at)| since(at + change.at.as_ns()));
@@ -180,7 +180,7 @@ impl Folder {
             let at = since(made.at_ns);
             lines.push(json!({"at_s": at, "event": "change by hand", "change": made.request}));
         }
-        for fault in results.befallen {
+        for fault in results.injected {
             let (at, what, node) = (since(fault.at_ns), fault.what, &fault.node);
             lines.push(json!({"at_s": at, "event": "fault", "what": what, "node": node}));
         }
@@ -196,8 +196,7 @@ impl Folder {
         fs::write(&path, text).map_err(Error::write(&path))
     }
 
-    /// Removes what is in the tables by now, and logs that are empty; the logs
-    /// that hold something stay.
+    /// Removes the files whose content is in the tables now, and empty logs; other logs stay.
     fn tidy(&self, jobs: &[Job]) {
         for job in jobs {
             let empty = |path: &Path| fs::metadata(path).is_ok_and(|file| file.len() == 0);
@@ -209,9 +208,9 @@ impl Folder {
                 let _ = fs::remove_file(path);
             }
         }
-        // Keys that were made for this run are good for nothing after it.
+        // The keys of this run have no use after it.
         let _ = fs::remove_dir_all(self.0.join("tls"));
-        // Fails, as it should, while a log is in it.
+        // Fails, as intended, if a log is left in it.
         let _ = fs::remove_dir(self.0.join("programs"));
     }
 }
@@ -278,10 +277,10 @@ fn departures(results: &Results<'_>) -> Value {
     json!({"count": found.count, "first": first})
 }
 
-/// The networks whose nodes left TCP uncut. Beside netem, links are veth pairs, and no other network
-/// has that.
+/// The networks whose nodes sent unsegmented TCP. In a run with netem all links are veth pairs, and
+/// only networks that netem impairs do so.
 fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
-    let by_netem = netem::is_wanted(results.plan);
+    let by_netem = netem::is_used(results.plan);
     let had = |network: &&PlannedNetwork| match by_netem {
         true => network.backend == Backend::Netem,
         false => results.frame_path != FramePath::Packet,

@@ -4,13 +4,12 @@ use crate::error::Error;
 use experiment::Plan;
 use std::os::fd::OwnedFd;
 
-/// Whether any takes part.
-pub(crate) fn is_wanted(plan: &Plan) -> bool {
+/// Whether a plan uses any.
+pub(crate) fn is_used(plan: &Plan) -> bool {
     plan.nodes.iter().any(|node| node.external.is_some())
 }
 
-/// Puts the medium's ends of hardware among those of nodes, which are in the plan's
-/// order.
+/// Inserts the hardware's frame ends among the nodes' ends, in the plan's order.
 pub(crate) fn attach(plan: &Plan, ends: &mut [Vec<OwnedFd>]) -> Result<(), Error> {
     for (node, ends) in plan.nodes.iter().zip(ends) {
         if let Some(interface) = &node.external {

@@ -1,4 +1,4 @@
-//! This host's CPU, as limits speak of it: its clock, and what it can.
+//! This host's CPU, for CPU limits: clock frequency and benchmark score.
 
 use crate::error::Error;
 use experiment::{Plan, PlannedCpu};
@@ -7,22 +7,22 @@ use serde::Serialize;
 use std::fs;
 use units::Frequency;
 
-/// The variable that says what one core of this host scores in CoreMark.
+/// Environment variable with the CoreMark score of one core of this host.
 const COREMARK: &str = "THINGBED_COREMARK";
 
-/// What limits by clock or benchmark were reckoned with.
+/// The values that limits by clock or benchmark are based on.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct HostCpu {
-    /// The clock of this host.
+    /// Clock frequency of this host.
     pub clock: Option<Frequency>,
-    /// Where that is from.
+    /// Source of the clock frequency.
     pub clock_from: &'static str,
-    /// What one core scores in CoreMark, iterations a second, as the user says.
+    /// CoreMark score of one core, in iterations per second, as given by the user.
     pub coremark: Option<f64>,
 }
 
 impl HostCpu {
-    /// This host's.
+    /// Reads this host's values.
     pub fn here() -> Self {
         let sheet = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
         let most = sheet.ok().and_then(|khz| khz.trim().parse::<f64>().ok());
@@ -37,7 +37,7 @@ impl HostCpu {
         }
     }
 
-    /// The CPUs' worth of time that makes `cpu` here.
+    /// The number of CPUs that equals `cpu` on this host.
     pub(crate) fn cpus(&self, cpu: PlannedCpu) -> Result<f64, String> {
         let cpus = match cpu {
             PlannedCpu::Clock(wanted) => {
@@ -59,7 +59,7 @@ impl HostCpu {
                 wanted / score
             }
         };
-        // The kernel's least quota is 1 ms of its period of 100 ms.
+        // The kernel's minimum quota is 1 ms of its period of 100 ms.
         match cpus < 0.01 {
             true => Err(format!(
                 "it would be {cpus:.5} CPUs on this machine, and the kernel's minimum \
@@ -69,8 +69,8 @@ impl HostCpu {
         }
     }
 
-    /// Puts into `members` what the plan limits by clock or benchmark. Whether there was
-    /// any.
+    /// Sets in `members` the limits that the plan gives by clock or benchmark. Returns whether
+    /// there were any.
     pub fn limit(&self, plan: &Plan, members: &mut [Member]) -> Result<bool, Error> {
         let mut any = false;
         for (node, member) in plan.nodes.iter().zip(members) {
@@ -84,7 +84,7 @@ impl HostCpu {
     }
 }
 
-/// The highest clock of any CPU in `/proc/cpuinfo`.
+/// The highest clock frequency of any CPU in `/proc/cpuinfo`.
 fn clock_of(info: &str) -> Option<Frequency> {
     let lines = info.lines().filter(|line| line.starts_with("cpu MHz"));
     let clocks = lines.filter_map(|line| line.split_once(':')?.1.trim().parse::<f64>().ok());

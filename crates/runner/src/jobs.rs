@@ -1,6 +1,6 @@
-//! The programs of a run: what starts where, with which files.
+//! The programs of a run: where each starts, and with which files.
 
-use crate::conversation::Conversation;
+use crate::control::ControlConnection;
 use crate::error::Error;
 use crate::roots::Roots;
 use crate::services;
@@ -14,41 +14,41 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-/// What a program is to its workload.
+/// Role of a program in its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It sends the messages; when all sources are done the run is.
+    /// Sends the messages; the run ends when all sources are done.
     Source,
-    /// It answers them.
+    /// Answers the messages.
     Sink,
-    /// It publishes to a broker, subscribes there, or both; the run waits for it.
+    /// Publishes to a broker, subscribes there, or both; the run waits for it.
     Mqtt,
-    /// Somebody's own program, which the run waits for.
+    /// A user's program; the run waits for it.
     Command,
-    /// Somebody's own program, which ends when the run does.
+    /// A user's program that ends with the run.
     Background,
-    /// The program that a node is there for.
+    /// A node's own program.
     Node,
-    /// What serves a network; it is there before all others, and goes after them.
+    /// A network service; starts before all other programs and stops after them.
     Service,
-    /// What asks for a node's address; it ends when it has it.
+    /// Requests a node's address and ends when it has it.
     Client,
 }
 
-/// How far a program is.
+/// State of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum State {
     /// Started, not ready yet.
     Starting,
-    /// Waiting for the start, or at work.
+    /// Waits for the start, or runs.
     Ready,
-    /// A source whose schedule is over and answered.
+    /// A source whose schedule is over and fully answered.
     Done,
-    /// Gone.
+    /// Ended.
     Ended {
         exit: Exit,
         usage: Usage,
-        /// What the kernel killed it for, or something that it had started.
+        /// Set if the kernel killed it, or one of its children, for lack of memory.
         starved: Option<OutOfMemory>,
     },
 }
@@ -60,32 +60,32 @@ pub(crate) struct Job {
     pub node: usize,
     /// The node's name.
     pub name: String,
-    /// The workload that it belongs to; none if it is the node's own.
+    /// Index of its workload; `None` for a node's own program.
     pub workload: Option<usize>,
-    /// What it is there.
+    /// Its role.
     pub role: Role,
-    /// What it runs.
+    /// Its command line.
     pub argv: Vec<String>,
-    /// The folder that it starts in.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// Variables of its own.
+    /// Its additional environment variables.
     pub env: Vec<(String, String)>,
-    /// A node without whose programs it can do nothing: the broker's.
+    /// A node whose programs it depends on: the broker's.
     pub relies_on: Option<usize>,
-    /// The talk with it; none with a program that knows nothing of us.
-    pub conversation: Option<Conversation>,
-    /// How far it is.
+    /// The control connection; `None` for programs without our protocol.
+    pub connection: Option<ControlConnection>,
+    /// Its state.
     pub state: State,
-    /// Messages sent and answers had, as it last said.
+    /// Messages sent and answers received, as last reported.
     pub progress: (u64, u64),
-    /// When the program of a node is ready.
+    /// When a node's own program counts as ready.
     pub ready: Option<Ready>,
-    /// Whether it was asked to end, by a fault or by hand.
+    /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
-    /// Whether it may end when it likes, if with status 0: a command, or a program that
-    /// nobody but an image named. That may be a shell, which finds no terminal.
+    /// Whether it may end at any time with status 0: a command, or a program that only an image
+    /// names. That may be a shell, which finds no terminal.
     pub may_end: bool,
-    /// Where its events, its standard output and its standard error go.
+    /// Paths of its events, standard output and standard error.
     pub files: Files,
 }
 
@@ -99,20 +99,21 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Those in `dir` of a program of `node`: of a workload by its number, or its own.
+    /// The files in `dir` of a program of `node`: of a workload by its number, or of the node's own
+    /// program.
     pub(crate) fn of(dir: &Path, node: &str, workload: Option<usize>) -> Self {
         let whose = workload.map_or("run".to_owned(), |number| number.to_string());
         Self::named(dir, &format!("{node}.{whose}"))
     }
 
-    /// Those in `dir` that are called so.
+    /// The files in `dir` with this base name.
     pub(crate) fn named(dir: &Path, name: &str) -> Self {
         let file = |kind: &str| dir.join(format!("{name}.{kind}"));
         Self { spec: file("json"), events: file("csv"), out: file("out"), err: file("err") }
     }
 
-    /// The last lines of what the program said on its standard error.
-    pub(crate) fn last_words(&self) -> String {
+    /// The last lines of its standard error.
+    pub(crate) fn last_output(&self) -> String {
         let text = tail(&self.err).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.trim().lines().collect();
@@ -120,7 +121,7 @@ impl Files {
     }
 }
 
-/// The end of a file that may be of any length.
+/// The end of a file of any size.
 fn tail(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -130,7 +131,7 @@ fn tail(path: &Path) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// What an interaction's program is told; see the workloads' own description.
+/// The configuration of an interaction's program; see the documentation of the workload programs.
 #[derive(Serialize)]
 struct Spec<'a> {
     role: &'static str,
@@ -154,7 +155,7 @@ struct Spec<'a> {
     events: &'a Path,
     every_ns: u64,
     messages: u64,
-    /// From which message on they go to how many.
+    /// Steps of the fan-out: from which message on, to how many receivers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     fan_out: Vec<(u64, u64)>,
 }
@@ -165,22 +166,21 @@ struct Peer<'a> {
     address: Ipv4Addr,
 }
 
-/// The ports and the group of the first workload; others count up from them.
-/// The group is of the organisation-local scope (RFC 2365).
+/// Ports and group of the first workload; others count up from them. The group has
+/// organisation-local scope (RFC 2365).
 const PORT_DOWN: u16 = 5556;
 const PORT_UP: u16 = 6556;
-/// The director's other stacks take three ports behind it.
+/// The director's other stacks use the next three ports.
 const PORT_OUTSIDE: u16 = 7556;
 const GROUP: [u8; 4] = [239, 192, 0, 1];
 
-/// The port that a workload's PGM uses.
+/// The PGM port of a workload.
 pub(crate) fn port_down(workload: usize) -> u16 {
     PORT_DOWN + workload as u16
 }
 
-/// The programs of `plan`, sinks before sources, with their files in `dir`.
-/// `workload` is the program that speaks the interaction models.
-/// Programs of the user's start in `home`.
+/// The programs of `plan`, sinks before sources, with their files in `dir`. `workload` is the
+/// program that implements the interaction models. User programs start in `home`.
 pub(crate) fn jobs(
     plan: &Plan,
     roots: &Roots,
@@ -243,7 +243,7 @@ pub(crate) fn jobs(
     Ok(jobs)
 }
 
-/// The variables of a program of the user's on `node`: `own`, and what it may need.
+/// Environment of a user's program on `node`: `own`, and the variables it may need.
 fn variables<'a>(
     plan: &Plan,
     node: &str,
@@ -258,14 +258,13 @@ fn variables<'a>(
     all
 }
 
-/// The programs that nodes are there for, by the experiment or by their image, not yet
-/// started.
+/// The nodes' own programs, from the experiment or the image, not yet started.
 pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) -> Vec<Job> {
     let nodes = plan.nodes.iter().enumerate();
     let of = |(node, planned): (usize, &experiment::PlannedNode)| {
         let program = planned.program.as_ref();
-        let said = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
-        let argv = said.or_else(|| roots.program(planned))?.to_vec();
+        let configured = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
+        let argv = configured.or_else(|| roots.program(planned))?.to_vec();
         let files = Files::of(dir, &planned.name, None);
         let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
         let own = program.into_iter().flat_map(|program| &program.env);
@@ -333,8 +332,7 @@ fn write_spec(
 }
 
 impl Job {
-    /// A program of the tool's choice on a node, not yet started, that may end with
-    /// status 0.
+    /// A program chosen by the tool, not yet started, which may end with status 0.
     pub(crate) fn new(
         node: usize,
         planned: &experiment::PlannedNode,
@@ -347,7 +345,7 @@ impl Job {
         Self { may_end: true, ..job }
     }
 
-    /// A program that has not been started.
+    /// A program that is not yet started.
     pub(crate) fn of(
         node: usize,
         name: &str,
@@ -366,7 +364,7 @@ impl Job {
             cwd: cwd.to_path_buf(),
             env: Vec::new(),
             relies_on: None,
-            conversation: None,
+            connection: None,
             state: State::Starting,
             progress: (0, 0),
             ready: None,
@@ -376,9 +374,9 @@ impl Job {
         }
     }
 
-    /// Starts the program in its node, under the number `id`.
+    /// Starts the program in its node under the number `id`.
     pub(crate) fn start(&mut self, lab: &Lab, id: u64) -> Result<(), Error> {
-        // A node's own program may start more than once and goes on in its log.
+        // A node's own program may start more than once and continues its log.
         let create = |path: &Path| {
             let mut options = File::options();
             options.write(true).create(true);
@@ -390,12 +388,15 @@ impl Job {
         };
         let control = match self.role {
             Role::Command | Role::Background | Role::Node | Role::Service => None,
-            // It sees the host's files wherever it runs, for who has a control socket
-            // is one of ours; but it has nothing to say there.
-            Role::Client => Some(Conversation::begin().map_err(Error::io("create a socket"))?.1),
+            // A program with a control socket is ours, so it sees the host's files wherever it
+            // runs; a DHCP client does not use the socket.
+            Role::Client => {
+                Some(ControlConnection::begin().map_err(Error::io("create a socket"))?.1)
+            }
             Role::Source | Role::Sink | Role::Mqtt => {
-                let (ours, theirs) = Conversation::begin().map_err(Error::io("create a socket"))?;
-                self.conversation = Some(ours);
+                let (ours, theirs) =
+                    ControlConnection::begin().map_err(Error::io("create a socket"))?;
+                self.connection = Some(ours);
                 Some(theirs)
             }
         };
@@ -410,17 +411,17 @@ impl Job {
         Ok(lab.run(self.node, id, program)?)
     }
 
-    /// Whether it is a program of the user's.
+    /// Whether it is a user's program.
     pub(crate) fn is_foreign(&self) -> bool {
         !matches!(self.role, Role::Source | Role::Sink | Role::Mqtt)
     }
 
-    /// Whether it is there before the workloads, and stays after them.
+    /// Whether it starts before the workloads and stops after them.
     pub(crate) fn is_of_the_lab(&self) -> bool {
         matches!(self.role, Role::Node | Role::Service | Role::Client)
     }
 
-    /// The same program once more, not yet started.
+    /// A copy of the program, not yet started.
     pub(crate) fn again(&self) -> Self {
         Self {
             node: self.node,
@@ -431,7 +432,7 @@ impl Job {
             cwd: self.cwd.clone(),
             env: self.env.clone(),
             relies_on: self.relies_on,
-            conversation: None,
+            connection: None,
             state: State::Starting,
             progress: (0, 0),
             ready: self.ready.clone(),
@@ -441,7 +442,7 @@ impl Job {
         }
     }
 
-    /// Whether it can still do something.
+    /// Whether it is still running.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended { .. })
     }

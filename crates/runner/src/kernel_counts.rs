@@ -1,4 +1,4 @@
-//! What the kernel counted at nodes' interfaces.
+//! The kernel's counters at the nodes' interfaces.
 
 use crate::topology::Topology;
 use lab::Lab;
@@ -6,11 +6,11 @@ use measure::Accounting;
 use medium::{Engine, Place, Refused};
 use std::time::Duration;
 
-/// Looks at counters that still move before they are taken as they are: a second.
+/// Maximum number of reads while counters still change: one second in all.
 const SETTLING: u32 = 50;
 
-/// The kernel's counters once nothing moves: connections of programs that have
-/// ended still say goodbye, and the medium would count what the kernel had not.
+/// Reads the kernel's counters once they are stable: connections of ended programs are still
+/// closing, and the medium would count frames that the kernel had not.
 pub(crate) fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn() -> T) -> T {
     let mut before = (read(), engine.frames());
     for _ in 0..SETTLING {
@@ -24,16 +24,16 @@ pub(crate) fn settled<T: PartialEq>(engine: &Engine<Accounting>, read: impl Fn()
     before.0
 }
 
-/// Packets that found no room in the queues of the kernel's own network work, of all CPUs
-/// and since it began (`/proc/net/softnet_stat`, second column); 0 where it does not tell.
+/// Packets dropped because the kernel's input queues were full, on all CPUs since boot
+/// (`/proc/net/softnet_stat`, second column); 0 if unavailable.
 pub(crate) fn backlog_drops() -> u64 {
     let text = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
     let dropped = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     text.lines().filter_map(dropped).sum()
 }
 
-/// What the kernel counted at each port, before the nodes are gone; among the dropped
-/// also what found no room behind the interface.
+/// Reads the kernel's counters of each port, before the nodes are removed. The drops include
+/// packets without room in the queue behind the interface.
 pub(crate) fn read(
     lab: &Lab,
     topology: &Topology,

@@ -1,24 +1,25 @@
-//! The runner: puts a plan into a lab, conducts it, and writes the run folder.
+//! The runner: sets up a plan in a lab, controls the run and writes the run folder.
 //!
-//! The one room that knows both experiments and labs; nothing is measured or
-//! judged here, and nothing reads what is written but `report`.
+//! This is the only crate that knows both experiments and labs. It neither measures nor judges, and
+//! only `report` reads the files that it writes.
 
 mod capture;
-mod carry;
 mod collect;
-mod conduct;
-mod conversation;
+mod control;
+mod controller;
 mod cost;
-mod ended;
 mod energy;
 mod error;
+mod events;
 mod exchange;
 mod exchange_figures;
 mod exchange_rows;
 mod faults;
 mod folder;
+mod frame_path;
 mod hardware;
 mod host_cpu;
+mod idle;
 mod jobs;
 mod kernel_counts;
 mod link_rows;
@@ -28,9 +29,8 @@ mod load_figures;
 mod machine;
 mod mqtt;
 mod netem;
-mod placement;
+mod pinning;
 mod probe_figures;
-mod quiet;
 mod ready;
 mod roots;
 mod rows;
@@ -43,10 +43,10 @@ mod topology;
 mod uplink;
 mod waits;
 
-pub use carry::can_have_ring;
-pub use conduct::{Phase, Progress, Watch};
+pub use controller::{Phase, Progress, Watch};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
+pub use frame_path::can_have_ring;
 pub use live::{
     LabShown, Links, NodeShown, Reply, Request, Shown, Up, ask, forget, labs, open, up,
 };

@@ -1,4 +1,4 @@
-//! What was asked of each direction of a link and got, as rows of tables.
+//! Configured and measured impairments of each link direction, as table rows.
 
 use crate::netem::Done;
 use crate::topology::Topology;
@@ -7,8 +7,7 @@ use lab::Way;
 use measure::LinkRow;
 use medium::{Channel, Interval, Totals};
 
-/// What was asked of each direction and got, over the whole run and by
-/// intervals.
+/// Configured and measured impairments of each direction, for the whole run and by intervals.
 pub(crate) fn link_rows(
     plan: &Plan,
     topology: &Topology,
@@ -53,8 +52,8 @@ pub(crate) fn link_rows(
     (whole, cut)
 }
 
-/// The rows with those of links that netem impaired in place of the medium's, which
-/// only passed their frames on: from netem's own counts, over the whole run.
+/// Replaces the rows of links that netem impairs, where the medium only forwards frames, by rows
+/// from netem's own counters for the whole run.
 pub(crate) fn with_netem(
     mut whole: Vec<LinkRow>,
     mut cut: Vec<LinkRow>,
@@ -71,7 +70,7 @@ pub(crate) fn with_netem(
         cut.retain(|row| !is_it(row));
         if let Some(row) = whole.iter_mut().find(|row| is_it(row)) {
             let (passed, outage, rejected) = (done.passed, row.got.outage, row.got.rejected);
-            // Netem does not tell what was lost from what found it full.
+            // Netem does not separate random loss from overflow.
             let (lost, overflow) = match done.asked.mean_loss() > 0.0 {
                 true => (passed.dropped, 0),
                 false => (0, passed.dropped),
@@ -87,7 +86,7 @@ pub(crate) fn with_netem(
                 ..Totals::default()
             };
             row.asked = done.asked.clone();
-            // Nothing can be held against counts that are not of frames.
+            // Counters of super-frames cannot be compared with the configuration.
             row.changing = !done.counted;
             row.by_netem = true;
             cut.push(row.clone());

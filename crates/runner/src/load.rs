@@ -1,4 +1,4 @@
-//! Loads and devices of a run: what each program is told.
+//! Loads and devices of a run: the configuration of each program.
 
 use crate::error::Error;
 use crate::jobs::{Files, Job, Role};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The loads of a plan with their numbers.
+/// The loads of a plan with their workload numbers.
 pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Load)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Load(load) => Some((number, load)),
@@ -15,7 +15,7 @@ pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Load)> {
     })
 }
 
-/// The probes of a plan with their numbers.
+/// The probes of a plan with their workload numbers.
 pub(crate) fn probes(plan: &Plan) -> impl Iterator<Item = (usize, &Probe)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Probe(probe) => Some((number, probe)),
@@ -23,7 +23,7 @@ pub(crate) fn probes(plan: &Plan) -> impl Iterator<Item = (usize, &Probe)> {
     })
 }
 
-/// Where the latencies of a sender go, for good: beside the folder of programs' files.
+/// Path of a sender's latency log, which stays: next to the folder of the programs' files.
 pub(crate) fn log(files: &Files, load: &str, node: &str) -> PathBuf {
     let programs = files.events.parent().unwrap_or(Path::new("."));
     programs.with_file_name("latency").join(format!("{load}.{node}.hlog"))
@@ -72,7 +72,7 @@ pub(crate) fn senders(
     Ok(jobs)
 }
 
-/// How requests are made, with the addresses of those who are asked.
+/// Parameters of the requests, with the addresses of the devices.
 fn requests(plan: &Plan, load: &Load, made: &Made) -> Value {
     let target = |name: &String| {
         let links = &plan.node(name)?.links;
@@ -135,7 +135,7 @@ pub(crate) fn probers(
     program: &Path,
     dir: &Path,
 ) -> Result<Vec<Job>, Error> {
-    // Devices run before others. A probe that did not would be held up by them, and see
+    // Devices run with priority. A probe without priority would be delayed by them and would see
     // contention that they do not suffer.
     let before = plan.workloads.iter().any(|workload| matches!(workload, Workload::Device(_)));
     let mut jobs = Vec::new();
@@ -156,13 +156,13 @@ pub(crate) fn probers(
     Ok(jobs)
 }
 
-/// A seed of its own for each program: another with each repeat, the same in each cell.
+/// A seed for each program: different in each repeat, equal in all cells.
 fn seed(plan: &Plan, number: usize, place: usize) -> u64 {
     let (number, place) = (number as u64 + 1, place as u64 + 1);
     plan.weather().wrapping_add(number << 48).wrapping_add(place << 16)
 }
 
-/// A program on `name`, which may do nothing without `other`.
+/// A program on node `name` that depends on `other`.
 fn job(
     plan: &Plan,
     number: usize,

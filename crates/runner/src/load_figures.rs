@@ -1,4 +1,4 @@
-//! The figures of loads: what all senders of one have seen, merged and never averaged.
+//! Results of loads: the records of all senders, merged, never averaged.
 
 use crate::jobs::{Job, Role};
 use crate::load::{log, workloads};
@@ -12,14 +12,14 @@ use std::fs;
 use trace::Spread;
 use units::Timeline;
 
-/// What came of the loads of a run.
+/// Results of the loads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
-    /// For the summary: each load's figures by its name; null without any.
+    /// For the summary: each load's results by name; null without any.
     pub figures: Value,
-    /// For the verdict: how each sender kept its schedule.
+    /// For the verdict: how well each sender kept its schedule.
     pub submitted: Vec<Submitted>,
-    /// What could not be read.
+    /// Files that could not be read.
     pub failures: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ const OBSERVED: [&str; 8] = [
     "ended",
 ];
 
-/// Reads what all senders wrote down.
+/// Reads the records of all senders.
 pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
     let mut loads = Loads::default();
     let mut figures = Map::new();
@@ -55,8 +55,7 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
         let senders =
             jobs.iter().filter(|job| job.workload == Some(number) && job.role == Role::Source);
         for job in senders {
-            // A program that died has been told as a failure; what it has not written is
-            // missing.
+            // A dead program is already reported as a failure; its unwritten results are missing.
             let Ok(text) = fs::read(&job.files.events) else { continue };
             let read = serde_json::from_slice(&text).map_err(|error| error.to_string());
             let added = read.and_then(|figures: Value| sum.add(job, &load.name, &figures));
@@ -77,7 +76,7 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
     loads
 }
 
-/// What several senders have seen.
+/// Merged records of several senders.
 #[derive(Debug, Default)]
 struct Sum {
     counts: BTreeMap<&'static str, u64>,
@@ -165,11 +164,11 @@ impl Sum {
             "quarters": self.timeline.quarters(self.schedule_ns),
             "codes": self.codes,
             "reasons": self.reasons,
-            // Over all that were scheduled: what has no answer ranks above every answer.
+            // Over all scheduled requests: an unanswered one ranks above every answer.
             "response_ms": of_all(&self.response, scheduled),
             "service_ms": of_all(&self.service, scheduled),
             "slip_ms": of_all(&self.slip, self.slip.count()),
-            // What never got a connection waited longer than all that did.
+            // A request without a connection waited longer than all others.
             "wait_ms": (self.wait.count() > 0)
                 .then(|| of_all(&self.wait, self.wait.count() + count("no_connection"))),
             "notification_ms": (self.notification.count() > 0)

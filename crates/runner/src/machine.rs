@@ -1,25 +1,25 @@
-//! The machine that a run ran on, as far as figures depend on it.
+//! The machine of a run, as far as results depend on it.
 
 use serde::Serialize;
 use std::fs;
 
-/// What `run.json` tells of the machine.
+/// The `machine` section of `run.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Machine {
     /// The kernel's release and build.
     pub kernel: String,
     /// The processor's name.
     pub cpu: String,
-    /// Processors that this process may use.
+    /// Number of CPUs that this process may use.
     pub cores: usize,
     /// Memory in bytes.
     pub memory_bytes: u64,
-    /// The congestion control that TCP uses unless a program chooses.
+    /// Default congestion control of TCP.
     pub tcp_congestion: String,
 }
 
 impl Machine {
-    /// The machine that this runs on; what cannot be read is empty.
+    /// Reads this machine's properties; unreadable ones are empty.
     pub fn read() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let cpuinfo = read("/proc/cpuinfo");

@@ -1,4 +1,4 @@
-//! MQTT clients of a run: what each is told, and what became of their messages.
+//! MQTT clients of a run: the configuration of each, and the results of their messages.
 
 use crate::collect::{CollectError, read};
 use crate::error::Error;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a client is told; see the workloads' own description.
+/// The configuration of a client; see the documentation of the workload programs.
 #[derive(Serialize)]
 struct Spec<'a> {
     node: &'a str,
@@ -43,7 +43,7 @@ struct Tls {
     key: Option<PathBuf>,
 }
 
-/// The MQTT workloads of a plan with their numbers.
+/// The MQTT workloads of a plan with their workload numbers.
 pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Mqtt)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Mqtt(mqtt) => Some((number, mqtt)),
@@ -51,7 +51,7 @@ pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Mqtt)> {
     })
 }
 
-/// How many messages the schedules hold.
+/// Number of messages in the schedules.
 pub(crate) fn expected(plan: &Plan) -> u64 {
     workloads(plan).map(|(number, mqtt)| mqtt.schedule(plan.weather(), number).len() as u64).sum()
 }
@@ -75,7 +75,7 @@ pub(crate) fn jobs(
         expected[planned.to] += 1;
     }
     let address = plan.nodes[broker].links.iter().find(|link| link.network == mqtt.network);
-    // A certificate is held against the name that a client has asked for.
+    // The certificate is checked against the host name of the connection.
     let host = match (&mqtt.tls, address) {
         (None, Some(link)) => link.address.to_string(),
         _ => mqtt.broker.clone(),
@@ -128,8 +128,8 @@ fn tls(tls: &MqttTls, dir: &Path) -> Tls {
     }
 }
 
-/// A row for each message of the schedule and one for each client, with what the
-/// clients wrote down. What one that died has not written is missing.
+/// A row for each scheduled message and one for each client, filled from the clients' records.
+/// Records that a dead client did not write are missing.
 pub(crate) fn collect(
     plan: &Plan,
     number: usize,

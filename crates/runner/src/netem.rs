@@ -1,5 +1,4 @@
-//! Links whose impairments are the kernel's: what netem is asked for, and what it
-//! did.
+//! Links that the kernel impairs: netem's configuration and counters.
 
 use crate::error::Error;
 use experiment::{Backend, Plan};
@@ -11,15 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use units::Draw;
 
-/// Frames that a link without a rate may hold: more than any delay needs.
+/// Queue limit of a link without a rate, in frames: more than any delay needs.
 const PLENTY: u32 = 100_000;
-/// Entries of the tables that iproute2 comes with.
+/// Number of entries in the tables of iproute2.
 const ENTRIES: usize = 4096;
 
-/// One way of a link that netem impairs.
+/// A direction of a link that netem impairs.
 #[derive(Debug)]
 struct Impaired {
-    /// The node, and the interface by its place among the node's.
+    /// The node, and the index of the interface among the node's.
     node: usize,
     interface: usize,
     way: Way,
@@ -27,7 +26,7 @@ struct Impaired {
     asked: Impairment,
     /// See [`Done::counted`].
     counted: bool,
-    /// The medium's end, where that is what frames leave by.
+    /// The medium's end, if frames leave by it.
     end: Option<OwnedFd>,
 }
 
@@ -38,25 +37,26 @@ pub(crate) struct Impairments {
     weather: u64,
 }
 
-/// What netem did at one way of a link.
+/// Netem's counters of one link direction.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub place: Place,
     pub way: Way,
     pub asked: Arc<Impairment>,
     pub passed: Passed,
-    /// Whether the counts are of frames. Of super-frames they are not: the kernel counts segments of
-    /// those that pass, none where a packet socket sent them, and one for each that is lost.
+    /// Whether the counters are of frames. With super-frames they are not: the kernel counts
+    /// segments of those that pass, none if a packet socket sent them, and one for each lost
+    /// super-frame.
     pub counted: bool,
 }
 
-/// Whether a plan needs netem.
-pub(crate) fn is_wanted(plan: &Plan) -> bool {
+/// Whether a plan uses netem.
+pub(crate) fn is_used(plan: &Plan) -> bool {
     plan.networks.iter().any(|network| network.backend == Backend::Netem)
 }
 
-/// Refuses a plan that this machine's kernel cannot have, by trying. `tool` is a
-/// program whose `main` serves as a nursery.
+/// Tests whether this machine's kernel supports the networks of a plan. `tool` is a program whose
+/// `main` serves as the fork server.
 ///
 /// # Errors
 /// When the plan has a network with `backend: netem` and the kernel has no netem.
@@ -69,8 +69,8 @@ pub fn check_backends(plan: &Plan, tool: &Path) -> Result<(), Error> {
 }
 
 impl Impairments {
-    /// What netem is to do in a run of `plan`. `places` and `ends`, the medium's ends
-    /// of all links, are in the order of the plan's links.
+    /// The netem configuration of `plan`. `places` and `ends`, the medium's ends of all links, are
+    /// in the order of the plan's links.
     ///
     /// # Errors
     /// When there are too many open files.
@@ -98,7 +98,7 @@ impl Impairments {
         Ok(Self { links, weather: plan.weather() })
     }
 
-    /// Impairments begin.
+    /// Starts the impairments.
     ///
     /// # Errors
     /// When the kernel refuses one.
@@ -115,10 +115,10 @@ impl Impairments {
         Ok(())
     }
 
-    /// What netem has done since.
+    /// Netem's counters since then.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// When the kernel does not return them.
     pub fn done(&self, lab: &Lab) -> Result<Vec<Done>, lab::Error> {
         let each = self.links.iter().map(|link| {
             let passed = lab.passed(link.node, link.interface, link.way)?;
@@ -129,17 +129,17 @@ impl Impairments {
     }
 }
 
-/// Drops that the kernel counts elsewhere and that were asked for.
+/// Configured drops that appear in other kernel counters.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Excused {
-    /// Frames: what a full netem refuses of the medium's, and what a turned bit may
-    /// have undone.
+    /// Frames: those of the medium that a full netem queue refused, and those that a flipped bit
+    /// may have made invalid.
     pub kernel: u64,
-    /// Datagrams: what a full netem refuses of a node's own.
+    /// Datagrams: those of a node that a full netem queue refused.
     pub sockets: u64,
 }
 
-/// What is to be forgiven for what netem did.
+/// The drops that netem explains.
 pub(crate) fn excused(done: &[Done]) -> Excused {
     let mut excused = Excused::default();
     for done in done {
@@ -147,15 +147,15 @@ pub(crate) fn excused(done: &[Done]) -> Excused {
             Way::Up => excused.sockets += done.passed.dropped,
             Way::Down => excused.kernel += done.passed.dropped,
         }
-        // How many it turned over netem does not say.
+        // Netem does not count the corrupted frames.
         let turned = done.passed.frames as f64 * done.asked.corrupt.fraction();
         excused.kernel += turned.ceil() as u64;
     }
     excused
 }
 
-/// Has what is sent at a packet socket go through the interface's discipline, which
-/// the medium goes past for speed.
+/// Sends a packet socket's frames through the interface's queueing discipline, which the medium
+/// bypasses for speed.
 fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
     let off: libc::c_int = 0;
     // SAFETY: the option's value lives over the call.
@@ -171,8 +171,8 @@ fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
     Ok(Errno::result(result).map(drop)?)
 }
 
-/// What is asked of a link, in netem's terms. What netem does not have is no part of
-/// a plan with `backend: netem`.
+/// The netem configuration of a link. Settings that netem lacks never occur in a plan with
+/// `backend: netem`.
 fn netem(asked: &Impairment, seed: u64) -> Netem {
     let chance = |share, correlation| Chance { share, correlation };
     let loss = match (asked.gilbert_elliott, asked.markov) {
@@ -215,11 +215,11 @@ fn netem(asked: &Impairment, seed: u64) -> Netem {
     }
 }
 
-/// The shape of a jitter as netem has it: nothing for an even one.
+/// The jitter distribution as a netem table; empty for a uniform one.
 fn table(shape: &Distribution) -> Vec<i16> {
     let entries = match shape {
         Distribution::Uniform => return Vec::new(),
-        // A file may hold as many as the kernel takes.
+        // A file may have as many entries as the kernel accepts.
         Distribution::Table(_) => lab::DISTRIBUTION_MOST,
         _ => ENTRIES,
     };

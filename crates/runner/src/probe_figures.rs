@@ -1,4 +1,4 @@
-//! What probes saw: rows, figures, and where contention was worst.
+//! Results of probes: rows, statistics, and where contention was highest.
 
 use crate::jobs::Job;
 use crate::load::probes;
@@ -10,18 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
 
-/// What the probes of a run saw.
+/// The results of a run's probes.
 #[derive(Debug, Default)]
 pub(crate) struct Probes {
     /// A row for each request.
     pub rows: Vec<ProbeRow>,
-    /// For the summary: each workload's figures by its name; null without any.
+    /// For the summary: each workload's results by name; null without any.
     pub figures: Value,
     /// For the verdict: each core and mode by itself.
     pub contended: Vec<Contended>,
 }
 
-/// Reads what probes wrote down. A line that a killed program has not ended is none.
+/// Reads the probes' records. The unfinished line of a killed program is ignored.
 pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
     let mut found = Probes::default();
     let mut figures = Map::new();
@@ -44,8 +44,8 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
     found
 }
 
-/// The probes that spend their time as the run's devices do: who computes suffers where
-/// who waits does not. All of them where there are no devices, or no such probes.
+/// The probes that behave like the run's devices: contention affects computing and waiting programs
+/// differently. All probes if there are no devices or no such probes.
 fn telling(plan: &Plan, contended: Vec<Contended>) -> Vec<Contended> {
     let modes: BTreeSet<String> = plan
         .workloads
@@ -88,7 +88,7 @@ fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<Pr
     })
 }
 
-/// The figures of one workload, and of each of its cores and modes.
+/// The results of one workload, and of each of its cores and modes.
 fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
     let mut each: BTreeMap<(u32, &str), Vec<&ProbeRow>> = BTreeMap::new();
     for row in rows {
@@ -121,13 +121,13 @@ fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
     (figures, contended)
 }
 
-/// The share of requests above the limit, 0 to 1.
+/// The fraction of requests above the limit, 0 to 1.
 fn over(rows: &[&ProbeRow], limit: f64) -> f64 {
     let over = rows.iter().filter(|row| row.deviation > limit).count();
     over as f64 / rows.len().max(1) as f64
 }
 
-/// Mean and percentiles; a millionth of the service time is the unit that is counted in.
+/// Mean and percentiles, recorded in units of a millionth of the service time.
 fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Value {
     let latency: Latency = rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
     match latency.summary(1e6) {

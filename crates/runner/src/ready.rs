@@ -1,10 +1,10 @@
-//! When a node's program is ready, seen from outside of it.
+//! Checks from outside whether a node's program is ready.
 
 use crate::jobs::Files;
 use experiment::Ready;
 use std::fs;
 
-/// Whether a program is, whose node has this init.
+/// Whether a program is ready; `pid` is its node's init.
 pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
     let bound = |kind: &str, port: u16, listening: bool| {
         let table = |name: String| fs::read_to_string(format!("/proc/{pid}/net/{name}"));
@@ -22,9 +22,9 @@ pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
     }
 }
 
-/// Whether a table of the kernel's (`/proc/net/tcp`) has a socket at a local port.
+/// Whether a kernel table (`/proc/net/tcp`) has a socket with this local port.
 fn has_port(sockets: &str, port: u16, listening: bool) -> bool {
-    /// TCP_LISTEN, in hexadecimal as the kernel writes it.
+    /// TCP_LISTEN, in the kernel's hexadecimal.
     const LISTEN: &str = "0A";
     sockets.lines().skip(1).any(|line| {
         let mut words = line.split_whitespace().skip(1);

@@ -1,11 +1,11 @@
-//! The root file systems that a plan asks for, unpacked and ready to be seen.
+//! The root file systems of a plan's nodes, unpacked.
 
 use crate::error::Error;
 use experiment::{Plan, PlannedNode, PlannedRoot};
 use image::{Archive, Cache, Unpacked};
 use std::collections::HashMap;
 
-/// One root file system, which any number of nodes may have.
+/// One root file system, shared by any number of nodes.
 #[derive(Debug)]
 struct Ready {
     root: lab::Root,
@@ -15,12 +15,12 @@ struct Ready {
     _held: Option<Unpacked>,
 }
 
-/// Those of a run. The cache keeps them as long as this is held.
+/// The root file systems of a run. The cache keeps them while this exists.
 #[derive(Debug, Default)]
 pub(crate) struct Roots(HashMap<PlannedRoot, Ready>);
 
 impl Roots {
-    /// Unpacks what the nodes of `plan` need, each once.
+    /// Unpacks the images of the nodes of `plan`, each once.
     pub fn of(plan: &Plan) -> Result<Self, Error> {
         let mut roots = HashMap::new();
         for node in &plan.nodes {
@@ -33,7 +33,7 @@ impl Roots {
             roots.insert(root.clone(), made);
         }
         let roots = Self(roots);
-        // An experiment that says when a program is ready means that there is one.
+        // An experiment that says when a program is ready needs a program.
         let unnamed = |node: &&PlannedNode| {
             let meant = node.program.as_ref().is_some_and(|program| program.run.is_empty());
             meant && roots.program(node).is_none()
@@ -44,12 +44,12 @@ impl Roots {
         }
     }
 
-    /// The root of a node, if it has one of its own.
+    /// The root of a node, if it has a separate one.
     pub fn root(&self, node: &PlannedNode) -> Option<lab::Root> {
         Some(self.0.get(node.root.as_ref()?)?.root.clone())
     }
 
-    /// The program that a node's image is for; none if it names none.
+    /// The default program of a node's image, if it has one.
     pub fn program(&self, node: &PlannedNode) -> Option<&[String]> {
         let argv = &self.0.get(node.root.as_ref()?)?.argv;
         (!argv.is_empty()).then_some(argv)

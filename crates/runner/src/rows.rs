@@ -1,4 +1,4 @@
-//! From what all programs wrote down to the rows of the run folder's tables.
+//! Merges all programs' records into the rows of the run folder's tables.
 
 use crate::collect::{Schedule, collect};
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::jobs::{Job, Role};
 use experiment::{Interaction, Plan, Workload};
 use measure::{ClientRow, Message, SectionRow};
 
-/// All that programs wrote down.
+/// The rows of all programs.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     /// All messages, workload by workload.
@@ -16,7 +16,7 @@ pub(crate) struct Rows {
     pub clients: Vec<ClientRow>,
     /// The sections of all exchanges.
     pub sections: Vec<SectionRow>,
-    /// What passed the nodes that drove exchanges, by their own count.
+    /// Traffic of the nodes that drove exchanges, by their own counters.
     pub passed: Vec<Passed>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Rows, Err
                 rows.sections.extend(found.sections);
                 rows.passed.extend(found.passed);
             }
-            // Loads have figures, too many for rows.
+            // Loads have statistics only: too many requests for rows.
             Workload::Load(_) | Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => {
             }
         }

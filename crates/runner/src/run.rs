@@ -1,21 +1,21 @@
-//! One run, from a plan to its folder.
+//! One run, from a plan to its run folder.
 
 use crate::capture;
-use crate::carry::Carrying;
-use crate::conduct::{Conduct, Phase, Progress, Watch};
+use crate::controller::{Phase, Progress, RunController, Watch};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::faults::Faults;
 use crate::folder::{Folder, Results};
+use crate::frame_path::SelectedPath;
 use crate::hardware;
 use crate::host_cpu::HostCpu;
+use crate::idle::IdleTimeouts;
 use crate::jobs::{Job, State, jobs, port_down};
 use crate::kernel_counts;
 use crate::link_rows::{link_rows, with_netem};
-use crate::live::{Door, Office, Roll};
+use crate::live::{ControlSocket, Inventory, NodeApi};
 use crate::netem::{self, Impairments};
-use crate::placement::{Placement, Stay};
-use crate::quiet::Patience;
+use crate::pinning::{Affinity, Pinning};
 use crate::roots::Roots;
 use crate::rows::Rows;
 use crate::topology::Topology;
@@ -31,66 +31,65 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use units::Span;
 
-/// How a run is to be done.
+/// Options of a run.
 #[derive(Debug)]
 pub struct Options<'a> {
-    /// A program whose `main` serves as a nursery: the tool itself.
+    /// A program whose `main` serves as the fork server: the tool itself.
     pub tool: &'a Path,
-    /// The program that speaks the interaction models.
+    /// The program that implements the interaction models.
     pub workload: &'a Path,
-    /// The folder that programs of the user's start in: the experiment file's.
+    /// Working directory of user programs: the experiment file's folder.
     pub home: &'a Path,
-    /// How frames are to be carried; the best that works where nothing is asked.
+    /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
-    /// Whether the medium stays awake shortly before frames are due.
+    /// Whether the medium busy-waits shortly before frames are due.
     pub spin: bool,
-    /// Whether frames are kept in `capture.pcapng` whatever the plan says: those that
-    /// it asks for, or all.
+    /// Whether to write `capture.pcapng` in any case: the frames that the plan selects, or all.
     pub capture: bool,
-    /// The folder of a run whose decisions on frames are made again.
+    /// The folder of the run whose impairment decisions are replayed.
     pub replay: Option<&'a Path>,
-    /// Set when the user wants it to end; what there is, is reported.
+    /// Set when the user stops the run; partial results are reported.
     pub interrupted: &'a AtomicBool,
-    /// Whose time the run has.
+    /// The clock of the run.
     pub clock: Clock,
-    /// The processor that programs have in virtual time.
+    /// The CPU model of programs in virtual time.
     pub cpu: Cpu,
     /// The version of the tool.
     pub version: &'a str,
-    /// The commit that it was built from; empty when unknown.
+    /// The commit that it was built from; empty if unknown.
     pub commit: &'a str,
 }
 
 impl Options<'_> {
-    /// Whether programs cost no time.
+    /// Whether programs take no CPU time.
     pub(crate) fn is_costless(&self) -> bool {
         self.clock == Clock::Virtual && self.cpu.is_infinite()
     }
 }
 
-/// A run that is over and written.
+/// A finished run with its results.
 #[derive(Debug)]
 pub struct Finished {
     /// Its folder.
     pub folder: PathBuf,
-    /// What `summary.json` holds.
+    /// The content of `summary.json`.
     pub summary: serde_json::Value,
-    /// Whether it can be trusted.
+    /// Whether its results can be trusted.
     pub verdict: Verdict,
-    /// Whether the user ended it.
+    /// Whether the user stopped it.
     pub interrupted: bool,
 }
 
-/// As long before a frame is due as a timer may be late.
+/// Busy-wait time before a frame is due: the lateness of a timer.
 const SPIN_NS: u64 = 60_000;
 
-/// A phase of a run: its name, and when it began.
+/// A phase of a run: its name and start time.
 pub(crate) type Begun = (&'static str, u64);
 
 /// Runs `plan` and writes its results into `folder`, which must be empty.
 ///
 /// # Errors
-/// What stood in the way; nothing of the lab is left then.
+/// The failed step; nothing of the lab is left then.
 pub fn run(
     plan: &Plan,
     folder: &Folder,
@@ -105,11 +104,11 @@ pub fn run(
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
     let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
-    let carrying = Carrying::of(plan, options.frame_path)?;
+    let carrying = SelectedPath::of(plan, options.frame_path)?;
     let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host_cpu = HostCpu::here();
     let by_host = host_cpu.limit(plan, &mut topology.members)?;
-    let placement = Placement::apply(plan, &mut topology.members);
+    let placement = Pinning::apply(plan, &mut topology.members);
     let apart = placement.as_ref().and_then(|placement| placement.as_ref().ok());
     if let Some(recorded) = options.replay {
         refuse_netem(plan)?;
@@ -137,8 +136,8 @@ pub fn run(
     accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
     let counts = accounting.counts();
     let carried = counts.clone();
-    // The thread that it starts stays there.
-    let stay = apart.and_then(|apart| Stay::on(apart.medium));
+    // Threads inherit the affinity.
+    let affinity = apart.and_then(|apart| Affinity::on(apart.medium));
     let engine = Engine::start_spinning(
         carrier,
         waker,
@@ -148,25 +147,25 @@ pub fn run(
         if options.spin { SPIN_NS } else { 0 },
     )
     .map_err(Error::io("start forwarding"))?;
-    drop(stay);
+    drop(affinity);
 
     let uplinks = Uplink::all(plan, &lab)?;
-    // A machine that cannot have a door has its run all the same.
-    let roll = Roll::of(plan, &topology);
-    let (door, errands) = Door::open(&roll, engine.remote()).ok().unzip();
-    let office = Office {
-        roll: roll.clone(),
+    // A run does not need a control socket to work.
+    let inventory = Inventory::of(plan, &topology);
+    let (socket, requests) = ControlSocket::open(&inventory, engine.remote()).ok().unzip();
+    let node_api = NodeApi {
+        inventory: inventory.clone(),
         folder: folder.path().to_owned(),
         run: true,
         since: phases[0].1,
         interrupted: options.interrupted,
         counts: carried,
-        growth: None,
+        scale_up: None,
     };
-    let mut conduct = Conduct {
+    let mut controller = RunController {
         lab: &mut lab,
         engine: &engine,
-        roll,
+        inventory,
         jobs,
         interrupted: options.interrupted,
         watch,
@@ -177,34 +176,34 @@ pub fn run(
         phase: Phase::Up,
         until_ns: None,
         faults: Faults::new(&plan.faults),
-        visitors: errands.map(|errands| (errands, office)),
+        clients: requests.map(|requests| (requests, node_api)),
     };
     phases.push(("set-up", medium::monotonic_now()));
-    conduct.set_up(plan.setup_limit, &programs)?;
+    controller.set_up(plan.setup_limit, &programs)?;
     let names = topology.members.iter().map(|m| m.spec.name.clone()).collect();
-    let sampler =
-        Sampler::begin(names, conduct.lab.meter(), counts).map_err(Error::io("start sampling"))?;
-    let before = lab::scheduled(conduct.lab.pids());
+    let sampler = Sampler::begin(names, controller.lab.meter(), counts)
+        .map_err(Error::io("start sampling"))?;
+    let before = lab::scheduled(controller.lab.pids());
     let backlog_before = kernel_counts::backlog_drops();
     phases.push(("load", medium::monotonic_now()));
-    impairments.begin(conduct.lab)?;
-    let start_ns = conduct.begin()?;
-    conduct.last(plan.duration, plan.drain, patience(plan))?;
+    impairments.begin(controller.lab)?;
+    let start_ns = controller.begin()?;
+    controller.last(plan.duration, plan.drain, idle_timeouts(plan))?;
     phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
     engine.end();
-    let after = lab::scheduled(conduct.lab.pids());
+    let after = lab::scheduled(controller.lab.pids());
     let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
-    let done = impairments.done(conduct.lab);
-    let made = door.map(Door::close).unwrap_or_default();
+    let done = impairments.done(controller.lab);
+    let made = socket.map(ControlSocket::close).unwrap_or_default();
     let usage = match options.is_costless() {
         false => sampler.end(),
         true => sampler.end().without_cpu(),
     };
     phases.push(("stop", medium::monotonic_now()));
-    conduct.stop()?;
+    controller.stop()?;
     phases.push(("write", medium::monotonic_now()));
-    conduct.phase = Phase::Write;
-    let Conduct { jobs, mut failures, faults, .. } = conduct;
+    controller.phase = Phase::Write;
+    let RunController { jobs, mut failures, faults, .. } = controller;
     let done = done.unwrap_or_else(|error| {
         failures.push(Failure::Bed(error.to_string()));
         Vec::new()
@@ -261,8 +260,7 @@ pub fn run(
         unsent: outcomes.unsent,
         host: usage.host.clone(),
         under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
-        // A kernel drops frames of which a corrupted bit has made nothing: that
-        // was asked for.
+        // A kernel drops frames that a configured bit error made invalid.
         kernel_drops: (kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped).sum::<u64>()
             + accounting.nodes().iter().map(|node| node.refused).sum::<u64>())
         .saturating_sub(links.iter().map(|row| row.got.corrupted).sum())
@@ -306,7 +304,7 @@ pub fn run(
         intervals: &intervals,
         tolerances: &tolerances,
         made: &made,
-        befallen: &faults.made,
+        injected: &faults.made,
         decisions_missed,
         priority: outcome.priority,
         frame_path,
@@ -321,17 +319,16 @@ pub fn run(
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
 
-/// How many frames networks rejected, and from where most of them came.
+/// Number of frames that networks rejected, and the source of most of them.
 fn rejected(links: &[LinkRow]) -> (u64, String) {
     let worst = links.iter().max_by_key(|row| row.got.rejected);
     let name = worst.map_or(String::new(), |row| format!("{}:{}", row.node, row.interface));
     (links.iter().map(|row| row.got.rejected).sum(), name)
 }
 
-/// What nodes that drove exchanges counted of all their frames, beside the medium's and
-/// the capture's.
-/// A node on several networks counts on one of them only, and one on a network that
-/// netem impairs does so on the other side of it: these are left out.
+/// The frame counts of nodes that drove exchanges, together with the medium's and the capture's.
+/// Skips nodes on several networks, because they count on one only, and nodes on networks that
+/// netem impairs, because they count on its other side.
 fn counts_of(
     plan: &Plan,
     passed: &[Passed],
@@ -354,7 +351,7 @@ fn counts_of(
         let place = topology.places.iter().find(own);
         let in_capture =
             place.and_then(|place| *captured.bytes.get(place.segment)?.get(place.endpoint)?);
-        // Frames that the disk was too slow for are evidence of their own.
+        // Frames missed because of a slow disk are reported separately.
         let in_capture = in_capture.filter(|_| captured.missed == 0);
         for (number, way, kernel, medium) in
             [(0, "sent", *out_bytes, medium.tx.bytes), (1, "received", *in_bytes, medium.rx.bytes)]
@@ -366,7 +363,7 @@ fn counts_of(
     counts
 }
 
-/// The decisions of an earlier run say nothing of those that the kernel made.
+/// Refuses to replay plans with netem: the kernel's decisions are not recorded.
 fn refuse_netem(plan: &Plan) -> Result<(), Error> {
     match plan.networks.iter().find(|network| network.backend == Backend::Netem) {
         Some(network) => Err(Error::ReplayOfNetem { network: network.name.clone() }),
@@ -374,7 +371,7 @@ fn refuse_netem(plan: &Plan) -> Result<(), Error> {
     }
 }
 
-/// The interactions of a plan with their workload's number.
+/// The interactions of a plan with their workload numbers.
 pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
     plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
         Workload::Interaction(interaction) => Some((number, interaction)),
@@ -382,27 +379,31 @@ pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interac
     })
 }
 
-/// How many answers the schedules should bring.
+/// Number of answers that the schedules should produce.
 fn expected(plan: &Plan) -> u64 {
     let answers: u64 = interactions(plan).map(|(_, interaction)| interaction.replies()).sum();
     answers + crate::mqtt::expected(plan) + crate::exchange::expected(plan)
 }
 
-fn patience(plan: &Plan) -> Patience {
+fn idle_timeouts(plan: &Plan) -> IdleTimeouts {
     let unreliable = interactions(plan).all(|(_, i)| {
         [i.down, i.up].iter().all(|way| *way == InteractionPattern::UdpRequestResponse)
     });
-    // An exchange ends by itself, after its own time at the latest.
+    // An exchange ends by itself, at the latest after its timeout.
     let longest = crate::exchange::workloads(plan)
         .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
         .max();
     // So does a request.
     let requests = crate::load::workloads(plan).map(|(_, load)| load.may_be_late().as_ns());
     if let Some(longest) = longest.into_iter().chain(requests).max() {
-        return Patience::at_least(Span::from_ns(longest));
+        return IdleTimeouts::at_least(Span::from_ns(longest));
     }
-    // What waits in netem is not seen: no frame for a while says little.
-    if unreliable && !netem::is_wanted(plan) { Patience::UNRELIABLE } else { Patience::RELIABLE }
+    // Frames in netem's queue are not visible, so a short time without frames proves little.
+    if unreliable && !netem::is_used(plan) {
+        IdleTimeouts::UNRELIABLE
+    } else {
+        IdleTimeouts::RELIABLE
+    }
 }
 
 fn pgm_ports(plan: &Plan) -> Vec<u16> {
@@ -410,14 +411,14 @@ fn pgm_ports(plan: &Plan) -> Vec<u16> {
     pgm.map(|(number, _)| port_down(number)).collect()
 }
 
-/// The smallest delay that a link with any asks for, in ns.
+/// The smallest configured delay above 0 of any link, in ns.
 fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
 }
 
-/// What a job used over its life, once it has ended.
+/// Resource usage of an ended job.
 pub(crate) fn used(job: &Job) -> lab::Usage {
     match job.state {
         State::Ended { usage, .. } => usage,

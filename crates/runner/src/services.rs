@@ -1,5 +1,5 @@
-//! The programs behind networks' services: dnsmasq on a network's own node, and a
-//! DHCP client on nodes that ask for their addresses.
+//! The programs of network services: dnsmasq on a network's own node, and a DHCP client on nodes
+//! with `address: dhcp`.
 
 use crate::error::Error;
 use crate::jobs::{Files, Job, Role};
@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// What the client does with what it was given, as its manual has it.
+/// The script of the DHCP client, as described in its manual.
 const SCRIPT: &str = "#!/bin/sh
 case $1 in bound|renew) ;; *) exit 0 ;; esac
 busybox ip addr flush dev $interface
@@ -23,8 +23,8 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for (node, planned) in plan.nodes.iter().enumerate() {
         if let Some(services) = planned.services.filter(|services| services.dhcp || services.dns) {
-            // Two servers: one alone would answer for the names of its leases, too, also
-            // when the node is long gone, since a lease does not end.
+            // Two servers: a single one would also resolve the names of its leases, even of nodes
+            // that are long gone, because leases do not expire.
             for own in [
                 PlannedServices { dns: false, ..services },
                 PlannedServices { dhcp: false, ..services },
@@ -41,7 +41,7 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
                 let mode = fs::Permissions::from_mode(0o755);
                 fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
             }
-            // One lease, which does not end: once it has that, its work is done.
+            // One lease without expiry: the client's work is done once it has it.
             let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
             let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
             let argv = argv.into_iter().map(str::to_owned).chain(rest).collect();
@@ -52,7 +52,7 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
     Ok(jobs)
 }
 
-/// The server for `own` of a network's `services`.
+/// The server for the part `own` of a network's `services`.
 fn server(
     plan: &Plan,
     node: usize,
@@ -73,15 +73,15 @@ fn server(
         argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
     let files = Files::named(dir, &name);
     let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
-    // It lies in a folder that users may not have there.
+    // It is in a folder that may be missing in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default();
     job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
     job.ready = Some(Ready::Udp(if own.dns { 53 } else { 67 }));
     Ok(job)
 }
 
-/// What dnsmasq is to do of a network's services: give each node that asks the address that
-/// the plan says, for ever, or answer for all names of the hosts file.
+/// The dnsmasq configuration: permanent leases with the plan's addresses, or name resolution from
+/// the hosts file.
 fn configuration(
     plan: &Plan,
     own: &PlannedNode,
@@ -105,7 +105,7 @@ fn configuration(
         let (base, mask) = (network.subnet.base(), std::net::Ipv4Addr::from(mask));
         line(format_args!("dhcp-range={base},static,{mask},infinite"));
         line(format_args!("dhcp-authoritative\nno-ping\nleasefile-ro"));
-        // By number: 3 is the router, 6 the name server; without a value, neither.
+        // Option 3 is the router, 6 the name server; without a value, neither is sent.
         let own = link.address;
         for (number, has) in [(3, services.nat), (6, services.dns)] {
             match has {

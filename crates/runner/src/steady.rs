@@ -1,13 +1,12 @@
-//! What clients of a broker, and the broker, used once all had joined.
+//! Resource usage of a broker and its clients after all clients have joined.
 
 use crate::folder::Results;
 use crate::mqtt::workloads;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 
-/// The mean of a role's nodes over the steady time: share of a CPU, and bytes a
-/// second sent and received. Null without an MQTT workload, or with a run that
-/// ended before all had joined.
+/// The mean over a role's nodes during the steady phase: CPU share, and bytes sent and received per
+/// second. Null without an MQTT workload, or if the run ended before all clients had joined.
 pub(crate) fn steady(results: &Results<'_>) -> Value {
     let plan = results.plan;
     let Some((from, to)) = window(results) else { return Value::Null };
@@ -55,7 +54,7 @@ pub(crate) fn steady(results: &Results<'_>) -> Value {
     Value::Object(out)
 }
 
-/// From the last joining to the end of the schedules, in seconds from offset 0.
+/// The steady phase: from the last join to the end of the schedules, in seconds from offset 0.
 fn window(results: &Results<'_>) -> Option<(f64, f64)> {
     let seconds = |span: units::Span| span.as_ns() as f64 / 1e9;
     let all = workloads(results.plan).map(|(_, mqtt)| {
@@ -68,9 +67,9 @@ fn window(results: &Results<'_>) -> Option<(f64, f64)> {
     (to > from).then_some((from, to))
 }
 
-/// Percent of a CPU, by node.
+/// CPU use in percent, by node.
 fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64> {
-    // Seconds of the sampler begin half a second before offset 0.
+    // The sampler's seconds begin half a second before offset 0.
     let load = results.phases.iter().find(|(name, _)| *name == "load").map_or(0, |p| p.1);
     let shift = (load as f64 - results.start_ns as f64) / 1e9;
     let mut sums: HashMap<&str, (f64, u32)> = HashMap::new();
@@ -85,7 +84,7 @@ fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64
     sums.into_iter().map(|(node, (ms, n))| (node.to_owned(), ms / f64::from(n) / 10.0)).collect()
 }
 
-/// Bytes a second, sent and received, by node.
+/// Bytes per second, sent and received, by node.
 fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [f64; 2]> {
     let mut rates: HashMap<String, [f64; 2]> = HashMap::new();
     let mut covered = (f64::INFINITY, f64::NEG_INFINITY);
@@ -101,7 +100,7 @@ fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [
     rates
 }
 
-/// Percent of all CPUs of the host, over the same time.
+/// CPU use of the whole host in percent, over the same time.
 fn host_busy(results: &Results<'_>, from: f64, to: f64) -> f64 {
     let at = |use_: &&measure::HostUse| {
         let at = (use_.at_ns as f64 - results.start_ns as f64) / 1e9;

@@ -1,4 +1,4 @@
-//! The figures of a run: `summary.json`.
+//! The results of a run: `summary.json`.
 
 use crate::cost::{each, handled};
 use crate::energy;
@@ -12,9 +12,8 @@ use measure::{LinkRow, Message, Traffic};
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
-/// The payload that applications in each node handed to their transports: a
-/// message to all over multicast is handed over once, over connections once
-/// for each.
+/// The payload that a node's applications handed to their transports: once for a multicast message,
+/// once per connection otherwise.
 fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
     let plan = results.plan;
     let in_group = |name: &str| plan.nodes.iter().any(|n| n.name == name && n.group == group);
@@ -37,8 +36,8 @@ fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
     bytes
 }
 
-/// The payload of exchanges that their sources sent, and that brokers passed on, of
-/// what has come or was acknowledged.
+/// The payload of exchanges that sources sent and brokers forwarded, counting exchanges that
+/// arrived or were acknowledged.
 fn exchanged(results: &Results<'_>, in_group: &dyn Fn(&str) -> bool) -> u64 {
     let mut bytes = 0;
     for (_, exchange) in crate::exchange::workloads(results.plan) {
@@ -52,7 +51,7 @@ fn exchanged(results: &Results<'_>, in_group: &dyn Fn(&str) -> bool) -> u64 {
     bytes
 }
 
-/// The payload that clients of brokers published, and that brokers passed on.
+/// The payload that clients of brokers published and that brokers forwarded.
 fn passed_by_brokers(results: &Results<'_>, group: &str) -> u64 {
     let nodes = results.plan.nodes.iter().filter(|node| node.group == group);
     let members: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
@@ -132,7 +131,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         "links": {
             "delay_error_us": {"p50": lateness.p50, "p99": lateness.p99, "max": lateness.max},
             "frames": offered,
-            // Over the links that were asked to lose, weighted by their frames.
+            // Over the links with configured loss, weighted by their frames.
             "loss_asked_pct": asked / (frames.max(1)) as f64,
             "loss_got_pct": 100.0 * lost as f64 / frames.max(1) as f64,
             "overflow_frames": links.iter().map(|l| l.got.overflow).sum::<u64>(),
@@ -143,12 +142,12 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
     })
 }
 
-/// How many intervals of links were not as configured.
+/// Number of link intervals outside the configuration.
 fn deviating(results: &Results<'_>) -> usize {
     results.intervals.iter().filter(|row| results.tolerances.deviation(row).is_some()).count()
 }
 
-/// Figures that rest on CPU time.
+/// Keys of results that depend on CPU time.
 const OF_CPU: [&str; 6] = [
     "cpu_ms",
     "cpu_us_per_message",
@@ -158,7 +157,7 @@ const OF_CPU: [&str; 6] = [
     "battery_days",
 ];
 
-/// Takes out what rests on CPU time, where programs cost none.
+/// Removes results that depend on CPU time, for programs that take none.
 fn without_cpu(figures: &mut Value) {
     for key in OF_CPU {
         if let Some(figure) = figures.get_mut(key) {
@@ -167,7 +166,7 @@ fn without_cpu(figures: &mut Value) {
     }
 }
 
-/// Adds what a message cost, of `messages` that were handled.
+/// Adds the cost per message, for `messages` handled.
 fn by_message(figures: &mut Value, messages: u64) {
     let cpu_us = figures["cpu_ms"].as_f64().unwrap_or(0.0) * 1e3;
     figures["cpu_us_per_message"] = each(cpu_us, messages);
@@ -182,7 +181,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         rx += traffic.rx;
         medium_tx += traffic.all_tx[0];
         medium_rx += traffic.all_rx[0];
-        // A kernel counts what it leaves uncut as one.
+        // A kernel counts an unsegmented frame as one.
         kernel_tx += traffic.uncut[0];
         kernel_rx += traffic.uncut[1];
     }
@@ -208,7 +207,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         "tx_frames": tx.frames,
         "rx_frames": rx.frames,
         "payload_bytes": payload,
-        // What foreign programs mean as payload nobody knows.
+        // The payload of foreign programs is unknown.
         "overhead_bytes": if own { 0 } else { tx.bytes - payload.min(tx.carried) },
         "lower_bytes": tx.lower,
         "transport_bytes": tx.transport,
@@ -225,7 +224,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         "cpu_ms": cpu_us.saturating_sub(before_us) as f64 / 1e3,
         "run_delay_ms": waited_ns as f64 / 1e6,
         "rss_max_bytes": usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
-        // Since the nodes came up, to be held against each other.
+        // Since the nodes came up, for comparison with each other.
         "medium_tx_frames": medium_tx,
         "medium_rx_frames": medium_rx,
         "kernel_tx_frames": kernel_tx,

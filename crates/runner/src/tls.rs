@@ -1,4 +1,4 @@
-//! Certificates made for a run: of an authority, and of each broker and server.
+//! TLS certificates for a run: of an authority, and of each broker and server.
 
 use crate::error::Error;
 use experiment::{MqttTls, Plan, PlannedNode};
@@ -10,15 +10,15 @@ use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Names the folder to the programs of a broker's node.
+/// Environment variable with the certificates' folder, for programs of a broker's node.
 pub(crate) const VARIABLE: &str = "THINGBED_TLS";
 
-/// Where the certificates lie, beside the folder of the programs' files.
+/// The certificates' folder, next to the folder of the programs' files.
 pub(crate) fn folder(programs: &Path) -> PathBuf {
     programs.with_file_name("tls")
 }
 
-/// Whether a node has a broker or a server with certificates made for the run.
+/// Whether a node has a broker or server with certificates of this run.
 pub(crate) fn has(plan: &Plan, node: &str) -> bool {
     brokers(plan).any(|broker| broker.name == node)
 }
@@ -39,8 +39,8 @@ fn brokers(plan: &Plan) -> impl Iterator<Item = &PlannedNode> {
     })
 }
 
-/// Makes what the plan asks for: `ca.pem`, and `NODE.pem` and `NODE.key` for each
-/// broker, which name the node and its addresses.
+/// Creates the certificates of a plan: `ca.pem`, and `NODE.pem` and `NODE.key` for each broker,
+/// with the node's name and addresses.
 pub(crate) fn make(plan: &Plan, programs: &Path) -> Result<(), Error> {
     let mut brokers = brokers(plan).peekable();
     if brokers.peek().is_none() {
@@ -76,7 +76,7 @@ fn called(name: &str) -> DistinguishedName {
     called
 }
 
-/// Readable for this user alone: one of them is a key.
+/// Writes a file that only this user can read: one of them is a key.
 fn write(path: &Path, text: &str) -> Result<(), Error> {
     use std::io::Write;
     let mut options = fs::OpenOptions::new();

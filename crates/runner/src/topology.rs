@@ -1,4 +1,4 @@
-//! From a plan's nodes and networks to what the lab and the medium take.
+//! Converts a plan's nodes and networks to the input of lab and medium.
 
 use crate::roots::Roots;
 use experiment::{Backend, Exchange, Plan, PlannedNode, PlannedWhat, SourceAddresses, Workload};
@@ -7,27 +7,27 @@ use medium::{Change, Endpoint, Place, SegmentSpec, Way};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
-/// A plan as the lab and the medium see it.
+/// A plan in the terms of lab and medium.
 #[derive(Debug)]
 pub(crate) struct Topology {
     /// The nodes, in the plan's order.
     pub members: Vec<Member>,
-    /// The hosts file that all nodes see.
+    /// The hosts file of all nodes.
     pub hosts: String,
     /// The networks, in the plan's order.
     pub segments: Vec<SegmentSpec>,
-    /// Where each TAP is attached, in the order in which the lab gives them.
+    /// The endpoint of each TAP, in the order of the lab's descriptors.
     pub places: Vec<Place>,
-    /// The node at each segment's endpoints.
+    /// The node at each endpoint of each segment.
     pub owners: Vec<Vec<usize>>,
-    /// Whether each of these links is to have super-frames.
+    /// Whether each link uses super-frames, in the same order as `places`.
     pub uncut: Vec<bool>,
-    /// `node:interface` at each segment's endpoints.
+    /// The `node:interface` at each endpoint of each segment.
     pub names: Vec<Vec<String>>,
 }
 
 impl Topology {
-    /// The topology of `plan`, whose nodes have these `roots`.
+    /// The topology of `plan`; `roots` has the nodes' root file systems.
     pub(crate) fn of(plan: &Plan, roots: &Roots, can_have_super_frames: bool) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
@@ -41,13 +41,13 @@ impl Topology {
                 .map(|(i, network)| SegmentSpec {
                     channel: network.channel.clone().into(),
                     endpoints: Vec::new(),
-                    // An Ethernet header, and a tag of a virtual LAN.
+                    // An Ethernet header and a VLAN tag.
                     longest: Some(network.mtu.get() as usize + 18),
                     own_addresses_only: network.source_addresses == SourceAddresses::Own,
                     query_interval: network.query_interval,
                     replay: None,
                     timetable: Vec::new(),
-                    // Links of different networks draw from different numbers.
+                    // Links of different networks use different random streams.
                     seed: plan.weather().wrapping_add((i as u64) << 32),
                     impaired: false,
                 })
@@ -77,14 +77,14 @@ impl Topology {
                     super_frames: uncut,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
                 };
-                // Hardware has its own; what stands for it in the lab has none.
+                // Hardware has its own interface; its placeholder node in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
                 topology.uncut.push(uncut);
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
-                // What the kernel does to frames the medium leaves alone.
+                // The medium leaves frames that the kernel impairs unchanged.
                 let (up, down) = match network.backend {
                     Backend::Medium => (link.up.clone(), link.down.clone()),
                     Backend::Netem => Default::default(),
@@ -130,7 +130,7 @@ impl Topology {
         named.map(|(endpoint, _)| endpoint).collect()
     }
 
-    /// A planned change in the medium's terms.
+    /// Converts a planned change to the medium's terms.
     fn change(&self, plan: &Plan, segment: usize, what: &PlannedWhat) -> Change {
         let links = |nodes: &[String], ways: &[Way]| {
             let ends = self.endpoints(plan, segment, nodes);
@@ -146,7 +146,7 @@ impl Topology {
             PlannedWhat::Multicast { passes } => Change::Multicast(*passes),
             PlannedWhat::Partition { parts } if parts.is_empty() => Change::Partition(None),
             PlannedWhat::Partition { parts } => {
-                // Those that are not named are a part of their own, number 0.
+                // Nodes that are not named form a separate part, number 0.
                 let mut part = vec![0; self.owners[segment].len()];
                 for (number, nodes) in parts.iter().enumerate() {
                     for endpoint in self.endpoints(plan, segment, nodes) {
@@ -159,21 +159,21 @@ impl Topology {
     }
 }
 
-/// The networks of a plan as the medium sees them, in the plan's order, with its timetables;
-/// impairments wait.
+/// The networks of a plan in the medium's terms, in the plan's order, with their schedules;
+/// impairments wait for the start.
 ///
 /// # Errors
-/// When an image that a node has as its root cannot be had.
+/// When the image of a node's root cannot be prepared.
 pub fn segments(plan: &Plan) -> Result<Vec<SegmentSpec>, crate::Error> {
     Ok(Topology::of(plan, &Roots::of(plan)?, true).segments)
 }
 
-/// The text of a hosts file with all nodes of `plan`.
+/// The hosts file with all nodes of `plan`.
 pub(crate) fn hosts(plan: &Plan) -> String {
     hosts_of(plan, |_| true)
 }
 
-/// The same of those nodes alone, by their place in the plan, that are up.
+/// The hosts file with the nodes that `is_up` selects, by their index in the plan.
 pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     for (_, node) in plan.nodes.iter().enumerate().filter(|(place, _)| is_up(*place)) {
@@ -189,8 +189,8 @@ const MAX_ALL_NEIGHBOURS: usize = 64;
 
 type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
 
-/// Who talks to whom in exchanges.
-fn acquainted(exchange: &Exchange) -> Vec<(&str, &str)> {
+/// The pairs of nodes that communicate in an exchange.
+fn communicating_pairs(exchange: &Exchange) -> Vec<(&str, &str)> {
     let mut both = Vec::new();
     for pair in exchange.pairs() {
         for server in pair.servers {
@@ -237,7 +237,7 @@ fn neighbours(plan: &Plan) -> Neighbours {
                 (&m.network, &m.broker, clients.into_iter().collect::<Vec<_>>())
             }
             Workload::Exchange(exchange) => {
-                for (one, other) in acquainted(exchange) {
+                for (one, other) in communicating_pairs(exchange) {
                     know(&exchange.network, one, other);
                 }
                 continue;

@@ -1,5 +1,5 @@
-//! The way out of the lab: slirp4netns, which takes what a gateway sends and speaks to
-//! the outside as a program of this user. Nothing of the host is changed for it.
+//! The uplink of a gateway: slirp4netns, which forwards its traffic to the outside as a process of
+//! this user. The host's configuration does not change.
 
 use crate::error::Error;
 use experiment::Plan;
@@ -10,22 +10,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// The gateway's side of the way out: of the addresses that the experiment's reader
-/// keeps free.
+/// The gateway's subnet of the uplink, from the addresses that the experiment reader reserves.
 const OUTSIDE: &str = "100.127.255.0/24";
-/// The name server that slirp4netns has there, which asks the host's.
+/// The name server of slirp4netns there, which forwards to the host's.
 pub(crate) const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(100, 127, 255, 3);
 
-/// A gateway's way out; closed when it is dropped, or its owner ends.
+/// A gateway's uplink; closed when it is dropped or its owner ends.
 #[derive(Debug)]
 pub(crate) struct Uplink {
     child: Child,
-    /// When this is closed, by whatever end, so is the way out.
+    /// slirp4netns exits when this pipe is closed, for whatever reason.
     alive: Option<OwnedFd>,
 }
 
 impl Uplink {
-    /// Those of all gateways in `plan`, ready.
+    /// Starts the uplinks of all gateways in `plan` and waits until they are ready.
     pub fn all(plan: &Plan, lab: &Lab) -> Result<Vec<Self>, Error> {
         let nodes = plan.nodes.iter().zip(lab.pids());
         let gateways = nodes.filter(|(node, _)| node.services.is_some_and(|has| has.nat));
@@ -51,10 +50,10 @@ impl Uplink {
         command.arg(format!("--ready-fd={}", tell.as_raw_fd()));
         command.arg("--netns-type=path").arg(format!("/proc/{pid}/ns/net")).arg(lab::UPLINK);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        // Ctrl-C is for the tool alone.
+        // Ctrl-C is for the tool only.
         command.process_group(0);
         let given = [exit.as_raw_fd(), tell.as_raw_fd()];
-        // SAFETY: between fork and exec, system calls alone, on descriptors of ours.
+        // SAFETY: only system calls between fork and exec, on our own descriptors.
         unsafe {
             command.pre_exec(move || {
                 match given.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) < 0) {
@@ -66,15 +65,15 @@ impl Uplink {
         let child = command.spawn().map_err(|error| format!("start slirp4netns: {error}"))?;
         let mut uplink = Self { child, alive: Some(alive) };
         drop((exit, tell));
-        // It says 1 when all is there; its end closes the pipe.
+        // It writes 1 when it is ready; its exit closes the pipe.
         let mut said = [0];
         match std::fs::File::from(ready).read(&mut said) {
             Ok(1) => Ok(uplink),
-            _ => Err(format!("slirp4netns ended: {}", uplink.last_words())),
+            _ => Err(format!("slirp4netns ended: {}", uplink.last_output())),
         }
     }
 
-    fn last_words(&mut self) -> String {
+    fn last_output(&mut self) -> String {
         let mut words = String::new();
         let error = self.child.stderr.take();
         error.into_iter().for_each(|error| drop(error.take(4096).read_to_string(&mut words)));

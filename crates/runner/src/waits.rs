@@ -1,27 +1,27 @@
-//! What nodes' programs waited for a CPU: because others had it, and not because a limit
-//! that was asked for kept it from them.
+//! CPU wait time of nodes' programs: time lost to other programs, without the time that a
+//! configured limit causes.
 
 use experiment::Plan;
 use lab::Scheduled;
 use measure::Usage;
 use std::collections::HashMap;
 
-/// The share of all CPU time of programs whose waits have to be known.
+/// Minimum share of all CPU time for which wait times must be known.
 const COVERED: f64 = 0.9;
 
-/// One node's dealings with the scheduler.
+/// Scheduler statistics of one node.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Waits {
-    /// CPU time that its programs had before measuring began, in ns.
+    /// CPU time of its programs before the measurement, in ns.
     pub before_ns: u64,
-    /// CPU time that those had since which lived at the end, in ns.
+    /// CPU time since then of the programs that lived at the end, in ns.
     pub run_ns: u64,
-    /// Time that they waited for a CPU since, that of limits left out, in ns.
+    /// Their wait time for a CPU since then, without throttling by limits, in ns.
     pub wait_ns: u64,
 }
 
 impl Waits {
-    /// Those of each node of `plan`, in its order.
+    /// The statistics of each node of `plan`, in its order.
     pub(crate) fn between(
         plan: &Plan,
         before: Vec<Scheduled>,
@@ -34,7 +34,7 @@ impl Waits {
         }
         let each = plan.nodes.iter().zip(before).zip(after);
         each.map(|((node, before), after)| {
-            // A task that a limit stops stays in its queue, and counts as one that waits.
+            // A throttled task stays in its run queue and counts as waiting.
             let kept = throttled.get(node.name.as_str()).copied().unwrap_or(0);
             Self {
                 before_ns: before.run_ns,
@@ -45,9 +45,9 @@ impl Waits {
         .collect()
     }
 
-    /// What all waited, in ms for each of `messages`. None without messages, and where the waits
-    /// are not those of nearly all that ran: threads that ended in the meantime are not among
-    /// them, and a kernel may not tell at all.
+    /// Total wait time per message, in ms, for `messages`. `None` without messages, and if the wait
+    /// times do not cover nearly all CPU time: threads that ended meanwhile are missing, and a
+    /// kernel may not report any.
     pub(crate) fn per_message_ms(all: &[Self], usage: &Usage, messages: u64) -> Option<f64> {
         let used: u64 = usage.nodes.iter().map(|row| row.used.user_ns + row.used.system_ns).sum();
         let known: u64 = all.iter().map(|node| node.run_ns).sum();
@@ -56,7 +56,7 @@ impl Waits {
         (messages > 0 && complete).then(|| waited as f64 / messages as f64 / 1e6)
     }
 
-    /// What all waited, in percent of what they ran and waited; nothing where nobody ran.
+    /// Total wait time in percent of run and wait time; `None` if nothing ran.
     pub(crate) fn share_pct(all: &[Self]) -> Option<f64> {
         let sum = |of: fn(&Self) -> u64| all.iter().map(of).sum::<u64>() as f64;
         let (run, wait) = (sum(|node| node.run_ns), sum(|node| node.wait_ns));

@@ -1,5 +1,5 @@
-//! A nursery by itself, for tests and for programs that use the lab as a
-//! library; the tool is its own.
+//! A standalone fork server, for tests and for programs that use the lab as a library; the tool
+//! serves as its own.
 
 fn main() -> std::process::ExitCode {
     if std::env::args().nth(1).as_deref() == Some(lab::NURSERY) {

@@ -1,4 +1,4 @@
-//! Nodes, and programs for them: this very test, under the names of its ignored tests.
+//! Nodes, and programs for them: this test binary, under the names of its ignored tests.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
 use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, Setting};
@@ -26,7 +26,7 @@ pub fn up_uncut(count: usize, mtu: u32) -> (Lab, Vec<OwnedFd>) {
     up_with(count, mtu, Link::Tap, true)
 }
 
-/// The node number `i`, which knows `count` of them.
+/// Node number `i`, with neighbour entries of `count` nodes.
 pub fn member(i: usize, count: usize, mtu: u32, super_frames: bool) -> Member {
     let interface = Interface {
         name: "eth0".into(),
@@ -52,7 +52,7 @@ fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<
     (lab, taps.into_iter().flatten().collect())
 }
 
-/// Runs one of the helpers below, which are this very program, in a node.
+/// Runs one of the helpers below, which are in this binary, in a node.
 pub fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
     let null = || File::options().write(true).open("/dev/null").unwrap();
     let program = Program {
@@ -69,7 +69,7 @@ pub fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
     lab.run(node, id, program).unwrap();
 }
 
-/// Waits for the helpers with these ids to end well.
+/// Waits until the helpers with these ids end successfully.
 pub fn ended(lab: &Lab, mut ids: Vec<u64>) {
     while !ids.is_empty() {
         match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
@@ -88,7 +88,7 @@ pub fn arguments() -> Vec<u64> {
     text.split_whitespace().map(|word| word.parse().unwrap()).collect()
 }
 
-/// Takes one connection in a node and holds what it sends against the pattern.
+/// Accepts one connection in a node and compares the received bytes with the pattern.
 pub fn take_tcp() {
     let [bytes] = arguments()[..] else { return };
     let (mut stream, _) = TcpListener::bind("0.0.0.0:5000").unwrap().accept().unwrap();
@@ -98,7 +98,7 @@ pub fn take_tcp() {
     assert!(got.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8));
 }
 
-/// Sends so many bytes of the pattern over TCP to node 0.
+/// Sends this many bytes of the pattern over TCP to node 0.
 pub fn give_tcp() {
     let [bytes] = arguments()[..] else { return };
     let payload: Vec<u8> = (0..bytes).map(|i| (i / 7) as u8).collect();

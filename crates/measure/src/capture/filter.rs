@@ -1,4 +1,4 @@
-//! Which frames a capture keeps, in libpcap's language.
+//! Capture filters, in libpcap's syntax.
 
 use pcap::{BpfProgram, Capture, Linktype};
 use std::fmt;
@@ -9,7 +9,7 @@ pub struct Filter {
     program: BpfProgram,
 }
 
-/// Why a text is no filter.
+/// Why a filter is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "`{text}` is not a capture filter: {why}. Use the syntax of tcpdump, e.g. `tcp port 1883 or \
@@ -24,7 +24,7 @@ impl Filter {
     /// Compiles `text`.
     ///
     /// # Errors
-    /// When it is not of libpcap's language, with what libpcap says.
+    /// When the syntax is invalid, with libpcap's message.
     pub fn compile(text: &str) -> Result<Self, FilterError> {
         let failed = |why: String| FilterError { text: text.to_owned(), why };
         if text.contains('\0') {
@@ -35,13 +35,13 @@ impl Filter {
         Ok(Self { text: text.to_owned(), program })
     }
 
-    /// Whether it keeps this frame.
+    /// Whether the filter matches this frame.
     pub fn keeps(&self, frame: &[u8]) -> bool {
         self.program.filter(frame)
     }
 }
 
-/// What libpcap said, without what the binding puts before it.
+/// libpcap's message, without the prefix of the binding.
 fn said(error: &pcap::Error) -> String {
     match error {
         pcap::Error::PcapError(text) => text.clone(),
@@ -69,7 +69,7 @@ mod tests {
         assert!(Filter::compile("udp port 5683 and host 10.0.0.2").unwrap().keeps(&frame));
         assert!(!Filter::compile("tcp").unwrap().keeps(&frame));
         assert!(Filter::compile("").unwrap().keeps(&frame), "no filter keeps all");
-        // What is shorter than what is looked at is not kept.
+        // A frame that is too short for the filter's fields does not match.
         assert!(!Filter::compile("udp port 5683").unwrap().keeps(&frame[..20]));
     }
 

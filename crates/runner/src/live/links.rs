@@ -1,6 +1,6 @@
-//! Links that are looked at and changed while a lab runs.
+//! The link API: shows and changes links of a running lab.
 
-use super::roll::{Roll, Shared};
+use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
 use crate::capture::some;
 use experiment::{RunningLink, link_change};
@@ -10,60 +10,60 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A change that was made, for the run's record.
+/// A change by hand, for the run's record.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Made {
+pub(crate) struct ManualChange {
     #[serde(skip)]
     pub at_ns: u64,
     pub request: Request,
 }
 
-/// Who answers at the door.
-pub(super) struct Keeper {
-    pub roll: Shared,
+/// Answers link requests of control clients.
+pub(super) struct LinkApi {
+    pub inventory: Shared,
     pub remote: Remote<Accounting>,
-    made: Arc<Mutex<Vec<Made>>>,
+    made: Arc<Mutex<Vec<ManualChange>>>,
 }
 
-impl Keeper {
-    /// Who answers for this lab.
+impl LinkApi {
+    /// The link API of this lab.
     pub(super) fn new(
-        roll: Shared,
+        inventory: Shared,
         remote: Remote<Accounting>,
-        made: Arc<Mutex<Vec<Made>>>,
+        made: Arc<Mutex<Vec<ManualChange>>>,
     ) -> Self {
-        Self { roll, remote, made }
+        Self { inventory, remote, made }
     }
 
-    /// Takes note of a change, for the run's record.
+    /// Records a change.
     pub(super) fn record(&self, request: Request) {
-        let made = Made { at_ns: monotonic_now(), request };
+        let made = ManualChange { at_ns: monotonic_now(), request };
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
     }
 
     pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
-        let roll = self.roll.lock();
+        let inventory = self.inventory.lock();
         let silent = || "the forwarding thread does not answer".to_owned();
         let states = || self.remote.states().ok_or_else(silent);
         let nodes = match &request {
             Request::Show { nodes } => nodes.clone(),
             Request::Set { links, set, over } => {
                 let before = states()?;
-                let found = find(&roll, links)?;
+                let found = find(&inventory, links)?;
                 if let Some((segment, ..)) = found
                     .iter()
-                    .find(|(segment, end, _)| roll.fixed.contains_key(&(*segment, *end)))
+                    .find(|(segment, end, _)| inventory.fixed.contains_key(&(*segment, *end)))
                 {
                     return Err(format!(
                         "the network `{}` has `backend: netem`, whose impairments cannot change \
                          during a run; select another with --network, or use `link down` and \
                          `link up`",
-                        roll.plan.networks[*segment].name
+                        inventory.plan.networks[*segment].name
                     ));
                 }
-                // Both what holds now and what changes on their way lead to.
+                // Both the current settings and the target of a change in progress.
                 let running = found.iter().flat_map(|(segment, end, way)| {
-                    let network = &roll.plan.networks[*segment];
+                    let network = &inventory.plan.networks[*segment];
                     let state = &before[*segment][*end][*way as usize];
                     let running = |configured| RunningLink {
                         channel: &network.channel,
@@ -73,7 +73,7 @@ impl Keeper {
                     };
                     std::iter::once(&state.now).chain(&state.target).map(running)
                 });
-                // All of them or none.
+                // All changes or none.
                 let overlay = match link_change(set, &running.collect::<Vec<_>>()) {
                     Ok(overlay) => overlay,
                     Err(errors) => return Ok(Reply::Wrong(errors.to_string())),
@@ -85,7 +85,7 @@ impl Keeper {
                 links.nodes.clone()
             }
             Request::Down { links, down } => {
-                for (segment, links) in by_segment(&find(&roll, links)?) {
+                for (segment, links) in by_segment(&find(&inventory, links)?) {
                     self.remote.change(segment, Change::Down { links, down: *down });
                 }
                 links.nodes.clone()
@@ -103,18 +103,18 @@ impl Keeper {
             self.record(request);
         }
         let wanted = match nodes.is_empty() {
-            true => roll.present().collect::<Vec<_>>(),
-            false => roll.find(&nodes)?,
+            true => inventory.present().collect::<Vec<_>>(),
+            false => inventory.find(&nodes)?,
         };
         let all = states()?;
-        let own: Vec<_> = roll.links().filter(|(node, ..)| wanted.contains(node)).collect();
+        let own: Vec<_> = inventory.links().filter(|(node, ..)| wanted.contains(node)).collect();
         let both = |(node, segment, end): &(usize, usize, usize)| {
             [Way::Up, Way::Down].map(|way| {
                 let state = &all[*segment][*end][way as usize];
-                let fixed = roll.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
+                let fixed = inventory.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
                 Shown {
-                    node: roll.plan.nodes[*node].name.clone(),
-                    network: roll.plan.networks[*segment].name.clone(),
+                    node: inventory.plan.nodes[*node].name.clone(),
+                    network: inventory.plan.networks[*segment].name.clone(),
                     way,
                     now: fixed.unwrap_or(&state.now).clone(),
                     target: state.target.clone(),
@@ -127,21 +127,21 @@ impl Keeper {
     }
 }
 
-/// The directions that are meant.
-fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
+/// The selected directions.
+fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<Direction>, String> {
     let on = |segment: usize| {
-        let network = &roll.plan.networks[segment].name;
+        let network = &inventory.plan.networks[segment].name;
         wanted.network.as_ref().is_none_or(|want| want == network)
     };
     let mut found = Vec::new();
-    for node in roll.find(&wanted.nodes)? {
-        let own = roll.links().filter(|(owner, ..)| *owner == node);
+    for node in inventory.find(&wanted.nodes)? {
+        let own = inventory.links().filter(|(owner, ..)| *owner == node);
         let (meant, others): (Vec<_>, Vec<_>) = own.partition(|(_, segment, _)| on(*segment));
         if let (true, Some(network)) = (meant.is_empty(), &wanted.network) {
             let others = others.iter().map(|(_, segment, _)| *segment);
             let others: Vec<_> =
-                others.map(|segment| roll.plan.networks[segment].name.as_str()).collect();
-            let name = &roll.plan.nodes[node].name;
+                others.map(|segment| inventory.plan.networks[segment].name.as_str()).collect();
+            let name = &inventory.plan.nodes[node].name;
             return Err(format!(
                 "`{name}` is not attached to a network `{network}`; it is attached to {}",
                 if others.is_empty() { "none".to_owned() } else { others.join(", ") }
@@ -156,7 +156,7 @@ fn find(roll: &Roll, wanted: &Links) -> Result<Vec<Direction>, String> {
     Ok(found)
 }
 
-/// A direction: segment, endpoint, way.
+/// A direction: segment, endpoint, uplink or downlink.
 type Direction = (usize, usize, Way);
 
 fn by_segment(found: &[Direction]) -> BTreeMap<usize, Vec<(usize, Way)>> {

@@ -1,24 +1,24 @@
-//! A lab that others may look at and change while it runs.
+//! The control interface of a running lab: shows and changes it during a run.
 //!
-//! A door in front (`door`), the roll of what there is (`roll`), answers about links
-//! (`links`) and about nodes (`nodes`), frames for those who look on (`watch`), nodes
-//! that come later (`growth`), and a lab that does nothing but wait for visitors (`up`).
+//! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and
+//! node API (`nodes`), live captures (`capture`), scale-up (`scale_up`), and a lab without a
+//! measured run (`up`).
 
-mod door;
-mod growth;
+mod capture;
+mod control_socket;
+mod inventory;
 mod links;
 mod names;
 mod nodes;
-mod roll;
+mod scale_up;
 mod up;
-mod watch;
 
-pub(crate) use door::{Door, Errand, Errands};
-pub use door::{ask, forget, labs, open};
-pub(crate) use links::Made;
-pub(crate) use names::tell_names;
-pub(crate) use nodes::Office;
-pub(crate) use roll::{Roll, Shared};
+pub(crate) use control_socket::{ControlSocket, Pending, Requests};
+pub use control_socket::{ask, forget, labs, open};
+pub(crate) use inventory::{Inventory, Shared};
+pub(crate) use links::ManualChange;
+pub(crate) use names::publish_names;
+pub(crate) use nodes::NodeApi;
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
@@ -28,79 +28,80 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use units::{Bytes, Span};
 
-/// What is wanted of a running lab. Where `nodes` are named, each is a node, a
-/// group, or a pattern such as `meter-1*`.
+/// A request to a running lab. Each entry of `nodes` is a node, a group, or a pattern such as
+/// `meter-1*`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Which lab it is.
+    /// Describes the lab.
     Lab {},
-    /// How links are now; of all, or of some nodes'.
+    /// Shows the current settings of links; of all, or of some nodes.
     Show {
-        /// Whose; all if none.
+        /// Their nodes; all if empty.
         nodes: Vec<String>,
     },
-    /// Something else from now on.
+    /// Changes link settings.
     Set {
-        /// Whose links.
+        /// The links.
         links: Links,
-        /// The keys that change, each with its value as a file would have it; no value
-        /// takes the key off.
+        /// The keys to change, each with its value as in an experiment file; without a value, the
+        /// key is removed.
         set: Vec<(String, String)>,
-        /// From now until the change is whole.
+        /// Duration of the transition, from now.
         over: Span,
     },
-    /// Links that carry nothing, or carry again.
+    /// Takes links down or up.
     Down {
-        /// Whose links.
+        /// The links.
         links: Links,
-        /// Whether they are down.
+        /// True for down.
         down: bool,
     },
-    /// How nodes are; all if none is named.
+    /// Shows the state of nodes; of all if none is named.
     Nodes {
-        /// Which.
+        /// The nodes.
         nodes: Vec<String>,
     },
-    /// Something befalls nodes' programs.
+    /// Injects a fault into nodes' programs.
     Befall {
-        /// What.
+        /// The fault.
         what: PlannedFaultKind,
-        /// Whose.
+        /// The nodes.
         nodes: Vec<String>,
     },
-    /// Other limits and settings for nodes; what is not named stays as it is.
+    /// Changes limits and settings of nodes; keys that are not named keep their values.
     Change {
-        /// Which.
+        /// The nodes.
         nodes: Vec<String>,
-        /// Keys with their values as text: those of a file's `limits`, `hostname`, `mtu`.
+        /// Keys with their values as text: those of `limits` in an experiment file, `hostname`,
+        /// `mtu`.
         set: Vec<(String, String)>,
     },
-    /// Nodes go, with all that runs in them.
+    /// Removes nodes and all their processes.
     Destroy {
-        /// Which.
+        /// The nodes.
         nodes: Vec<String>,
     },
-    /// More nodes like one that there is.
+    /// Adds clones of a node.
     Clone {
-        /// Which.
+        /// The node.
         node: String,
-        /// How many.
+        /// Number of clones.
         count: usize,
     },
-    /// Frames of nodes from now on, as pcapng behind the answer, until the visitor
-    /// goes.
+    /// Captures frames of nodes from now on, as pcapng after the reply, until the client
+    /// disconnects.
     Capture {
-        /// Whose; all if none.
+        /// The nodes; all if empty.
         nodes: Vec<String>,
-        /// On this network alone.
+        /// Only on this network.
         network: Option<String>,
-        /// Which, in libpcap's language.
+        /// Filter, in libpcap's syntax.
         filter: Option<String>,
-        /// How much of each.
+        /// Bytes to keep of each frame.
         snap: Option<Bytes>,
     },
-    /// The lab goes.
+    /// Stops the lab.
     End {},
 }
 
@@ -109,89 +110,89 @@ pub enum Request {
 pub struct Links {
     /// The nodes.
     pub nodes: Vec<String>,
-    /// On this network alone.
+    /// Only on this network.
     pub network: Option<String>,
-    /// This way alone.
+    /// Only in this direction.
     pub way: Option<Way>,
 }
 
-/// What a lab answers.
+/// A reply of the lab.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// The lab.
     Lab(LabShown),
-    /// Links, with what is asked of them now.
+    /// Links with their current settings.
     Links(Vec<Shown>),
-    /// Nodes, as they are now.
+    /// Nodes with their current state.
     Nodes(Vec<NodeShown>),
-    /// It is done, or being done.
+    /// Done or in progress.
     Done {},
-    /// Frames of so many links follow.
+    /// The frames of some links follow.
     Frames {
-        /// How many.
+        /// Number of links.
         links: usize,
     },
-    /// Why not.
+    /// The lab refused the request; the reason.
     Refused(String),
-    /// What was asked for makes no sense; why.
+    /// The request is invalid; the reason.
     Wrong(String),
 }
 
-/// A lab, as a visitor sees it.
+/// A lab, as shown to clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LabShown {
     /// The experiment's name.
     pub experiment: String,
-    /// The tool's process.
+    /// Process id of the tool.
     pub pid: u32,
-    /// Where logs and results go.
+    /// Folder of logs and results.
     pub folder: PathBuf,
-    /// Whether a run is measured in it, which ends by itself.
+    /// Whether it belongs to a measured run, which ends by itself.
     pub run: bool,
-    /// How many nodes it has.
+    /// Number of nodes.
     pub nodes: usize,
-    /// How long it has been up.
+    /// Time since the lab came up.
     pub up_for: Span,
 }
 
-/// A direction of a link, as it is now.
+/// The current state of a link direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     /// The node.
     pub node: String,
     /// The network.
     pub network: String,
-    /// Which way.
+    /// The direction.
     pub way: Way,
-    /// What it is configured to do now.
+    /// Its current settings.
     pub now: Impairment,
-    /// What it will do when changes that are on their way are over; none without any.
+    /// Its settings after the changes in progress; `None` without any.
     pub target: Option<Impairment>,
     /// Whether it was taken down.
     pub down: bool,
-    /// Frames that were none of this link: too long, or from another node's address.
+    /// Rejected frames: too long, or with another node's source address.
     pub rejected: u64,
 }
 
-/// A node, as it is now.
+/// The current state of a node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NodeShown {
     /// Its name.
     pub name: String,
     /// Its group.
     pub group: String,
-    /// Its init, as the host numbers it: what enters the node starts here.
+    /// Process id of its init in the host's numbering; the process to enter the node.
     pub pid: i32,
     /// Its interfaces: name, network, address.
     pub interfaces: Vec<(String, String, Ipv4Addr)>,
-    /// Its own program and what it does: `running`, `paused`, `ended with status
-    /// 1`. None if it has no program.
+    /// Its own program and its state: `running`, `paused`, `ended with status 1`. `None` without a
+    /// program.
     pub program: Option<(String, String)>,
-    /// The folder in which its programs' logs lie, named after it.
+    /// The folder with its programs' logs, which are named after it.
     pub logs: PathBuf,
-    /// Frames and bytes that the medium has had from it.
+    /// Frames and bytes that the medium received from it.
     pub sent: [u64; 2],
-    /// Frames and bytes that it was given.
+    /// Frames and bytes that the medium delivered to it.
     pub received: [u64; 2],
 }

@@ -1,17 +1,17 @@
-//! Names that nodes know each other by, while nodes come and go.
+//! Updates name resolution when nodes are added or removed.
 
 use crate::jobs::{Job, Role};
 use crate::topology::hosts_of;
 use experiment::Plan;
 use lab::{Error, Lab};
 
-/// Lets all nodes know the names of all nodes that are up, by file and by name server.
-pub(crate) fn tell_names(plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), Error> {
+/// Publishes the names of all running nodes to all nodes, by hosts file and name server.
+pub(crate) fn publish_names(plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), Error> {
     let hosts = hosts_of(plan, |node| lab.is_up(node));
     lab.set_hosts(&hosts)?;
     for (id, job) in jobs.iter().enumerate() {
         if job.role == Role::Service && job.is_alive() {
-            // dnsmasq reads its hosts file again.
+            // dnsmasq reads its hosts file again on SIGHUP.
             lab.signal(job.node, id as u64, libc::SIGHUP);
         }
     }

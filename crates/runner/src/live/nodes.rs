@@ -1,7 +1,7 @@
-//! What visitors want of nodes: how they are, and what befalls them.
+//! The node API: shows nodes and injects faults at the request of control clients.
 
-use super::growth::Growth;
-use super::roll::{Roll, Shared};
+use super::inventory::{Inventory, Shared};
+use super::scale_up::ScaleUp;
 use super::{LabShown, NodeShown, Reply, Request};
 use crate::faults::Faults;
 use crate::host_cpu::HostCpu;
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
-/// Answers about nodes.
-pub(crate) struct Office<'a> {
-    pub roll: Shared,
+/// Answers node requests of control clients.
+pub(crate) struct NodeApi<'a> {
+    pub inventory: Shared,
     /// The folder of the run or lab.
     pub folder: PathBuf,
-    /// Whether a run is measured.
+    /// Whether it is a measured run.
     pub run: bool,
-    /// When the lab came up.
+    /// Time at which the lab came up.
     pub since: u64,
-    /// Set when a visitor ends the lab.
+    /// Set when a client stops the lab.
     pub interrupted: &'a AtomicBool,
-    /// What nodes have sent and received.
+    /// Frames and bytes that nodes sent and received.
     pub counts: Arc<Counts>,
-    /// What it takes to have more nodes; a run has those of its plan.
-    pub growth: Option<Growth<'a>>,
+    /// Adds nodes; `None` in a run, which keeps the nodes of its plan.
+    pub scale_up: Option<ScaleUp<'a>>,
 }
 
-impl Office<'_> {
-    /// Does what is wanted.
+impl NodeApi<'_> {
+    /// Executes a request.
     pub(crate) fn answer(
         &self,
         request: Request,
@@ -41,61 +41,61 @@ impl Office<'_> {
         jobs: &mut Vec<Job>,
         faults: &mut Faults,
     ) -> Reply {
-        let mut roll = self.roll.lock();
+        let mut inventory = self.inventory.lock();
         let done = match request {
             Request::Lab {} => Ok(Reply::Lab(LabShown {
-                experiment: roll.plan.experiment.clone(),
+                experiment: inventory.plan.experiment.clone(),
                 pid: std::process::id(),
                 folder: self.folder.clone(),
                 run: self.run,
-                nodes: roll.present().count(),
+                nodes: inventory.present().count(),
                 up_for: Span::from_ns(monotonic_now().saturating_sub(self.since)),
             })),
-            Request::Nodes { nodes } => self.shown(&roll, &nodes, lab, jobs, faults),
+            Request::Nodes { nodes } => self.shown(&inventory, &nodes, lab, jobs, faults),
             Request::Befall { what, nodes } => (|| {
-                let found = roll.find(&nodes)?;
-                // All of them or none.
-                let without = |node: &&usize| roll.plan.nodes[**node].program.is_none();
+                let found = inventory.find(&nodes)?;
+                // All nodes or none.
+                let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
                 if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
-                    let name = &roll.plan.nodes[*node].name;
+                    let name = &inventory.plan.nodes[*node].name;
                     return Err(format!(
                         "`{name}` has no program to {what}; add `run:` to its group, or run one \
                          with `thingbed exec {name} -- COMMAND`"
                     ));
                 }
                 for node in found {
-                    let name = &roll.plan.nodes[node].name;
-                    faults.befall(what, (node, name), lab, jobs).map_err(|e| e.to_string())?;
+                    let name = &inventory.plan.nodes[node].name;
+                    faults.inject(what, (node, name), lab, jobs).map_err(|e| e.to_string())?;
                 }
-                self.shown(&roll, &nodes, lab, jobs, faults)
+                self.shown(&inventory, &nodes, lab, jobs, faults)
             })(),
             Request::Change { nodes, set } => match experiment::node_change(&set) {
                 Err(errors) => Ok(Reply::Wrong(errors.to_string())),
-                Ok(change) => roll.find(&nodes).and_then(|found| {
-                    change_all(&change, &found, &mut roll, lab)?;
-                    self.shown(&roll, &nodes, lab, jobs, faults)
+                Ok(change) => inventory.find(&nodes).and_then(|found| {
+                    change_all(&change, &found, &mut inventory, lab)?;
+                    self.shown(&inventory, &nodes, lab, jobs, faults)
                 }),
             },
-            Request::Destroy { nodes } => roll.find(&nodes).map(|nodes| {
+            Request::Destroy { nodes } => inventory.find(&nodes).map(|nodes| {
                 for node in nodes {
                     jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
                         job.asked_to_end = true;
                     });
                     lab.destroy(node);
-                    roll.gone.insert(node);
+                    inventory.gone.insert(node);
                 }
                 Reply::Done {}
             }),
             Request::Clone { node, count } => (|| {
-                let Some(growth) = &self.growth else {
+                let Some(scale_up) = &self.scale_up else {
                     return Err(
                         "a measured run keeps the nodes of its plan; to add nodes, start a \
                                 lab with `thingbed up`"
                             .to_owned(),
                     );
                 };
-                let names = growth.grow(&mut roll, (&node, count), lab, jobs)?;
-                self.shown(&roll, &names, lab, jobs, faults)
+                let names = scale_up.add_clones(&mut inventory, (&node, count), lab, jobs)?;
+                self.shown(&inventory, &names, lab, jobs, faults)
             })(),
             Request::End {} => {
                 self.interrupted.store(true, Relaxed);
@@ -111,18 +111,18 @@ impl Office<'_> {
 
     fn shown(
         &self,
-        roll: &Roll,
+        inventory: &Inventory,
         which: &[String],
         lab: &Lab,
         jobs: &[Job],
         faults: &Faults,
     ) -> Result<Reply, String> {
         let nodes = match which.is_empty() {
-            true => roll.present().collect(),
-            false => roll.find(which)?,
+            true => inventory.present().collect(),
+            false => inventory.find(which)?,
         };
         let nodes = nodes.into_iter().filter(|node| lab.is_up(*node)).map(|node| {
-            let planned = &roll.plan.nodes[node];
+            let planned = &inventory.plan.nodes[node];
             let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
             let links = planned.links.iter();
             let carried = self.counts.at(node);
@@ -146,11 +146,11 @@ impl Office<'_> {
     }
 }
 
-/// Gives nodes other limits and settings.
+/// Changes limits and settings of nodes.
 fn change_all(
     change: &NodeChange,
     nodes: &[usize],
-    roll: &mut Roll,
+    inventory: &mut Inventory,
     lab: &mut Lab,
 ) -> Result<(), String> {
     let cpus = match change.cpu {
@@ -163,7 +163,7 @@ fn change_all(
             let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
             lab.limit(node, &limits).map_err(|e| e.to_string())?;
         }
-        let (pid, planned) = (lab.pids()[node], &mut roll.plan.nodes[node]);
+        let (pid, planned) = (lab.pids()[node], &mut inventory.plan.nodes[node]);
         if let Some(name) = &change.hostname {
             lab::set_host_name(pid, name).map_err(|e| e.to_string())?;
         }
@@ -171,7 +171,7 @@ fn change_all(
             let mtu = change.mtu.unwrap_or_default();
             lab::set_mtu(pid, &link.interface, mtu).map_err(|e| e.to_string())?;
         }
-        // Its clones are to have them, too.
+        // Clones of it get them, too.
         let own = &mut planned.limits;
         if cpus.is_some() {
             (own.cpus, own.cpu) = (change.cpus, change.cpu);

@@ -1,18 +1,17 @@
-//! A lab that is up for people to work in: nodes with their own programs, and
-//! nothing measured.
+//! A lab for interactive use: nodes run their own programs, without a measurement.
 
-use super::growth::Growth;
-use super::{Door, Office, Roll};
-use crate::carry::Carrying;
-use crate::conduct::{Conduct, Phase};
+use super::scale_up::ScaleUp;
+use super::{ControlSocket, Inventory, NodeApi};
+use crate::controller::{Phase, RunController};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::folder::Folder;
+use crate::frame_path::SelectedPath;
 use crate::hardware;
 use crate::host_cpu::HostCpu;
 use crate::jobs::own_programs;
 use crate::netem::Impairments;
-use crate::placement::{Placement, Stay};
+use crate::pinning::{Affinity, Pinning};
 use crate::roots::Roots;
 use crate::services;
 use crate::topology::Topology;
@@ -25,38 +24,38 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// How a lab is to be brought up.
+/// Options of a lab.
 pub struct Up<'a> {
-    /// A program whose `main` serves as a nursery: the tool itself.
+    /// A program whose `main` serves as the fork server: the tool itself.
     pub tool: &'a Path,
-    /// The folder that programs start in: the experiment file's.
+    /// Working directory of programs: the experiment file's folder.
     pub home: &'a Path,
-    /// How frames are to be carried; the best that works where nothing is asked.
+    /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
-    /// Set when the lab is to end.
+    /// Set to stop the lab.
     pub interrupted: &'a AtomicBool,
-    /// Told once when all nodes are up and their programs ready.
+    /// Called once, when all nodes are up and their programs are ready.
     pub ready: &'a mut dyn FnMut(),
-    /// Told what goes wrong while it is up.
+    /// Called with each problem of the running lab.
     pub remark: &'a mut dyn FnMut(&str),
 }
 
-/// Brings the nodes and networks of `plan` up and keeps them so, with their
-/// programs' logs in `folder`, until somebody ends it. Its workloads do not run.
+/// Brings up the nodes and networks of `plan` until a user stops the lab. Logs of programs are in
+/// `folder`. Workloads do not run.
 ///
 /// # Errors
-/// What stood in the way; nothing of the lab is left then.
+/// The failed step; nothing of the lab is left then.
 pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let Up { tool, home, frame_path, interrupted, ready, remark } = wanted;
     folder.write_plan(plan)?;
     let programs = folder.programs()?;
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
-    let carrying = Carrying::of(plan, frame_path)?;
+    let carrying = SelectedPath::of(plan, frame_path)?;
     let mut topology = Topology::of(plan, &roots, carrying.super_frames());
     let host = HostCpu::here();
     host.limit(plan, &mut topology.members)?;
-    let placement = Placement::apply(plan, &mut topology.members);
+    let placement = Pinning::apply(plan, &mut topology.members);
     if let Some(Err(why)) = &placement {
         remark(&format!("`affinity` has no effect: {why}"));
     }
@@ -71,16 +70,16 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
     let places = topology.places.clone();
-    // The thread that it starts stays there.
-    let stay = apart.and_then(|apart| Stay::on(apart.medium));
+    // Threads inherit the affinity.
+    let affinity = apart.and_then(|apart| Affinity::on(apart.medium));
     let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
         .map_err(Error::io("start forwarding"))?;
-    drop(stay);
+    drop(affinity);
     let uplinks = Uplink::all(plan, &lab)?;
-    let roll = Roll::of(plan, &topology);
-    let (door, errands) =
-        Door::open(&roll, engine.remote()).map_err(Error::io("open the lab's control socket"))?;
-    let growth = Growth {
+    let inventory = Inventory::of(plan, &topology);
+    let (socket, requests) = ControlSocket::open(&inventory, engine.remote())
+        .map_err(Error::io("open the lab's control socket"))?;
+    let scale_up = ScaleUp {
         roots: &roots,
         carrying,
         host: &host,
@@ -89,21 +88,21 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         remote: engine.remote(),
         broken: Cell::new(false),
     };
-    let office = Office {
-        roll: roll.clone(),
+    let node_api = NodeApi {
+        inventory: inventory.clone(),
         folder: folder.path().to_owned(),
         run: false,
         since: monotonic_now(),
         interrupted,
         counts,
-        growth: Some(growth),
+        scale_up: Some(scale_up),
     };
     let mut jobs = services::programs(plan, &programs)?;
     jobs.extend(own_programs(plan, &roots, home, &programs));
-    let mut conduct = Conduct {
+    let mut controller = RunController {
         lab: &mut lab,
         engine: &engine,
-        roll,
+        inventory,
         jobs,
         interrupted,
         watch: &mut (),
@@ -114,31 +113,31 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         phase: Phase::Up,
         until_ns: None,
         faults: Faults::new(&plan.faults),
-        visitors: Some((errands, office)),
+        clients: Some((requests, node_api)),
     };
-    conduct.set_up(plan.setup_limit, &programs)?;
-    impairments.begin(conduct.lab)?;
-    let start = conduct.begin()?;
+    controller.set_up(plan.setup_limit, &programs)?;
+    impairments.begin(controller.lab)?;
+    let start = controller.begin()?;
     ready();
     while !interrupted.load(Relaxed) {
-        conduct.look()?;
-        conduct.faults.turn(
+        controller.look()?;
+        controller.faults.turn(
             monotonic_now().saturating_sub(start),
-            conduct.lab,
-            &mut conduct.jobs,
+            controller.lab,
+            &mut controller.jobs,
         )?;
-        conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
+        controller.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
         if engine.has_failed() {
             remark("forwarding failed: the lab carries no frames any more");
             break;
         }
     }
-    conduct.stop()?;
-    // Keys that were made for this lab are good for nothing after it.
+    controller.stop()?;
+    // The keys of this lab have no use after it.
     let _ = std::fs::remove_dir_all(crate::tls::folder(&programs));
-    conduct.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
-    drop(conduct);
-    drop(door);
+    controller.failures.drain(..).for_each(|failure| remark(&failure.to_string()));
+    drop(controller);
+    drop(socket);
     let outcome = engine.stop().map(drop).map_err(Error::io("forward frames"));
     drop(uplinks);
     drop(lab);

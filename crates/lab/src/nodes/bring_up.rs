@@ -1,9 +1,9 @@
-//! Nodes that come up: at the start of a lab, and later.
+//! Bring-up of nodes: at the start of a lab, and later.
 
 use super::{Event, Lab, Member, make_groups, no_limits, raise_files};
 use crate::cgroup::{Groups, Limits};
 use crate::error::Error;
-use crate::wire::{FromInit, FromNursery, ToInit, ToNursery, pair, receive, send};
+use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::MsgFlags;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,11 +12,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::Sender;
 
 impl Lab {
-    /// Brings more members up in a lab that is up, numbered after those that are there,
-    /// and gives what [`Self::up`] does.
+    /// Starts more members in a running lab, numbered after the existing ones; returns the same as
+    /// [`Self::up`].
     ///
     /// # Errors
-    /// What could not be had; the lab is as it was then.
+    /// The failed step; the lab is unchanged then.
     pub fn add(&mut self, members: &[Member]) -> Result<Vec<Vec<OwnedFd>>, Error> {
         raise_files(self.pids.len() + members.len())?;
         let (before, next) = (self.pids.len(), self.next);
@@ -30,7 +30,7 @@ impl Lab {
         if ends.is_err() {
             // An init whose socket is closed ends, but not at once.
             let (pids, numbers) = (self.pids[before..].to_vec(), next..self.next);
-            let _ = self.ask(&ToNursery::Discard { pids, numbers }, &[]);
+            let _ = self.ask(&ToForkServer::Discard { pids, numbers }, &[]);
             self.sockets.truncate(before);
             self.pids.truncate(before);
             self.gone.truncate(before);
@@ -43,7 +43,7 @@ impl Lab {
         ends
     }
 
-    /// Brings members up, which the lab holds from then on.
+    /// Starts members and adds them to the lab.
     pub(super) fn settle(
         &mut self,
         members: &[Member],
@@ -68,7 +68,7 @@ impl Lab {
         Ok(ends)
     }
 
-    /// Has the nursery clone an init, and tells it what its node is.
+    /// Lets the fork server clone an init, and sends it the node's configuration.
     fn spawn(
         &mut self,
         member: &Member,
@@ -77,8 +77,8 @@ impl Lab {
         groups: Option<&mut Groups>,
     ) -> Result<(), Error> {
         let (ours, theirs) = pair().map_err(Error::io("create a node's socket"))?;
-        let pid = match self.ask(&ToNursery::Spawn, &[theirs.as_raw_fd()])? {
-            FromNursery::Spawned(pid) => pid,
+        let pid = match self.ask(&ToForkServer::Spawn, &[theirs.as_raw_fd()])? {
+            FromForkServer::Spawned(pid) => pid,
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
         let node = self.pids.len();
@@ -99,21 +99,21 @@ impl Lab {
         Ok(())
     }
 
-    /// Gives all nodes another hosts file.
+    /// Replaces the hosts file of all nodes.
     ///
     /// # Errors
-    /// When the nursery is gone.
+    /// When the fork server is gone.
     pub fn set_hosts(&mut self, hosts: &str) -> Result<(), Error> {
-        self.ask(&ToNursery::Hosts { hosts: hosts.to_owned() }, &[])?;
+        self.ask(&ToForkServer::Hosts { hosts: hosts.to_owned() }, &[])?;
         for node in (0..self.sockets.len()).filter(|n| self.rooted[*n] && !self.gone[*n]) {
-            // One that has just gone needs none.
+            // A node that has just ended needs none.
             let _ = send(&self.sockets[node], &ToInit::Hosts { hosts: hosts.to_owned() }, &[]);
         }
         Ok(())
     }
 
-    /// Puts the init of `node` into groups that count, and under its limits. Who can
-    /// have neither is an error only where some node `must` be limited.
+    /// Moves the init of `node` into groups that count, and applies its limits. Failure is an error
+    /// only if some node `must` be limited.
     fn put_into(
         &mut self,
         groups: &mut Groups,
@@ -152,7 +152,7 @@ fn await_up(socket: &OwnedFd, node: &str) -> Result<Vec<OwnedFd>, Error> {
     }
 }
 
-/// Reads what inits say, of nodes from `first` on, until all of them are gone.
+/// Reads messages of inits, of nodes from `first` on, until all of them are gone.
 fn read(sockets: &[Arc<OwnedFd>], first: usize, events: &Sender<Event>) {
     let mut alive: Vec<usize> = (0..sockets.len()).collect();
     while !alive.is_empty() {
@@ -182,7 +182,7 @@ fn read(sockets: &[Arc<OwnedFd>], first: usize, events: &Sender<Event>) {
                 Ok(None) | Err(_) => (Some(Event::NodeGone { node: first + *node }), false),
             };
             if let Some(event) = event {
-                // Nobody listens any more while the lab is taken down.
+                // No receiver is left while the lab is being removed.
                 let _ = events.send(event);
             }
             alive

@@ -1,4 +1,4 @@
-//! Which way frames go between nodes and medium in a run.
+//! Selects the frame path between the nodes and the medium.
 
 use crate::error::Error;
 use experiment::Plan;
@@ -6,15 +6,16 @@ use lab::{Lab, Link};
 use medium::{Attach, Carrier, End, FramePath, Gives, Ring};
 use std::os::fd::OwnedFd;
 
-/// What nodes' interfaces are made of, and why the fastest way was not taken, if so.
-pub(crate) struct Carrying {
+/// The type of the nodes' interfaces, and why the fastest path is not in use, if so.
+pub(crate) struct SelectedPath {
     pub link: Link,
     asked: Option<FramePath>,
     why: Option<String>,
 }
 
-impl Carrying {
-    /// What `plan` needs, or was `asked` for, or else the fastest that works here.
+impl SelectedPath {
+    /// Selects the path that `plan` needs, else the one `asked` for, else the fastest that works
+    /// here.
     pub(crate) fn of(plan: &Plan, asked: Option<FramePath>) -> Result<Self, Error> {
         let by = |link, why: Option<String>| Self { link, asked, why };
         if let Some(why) = needs_packets(plan) {
@@ -38,7 +39,7 @@ impl Carrying {
         })
     }
 
-    /// Whether links may have super-frames.
+    /// Whether links may use super-frames.
     pub(crate) fn super_frames(&self) -> bool {
         match self.link {
             Link::Veth => false,
@@ -47,7 +48,7 @@ impl Carrying {
         }
     }
 
-    /// What a descriptor that the lab gave says of itself.
+    /// Wraps a descriptor from the lab as a frame end.
     pub(crate) fn end(&self, fd: OwnedFd, super_frames: bool) -> End {
         let gives = match self.link {
             _ if super_frames => Gives::SuperFrames,
@@ -57,7 +58,7 @@ impl Carrying {
         End { fd, gives }
     }
 
-    /// Takes over what the lab gave, where `uncut` says which links have super-frames.
+    /// Builds the frame backend from the lab's descriptors; `uncut` marks links with super-frames.
     pub(crate) fn carrier(
         &self,
         lab: &mut Lab,
@@ -69,7 +70,7 @@ impl Carrying {
             ends.into_iter().zip(uncut).map(|(fd, uncut)| self.end(fd, *uncut)).collect()
         };
         match self.link {
-            // Rings of packet sockets have no super-frames.
+            // Packet-socket rings do not support super-frames.
             Link::Veth if uncut.contains(&true) => Carrier::over_taps(each(ends)),
             Link::Veth => Carrier::over_packets(ends),
             Link::Tap => Carrier::over_taps(each(ends)),
@@ -85,16 +86,16 @@ impl Carrying {
         .map_err(failed)
     }
 
-    /// Why this way and not the fastest, if it is not that or was asked for.
+    /// Why this path is in use, if it is not the fastest or was requested.
     pub(crate) fn why(&self) -> Option<String> {
         self.why.clone().or(self.asked.map(|_| "requested by THINGBED_FRAME_PATH".to_owned()))
     }
 }
 
-/// Whether this user on this kernel may have the fastest way.
+/// Checks whether this user on this kernel can use the fastest path.
 ///
 /// # Errors
-/// Why not.
+/// The reason why not.
 pub fn can_have_ring() -> std::io::Result<()> {
     Ring::try_out(lab::Ports::try_out)
 }
@@ -103,13 +104,12 @@ fn refused(path: FramePath, why: String) -> Error {
     Error::FramePath { path: path.name(), source: std::io::Error::other(why) }
 }
 
-/// Why frames of `plan` can only be carried by packet sockets, if so.
+/// Why `plan` requires packet sockets, if it does.
 fn needs_packets(plan: &Plan) -> Option<&'static str> {
-    if crate::netem::is_wanted(plan) {
-        // Frames to a node have no queue at a TAP, and those that a program takes none
-        // on their way back.
+    if crate::netem::is_used(plan) {
+        // A TAP has no queue for frames to a node, nor for frames that a program sends back.
         return Some("a network has `backend: netem`, which needs veth pairs");
     }
-    let hardware = crate::hardware::is_wanted(plan);
+    let hardware = crate::hardware::is_used(plan);
     hardware.then_some("a node is real hardware, which needs a packet socket")
 }

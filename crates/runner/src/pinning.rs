@@ -1,4 +1,4 @@
-//! Which cores medium and nodes stay on, where the experiment leaves that to the tool.
+//! CPU pinning of medium and nodes, where the experiment leaves it to the tool.
 
 use experiment::{Plan, Workload};
 use lab::Member;
@@ -7,26 +7,26 @@ use nix::unistd::Pid;
 use serde::Serialize;
 use std::collections::HashSet;
 
-/// Who stays where.
+/// The core of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Placement {
+pub(crate) struct Pinning {
     /// The core of the medium.
     pub medium: u32,
-    /// Those of nodes that do nothing but send loads.
+    /// Cores of nodes that only send loads.
     pub senders: Vec<u32>,
-    /// Those of all other nodes.
+    /// Cores of all other nodes.
     pub others: Vec<u32>,
 }
 
-/// As few cores can be told apart: one for the host and the tool, one for the medium,
-/// one for senders, and one for all else.
+/// Minimum number of cores to separate the roles: one for host and tool, one for the medium, one
+/// for senders, and one for the rest.
 const FEWEST: u32 = 4;
-/// From here on senders have two.
+/// From this number of cores on, senders get two.
 const MANY: u32 = 8;
 
-impl Placement {
-    /// What `plan` asks for on this machine, laid on the nodes that say nothing of cores
-    /// themselves; nothing where it asks for none.
+impl Pinning {
+    /// Applies the pinning that `plan` requests to the nodes without configured cores;
+    /// `None` if it requests none.
     pub(crate) fn apply(plan: &Plan, members: &mut [Member]) -> Option<Result<Self, String>> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let placement = plan.affinity.then(|| Self::on(cores as u32))?;
@@ -38,7 +38,7 @@ impl Placement {
         Some(placement)
     }
 
-    /// That of a machine with so many cores; why there is none, if it has too few.
+    /// The pinning for a machine with `cores` cores, or the reason why it has too few.
     fn on(cores: u32) -> Result<Self, String> {
         if cores < FEWEST {
             return Err(format!(
@@ -46,16 +46,16 @@ impl Placement {
                  forwarding, senders and devices"
             ));
         }
-        // The host's own work is on core 0, as kernels have it.
+        // Kernels run the host's own work on core 0.
         let last = if cores >= MANY { 4 } else { 3 };
         Ok(Self { medium: 1, senders: (2..last).collect(), others: (last..cores).collect() })
     }
 
-    /// The cores of each node: its own if the plan has some.
+    /// The cores of each node: those of the plan, if any.
     fn cores(&self, plan: &Plan) -> Vec<Vec<u32>> {
         let mut busy: HashSet<&str> = HashSet::new();
         let mut sends: HashSet<&str> = HashSet::new();
-        // Probes look at the cores that they are told to.
+        // Probes run on the cores of their configuration.
         let mut free: HashSet<&str> = HashSet::new();
         for workload in &plan.workloads {
             match workload {
@@ -78,11 +78,11 @@ impl Placement {
     }
 }
 
-/// Keeps this thread, and those that it starts, on a core until it is dropped.
-pub(crate) struct Stay(CpuSet);
+/// Pins this thread, and those that it starts, to a core until it is dropped.
+pub(crate) struct Affinity(CpuSet);
 
-impl Stay {
-    /// Nothing where that may not be.
+impl Affinity {
+    /// Pins to `core`; `None` if the kernel refuses.
     pub(crate) fn on(core: u32) -> Option<Self> {
         let this = Pid::from_raw(0);
         let before = sched_getaffinity(this).ok()?;
@@ -92,9 +92,9 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for Affinity {
     fn drop(&mut self) {
-        // What was allowed before still is.
+        // The previous affinity is still allowed.
         let _ = sched_setaffinity(Pid::from_raw(0), &self.0);
     }
 }
@@ -106,13 +106,13 @@ mod tests {
     #[test]
     fn each_core_has_one_role() {
         for cores in 4..64 {
-            let Placement { medium, senders, others } = Placement::on(cores).unwrap();
+            let Pinning { medium, senders, others } = Pinning::on(cores).unwrap();
             let mut all = [vec![0, medium], senders, others].concat();
             assert!(all.is_sorted());
             all.dedup();
             assert_eq!(all, (0..cores).collect::<Vec<_>>());
         }
-        assert!(Placement::on(2).unwrap_err().contains("2 cores"));
+        assert!(Pinning::on(2).unwrap_err().contains("2 cores"));
     }
 
     #[test]
@@ -122,9 +122,9 @@ mod tests {
             (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap()).count()
         };
         let before = here();
-        if let Some(stay) = Stay::on(0) {
+        if let Some(affinity) = Affinity::on(0) {
             assert_eq!(here(), 1);
-            drop(stay);
+            drop(affinity);
         }
         assert_eq!(here(), before);
     }

@@ -1,4 +1,4 @@
-//! Who and what is in a lab that is up: it may grow.
+//! The inventory of a running lab's nodes and links, which may grow.
 
 use crate::topology::Topology;
 use experiment::{Backend, Plan};
@@ -6,37 +6,37 @@ use medium::{Impairment, Place};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The nodes and links of a lab, by the numbers that lab and medium give them.
+/// The nodes and links of a lab, by the numbers that lab and medium use.
 #[derive(Debug)]
-pub(crate) struct Roll {
+pub(crate) struct Inventory {
     pub plan: Plan,
-    /// The node at each segment's endpoints.
+    /// The node at each endpoint of each segment.
     pub owners: Vec<Vec<usize>>,
-    /// `node:interface` there.
+    /// The `node:interface` at each endpoint.
     pub names: Vec<Vec<String>>,
-    /// What is asked of links whose impairments are netem's and cannot change.
+    /// The configuration of links that netem impairs, which cannot change.
     pub fixed: HashMap<(usize, usize), [Impairment; 2]>,
-    /// Nodes that were destroyed or have ended. They keep their place in `plan`, since lab
-    /// and medium number nodes by it.
+    /// Nodes that were destroyed or have ended. They keep their index in `plan`, because lab and
+    /// medium number nodes by it.
     pub gone: HashSet<usize>,
 }
 
-/// A roll that visitors' answers and the lab's own thread share.
+/// An inventory shared by the control socket and the lab's own thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared(Arc<Mutex<Roll>>);
+pub(crate) struct Shared(Arc<Mutex<Inventory>>);
 
-impl Roll {
-    /// That of a lab at its start.
+impl Inventory {
+    /// The inventory of a lab at its start.
     pub(crate) fn of(plan: &Plan, topology: &Topology) -> Shared {
         let (owners, names) = (topology.owners.clone(), topology.names.clone());
-        let roll = Self {
+        let inventory = Self {
             plan: plan.clone(),
             owners,
             names,
             fixed: fixed(plan, topology),
             gone: HashSet::new(),
         };
-        Shared(Arc::new(Mutex::new(roll)))
+        Shared(Arc::new(Mutex::new(inventory)))
     }
 
     /// All links: node, segment, endpoint.
@@ -47,20 +47,20 @@ impl Roll {
         })
     }
 
-    /// Where the links of a node are.
+    /// The links of a node.
     pub(crate) fn places(&self, node: usize) -> Vec<Place> {
         let own = self.links().filter(|(owner, ..)| *owner == node);
         own.map(|(_, segment, endpoint)| Place { segment, endpoint }).collect()
     }
 
-    /// The nodes that are there.
+    /// The nodes that exist now.
     pub(crate) fn present(&self) -> impl Iterator<Item = usize> {
         (0..self.plan.nodes.len()).filter(|node| !self.gone.contains(node))
     }
 
-    /// The nodes that names, groups and patterns stand for, each once. A node's name
-    /// is that node, also where it has been cloned and is a group's name, too. Nodes that
-    /// are gone are in no group; by its name one is an error, not a command without effect.
+    /// The nodes that names, groups and patterns select, each once. A node's name selects that
+    /// node, even if it was cloned and the name is also a group's. Groups skip nodes that are gone;
+    /// the name of such a node is an error, because a command must not be silently ignored.
     pub(crate) fn find(&self, which: &[String]) -> Result<Vec<usize>, String> {
         let nodes = || self.plan.nodes.iter().enumerate();
         let mut found = Vec::new();
@@ -111,8 +111,8 @@ impl Roll {
 }
 
 impl Shared {
-    /// The roll, held until the answer is dropped.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Roll> {
+    /// Locks the inventory until the guard is dropped.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Inventory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

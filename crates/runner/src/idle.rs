@@ -1,32 +1,30 @@
-//! When nothing more can come.
+//! Idle detection: when no more answers can arrive.
 
 use medium::Instant;
 use units::Span;
 
-/// How long to wait for what may never come.
+/// Idle timeouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Patience {
-    /// After this long without a frame, sent or under way, it is over.
+pub(crate) struct IdleTimeouts {
+    /// Timeout without a frame, sent or in flight.
     pub without_frames: Span,
-    /// After this long without a message that got on, it is over.
+    /// Timeout without progress of a message.
     pub without_messages: Span,
 }
 
-impl Patience {
-    /// Nothing sends again by itself: what is not under way is lost.
+impl IdleTimeouts {
+    /// For transports without retransmission: what is not in flight is lost.
     pub(crate) const UNRELIABLE: Self = Self {
         without_frames: Span::from_ns(3_000_000_000),
         without_messages: Span::from_ns(130_000_000_000),
     };
-    /// A transport that sends again waits for 120 s at most before it does
-    /// (Linux's TCP_RTO_MAX).
+    /// For transports with retransmission, which wait at most 120 s (Linux's TCP_RTO_MAX).
     pub(crate) const RELIABLE: Self = Self {
         without_frames: Span::from_ns(130_000_000_000),
         without_messages: Span::from_ns(130_000_000_000),
     };
 
-    /// That of a transport that sends again, or a little more than `span` if that is
-    /// longer.
+    /// Like `RELIABLE`, or a little more than `span` if that is longer.
     pub(crate) fn at_least(span: Span) -> Self {
         let more = Span::from_ns(span.as_ns().saturating_add(10_000_000_000));
         let Self { without_frames, without_messages } = Self::RELIABLE;
@@ -37,23 +35,23 @@ impl Patience {
     }
 }
 
-/// When something last happened.
+/// Time of the last activity.
 #[derive(Debug)]
-pub(crate) struct Activity {
+pub(crate) struct IdleTimer {
     frames: u64,
     messages: u64,
     last_frame: Instant,
     last_message: Instant,
 }
 
-impl Activity {
-    /// Nothing is missed before `from`.
+impl IdleTimer {
+    /// Starts the timeouts at `from`.
     pub(crate) fn new(from: Instant) -> Self {
         Self { frames: 0, messages: 0, last_frame: from, last_message: from }
     }
 
-    /// Takes in what counters show now: frames ever sent, frames under way,
-    /// messages sent and answered.
+    /// Updates the timers from counters: frames ever sent, frames in flight, messages sent and
+    /// answered.
     pub(crate) fn saw(&mut self, now: Instant, frames: u64, waiting: u64, messages: u64) {
         if frames != self.frames || waiting > 0 {
             self.frames = frames;
@@ -65,10 +63,10 @@ impl Activity {
         }
     }
 
-    /// Whether `patience` has run out.
-    pub(crate) fn is_over(&self, now: Instant, patience: Patience) -> bool {
-        now > self.last_frame + patience.without_frames.as_ns()
-            || now > self.last_message + patience.without_messages.as_ns()
+    /// Whether the timeouts have passed.
+    pub(crate) fn is_over(&self, now: Instant, timeouts: IdleTimeouts) -> bool {
+        now > self.last_frame + timeouts.without_frames.as_ns()
+            || now > self.last_message + timeouts.without_messages.as_ns()
     }
 }
 
@@ -80,22 +78,22 @@ mod tests {
 
     #[test]
     fn a_quiet_network_is_over_soon_where_nothing_sends_again() {
-        let mut activity = Activity::new(10 * S);
-        activity.saw(11 * S, 5, 0, 1);
-        assert!(!activity.is_over(13 * S, Patience::UNRELIABLE));
-        activity.saw(14 * S, 5, 2, 1);
-        assert!(!activity.is_over(16 * S, Patience::UNRELIABLE), "frames are under way");
-        activity.saw(16 * S, 5, 0, 1);
-        assert!(activity.is_over(18 * S, Patience::UNRELIABLE));
-        assert!(!activity.is_over(18 * S, Patience::RELIABLE));
+        let mut idle_timer = IdleTimer::new(10 * S);
+        idle_timer.saw(11 * S, 5, 0, 1);
+        assert!(!idle_timer.is_over(13 * S, IdleTimeouts::UNRELIABLE));
+        idle_timer.saw(14 * S, 5, 2, 1);
+        assert!(!idle_timer.is_over(16 * S, IdleTimeouts::UNRELIABLE), "frames are under way");
+        idle_timer.saw(16 * S, 5, 0, 1);
+        assert!(idle_timer.is_over(18 * S, IdleTimeouts::UNRELIABLE));
+        assert!(!idle_timer.is_over(18 * S, IdleTimeouts::RELIABLE));
     }
 
     #[test]
     fn chatter_that_brings_nothing_ends_too() {
-        let mut activity = Activity::new(0);
+        let mut idle_timer = IdleTimer::new(0);
         for second in 0..200 {
-            activity.saw(second * S, second, 1, 7);
+            idle_timer.saw(second * S, second, 1, 7);
         }
-        assert!(activity.is_over(200 * S, Patience::RELIABLE));
+        assert!(idle_timer.is_over(200 * S, IdleTimeouts::RELIABLE));
     }
 }

@@ -1,12 +1,12 @@
-//! The nursery: a small single-threaded process that clones the inits.
+//! The fork server (nursery): a small single-threaded process that clones the inits.
 //!
-//! It exists because cloning without exec is safe only in a process of one
-//! thread, and because pages shared with one small parent keep a node cheap.
+//! A separate process, because cloning without exec is safe only in a process with one thread, and
+//! because pages shared with one small parent keep nodes cheap.
 
 use crate::init;
 use crate::netlink;
 use crate::sysfs;
-use crate::wire::{Failure, FromNursery, Link, ToNursery, receive, send};
+use crate::wire::{Failure, FromForkServer, Link, ToForkServer, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -18,19 +18,19 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// The hidden command that turns a process into a nursery, its first argument.
+/// The hidden command that turns a process into a fork server, as its first argument.
 pub const NURSERY: &str = "__nursery";
 
-/// The descriptor that a nursery finds its control socket at.
+/// The descriptor of a fork server's control socket.
 pub(crate) const CONTROL: i32 = 3;
 
-/// Serves as the nursery until the tool is gone; then nothing of the lab is
-/// left. To be called first thing in `main`, before any thread exists.
+/// Runs the fork server until the tool is gone; then nothing of the lab is left. Must be called
+/// first in `main`, before any other thread exists.
 pub fn nursery() -> std::process::ExitCode {
-    // SAFETY: whoever starts a nursery leaves it this descriptor.
+    // SAFETY: the process that starts a fork server leaves it this descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(CONTROL) };
-    // A terminal's Ctrl-C goes to the tool, which ends the lab in good order.
-    // SAFETY: ignoring a signal runs no code; setting flags of our descriptor.
+    // A terminal's Ctrl-C is for the tool, which stops the lab cleanly.
+    // SAFETY: ignoring a signal runs no code; sets flags of our own descriptor.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
@@ -49,39 +49,39 @@ pub fn nursery() -> std::process::ExitCode {
 
 fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
     let mut shared = Shared::default();
-    while let Ok(Some((message, fds))) = receive::<ToNursery>(socket, MsgFlags::empty()) {
-        let mut beside = None;
+    while let Ok(Some((message, fds))) = receive::<ToForkServer>(socket, MsgFlags::empty()) {
+        let mut attached = None;
         let answer = match message {
-            ToNursery::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
-                (shared, beside) = (made, ports);
-                FromNursery::Ready
+            ToForkServer::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
+                (shared, attached) = (made, ports);
+                FromForkServer::Ready
             }),
-            ToNursery::Spawn => match fds.into_iter().next() {
+            ToForkServer::Spawn => match fds.into_iter().next() {
                 Some(control) => spawn(socket, control, &shared).map(|pid| {
                     children.push(pid);
-                    FromNursery::Spawned(pid.as_raw())
+                    FromForkServer::Spawned(pid.as_raw())
                 }),
                 None => Err(Failure::of("take over an init's socket", Errno::EBADF)),
             },
-            ToNursery::Discard { pids, numbers } => {
-                // Only where the namespace is the lab's own: elsewhere it is the host's.
+            ToForkServer::Discard { pids, numbers } => {
+                // Only in the lab's own namespace: elsewhere the interfaces are the host's.
                 discard(children, &pids, shared.wire.as_ref().map_or(0..0, |_| numbers));
-                Ok(FromNursery::Ready)
+                Ok(FromForkServer::Ready)
             }
-            // Nodes have the same file bound over their own.
-            ToNursery::Hosts { hosts } => {
-                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromNursery::Ready)
+            // Nodes have the same file mounted over their own.
+            ToForkServer::Hosts { hosts } => {
+                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromForkServer::Ready)
             }
         };
-        let answer = answer.unwrap_or_else(FromNursery::Failed);
-        let beside: Vec<_> = beside.iter().map(AsRawFd::as_raw_fd).collect();
-        if send(socket, &answer, &beside).is_err() {
+        let answer = answer.unwrap_or_else(FromForkServer::Failed);
+        let attached: Vec<_> = attached.iter().map(AsRawFd::as_raw_fd).collect();
+        if send(socket, &answer, &attached).is_err() {
             return;
         }
     }
 }
 
-/// Ends inits that are not wanted, and removes what they had here.
+/// Ends inits that are no longer needed, and removes their interfaces here.
 fn discard(children: &mut Vec<Pid>, pids: &[i32], numbers: Range<u32>) {
     for pid in pids.iter().map(|pid| Pid::from_raw(*pid)) {
         if let Some(place) = children.iter().position(|child| *child == pid) {
@@ -90,24 +90,23 @@ fn discard(children: &mut Vec<Pid>, pids: &[i32], numbers: Range<u32>) {
             while waitpid(pid, None) == Err(Errno::EINTR) {}
         }
     }
-    // Those that never came, and those of TAPs, are not there.
+    // Interfaces that were never created, and TAPs, do not exist here.
     for number in numbers {
         let _ = netlink::remove(number);
     }
 }
 
-/// What all nodes have in common.
+/// State shared by all nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    /// With veth pairs, the network namespace that the medium's ends are in.
+    /// With veth pairs, the network namespace of the medium's ends.
     pub wire: Option<OwnedFd>,
-    /// What is mounted below the host's `/sys`.
+    /// Mounts below the host's `/sys`.
     pub mounted: Vec<PathBuf>,
 }
 
-/// Makes the mount namespace that all nodes copy: private, with the lab's hosts
-/// file over the host's. Where programs are attached to veth pairs, also gives a socket
-/// for that.
+/// Creates the mount namespace that all nodes copy: private, with the lab's hosts file mounted over
+/// the host's. If BPF programs are attached to veth pairs, also returns a socket for that.
 fn prepare(hosts: &str, link: Link) -> Result<(Shared, Option<OwnedFd>), Failure> {
     if !geteuid().is_root() {
         user_namespace()?;
@@ -120,8 +119,8 @@ fn prepare(hosts: &str, link: Link) -> Result<(Shared, Option<OwnedFd>), Failure
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .map_err(tried("make mounts private"))?;
-    // The file lives on a tmpfs that is seen for a moment and by us alone, so
-    // that nothing is written to the host's disk or left on it.
+    // The file is on a tmpfs that only this process sees for a moment, so that nothing is written
+    // to the host's disk.
     mount(Some("hosts"), "/tmp", Some("tmpfs"), MsFlags::empty(), Some("mode=755,size=16m"))
         .map_err(tried("mount a tmpfs"))?;
     let file = Path::new("/tmp/hosts");
@@ -157,7 +156,7 @@ fn write_hosts(file: &Path, hosts: &str) -> Result<(), Failure> {
     })
 }
 
-/// Becomes root of a user namespace of its own.
+/// Becomes root of a new user namespace.
 fn user_namespace() -> Result<(), Failure> {
     let (user, group) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER)
@@ -168,13 +167,13 @@ fn user_namespace() -> Result<(), Failure> {
             Failure::of(format!("write {file}"), errno)
         })
     };
-    // A group map without privilege needs setgroups denied (user_namespaces(7)).
+    // An unprivileged group map requires that setgroups is denied (user_namespaces(7)).
     write("/proc/self/setgroups", "deny".to_owned())?;
     write("/proc/self/uid_map", format!("0 {user} 1"))?;
     write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-/// Clones an init into namespaces of its own.
+/// Clones an init into new namespaces.
 fn spawn(socket: &OwnedFd, control: OwnedFd, shared: &Shared) -> Result<Pid, Failure> {
     let namespaces = libc::CLONE_NEWNET
         | libc::CLONE_NEWNS
@@ -186,8 +185,8 @@ fn spawn(socket: &OwnedFd, control: OwnedFd, shared: &Shared) -> Result<Pid, Fai
     args.flags = namespaces as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     let size = std::mem::size_of::<libc::clone_args>();
-    // SAFETY: without CLONE_VM this is a fork; the process has one thread, so
-    // the child may go on in Rust. The arguments live over the call.
+    // SAFETY: without CLONE_VM this is a fork, and the process has one thread, so the child may
+    // continue in Rust. The arguments live over the call.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size) };
     let pid = Errno::result(pid)
         .map_err(|errno| Failure::of("clone a process into new namespaces", errno))?;

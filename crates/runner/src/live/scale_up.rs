@@ -1,8 +1,8 @@
-//! A lab that gets more nodes while it is up.
+//! Scale-up: adds nodes to a running lab.
 
-use super::names::tell_names;
-use super::roll::Roll;
-use crate::carry::Carrying;
+use super::inventory::Inventory;
+use super::names::publish_names;
+use crate::frame_path::SelectedPath;
 use crate::host_cpu::HostCpu;
 use crate::jobs::{Job, State, own_programs};
 use crate::roots::Roots;
@@ -15,28 +15,28 @@ use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// What it takes to have more nodes.
-pub(crate) struct Growth<'a> {
+/// What is needed to add nodes.
+pub(crate) struct ScaleUp<'a> {
     pub roots: &'a Roots,
-    pub carrying: Carrying,
+    pub carrying: SelectedPath,
     pub host: &'a HostCpu,
-    /// Where programs start, and where their logs go.
+    /// Working directory of programs, and the folder of their logs.
     pub home: &'a Path,
     pub programs: PathBuf,
     pub remote: Remote<Accounting>,
-    /// Set when a node came up that the medium would not have: ports and nodes have
-    /// different numbers from then on.
+    /// Set when a new node could not be attached to the medium: port and node numbers differ from
+    /// then on.
     pub broken: Cell<bool>,
 }
 
-/// No machine bears more at once.
+/// Maximum number of clones per request.
 const MOST: usize = 10_000;
 
-impl Growth<'_> {
-    /// Brings `count` nodes up that are like `node`; their names.
-    pub(super) fn grow(
+impl ScaleUp<'_> {
+    /// Adds `count` clones of `node`; returns their names.
+    pub(super) fn add_clones(
         &self,
-        roll: &mut Roll,
+        inventory: &mut Inventory,
         (node, count): (&str, usize),
         lab: &mut Lab,
         jobs: &mut Vec<Job>,
@@ -49,21 +49,21 @@ impl Growth<'_> {
         if !(1..=MOST).contains(&count) {
             return Err(format!("{count} clones; use 1 to {MOST} at once"));
         }
-        let original = match roll.find(&[node.to_owned()])?[..] {
+        let original = match inventory.find(&[node.to_owned()])?[..] {
             [one] => one,
             _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
         };
-        let mut plan = roll.plan.clone();
-        plan.nodes = roll.plan.twins(original, count)?;
-        self.ask_the_same(roll, original, &mut plan.nodes)?;
+        let mut plan = inventory.plan.clone();
+        plan.nodes = inventory.plan.twins(original, count)?;
+        self.copy_settings(inventory, original, &mut plan.nodes)?;
         let mut topology = Topology::of(&plan, self.roots, self.carrying.super_frames());
         self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;
         let ends = lab.add(&topology.members).map_err(|error| error.to_string())?;
-        let first = roll.plan.nodes.len();
+        let first = inventory.plan.nodes.len();
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
-        roll.plan.nodes.append(&mut plan.nodes.clone());
-        self.attach(roll, &topology, first, ends)?;
-        tell_names(&roll.plan, lab, jobs).map_err(|error| error.to_string())?;
+        inventory.plan.nodes.append(&mut plan.nodes.clone());
+        self.attach(inventory, &topology, first, ends)?;
+        publish_names(&inventory.plan, lab, jobs).map_err(|error| error.to_string())?;
         for mut job in own_programs(&plan, self.roots, self.home, &self.programs) {
             job.node += first;
             job.state = State::Ready;
@@ -73,18 +73,18 @@ impl Growth<'_> {
         Ok(names)
     }
 
-    /// Asks of the twins' links what is asked of the original's now.
-    fn ask_the_same(
+    /// Applies the original's current link settings to the clones' links.
+    fn copy_settings(
         &self,
-        roll: &Roll,
+        inventory: &Inventory,
         original: usize,
-        twins: &mut [PlannedNode],
+        clones: &mut [PlannedNode],
     ) -> Result<(), String> {
         let asked = self.remote.states().ok_or("the forwarding thread does not answer")?;
-        for (_, segment, endpoint) in roll.links().filter(|(node, ..)| *node == original) {
-            let network = &roll.plan.networks[segment].name;
+        for (_, segment, endpoint) in inventory.links().filter(|(node, ..)| *node == original) {
+            let network = &inventory.plan.networks[segment].name;
             let [up, down] = asked[segment][endpoint].each_ref().map(|state| state.settled());
-            let links = twins.iter_mut().flat_map(|twin| &mut twin.links);
+            let links = clones.iter_mut().flat_map(|clone| &mut clone.links);
             for link in links.filter(|link| link.network == *network) {
                 (link.up, link.down) = (up.clone(), down.clone());
             }
@@ -92,10 +92,10 @@ impl Growth<'_> {
         Ok(())
     }
 
-    /// Gives the new nodes' ends to the medium.
+    /// Attaches the new nodes' interfaces to the medium.
     fn attach(
         &self,
-        roll: &mut Roll,
+        inventory: &mut Inventory,
         topology: &Topology,
         first: usize,
         ends: Vec<Vec<OwnedFd>>,
@@ -111,8 +111,8 @@ impl Growth<'_> {
                 let name = &topology.names[segment][*endpoint];
                 return Err(format!("forwarding could not start for {name}: {error}"));
             }
-            roll.owners[segment].push(node);
-            roll.names[segment].push(topology.names[segment][*endpoint].clone());
+            inventory.owners[segment].push(node);
+            inventory.names[segment].push(topology.names[segment][*endpoint].clone());
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! The door of a running lab: a socket that its user alone may open.
+//! The control socket of a running lab, which only its user may open.
 
-use super::links::Keeper;
-use super::roll::Shared;
-use super::{Made, Reply, Request};
+use super::inventory::Shared;
+use super::links::LinkApi;
+use super::{ManualChange, Reply, Request};
 use measure::Accounting;
 use medium::Remote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,86 +19,89 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Something for the lab's own thread to do, and where its answer goes.
-pub(crate) struct Errand {
+/// A request for the lab's own thread, with the channel for the reply.
+pub(crate) struct Pending {
     pub request: Request,
     pub answer: Sender<Reply>,
 }
 
-/// Errands, and a bell that rings when there are some.
-pub(crate) struct Errands {
-    errands: Receiver<Errand>,
-    bell: UnixStream,
+/// The queue of requests, and the file descriptor that signals new ones.
+pub(crate) struct Requests {
+    requests: Receiver<Pending>,
+    wake_up: UnixStream,
 }
 
-impl Errands {
-    /// The next one, if there is one.
-    pub(crate) fn next(&self) -> Option<Errand> {
-        let _ = (&self.bell).read(&mut [0; 64]);
-        self.errands.try_recv().ok()
+impl Requests {
+    /// The next request, if any.
+    pub(crate) fn next(&self) -> Option<Pending> {
+        let _ = (&self.wake_up).read(&mut [0; 64]);
+        self.requests.try_recv().ok()
     }
 }
 
-impl AsFd for Errands {
+impl AsFd for Requests {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+        self.wake_up.as_fd()
     }
 }
 
-/// The door of a running lab.
-pub(crate) struct Door {
+/// The control socket of a running lab.
+pub(crate) struct ControlSocket {
     path: PathBuf,
     stop: Arc<AtomicBool>,
-    made: Arc<Mutex<Vec<Made>>>,
+    made: Arc<Mutex<Vec<ManualChange>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 const TURN_MS: u16 = 100;
-/// How long either side waits for the other's words.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How long the lab may take over an errand.
-const ERRAND: Duration = Duration::from_secs(30);
-/// No request is longer.
+/// I/O timeout of either side.
+const IO_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time limit of the lab to answer a request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longest request, in bytes.
 const LONGEST: u64 = 1 << 16;
 
-/// Where the door of the tool's process `pid` is.
+/// Path of the control socket of the tool's process `pid`.
 fn path_of(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("lab-{pid}.sock"))
 }
 
-impl Door {
-    /// Opens it.
-    pub(crate) fn open(roll: &Shared, remote: Remote<Accounting>) -> io::Result<(Self, Errands)> {
+impl ControlSocket {
+    /// Opens the socket.
+    pub(crate) fn open(
+        inventory: &Shared,
+        remote: Remote<Accounting>,
+    ) -> io::Result<(Self, Requests)> {
         let path = path_of(&lab::own_dir()?, std::process::id());
-        // A door of this number can only be that of a process that is gone.
+        // A socket with this process id can only belong to a process that is gone.
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let keeper = Keeper::new(roll.clone(), remote, made.clone());
-        let (ringer, bell) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
-        ringer.set_nonblocking(true)?;
-        let (sender, errands) = channel();
+        let link_api = LinkApi::new(inventory.clone(), remote, made.clone());
+        let (waker, wake_up) = UnixStream::pair()?;
+        wake_up.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
+        let (sender, requests) = channel();
         let end = stop.clone();
         let work = move || {
             while !end.load(Relaxed) {
                 let mut fds = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
                 let _ = poll(&mut fds, PollTimeout::from(TURN_MS));
-                while let Ok((visitor, _)) = listener.accept() {
-                    // Who goes away in the middle has not been served.
-                    let _ = serve(&keeper, &visitor, &sender, &ringer);
+                while let Ok((client, _)) = listener.accept() {
+                    // A client that disconnects early gets no reply.
+                    let _ = serve(&link_api, &client, &sender, &waker);
                 }
             }
         };
         let thread = std::thread::Builder::new().name("door".into()).spawn(work)?;
-        let door = Self { path, stop, made, thread: Some(thread) };
-        Ok((door, Errands { errands, bell }))
+        let socket = Self { path, stop, made, thread: Some(thread) };
+        Ok((socket, Requests { requests, wake_up }))
     }
 
-    /// Closes it; what was changed through it.
-    pub(crate) fn close(mut self) -> Vec<Made> {
+    /// Closes the socket; returns the changes made through it.
+    pub(crate) fn close(mut self) -> Vec<ManualChange> {
         self.shut();
         std::mem::take(&mut *self.made.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -112,75 +115,75 @@ impl Door {
     }
 }
 
-impl Drop for Door {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         self.shut();
     }
 }
 
 fn serve(
-    keeper: &Keeper,
-    visitor: &UnixStream,
-    errands: &Sender<Errand>,
-    mut ringer: &UnixStream,
+    link_api: &LinkApi,
+    client: &UnixStream,
+    requests: &Sender<Pending>,
+    mut waker: &UnixStream,
 ) -> io::Result<()> {
-    visitor.set_nonblocking(false)?;
-    visitor.set_read_timeout(Some(PATIENCE))?;
-    visitor.set_write_timeout(Some(PATIENCE))?;
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(IO_TIMEOUT))?;
+    client.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut line = String::new();
-    let mut limited = Read::take(BufReader::new(visitor), LONGEST);
+    let mut limited = Read::take(BufReader::new(client), LONGEST);
     limited.read_line(&mut line)?;
-    let reply = match (may(visitor), serde_json::from_str(&line)) {
+    let reply = match (may(client), serde_json::from_str(&line)) {
         (false, _) => Reply::Refused("the lab belongs to another user".to_owned()),
         (true, Err(error)) => Reply::Refused(format!("the request is not valid: {error}")),
         (true, Ok(request)) => match request {
             Request::Show { .. } | Request::Set { .. } | Request::Down { .. } => {
-                keeper.answer(request).unwrap_or_else(Reply::Refused)
+                link_api.answer(request).unwrap_or_else(Reply::Refused)
             }
-            Request::Capture { .. } => match keeper.capture(&request, visitor) {
-                // It has been told, and has the frames for what follows.
+            Request::Capture { .. } => match link_api.capture(&request, client) {
+                // The client has its answer; the frames that follow have their own sink.
                 Ok(()) => return Ok(()),
                 Err(why) => Reply::Refused(why),
             },
             request => {
                 let (answer, replies) = channel();
-                let _ = errands.send(Errand { request: request.clone(), answer });
-                let _ = ringer.write(&[1]);
+                let _ = requests.send(Pending { request: request.clone(), answer });
+                let _ = waker.write(&[1]);
                 let busy = "the lab is busy and did not answer; try again".to_owned();
-                let reply = replies.recv_timeout(ERRAND).unwrap_or(Reply::Refused(busy));
-                // Faults by hand are recorded as faults.
+                let reply = replies.recv_timeout(REQUEST_TIMEOUT).unwrap_or(Reply::Refused(busy));
+                // Faults injected by hand are recorded as faults.
                 let changes = matches!(request, Request::Change { .. } | Request::Destroy { .. });
                 if changes && !matches!(reply, Reply::Refused(_) | Reply::Wrong(_)) {
-                    keeper.record(request);
+                    link_api.record(request);
                 }
                 reply
             }
         },
     };
-    let mut visitor = visitor;
-    writeln!(visitor, "{}", serde_json::to_string(&reply).unwrap_or_default())
+    let mut client = client;
+    writeln!(client, "{}", serde_json::to_string(&reply).unwrap_or_default())
 }
 
-/// The folder is its user's alone; root may come in all the same.
-fn may(visitor: &UnixStream) -> bool {
+/// Only the user may access the folder, except for root.
+fn may(client: &UnixStream) -> bool {
     let own = nix::unistd::geteuid().as_raw();
-    getsockopt(visitor, sockopt::PeerCredentials).is_ok_and(|who| [0, own].contains(&who.uid()))
+    getsockopt(client, sockopt::PeerCredentials).is_ok_and(|who| [0, own].contains(&who.uid()))
 }
 
-/// The processes whose labs this user may visit.
+/// Process ids of the labs that this user can access.
 ///
 /// # Errors
-/// When the folder of doors cannot be read.
+/// When the folder of control sockets cannot be read.
 pub fn labs() -> io::Result<Vec<u32>> {
     let mut labs = doors()?;
     labs.retain(|pid| UnixStream::connect(path_of(&lab::ledger_dir(), *pid)).is_ok());
     Ok(labs)
 }
 
-/// Removes the doors of tools that are gone; how many there were.
+/// Removes the sockets of tools that are gone; returns their number.
 ///
 /// # Errors
-/// When the folder of doors cannot be read.
+/// When the folder of control sockets cannot be read.
 pub fn forget() -> io::Result<usize> {
     let dir = lab::ledger_dir();
     let gone = |pid: &u32| {
@@ -203,23 +206,23 @@ fn doors() -> io::Result<Vec<u32>> {
     Ok(doors)
 }
 
-/// Asks the lab of the tool's process `pid`.
+/// Sends a request to the lab of the tool's process `pid`.
 ///
 /// # Errors
-/// When it cannot be reached or does not answer.
+/// When the lab cannot be reached or does not answer.
 pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
     Ok(open(pid, request)?.0)
 }
 
-/// The same, with what the lab says after its answer.
+/// Like [`ask`], and returns the stream that follows the reply.
 ///
 /// # Errors
 /// See [`ask`].
 pub fn open(pid: u32, request: &Request) -> io::Result<(Reply, BufReader<UnixStream>)> {
-    let mut door = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
-    door.set_read_timeout(Some(ERRAND + 2 * PATIENCE))?;
-    writeln!(door, "{}", serde_json::to_string(request)?)?;
-    let (mut line, mut rest) = (String::new(), BufReader::new(door));
+    let mut stream = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT + 2 * IO_TIMEOUT))?;
+    writeln!(stream, "{}", serde_json::to_string(request)?)?;
+    let (mut line, mut rest) = (String::new(), BufReader::new(stream));
     rest.read_line(&mut line)?;
     Ok((serde_json::from_str(&line)?, rest))
 }

@@ -1,15 +1,15 @@
-//! What the lab tells of programs and nodes: started, ended, gone.
+//! Events from the lab: programs and nodes that started or ended.
 
-use crate::conduct::{Conduct, Phase};
+use crate::controller::{Phase, RunController};
 use crate::error::Error;
 use crate::jobs::{Role, State};
-use crate::live::tell_names;
+use crate::live::publish_names;
 use lab::{Event, Exit, OutOfMemory};
 use measure::Failure;
 
-impl Conduct<'_> {
-    /// Takes in what has happened to a program or a node.
-    pub(crate) fn happened(&mut self, event: Event) -> Result<(), Error> {
+impl RunController<'_> {
+    /// Handles an event of a program or a node.
+    pub(crate) fn on_event(&mut self, event: Event) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         match event {
             Event::Started { .. } => {}
@@ -25,22 +25,26 @@ impl Conduct<'_> {
             }
             Event::Ended { id, exit, usage } => {
                 let job = &mut self.jobs[id as usize];
-                // What it said before it ended may still be unread.
-                let said = job.conversation.as_mut().map(|talk| talk.hear()).unwrap_or_default();
-                for said in said {
-                    self.heard(id as usize, said)?;
+                // Messages that it sent before it ended may still be unread.
+                let messages = job
+                    .connection
+                    .as_mut()
+                    .map(|connection| connection.receive())
+                    .unwrap_or_default();
+                for message in messages {
+                    self.on_message(id as usize, message)?;
                 }
                 let job = &mut self.jobs[id as usize];
                 let starved = match exit {
                     Exit::Status(0) => None,
-                    // What the kernel killed before was another program, of `exec` perhaps,
-                    // where this one was ended by hand.
+                    // If the program was stopped by hand, the kernel killed another program,
+                    // perhaps one of `exec`.
                     _ => self.lab.out_of_memory(job.node).filter(|_| !job.asked_to_end),
                 };
                 job.state = State::Ended { exit, usage, starved };
                 let (node, own, asked) = (job.node, job.role == Role::Node, job.asked_to_end);
-                let how = how_ended(exit, starved);
-                let words = job.files.last_words();
+                let how = exit_text(exit, starved);
+                let words = job.files.last_output();
                 if own && self.phase != Phase::Stop {
                     self.faults.ended(node, self.lab, &mut self.jobs)?;
                 }
@@ -48,7 +52,7 @@ impl Conduct<'_> {
                     return Ok(());
                 }
                 let job = &self.jobs[id as usize];
-                // A node's own program is to last, where the experiment names it.
+                // A node's own program must last if the experiment names it.
                 let fine = exit == Exit::Status(0);
                 let content = fine && (job.may_end || self.phase == Phase::Stop);
                 if !begun && !content {
@@ -63,7 +67,7 @@ impl Conduct<'_> {
             }
             Event::NodeGone { node } => {
                 let starved = self.lab.out_of_memory(node);
-                self.let_go(node)?;
+                self.release(node)?;
                 let jobs = self.jobs.iter_mut().filter(|job| job.node == node && job.is_alive());
                 for job in jobs {
                     let name = job.name.clone();
@@ -99,31 +103,31 @@ impl Conduct<'_> {
     }
 }
 
-impl Conduct<'_> {
-    /// Lets go what still holds a node that is gone: its links, without which its kernel
-    /// would go on answering, and its name.
-    fn let_go(&mut self, node: usize) -> Result<(), Error> {
+impl RunController<'_> {
+    /// Releases the resources of a lost node: its links, because its kernel would go on answering,
+    /// and its name.
+    fn release(&mut self, node: usize) -> Result<(), Error> {
         self.lab.forget(node);
-        // While all nodes go there is nobody left to tell.
+        // While all nodes are being removed, no other node needs the update.
         if self.phase == Phase::Stop {
             return Ok(());
         }
-        let mut roll = self.roll.lock();
-        roll.gone.insert(node);
+        let mut inventory = self.inventory.lock();
+        inventory.gone.insert(node);
         let remote = self.engine.remote();
-        roll.places(node).into_iter().for_each(|place| remote.detach(place));
-        tell_names(&roll.plan, self.lab, &self.jobs)?;
+        inventory.places(node).into_iter().for_each(|place| remote.detach(place));
+        publish_names(&inventory.plan, self.lab, &self.jobs)?;
         Ok(())
     }
 }
 
-/// How a program ended, in words.
-fn how_ended(exit: Exit, starved: Option<OutOfMemory>) -> String {
+/// A text that says how a program ended.
+fn exit_text(exit: Exit, starved: Option<OutOfMemory>) -> String {
     match (exit, starved) {
         (Exit::Signal(libc::SIGKILL), Some(why)) => format!("was killed: {why}"),
         (Exit::Signal(signal), None) => format!("was killed by signal {signal}"),
         (Exit::Status(status), None) => format!("ended with status {status}"),
-        // It had started what was killed.
+        // The kernel killed one of its child processes.
         (Exit::Status(status), Some(why)) => {
             format!("ended with status {status} after the kernel had killed one: {why}")
         }

@@ -1,11 +1,11 @@
-//! The conducting of a run: programs started, the start given, the end awaited.
+//! The run controller: starts the programs, gives the start signal and waits for the end.
 
-use crate::conversation::{Said, Say};
+use crate::control::{FromProgram, ToProgram};
 use crate::error::Error;
 use crate::faults::Faults;
+use crate::idle::{IdleTimeouts, IdleTimer};
 use crate::jobs::{Job, Role, State};
-use crate::live::{Errand, Errands, Office, Shared};
-use crate::quiet::{Activity, Patience};
+use crate::live::{NodeApi, Pending, Requests, Shared};
 use crate::ready::is_ready;
 use lab::Lab;
 use measure::{Accounting, Failure};
@@ -18,48 +18,48 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use units::Span;
 
-/// What a run is doing, for whoever watches.
+/// The phase of a run, for progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// Nodes and links are made.
+    /// Creates nodes and links.
     Up,
     /// Programs start and connect.
     SetUp,
-    /// The schedule runs.
+    /// Runs the schedule.
     Load,
-    /// The schedule is over; answers still come.
+    /// The schedule is over; waits for outstanding answers.
     Drain,
-    /// Programs are asked to end.
+    /// Stops the programs.
     Stop,
-    /// Results are written.
+    /// Writes the results.
     Write,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What it is doing.
+    /// Current phase.
     pub phase: Phase,
-    /// Since the start was given; 0 before.
+    /// Time since the start signal; 0 before it.
     pub elapsed: Span,
-    /// The longest that this phase can still last, where that is known.
+    /// Upper bound of the phase's remaining time, if known.
     pub most: Option<Span>,
-    /// Programs that are ready, of all.
+    /// Number of ready programs, and of all programs.
     pub ready: (usize, usize),
-    /// The first of those that are awaited, e.g. `meter-3, meter-4, ...`.
+    /// Names of the first programs that are not ready, e.g. `meter-3, meter-4, ...`.
     pub missing: String,
     /// Messages sent so far.
     pub sent: u64,
-    /// Answers had so far.
+    /// Answers received so far.
     pub replies: u64,
     /// Answers expected in all.
     pub expected: u64,
-    /// Frames that the medium has carried.
+    /// Frames that the medium has forwarded.
     pub frames: u64,
 }
 
 impl Progress {
-    /// Of a run that begins.
+    /// The progress at the beginning of a run.
     pub(crate) fn creating() -> Self {
         Self {
             phase: Phase::Up,
@@ -75,74 +75,74 @@ impl Progress {
     }
 }
 
-/// Whoever watches a run.
+/// Receives a run's progress.
 pub trait Watch {
-    /// Is called a few times a second.
+    /// Called a few times a second.
     fn progress(&mut self, progress: &Progress);
 
-    /// Is called once, when the start has been given: the schedule begins at `start_ns` of the
-    /// monotonic clock, which is yet to come.
+    /// Called once, when the start signal is given: the schedule begins at `start_ns` of the
+    /// monotonic clock, in the future.
     fn begun(&mut self, _start_ns: u64) {}
 }
 
-/// Nobody.
+/// No-op sink.
 impl Watch for () {
     fn progress(&mut self, _: &Progress) {}
 }
 
-/// The time between two looks at what has no descriptor to wait on.
+/// Polling interval for state without a file descriptor.
 const TICK_MS: u16 = 100;
-/// A look at all programs takes a microsecond or so for each. What hundreds say in
-/// the same moment is heard together, so that looking stays a few per cent of a
-/// processor: time from the first word to the look, by program.
+/// Delay between the first message of a program and the poll of all programs. A poll takes about 1
+/// µs per program, so messages that arrive together are read together: polling then takes only a
+/// few per cent of a CPU.
 const TOGETHER: Duration = Duration::from_micros(50);
-/// From the word to the start: time for it to reach hundreds of programs.
+/// Time from the start signal to offset 0, so that the signal reaches hundreds of programs.
 const LEAD_NS: u64 = 500_000_000;
-/// How long programs may take to end when asked, and then when told.
+/// Grace period for programs after the stop message, and again after SIGTERM.
 const STOP_NS: u64 = 10_000_000_000;
 const TERM_NS: u64 = 2_000_000_000;
 
 /// A run in progress.
-pub(crate) struct Conduct<'a> {
+pub(crate) struct RunController<'a> {
     pub lab: &'a mut Lab,
     pub engine: &'a Engine<Accounting>,
-    /// Which nodes and links there are.
-    pub roll: Shared,
+    /// The inventory of nodes and links.
+    pub inventory: Shared,
     pub jobs: Vec<Job>,
     pub interrupted: &'a AtomicBool,
     pub watch: &'a mut dyn Watch,
-    /// Answers that the schedule should bring.
+    /// Number of answers that the schedule should produce.
     pub expected: u64,
-    /// What went wrong once the run had begun.
+    /// Failures since the run began.
     pub failures: Vec<Failure>,
-    /// Why it is to end before its time, if it was to in that case.
+    /// Why contention ends the run early, with `contention: abort`.
     pub contended: Option<String>,
-    /// When offset 0 of the schedules is.
+    /// Time of offset 0 of the schedules.
     pub start_ns: Option<u64>,
     pub phase: Phase,
-    /// When the phase ends at the latest.
+    /// Latest end of the phase.
     pub until_ns: Option<u64>,
-    /// What befalls nodes' programs.
+    /// Faults injected into programs.
     pub faults: Faults,
-    /// What visitors want, and who answers them; none where there is no door.
-    pub visitors: Option<(Errands, Office<'a>)>,
+    /// Requests from control clients, and the API that answers them; `None` without a control
+    /// socket.
+    pub clients: Option<(Requests, NodeApi<'a>)>,
 }
 
-impl Conduct<'_> {
-    /// Starts all programs that take part in setting up and waits until they
-    /// are ready.
+impl RunController<'_> {
+    /// Starts all programs that take part in the set-up and waits until they are ready.
     pub(crate) fn set_up(&mut self, limit: Span, logs: &Path) -> Result<(), Error> {
         self.phase = Phase::SetUp;
         let deadline = monotonic_now() + limit.as_ns();
         self.until_ns = Some(deadline);
-        // What workloads talk to is there before them, and each with an address.
+        // Services start first, then the programs that ask for an address, then the workloads.
         self.start_all((deadline, limit), logs, |job| job.role == Role::Service)?;
         self.start_all((deadline, limit), logs, |job| job.role == Role::Client)?;
         self.start_all((deadline, limit), logs, |job| job.role == Role::Node)?;
         self.start_all((deadline, limit), logs, |job| !job.is_foreign())
     }
 
-    /// Starts those programs that `these` is true of and waits until they are ready.
+    /// Starts the programs that `these` selects and waits until they are ready.
     fn start_all(
         &mut self,
         (deadline, limit): (u64, Span),
@@ -181,14 +181,14 @@ impl Conduct<'_> {
                     all: self.jobs.len(),
                     limit,
                     names: names.join(", ") + more + &awaited(missing[0]),
-                    words: self.words_of(first),
+                    words: self.output_of(first),
                     logs: logs.to_owned(),
                 });
             }
         }
     }
 
-    /// Gives the start.
+    /// Gives the start signal.
     pub(crate) fn begin(&mut self) -> Result<u64, Error> {
         self.phase = Phase::Load;
         self.engine.begin();
@@ -197,8 +197,8 @@ impl Conduct<'_> {
         self.watch.begun(at_ns);
         for (id, job) in self.jobs.iter_mut().enumerate() {
             let runs_already = job.is_of_the_lab();
-            match &mut job.conversation {
-                Some(conversation) => conversation.say(Say::Start { at_ns }),
+            match &mut job.connection {
+                Some(connection) => connection.send(ToProgram::Start { at_ns }),
                 None if runs_already => {}
                 None => job.start(self.lab, id as u64)?,
             }
@@ -206,18 +206,17 @@ impl Conduct<'_> {
         Ok(at_ns)
     }
 
-    /// Waits until all that was scheduled is done, nothing can come any more, or
-    /// the time for it is over.
+    /// Waits until the schedule is done, no more answers can arrive, or the time limit passes.
     pub(crate) fn last(
         &mut self,
         duration: Span,
         drain: Span,
-        patience: Patience,
+        timeouts: IdleTimeouts,
     ) -> Result<(), Error> {
         let start = self.start_ns.unwrap_or_else(monotonic_now);
         let over = start + duration.as_ns();
         self.until_ns = Some(over);
-        let mut activity = Activity::new(over);
+        let mut idle_timer = IdleTimer::new(over);
         loop {
             self.look()?;
             let now = monotonic_now();
@@ -249,17 +248,17 @@ impl Conduct<'_> {
                 return Ok(());
             }
             let messages: u64 = self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum();
-            activity.saw(now, self.engine.frames(), self.engine.waiting(), messages);
-            // A program of the user's may think for long without a frame.
+            idle_timer.saw(now, self.engine.frames(), self.engine.waiting(), messages);
+            // A user's program may compute for long without sending a frame.
             let thinks = self.jobs.iter().any(|j| j.role == Role::Command && j.is_alive());
-            if now >= over && !thinks && self.faults.is_over() && activity.is_over(now, patience) {
+            if now >= over && !thinks && self.faults.is_over() && idle_timer.is_over(now, timeouts)
+            {
                 return Ok(());
             }
         }
     }
 
-    /// Whether nobody has anything left to do; where there are only programs
-    /// in the background, the schedule decides.
+    /// Whether no program has work left. With background programs only, the schedule decides.
     fn is_done(&self, schedule_over: bool) -> bool {
         let awaited = |job: &&Job| matches!(job.role, Role::Source | Role::Mqtt | Role::Command);
         let mut awaited = self.jobs.iter().filter(awaited).peekable();
@@ -269,20 +268,20 @@ impl Conduct<'_> {
         }
     }
 
-    /// Asks all programs to end, then tells them, then makes them.
+    /// Stops all programs: with a stop message, then SIGTERM, then SIGKILL.
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
-        self.cut_off();
+        self.record_unfinished();
         self.phase = Phase::Stop;
         self.until_ns = None;
-        // What workloads talk to goes after them.
+        // Services stop after the workloads.
         self.stop_all(|job| !job.is_of_the_lab())?;
         self.stop_all(|job| job.role != Role::Service)?;
         self.stop_all(|_| true)
     }
 
-    /// Notes the commands that are still running although the run is over. Where it was
-    /// ended early, that says so itself.
-    fn cut_off(&mut self) {
+    /// Records the commands that still run at the end of the run. A run that ended early records
+    /// that instead.
+    fn record_unfinished(&mut self) {
         if !self.failures.iter().any(|failure| matches!(failure, Failure::Bed(_))) {
             let after = monotonic_now().saturating_sub(self.start_ns.unwrap_or(u64::MAX));
             let after = after as f64 / 1e9;
@@ -300,12 +299,12 @@ impl Conduct<'_> {
         }
     }
 
-    /// The same of those programs that `these` is true of.
+    /// Stops the programs that `these` selects.
     fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
         let meant = |job: &Job| these(job) && job.is_alive();
         for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
-            match &mut job.conversation {
-                Some(conversation) => conversation.say(Say::Stop {}),
+            match &mut job.connection {
+                Some(connection) => connection.send(ToProgram::Stop {}),
                 None => self.lab.signal(job.node, id as u64, libc::SIGTERM),
             }
         }
@@ -314,14 +313,14 @@ impl Conduct<'_> {
             while self.jobs.iter().any(meant) && monotonic_now() < deadline {
                 self.look()?;
             }
-            let stubborn: Vec<usize> =
+            let remaining: Vec<usize> =
                 (0..self.jobs.len()).filter(|id| meant(&self.jobs[*id])).collect();
-            if stubborn.is_empty() {
+            if remaining.is_empty() {
                 break;
             }
             if signal == libc::SIGKILL {
-                let name = &self.jobs[stubborn[0]].name;
-                let more = match stubborn.len() - 1 {
+                let name = &self.jobs[remaining[0]].name;
+                let more = match remaining.len() - 1 {
                     0 => String::new(),
                     more => format!(" (and {more} more)"),
                 };
@@ -330,25 +329,25 @@ impl Conduct<'_> {
                      yet written is missing"
                 )));
             }
-            for id in stubborn {
+            for id in remaining {
                 self.lab.signal(self.jobs[id].node, id as u64, signal);
             }
         }
         Ok(())
     }
 
-    /// Waits a moment, then takes in all that was said and has happened.
+    /// Waits briefly, then handles all pending messages and events.
     pub(crate) fn look(&mut self) -> Result<(), Error> {
-        let visitors = self.visitors.as_ref();
-        let visitors = visitors.map(|(errands, _)| PollFd::new(errands.as_fd(), PollFlags::POLLIN));
-        let talks = self.jobs.iter().enumerate();
-        let talks = talks.filter_map(|(id, job)| Some((id, job.conversation.as_ref()?)));
-        let (ids, mut fds): (Vec<_>, Vec<_>) = talks
-            .filter(|(_, talk)| talk.is_open())
-            .map(|(id, talk)| (id, PollFd::new(talk.as_fd(), PollFlags::POLLIN)))
+        let clients = self.clients.as_ref();
+        let clients = clients.map(|(requests, _)| PollFd::new(requests.as_fd(), PollFlags::POLLIN));
+        let connections = self.jobs.iter().enumerate();
+        let connections = connections.filter_map(|(id, job)| Some((id, job.connection.as_ref()?)));
+        let (ids, mut fds): (Vec<_>, Vec<_>) = connections
+            .filter(|(_, connection)| connection.is_open())
+            .map(|(id, connection)| (id, PollFd::new(connection.as_fd(), PollFlags::POLLIN)))
             .unzip();
-        fds.extend(visitors);
-        // An interrupted wait is as good as one that is over.
+        fds.extend(clients);
+        // An interrupted wait counts as a finished one.
         let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
         std::thread::sleep(TOGETHER * ids.len() as u32);
         let _ = poll(&mut fds, PollTimeout::ZERO);
@@ -358,13 +357,13 @@ impl Conduct<'_> {
         drop(fds);
         self.receive();
         for id in speaking {
-            let Some(talk) = &mut self.jobs[id].conversation else { continue };
-            for said in talk.hear() {
-                self.heard(id, said)?;
+            let Some(connection) = &mut self.jobs[id].connection else { continue };
+            for message in connection.receive() {
+                self.on_message(id, message)?;
             }
         }
         while let Ok(event) = self.lab.events().try_recv() {
-            self.happened(event)?;
+            self.on_event(event)?;
         }
         let now = monotonic_now();
         self.watch.progress(&Progress {
@@ -384,7 +383,7 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    /// The first two programs that are awaited.
+    /// The names of the first two programs that are not ready.
     fn missing(&self) -> String {
         if self.phase != Phase::SetUp {
             return String::new();
@@ -396,65 +395,67 @@ impl Conduct<'_> {
         first.join(", ") + if names.next().is_some() { ", ..." } else { "" }
     }
 
-    /// Does what visitors want.
+    /// Executes the requests of control clients.
     fn receive(&mut self) {
-        let Some((errands, office)) = &self.visitors else { return };
-        while let Some(Errand { request, answer }) = errands.next() {
-            let reply = office.answer(request, self.lab, &mut self.jobs, &mut self.faults);
-            // Who has gone away in the meantime does not hear it.
+        let Some((requests, node_api)) = &self.clients else { return };
+        while let Some(Pending { request, answer }) = requests.next() {
+            let reply = node_api.answer(request, self.lab, &mut self.jobs, &mut self.faults);
+            // The client may have disconnected.
             let _ = answer.send(reply);
         }
     }
 
-    pub(crate) fn heard(&mut self, id: usize, said: Said) -> Result<(), Error> {
+    pub(crate) fn on_message(&mut self, id: usize, message: FromProgram) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         let job = &mut self.jobs[id];
-        match said {
-            Said::Ready {} if job.state == State::Starting => job.state = State::Ready,
-            Said::Done {} if job.is_alive() => job.state = State::Done,
-            Said::Ready {} | Said::Done {} => {}
-            Said::Progress { sent, replies } if matches!(job.role, Role::Source | Role::Mqtt) => {
+        match message {
+            FromProgram::Ready {} if job.state == State::Starting => job.state = State::Ready,
+            FromProgram::Done {} if job.is_alive() => job.state = State::Done,
+            FromProgram::Ready {} | FromProgram::Done {} => {}
+            FromProgram::Progress { sent, replies }
+                if matches!(job.role, Role::Source | Role::Mqtt) =>
+            {
                 job.progress = (sent, replies);
             }
-            Said::Progress { .. } => {}
-            Said::Contended { why } => self.contended = Some(why),
-            Said::Failed { error } if begun => {
+            FromProgram::Progress { .. } => {}
+            FromProgram::Contended { why } => self.contended = Some(why),
+            FromProgram::Failed { error } if begun => {
                 let name = job.name.clone();
-                let log = self.words_of_other(id).lines().last().map(|line| format!("; {line}"));
+                let log = self.output_of_other(id).lines().last().map(|line| format!("; {line}"));
                 let log = log.unwrap_or_default();
                 let failed = format!("the program of {name} failed: {error}{log}");
                 self.failures.push(Failure::Program(failed));
             }
-            Said::Failed { error } => {
+            FromProgram::Failed { error } => {
                 let node = job.name.clone();
-                let error = format!("{error}\n{}", self.words_of_other(id));
+                let error = format!("{error}\n{}", self.output_of_other(id));
                 return Err(Error::Died { node, how: "failed".to_owned(), words: error });
             }
         }
         Ok(())
     }
 
-    /// What a job last said, and those on whom it relies.
-    fn words_of(&self, id: usize) -> String {
-        let words = [self.jobs[id].files.last_words(), self.words_of_other(id)];
+    /// The last output of a job and of the job that it relies on.
+    fn output_of(&self, id: usize) -> String {
+        let words = [self.jobs[id].files.last_output(), self.output_of_other(id)];
         words.join("\n").trim().to_owned()
     }
 
-    /// What the programs last said on the node without which job `id` can do nothing.
-    fn words_of_other(&self, id: usize) -> String {
+    /// The last output of the program on the node that job `id` relies on.
+    fn output_of_other(&self, id: usize) -> String {
         let other = self.jobs[id].relies_on;
         let jobs = self.jobs.iter().filter(|job| Some(job.node) == other);
-        let said = jobs.flat_map(|job| {
-            let words = job.files.last_words();
+        let lines = jobs.flat_map(|job| {
+            let words = job.files.last_output();
             let lines: Vec<_> =
                 words.lines().map(|line| format!("{} said: {line}", job.name)).collect();
             lines
         });
-        said.collect::<Vec<_>>().join("\n")
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
-/// What a node's program is waited for.
+/// The condition that a program waits for.
 fn awaited(job: &Job) -> String {
     job.ready.as_ref().map_or(String::new(), |ready| format!(" (ready when {ready})"))
 }
