@@ -2,7 +2,7 @@
 
 use crate::decisions::{Decider, Decision};
 use crate::{Flow, Frame, Impairment, Instant};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use units::Draw;
 
@@ -35,7 +35,7 @@ pub(crate) struct FlowDecisions {
     /// For flows without state, with the random numbers of the flow that it was last used for.
     stateless: Decider,
     has_state: bool,
-    flows: HashMap<u64, FlowState>,
+    flows: FxHashMap<u64, FlowState>,
 }
 
 /// One flow so far.
@@ -52,7 +52,7 @@ impl FlowDecisions {
             draw,
             stateless: Decider::new(config, draw),
             has_state: Decider::has_state(config),
-            flows: HashMap::new(),
+            flows: FxHashMap::default(),
         }
     }
 

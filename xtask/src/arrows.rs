@@ -1,0 +1,99 @@
+//! What ARCHITECTURE.md says about the dependencies of crates, compared with their manifests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The head of the table in ARCHITECTURE.md.
+const TABLE: &str = "| crate | depends on |";
+
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// Differences between the table and the manifests.
+///
+/// # Errors
+/// If the table or a manifest cannot be read.
+pub fn problems(root: &Path, architecture: &str) -> Result<Vec<String>, String> {
+    let claimed = claimed(architecture)?;
+    let mut actual = Arrows::new();
+    let crates = std::fs::read_dir(root.join("crates")).map_err(|error| error.to_string())?;
+    let folders: Vec<_> = crates.flatten().map(|entry| entry.path()).collect();
+    let names: BTreeSet<String> = folders.iter().map(|folder| crate_name(folder)).collect();
+    for folder in &folders {
+        let manifest = crate::read(&folder.join("Cargo.toml"))?;
+        actual.insert(crate_name(folder), dependencies(&manifest, &names));
+    }
+    Ok(differences(&claimed, &actual))
+}
+
+fn crate_name(folder: &Path) -> String {
+    folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
+
+fn claimed(architecture: &str) -> Result<Arrows, String> {
+    let (_, table) =
+        architecture.split_once(TABLE).ok_or(format!("ARCHITECTURE.md: no table `{TABLE}`"))?;
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let row = |line: &str| {
+        let mut cells = line.split('|').skip(1);
+        let of: Vec<String> = names(cells.next().unwrap_or_default());
+        let on: Vec<String> = names(cells.next().unwrap_or_default());
+        of.into_iter().map(move |name| (name, on.iter().cloned().collect())).collect::<Vec<_>>()
+    };
+    Ok(rows.flat_map(row).collect())
+}
+
+/// The workspace's crates under `[dependencies]` of a manifest; tests may use others.
+fn dependencies(manifest: &str, names: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut section = "";
+    let mut found = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let name = line.split(['=', '.']).next().unwrap_or_default().trim();
+        if section == "[dependencies]" && names.contains(name) {
+            found.insert(name.to_owned());
+        }
+    }
+    found
+}
+
+fn differences(claimed: &Arrows, actual: &Arrows) -> Vec<String> {
+    let none = BTreeSet::new();
+    let all: BTreeSet<&String> = claimed.keys().chain(actual.keys()).collect();
+    let mut problems = Vec::new();
+    for name in all {
+        let (said, is) = (claimed.get(name).unwrap_or(&none), actual.get(name).unwrap_or(&none));
+        for other in is.difference(said) {
+            problems.push(format!(
+                "crates/{name}: depends on {other}, ARCHITECTURE.md does not say so"
+            ));
+        }
+        for other in said.difference(is) {
+            problems
+                .push(format!("ARCHITECTURE.md: {name} depends on {other}, its manifest does not"));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_compared_with_manifests() {
+        let text =
+            format!("{TABLE}\n| --- | --- |\n| `a`, `b` | `c` |\n| `c` | none |\n\n| `d` | |");
+        let claimed = claimed(&text).unwrap();
+        assert_eq!(claimed.len(), 3);
+        let names = ["a", "b", "c"].map(str::to_owned).into();
+        let manifest = "[dependencies]\nc.workspace = true\nserde = \"1\"\n[dev-dependencies]\nb = { path = \"b\" }\n";
+        let on = dependencies(manifest, &names);
+        assert_eq!(on, ["c".to_owned()].into());
+        let actual: Arrows =
+            [("a".to_owned(), on), ("b".to_owned(), BTreeSet::new())].into_iter().collect();
+        assert_eq!(differences(&claimed, &actual).len(), 1);
+    }
+}
