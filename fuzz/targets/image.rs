@@ -1,5 +1,5 @@
 //! Any bytes as an image's archive, its manifest, its configuration or its layer; and
-//! nothing is ever written beside the folder that it is unpacked into.
+//! nothing is ever written outside of the folder that it is unpacked into.
 #![no_main]
 
 use image::Archive;
@@ -35,6 +35,6 @@ fuzz_target!(|input: (u8, &[u8])| {
     if let Err(error) = Archive::open(&archive, None).and_then(|archive| archive.unpack(&root)) {
         assert!(!error.to_string().is_empty());
     }
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "something was written beside");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "something was written outside of it");
     assert_eq!(fs::read_dir(dir.path().join("box")).unwrap().count(), 1);
 });

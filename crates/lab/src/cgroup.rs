@@ -384,7 +384,7 @@ mod tests {
     fn a_program_killed_for_memory_is_told_its_limit() {
         let killed = |limit| OutOfMemory { limit }.to_string();
         assert_eq!(killed(Some(64 << 20)), "out of memory, limit 64 MiB");
-        assert!(killed(None).contains("the whole machine"));
+        assert!(killed(None).contains("the machine had none left"));
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn example(name: &str) -> PathBuf {
 #[test]
 fn an_application_of_forty_lines_works_in_nodes() {
     let bed = Bed::new();
-    bed.write("key", "a key that nobody should know");
+    bed.write("key", "a secret key, for members only");
     let (hub, member) = (example("director-hub"), example("director-member"));
     let lines = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),

@@ -63,7 +63,7 @@ pub enum Request {
         nodes: Vec<String>,
     },
     /// Injects a fault into nodes' programs.
-    Befall {
+    InjectFault {
         /// The fault.
         what: PlannedFaultKind,
         /// The nodes.

@@ -52,7 +52,7 @@ impl NodeApi<'_> {
                 up_for: Span::from_ns(monotonic_now().saturating_sub(self.since)),
             })),
             Request::Nodes { nodes } => self.shown(&inventory, &nodes, lab, jobs, faults),
-            Request::Befall { what, nodes } => (|| {
+            Request::InjectFault { what, nodes } => (|| {
                 let found = inventory.find(&nodes)?;
                 // All nodes or none.
                 let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();

@@ -68,7 +68,7 @@ fn list(nodes: &[NodeShown]) {
 
 /// Injects a fault into nodes' programs, or starts them.
 pub fn inject_fault(what: PlannedFaultKind, arguments: &Nodes) -> Result<Status, String> {
-    let request = Request::Befall { what, nodes: arguments.nodes.clone() };
+    let request = Request::InjectFault { what, nodes: arguments.nodes.clone() };
     find(&arguments.lab)?.ask(&request).map(|_| Status::Fine)
 }
 
