@@ -2,7 +2,7 @@
 //! counters or clock. The medium's throughput is compared with it.
 
 use crate::load;
-use medium::{Carrier, FrameIo};
+use medium::{FrameBackend, FrameIo};
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Bare {
 
 impl Bare {
     /// Forwards between the ports of `io`; multicast goes to all of them, or is dropped.
-    pub fn start(io: Carrier, ports: usize, groups: bool) -> std::io::Result<Self> {
+    pub fn start(io: FrameBackend, ports: usize, groups: bool) -> std::io::Result<Self> {
         let (stop, frames) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (its_stop, its_frames) = (stop.clone(), frames.clone());
         // Uses the medium's thread name, so that its CPU time is found in the same way.
@@ -49,7 +49,7 @@ struct Ports {
     groups: bool,
 }
 
-fn forward(mut io: Carrier, ports: Ports, stop: &AtomicBool, frames: &AtomicU64) {
+fn forward(mut io: FrameBackend, ports: Ports, stop: &AtomicBool, frames: &AtomicU64) {
     // The priority of a medium that never sleeps.
     // SAFETY: setpriority with integer arguments; 0 is this thread.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };

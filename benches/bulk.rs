@@ -5,7 +5,9 @@
 use crate::{frames, load, median, nodes};
 use lab::{Lab, Link};
 use measure::Accounting;
-use medium::{Carrier, End, Endpoint, Gives, Impairment, SuperFrame, VNET_HEADER, VnetHeader};
+use medium::{
+    End, Endpoint, FrameBackend, FrameFormat, Impairment, SuperFrame, VNET_HEADER, VnetHeader,
+};
 use std::error::Error;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -107,8 +109,8 @@ fn pour(lab: &Lab, control: &str) -> Result<Rate, Box<dyn Error>> {
 
 fn medium_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts), Box<dyn Error>> {
     let (lab, taps) = nodes::up_with(2, |i| vec![1 - i], Link::Tap, uncut)?;
-    let gives = if uncut { Gives::SuperFrames } else { Gives::Frames };
-    let carrier = Carrier::over_taps(taps.into_iter().map(|fd| End { fd, gives }).collect())?;
+    let gives = if uncut { FrameFormat::SuperFrames } else { FrameFormat::Frames };
+    let carrier = FrameBackend::over_taps(taps.into_iter().map(|fd| End { fd, gives }).collect())?;
     let (mut spec, places) = frames::switch(2, &Endpoint::default());
     let up = Impairment { loss: format!("{loss} %").parse()?, ..Impairment::default() };
     spec.endpoints[0].up = up;

@@ -4,7 +4,7 @@
 use crate::bare::Bare;
 use crate::{load, nodes};
 use measure::Accounting;
-use medium::{Carrier, Endpoint, Engine, FramePath, Impairment, Limit, Place, SegmentSpec};
+use medium::{Endpoint, Engine, FrameBackend, FramePath, Impairment, Limit, Place, SegmentSpec};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -108,7 +108,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
 
 /// Starts an engine on the first CPU, where it is measured.
 pub fn start(
-    carrier: Carrier,
+    carrier: FrameBackend,
     segments: Vec<SegmentSpec>,
     places: Vec<Place>,
     accounting: Accounting,
@@ -122,7 +122,7 @@ pub fn start(
 }
 
 /// Pairs of neighbours: 0 and 1, 2 and 3.
-fn pairs(path: FramePath, count: usize) -> Result<(lab::Lab, Carrier), Box<dyn Error>> {
+fn pairs(path: FramePath, count: usize) -> Result<(lab::Lab, FrameBackend), Box<dyn Error>> {
     nodes::up_by(path, count, |i| vec![i ^ 1])
 }
 

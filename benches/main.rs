@@ -25,7 +25,7 @@ type Bench = fn() -> Result<(), Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.first().map(String::as_str) {
-        Some(lab::NURSERY) => return lab::nursery(),
+        Some(lab::FORK_SERVER) => return lab::fork_server(),
         Some(load::FLOOD) => return load::flood(&args[1..]),
         Some(load::HELLO) => return load::hello(&args[1..]),
         Some(load::JOIN) => return load::join(&args[1..]),

@@ -1,7 +1,7 @@
 //! Time to create and remove nodes; also the other benchmarks' nodes.
 
 use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use medium::{Attach, Carrier, End, FramePath, Gives};
+use medium::{Attach, End, FrameBackend, FrameFormat, FramePath};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -61,7 +61,7 @@ pub fn up_by(
     path: FramePath,
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
-) -> Result<(Lab, Carrier), Box<dyn Error>> {
+) -> Result<(Lab, FrameBackend), Box<dyn Error>> {
     let (mut lab, ends) = up(count, knows, link(path))?;
     let carrier = carrier(path, &mut lab, ends)?;
     Ok((lab, carrier))
@@ -76,16 +76,20 @@ pub fn link(path: FramePath) -> Link {
     }
 }
 
-fn carrier(path: FramePath, lab: &mut Lab, ends: Vec<OwnedFd>) -> Result<Carrier, Box<dyn Error>> {
+fn carrier(
+    path: FramePath,
+    lab: &mut Lab,
+    ends: Vec<OwnedFd>,
+) -> Result<FrameBackend, Box<dyn Error>> {
     Ok(match path {
-        FramePath::Packet => Carrier::over_packets(ends)?,
-        FramePath::Tap => Carrier::over_taps(ends.into_iter().map(End::from).collect())?,
+        FramePath::Packet => FrameBackend::over_packets(ends)?,
+        FramePath::Tap => FrameBackend::over_taps(ends.into_iter().map(End::from).collect())?,
         FramePath::Ring => {
-            let end = |fd| End { fd, gives: Gives::Nothing };
+            let end = |fd| End { fd, gives: FrameFormat::Nothing };
             let ports = lab.ports().ok_or("no ports")?;
             let attach = Attach::by(move |number, program| ports.attach(number, program));
             let ends = ends.into_iter().map(end).collect();
-            Carrier::over_ring(ends, FIRST_INTERFACE, attach)?
+            FrameBackend::over_ring(ends, FIRST_INTERFACE, attach)?
         }
     })
 }

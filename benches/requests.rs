@@ -1,7 +1,7 @@
 //! Requests per second that a load submits and a device answers on two cores, compared with a bare
 //! loop of the same system calls without generation, measurement or state.
 
-use load::{DeviceSettings, Mischief, Origin, Settings, run, serve};
+use load::{DeviceSettings, MisbehaviourShares, Origin, Settings, run, serve};
 use std::error::Error;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
-use trace::{Group, Method, Mix, Recipe};
+use trace::{Group, Method, Mix, TraceSpec};
 
 const RATES: [u64; 7] = [10_000, 50_000, 100_000, 150_000, 200_000, 250_000, 300_000];
 /// Duration of each measurement.
@@ -35,7 +35,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         queue: 1,
         payload: 4,
         notify: None,
-        mischief: Mischief::default(),
+        mischief: MisbehaviourShares::default(),
         core: Some(0),
         spin: true,
         seed: 1,
@@ -69,7 +69,7 @@ fn curve(at: &str) -> Result<(), Box<dyn Error>> {
             sizes: None,
         };
         let span = Some(EACH.as_nanos() as u64);
-        let recipe = Recipe { seed: 1, groups: vec![group], span, requests: None };
+        let recipe = TraceSpec { seed: 1, groups: vec![group], span, requests: None };
         let settings = Settings { cores: vec![1], spin: true, ..Settings::default() };
         let origin = Origin::Made(recipe.requests()?);
         let (figures, _) = run(origin, &settings, &AtomicBool::new(false), |_| ())?;

@@ -106,7 +106,7 @@ impl Setup {
             messages: interaction.messages,
             fan_out: (0..interaction.messages).map(|m| interaction.sinks_of(m) as u32).collect(),
             payload: interaction.payload_bytes as usize,
-            seed: plan.weather(),
+            seed: plan.impairment_seed(),
         }
     }
 

@@ -50,7 +50,7 @@ build_root() {
     cp "$(command -v ip)" "$(command -v tc)" target/release/thingbed{,-nursery,-workload} "$root/bin/"
     cp target/release/examples/netem-probe "$root/bin/probe"
     # Lines of ldd: a name and its path, or a path alone.
-    for name in "$root"/bin/{ip,tc,probe,thingbed,thingbed-nursery,thingbed-workload}; do
+    for name in "$root"/bin/{ip,tc,probe,thingbed,thingbed-fork-server,thingbed-workload}; do
         ldd "$name" | grep -o '/[^ ]*'
     done | grep -v : | sort -u | while read -r name; do take "$name"; done
     # shellcheck disable=SC2046  # paths without spaces

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use measure::Classifier;
-use medium::{Came, Endpoint, Impairment, Intake, LossUnit, Segment, SegmentSpec};
+use medium::{ReadResult, Endpoint, Impairment, ReadBuffer, LossUnit, Segment, SegmentSpec};
 
 fuzz_target!(|frames: Vec<Vec<u8>>| {
     let lossy = Impairment {
@@ -19,7 +19,7 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
     let spec = SegmentSpec { endpoints: vec![link; 4], impaired: true, ..SegmentSpec::switch(1) };
     let mut segment = Segment::new(&spec);
     let mut classifier = Classifier::new(vec![5556]);
-    let mut intake = Intake::default();
+    let mut intake = ReadBuffer::default();
     let mut sent = 0;
     for (now, frame) in frames.iter().enumerate() {
         let bytes = classifier.classify(frame).traffic().bytes;
@@ -30,18 +30,18 @@ fuzz_target!(|frames: Vec<Vec<u8>>| {
         let len = frame.len().min(intake.room().len());
         intake.room()[..len].copy_from_slice(&frame[..len]);
         match intake.behind_header(len) {
-            Came::Frame(frame) => {
+            ReadResult::Frame(frame) => {
                 segment.send(from, frame, now);
                 sent += 1;
             }
-            Came::Segments(segments) => {
+            ReadResult::Segments(segments) => {
                 let traffic = classifier.classify_segments(&segments);
                 assert_eq!(traffic.frames, segments.count() as u64);
                 assert_eq!(traffic.bytes, segments.size() as u64);
                 sent += segments.count();
                 segment.send_segments(from, segments, now);
             }
-            Came::Nonsense => segment.reject(from, now),
+            ReadResult::Nonsense => segment.reject(from, now),
         }
     }
     let due = std::iter::from_fn(|| segment.due(u64::MAX));

@@ -12,7 +12,7 @@ impl Plan {
     ///
     /// # Errors
     /// If the node does not exist or cannot be cloned, or a network has no free address.
-    pub fn twins(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
+    pub fn clones(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
         let Some(original) = self.nodes.get(node) else {
             return Err(format!("node {node} does not exist"));
         };
@@ -21,8 +21,8 @@ impl Plan {
         let links = self.nodes.iter().flat_map(|node| &node.links);
         let mut taken: HashSet<Ipv4Addr> = links.map(|link| link.address).collect();
         let mut number = self.highest(&original.group);
-        let mut twins = Vec::with_capacity(count);
-        while twins.len() < count {
+        let mut clones = Vec::with_capacity(count);
+        while clones.len() < count {
             number += 1;
             let name = format!("{}-{number}", original.group);
             if !names.insert(name.clone()) {
@@ -31,9 +31,9 @@ impl Plan {
             let links = original.links.iter().map(|link| self.clone_link(link, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
             let gateway = original.gateway.or_else(|| self.gateway_of(original));
-            twins.push(PlannedNode { name, links, gateway, ..original.clone() });
+            clones.push(PlannedNode { name, links, gateway, ..original.clone() });
         }
-        Ok(twins)
+        Ok(clones)
     }
 
     fn check_clonable(&self, original: &PlannedNode) -> Result<(), String> {
@@ -110,7 +110,7 @@ mod tests {
 
     fn plan(networks: &str) -> crate::Plan {
         let text = format!(
-            "experiment: twins\nnodes:\n  server: {{run: [sleep, '9']}}\n  meter: {{count: 3}}\n  meter-5: {{}}\n\
+            "experiment: clones\nnodes:\n  server: {{run: [sleep, '9']}}\n  meter: {{count: 3}}\n  meter-5: {{}}\n\
              networks:\n  lan: {{attach: [server, meter, meter-5], {networks}}}\nduration: 1 s\n"
         );
         let dir = tempfile::tempdir().unwrap();
@@ -124,27 +124,27 @@ mod tests {
     #[test]
     fn twins_have_the_next_names_and_addresses() {
         let plan = plan("subnet: 10.1.0.0/24, links: {meter: {up: {delay: 5 ms}}}");
-        let twins = plan.twins(2, 3).unwrap();
-        let names: Vec<_> = twins.iter().map(|twin| twin.name.as_str()).collect();
+        let clones = plan.clones(2, 3).unwrap();
+        let names: Vec<_> = clones.iter().map(|twin| twin.name.as_str()).collect();
         // `meter-5` belongs to another group.
         assert_eq!(names, ["meter-4", "meter-6", "meter-7"]);
-        let addresses: Vec<_> = twins.iter().map(|t| t.links[0].address.to_string()).collect();
+        let addresses: Vec<_> = clones.iter().map(|t| t.links[0].address.to_string()).collect();
         assert_eq!(addresses, ["10.1.0.6", "10.1.0.7", "10.1.0.8"]);
-        for twin in &twins {
+        for twin in &clones {
             assert_eq!(twin.links[0].up, plan.nodes[2].links[0].up);
             assert_ne!(twin.links[0].mac, plan.nodes[2].links[0].mac);
         }
-        assert_eq!(plan.twins(0, 1).unwrap()[0].name, "server-2");
+        assert_eq!(plan.clones(0, 1).unwrap()[0].name, "server-2");
     }
 
     #[test]
     fn what_there_is_once_has_no_twin() {
-        assert!(plan("subnet: 10.1.0.0/29").twins(1, 2).unwrap_err().contains("no free address"));
+        assert!(plan("subnet: 10.1.0.0/29").clones(1, 2).unwrap_err().contains("no free address"));
         let served = plan("subnet: 10.1.0.0/24, dns: true");
         let services = served.nodes.len() - 1;
-        assert!(served.twins(services, 1).unwrap_err().contains("services"));
+        assert!(served.clones(services, 1).unwrap_err().contains("services"));
         let netem = plan("subnet: 10.1.0.0/24, backend: netem");
-        assert!(netem.twins(1, 1).unwrap_err().contains("backend: netem"));
-        assert!(netem.twins(99, 1).is_err());
+        assert!(netem.clones(1, 1).unwrap_err().contains("backend: netem"));
+        assert!(netem.clones(99, 1).is_err());
     }
 }

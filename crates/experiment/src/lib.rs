@@ -66,9 +66,9 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use pattern::{InteractionPattern, OutsideModel};
 pub use plan::{
-    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChannel, PlannedCpu,
-    PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile, PlannedRoot,
-    PlannedServices, PlannedWhat, SourceAddresses, Workload,
+    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
+    PlannedChannel, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
+    PlannedProfile, PlannedRoot, PlannedServices, SourceAddresses, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

@@ -7,7 +7,7 @@ use crate::read::{Read, Sink};
 use crate::resolve::{ChannelWait, changed_keys, check_change};
 use crate::source::Source;
 use crate::tree::{self, Content, Node};
-use medium::{Overlay, Way};
+use medium::{Direction, Overlay};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 use units::Bytes;
@@ -20,7 +20,7 @@ pub struct RunningLink<'a> {
     /// MTU of its network.
     pub mtu: Bytes,
     /// Direction.
-    pub way: Way,
+    pub way: Direction,
     /// Its configured impairments.
     pub configured: &'a medium::Impairment,
 }
@@ -69,7 +69,7 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<Overlay, E
     let fail = |problems| Errors::new(source.clone(), problems);
     let (set, base, mut sink) = parse(&source).map_err(fail)?;
     let complete = set.unwrap_or_default().after(&base.unwrap_or_default());
-    let channel_wait = ChannelWait::of(link.channel, link.way == Way::Up);
+    let channel_wait = ChannelWait::of(link.channel, link.way == Direction::Up);
     check_change(&complete, channel_wait, link.mtu, &mut sink);
     if sink.is_clean() {
         return read(keys, "");
@@ -167,7 +167,7 @@ mod tests {
             (key.to_owned(), value.to_owned())
         };
         let keys: Vec<_> = keys.iter().map(pair).collect();
-        let link = RunningLink { channel, mtu: Bytes::new(1500), way: Way::Up, configured };
+        let link = RunningLink { channel, mtu: Bytes::new(1500), way: Direction::Up, configured };
         link_change(&keys, &[link]).map_err(|errors| errors.to_string())
     }
 

@@ -4,7 +4,7 @@ mod network;
 mod node;
 
 pub use self::network::{
-    Backend, PlannedChange, PlannedChannel, PlannedNetwork, PlannedWhat, SourceAddresses,
+    Backend, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedNetwork, SourceAddresses,
 };
 pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
@@ -99,7 +99,7 @@ impl Plan {
 
     /// Seed of this run's impairment decisions, derived from the experiment's seed and the repeat:
     /// repeats differ, and all cells of a repeat see the same.
-    pub fn weather(&self) -> u64 {
+    pub fn impairment_seed(&self) -> u64 {
         // A large odd constant, so that seed 7 repeat 1 differs from seed 8 repeat 0.
         self.seed.wrapping_add(u64::from(self.repeat).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

@@ -5,8 +5,8 @@ use crate::impairment_text::{impairment, time};
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
-    Backend, Interaction, Plan, PlannedChange, PlannedChannel, PlannedLink, PlannedNode,
-    PlannedWhat, Workload,
+    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedLink,
+    PlannedNode, Workload,
 };
 use std::fmt;
 use units::Span;
@@ -41,7 +41,7 @@ impl fmt::Display for Plan {
         for (number, workload) in self.workloads.iter().enumerate() {
             match workload {
                 Workload::Interaction(interaction) => write_interaction(f, interaction)?,
-                Workload::Mqtt(mqtt) => write_mqtt(f, mqtt, self.weather(), number)?,
+                Workload::Mqtt(mqtt) => write_mqtt(f, mqtt, self.impairment_seed(), number)?,
                 Workload::Exchange(exchange) => write_exchange(f, exchange)?,
                 Workload::Load(load) => write_load(f, load)?,
                 Workload::Device(device) => write_device(f, device)?,
@@ -342,25 +342,25 @@ fn ends_of(names: &[String]) -> String {
 fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Result {
     write!(f, "  at {}: ", time(change.at))?;
     match &change.what {
-        PlannedWhat::Set { nodes, ways, set, over } => {
+        PlannedChangeKind::Set { nodes, ways, set, over } => {
             // Omits the loss models that the change replaces.
             let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
             let values: Vec<_> = set_keys.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
-                [medium::Way::Up] => " up",
-                [medium::Way::Down] => " down",
+                [medium::Direction::Up] => " up",
+                [medium::Direction::Down] => " down",
                 _ => "",
             };
             write!(f, "{}{ways}: {}", ends_of(nodes), values.join(", "))?;
             if *over == Span::ZERO { writeln!(f) } else { writeln!(f, ", over {}", time(*over)) }
         }
-        PlannedWhat::Down { nodes, down } => {
+        PlannedChangeKind::Down { nodes, down } => {
             writeln!(f, "{} {}", ends_of(nodes), if *down { "down" } else { "up again" })
         }
-        PlannedWhat::Multicast { passes: true } => writeln!(f, "multicast restored"),
-        PlannedWhat::Multicast { passes: false } => writeln!(f, "multicast off"),
-        PlannedWhat::Partition { parts } if parts.is_empty() => writeln!(f, "partition ends"),
-        PlannedWhat::Partition { parts } => {
+        PlannedChangeKind::Multicast { passes: true } => writeln!(f, "multicast restored"),
+        PlannedChangeKind::Multicast { passes: false } => writeln!(f, "multicast off"),
+        PlannedChangeKind::Partition { parts } if parts.is_empty() => writeln!(f, "partition ends"),
+        PlannedChangeKind::Partition { parts } => {
             let parts: Vec<_> = parts.iter().map(|part| ends_of(part)).collect();
             writeln!(f, "partition: {}", parts.join(" | "))
         }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 fn main() -> std::process::ExitCode {
     let mut args = std::env::args().skip(1).peekable();
-    if args.peek().map(String::as_str) == Some(lab::NURSERY) {
-        return lab::nursery();
+    if args.peek().map(String::as_str) == Some(lab::FORK_SERVER) {
+        return lab::fork_server();
     }
     let counts: Vec<u16> = args.filter_map(|n| n.parse().ok()).collect();
     println!("nodes  up s   down s");

@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// The fork server could not be started.
     #[error("could not start {path}, the fork server of the nodes: {source}")]
-    Nursery {
+    ForkServer {
         /// The program file.
         path: PathBuf,
         /// The error of the kernel.

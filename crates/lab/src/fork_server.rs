@@ -19,14 +19,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The hidden command that turns a process into a fork server, as its first argument.
-pub const NURSERY: &str = "__nursery";
+pub const FORK_SERVER: &str = "__nursery";
 
 /// The descriptor of a fork server's control socket.
 pub(crate) const CONTROL: i32 = 3;
 
 /// Runs the fork server until the tool is gone; then nothing of the lab is left. Must be called
 /// first in `main`, before any other thread exists.
-pub fn nursery() -> std::process::ExitCode {
+pub fn fork_server() -> std::process::ExitCode {
     // SAFETY: the process that starts a fork server leaves it this descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(CONTROL) };
     // A terminal's Ctrl-C is for the tool, which stops the lab cleanly.

@@ -4,7 +4,9 @@ use crate::cgroup::Limits;
 use crate::error::Error;
 use crate::netem::{Netem, Passed};
 use crate::nodes::{Lab, Member};
-use crate::wire::{FromInit, Interface, Link, NodeSpec, Setting, ToInit, Way, pair, receive, send};
+use crate::wire::{
+    Direction, FromInit, Interface, Link, NodeSpec, Setting, ToInit, pair, receive, send,
+};
 use nix::sys::socket::MsgFlags;
 use std::net::Ipv4Addr;
 use std::os::fd::AsRawFd;
@@ -24,7 +26,7 @@ impl Lab {
         &self,
         node: usize,
         interface: usize,
-        way: Way,
+        way: Direction,
         netem: &Netem,
     ) -> Result<(), Error> {
         let netem = Box::new(netem.clone());
@@ -38,7 +40,7 @@ impl Lab {
     ///
     /// # Panics
     /// When the node does not exist.
-    pub fn passed(&self, node: usize, interface: usize, way: Way) -> Result<Passed, Error> {
+    pub fn passed(&self, node: usize, interface: usize, way: Direction) -> Result<Passed, Error> {
         match self.ask_init(node, &ToInit::Passed { interface, way })? {
             FromInit::Passed(passed) => Ok(passed),
             _ => Err(Error::Gone { who: "the init that reads netem's counters".to_owned() }),
@@ -81,7 +83,7 @@ pub fn try_netem(tool: &Path) -> Result<(), Error> {
     let member = Member { spec, limits: Limits::default() };
     let (lab, _ends) = Lab::up(tool, &[member], "127.0.0.1 localhost\n", Link::Veth)?;
     let netem = Netem { limit: 1, ..Netem::default() };
-    for way in [Way::Up, Way::Down] {
+    for way in [Direction::Up, Direction::Down] {
         lab.impair(0, 0, way, &netem)?;
     }
     Ok(())

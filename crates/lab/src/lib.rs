@@ -34,7 +34,7 @@ mod wire;
 pub use cgroup::{Limits, OutOfMemory, can_limit};
 pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
-pub use fork_server::{NURSERY, nursery};
+pub use fork_server::{FORK_SERVER, fork_server};
 pub use hardware::attach;
 pub use impair::try_netem;
 pub use ledger::{Leftover, collect, ledger_dir, own_dir};
@@ -46,6 +46,6 @@ pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
 pub use ports::Ports;
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
-    Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK, Usage, Way,
-    can_have_taps,
+    Direction, Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK,
+    Usage, can_have_taps,
 };

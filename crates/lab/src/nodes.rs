@@ -4,7 +4,7 @@ mod bring_up;
 
 use crate::cgroup::{Groups, Limits, OutOfMemory};
 use crate::error::Error;
-use crate::fork_server::{CONTROL, NURSERY};
+use crate::fork_server::{CONTROL, FORK_SERVER};
 use crate::ledger::Page;
 use crate::meter::Meter;
 use crate::ports::Ports;
@@ -123,8 +123,8 @@ pub struct Lab {
 
 impl Lab {
     /// Starts all members and returns the descriptors of their interfaces, as `link` describes, in
-    /// the order of the interfaces. `tool` is a program whose `main` calls [`crate::nursery()`]
-    /// when its first argument is [`NURSERY`]. `hosts` is the text of the hosts file that all nodes
+    /// the order of the interfaces. `tool` is a program whose `main` calls [`crate::fork_server()`]
+    /// when its first argument is [`FORK_SERVER`]. `hosts` is the text of the hosts file that all nodes
     /// see.
     ///
     /// # Errors
@@ -338,7 +338,7 @@ impl Drop for Lab {
 fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
     let (ours, theirs) = pair().map_err(Error::io("create the fork server's socket"))?;
     let mut command = Command::new(tool);
-    command.arg(NURSERY).stdin(Stdio::null()).stdout(Stdio::null());
+    command.arg(FORK_SERVER).stdin(Stdio::null()).stdout(Stdio::null());
     // Outside the terminal's foreground group: Ctrl-C is for the tool only.
     command.process_group(0);
     let fd = theirs.as_raw_fd();
@@ -354,7 +354,7 @@ fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
         });
     }
     let child = command.spawn();
-    let child = child.map_err(|source| Error::Nursery { path: tool.to_owned(), source })?;
+    let child = child.map_err(|source| Error::ForkServer { path: tool.to_owned(), source })?;
     Ok((child, ours))
 }
 

@@ -3,7 +3,7 @@
 use crate::interface::{Step, disable_ipv6, mtu, request, set, set_up, socket, up};
 use crate::netem::{self, Netem, Passed};
 use crate::netlink;
-use crate::wire::{Failure, Interface, Way};
+use crate::wire::{Direction, Failure, Interface};
 use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -62,7 +62,7 @@ pub struct Veth<'a> {
 
 /// Adds netem where frames leave a veth pair: at the node's end on the uplink, at the medium's on
 /// the downlink.
-pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
+pub fn impair(veth: &Veth<'_>, way: Direction, netem: &Netem) -> Step<()> {
     let set = |name: &str, index: u32| {
         let tried = format!("{PUT_NETEM} {name}");
         netem::set(index, netem).map_err(|errno| Failure::of(tried, errno))
@@ -71,7 +71,7 @@ pub fn impair(veth: &Veth<'_>, way: Way, netem: &Netem) -> Step<()> {
 }
 
 /// Netem's counters there.
-pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
+pub fn passed(veth: &Veth<'_>, way: Direction) -> Step<Passed> {
     let ask = |name: &str, index: u32| {
         let tried = format!("read netem's counters at {name}");
         netem::passed(index).map_err(|errno| Failure::of(tried, errno))
@@ -80,10 +80,14 @@ pub fn passed(veth: &Veth<'_>, way: Way) -> Step<Passed> {
 }
 
 /// Runs `work` at the sending end of a veth pair, with its name and ifindex.
-fn sending_end<T>(veth: &Veth<'_>, way: Way, work: impl FnOnce(&str, u32) -> Step<T>) -> Step<T> {
+fn sending_end<T>(
+    veth: &Veth<'_>,
+    way: Direction,
+    work: impl FnOnce(&str, u32) -> Step<T>,
+) -> Step<T> {
     match way {
-        Way::Up => work(veth.name, veth.number),
-        Way::Down => {
+        Direction::Up => work(veth.name, veth.number),
+        Direction::Down => {
             within(veth.wire, || work(&format!("the far end of {}", veth.name), veth.number))
         }
     }

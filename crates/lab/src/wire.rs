@@ -62,7 +62,7 @@ pub fn can_have_taps() -> bool {
 
 /// A direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Way {
+pub enum Direction {
     /// From the node into the network.
     Up,
     /// From the network to the node.
@@ -176,9 +176,9 @@ pub(crate) enum ToInit {
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
     /// Impair one direction of an interface, by its index among the node's; the socket for the
     /// reply is attached.
-    Impair { interface: usize, way: Way, netem: Box<Netem> },
+    Impair { interface: usize, way: Direction, netem: Box<Netem> },
     /// Return netem's counters; with the reply's socket attached.
-    Passed { interface: usize, way: Way },
+    Passed { interface: usize, way: Direction },
     /// Replace the text of the node's own hosts file, if it has one.
     Hosts { hosts: String },
     /// Send a signal to a program's process group.

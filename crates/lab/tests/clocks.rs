@@ -53,8 +53,8 @@ fn a_clock_that_is_ahead_is_the_nodes_and_not_the_tools() {
         limits: Limits::default(),
     };
     let members = [(0, 3 * 3600 * 1_000_000_000), (1, 0)].map(member);
-    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    let (lab, _) = Lab::up(nursery, &members, "127.0.0.1 localhost\n", Link::Tap).unwrap();
+    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
+    let (lab, _) = Lab::up(fork_server, &members, "127.0.0.1 localhost\n", Link::Tap).unwrap();
     let before = first(&fs::read_to_string("/proc/uptime").unwrap());
     let seen = [uptime(&lab, 0, 1, false), uptime(&lab, 0, 2, true), uptime(&lab, 1, 3, false)];
     let after = first(&fs::read_to_string("/proc/uptime").unwrap());

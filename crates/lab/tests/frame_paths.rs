@@ -5,8 +5,8 @@ mod common;
 use common::{address, arguments, ended, helper, mac, member, up, up_uncut};
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use medium::{
-    Attach, Carrier, Delivery, Drop, End, Endpoint, Engine, FrameIo, FramePath, Gives, Observer,
-    Place, Received, Ring, SegmentSpec, Segments, monotonic_now,
+    Attach, Delivery, Drop, End, Endpoint, Engine, FrameBackend, FrameFormat, FrameIo, FramePath,
+    Observer, Place, Received, Ring, SegmentSpec, Segments, monotonic_now,
 };
 use std::net::UdpSocket;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ fn ring(count: usize, mtu: u32, spare: usize) -> Option<(Lab, Ring)> {
 
 /// Send-only packet sockets.
 fn silent(ends: Vec<OwnedFd>) -> Vec<End> {
-    ends.into_iter().map(|fd| End { fd, gives: Gives::Nothing }).collect()
+    ends.into_iter().map(|fd| End { fd, gives: FrameFormat::Nothing }).collect()
 }
 
 /// Sends datagrams from a node; arguments: number, bytes, destination node.
@@ -160,7 +160,8 @@ fn newcomers_are_carried_by_the_ring_and_beside_it() {
     let Some((mut lab, mut ring)) = ring(1, 1500, 2) else { return };
     let members: Vec<_> = (1..3).map(|i| member(i, 3, 1500, i == 2)).collect();
     let ends = lab.add(&members).unwrap().into_iter().flatten();
-    for (port, (fd, gives)) in (1..).zip(ends.zip([Gives::Nothing, Gives::SuperFrames])) {
+    for (port, (fd, gives)) in (1..).zip(ends.zip([FrameFormat::Nothing, FrameFormat::SuperFrames]))
+    {
         assert_eq!(ring.attach(End { fd, gives }).unwrap(), port);
     }
     let mut buffer = vec![0; 2_000];
@@ -326,19 +327,19 @@ fn plain(ends: Vec<OwnedFd>) -> Vec<End> {
 }
 
 /// The carrier of a path; `None` if this machine does not allow it.
-fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, Carrier)> {
+fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, FrameBackend)> {
     let (lab, carrier) = match path {
         FramePath::Ring => {
             let (lab, ring) = ring(count, mtu, 0)?;
-            (lab, Carrier::Ring(Box::new(ring)))
+            (lab, FrameBackend::Ring(Box::new(ring)))
         }
         FramePath::Tap => {
             let (lab, ends) = up(count, mtu, Link::Tap);
-            (lab, Carrier::over_taps(plain(ends)).unwrap())
+            (lab, FrameBackend::over_taps(plain(ends)).unwrap())
         }
         FramePath::Packet => {
             let (lab, ends) = up(count, mtu, Link::Veth);
-            (lab, Carrier::over_packets(ends).unwrap())
+            (lab, FrameBackend::over_packets(ends).unwrap())
         }
     };
     assert_eq!(carrier.path(), path);
@@ -402,8 +403,8 @@ fn by_each_path_frames_are_those_of_a_wire() {
 fn super_frames_look_like_frames_of_a_wire() {
     const BYTES: u64 = 6_000_000;
     let (lab, ends) = up_uncut(2, 1500);
-    let taps = ends.into_iter().map(|fd| End { fd, gives: Gives::SuperFrames }).collect();
-    let carrier = Carrier::over_taps(taps).unwrap();
+    let taps = ends.into_iter().map(|fd| End { fd, gives: FrameFormat::SuperFrames }).collect();
+    let carrier = FrameBackend::over_taps(taps).unwrap();
     let waker = carrier.waker();
     let mut endpoints = vec![Endpoint::default(); 2];
     endpoints[1].up.corrupt = "0.5 %".parse().unwrap();

@@ -28,8 +28,8 @@ fn member(i: u8) -> Member {
 }
 
 fn up(members: &[Member]) -> Result<(Lab, Vec<Vec<OwnedFd>>), lab::Error> {
-    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    Lab::up(nursery, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n", Link::Tap)
+    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
+    Lab::up(fork_server, members, "127.0.0.1 localhost\n10.0.0.2 meter-2\n", Link::Tap)
 }
 
 /// Runs a shell line in a node; returns its exit, usage and output.

@@ -38,8 +38,9 @@ fn up(roots: Vec<Setting>) -> Result<Lab, lab::Error> {
         limits: Limits::default(),
     };
     let members: Vec<_> = roots.into_iter().enumerate().map(member).collect();
-    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    Lab::up(nursery, &members, "127.0.0.1 localhost\n10.0.0.2 gateway\n", Link::Tap).map(|up| up.0)
+    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
+    Lab::up(fork_server, &members, "127.0.0.1 localhost\n10.0.0.2 gateway\n", Link::Tap)
+        .map(|up| up.0)
 }
 
 fn setting(lower: &Path, user: &str) -> Setting {

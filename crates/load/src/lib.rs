@@ -40,7 +40,7 @@ pub use clock::{Nanos, now};
 pub use counts::{Counts, Observed};
 pub use datagram::IDS_PER_SECOND;
 pub use device::{
-    Checked, DeviceError, DeviceSettings, Mischief, Served, ServedResource, check, serve,
+    Checked, DeviceError, DeviceSettings, MisbehaviourShares, Served, ServedResource, check, serve,
 };
 pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};

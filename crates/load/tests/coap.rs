@@ -4,7 +4,7 @@
 mod common;
 
 use common::{device, load, patient, sent, served};
-use load::{DeviceSettings, Mischief, Settings};
+use load::{DeviceSettings, MisbehaviourShares, Settings};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 use trace::CoapSettings;
@@ -63,7 +63,7 @@ fn a_large_request_is_served_once_and_whole() {
 /// A device that does not answer is like a lost packet.
 #[test]
 fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
-    let lossy = || Mischief { silent: 0.2, ..Mischief::default() };
+    let lossy = || MisbehaviourShares { silent: 0.2, ..MisbehaviourShares::default() };
     let device = DeviceSettings { mischief: lossy(), payload: 2_000, ..fast() };
     let again = CoapSettings {
         max_retransmit: 10,
@@ -79,7 +79,7 @@ fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
     let once = Settings { coap: CoapSettings::default(), timeout: 500 * MS, ..settings.clone() };
     let (figures, _) = sent(&device, &once, 100, |_, at| get(at("coap")));
     assert!(figures.all().counts.timed_out > 5 && figures.retransmitted == 0);
-    let silent = Mischief { silent: 1.0, ..Mischief::default() };
+    let silent = MisbehaviourShares { silent: 1.0, ..MisbehaviourShares::default() };
     let device = DeviceSettings { mischief: silent, ..fast() };
     let thrice = Settings { coap: CoapSettings { max_retransmit: 2, ..again }, ..settings };
     let (figures, served) = sent(&device, &thrice, 10, |_, at| get(at("coap")));

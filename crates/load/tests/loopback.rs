@@ -3,7 +3,7 @@
 mod common;
 
 use common::{device, load, patient, sent};
-use load::{Closed, DeviceSettings, Mischief, Settings};
+use load::{Closed, DeviceSettings, MisbehaviourShares, Settings};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
@@ -39,8 +39,13 @@ fn every_coap_request_is_answered_and_has_its_three_times() {
 
 #[test]
 fn what_a_bad_device_does_is_counted_and_told_apart() {
-    let mischief =
-        Mischief { garbage: 0.1, twice: 0.1, late: 0.1, silent: 0.1, late_by: 400_000_000 };
+    let mischief = MisbehaviourShares {
+        garbage: 0.1,
+        twice: 0.1,
+        late: 0.1,
+        silent: 0.1,
+        late_by: 400_000_000,
+    };
     let device = DeviceSettings { mischief, ..device(&["*, r, sleep, constant:0ns"]) };
     // Late answers arrive while later requests are under way, and are still recognised.
     let settings = Settings { timeout: 300_000_000, ..patient() };

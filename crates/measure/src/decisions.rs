@@ -1,7 +1,7 @@
 //! Records the random impairment decisions on each frame, so that a run can be replayed.
 
 use crate::tables::{Column, Rows, TableError};
-use medium::{Decided, Decision, Position, Recorded, Replay, Way};
+use medium::{Decided, Decision, Direction, Position, Recorded, Replay};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::fs::File;
@@ -84,7 +84,7 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
     vec![
         ("segment", short(&|(segment, _)| *segment)),
         ("endpoint", short(&|(_, d)| d.endpoint)),
-        ("down", short(&|(_, d)| u32::from(d.way == Way::Down))),
+        ("down", short(&|(_, d)| u32::from(d.way == Direction::Down))),
         ("flow", Column::Whole(piece.iter().map(|(_, d)| d.position.flow).collect())),
         ("frame", Column::Whole(piece.iter().map(|(_, d)| d.position.index).collect())),
         ("length", short(&|(_, d)| d.length)),
@@ -168,7 +168,7 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
 mod tests {
     use super::*;
 
-    fn decided(endpoint: u32, way: Way, index: u64, decision: Decision) -> Decided {
+    fn decided(endpoint: u32, way: Direction, index: u64, decision: Decision) -> Decided {
         let position = Position { flow: 9, index };
         Decided { endpoint, way, position, length: 60, decision, departure: None }
     }
@@ -180,10 +180,10 @@ mod tests {
         let mut decisions = Decisions::begin(&path).unwrap();
         let lost = Decision { lost: true, delay: 30_000_000, ..Decision::default() };
         let corrupt = Decision { corrupt: Some(u32::MAX), ..Decision::default() };
-        decisions.add(0, decided(1, Way::Up, 7, lost));
-        decisions.add(1, decided(0, Way::Down, 0, corrupt));
+        decisions.add(0, decided(1, Direction::Up, 7, lost));
+        decisions.add(1, decided(0, Direction::Down, 0, corrupt));
         for index in 0..40_000 {
-            decisions.add(0, decided(0, Way::Up, index, Decision::default()));
+            decisions.add(0, decided(0, Direction::Up, index, Decision::default()));
         }
         assert_eq!(decisions.end().unwrap(), 0);
         let mut replay = read_decisions(&path, &[2, 1]).unwrap();
@@ -202,7 +202,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("decisions.parquet");
         let mut decisions = Decisions::begin(&path).unwrap();
-        decisions.add(0, decided(5, Way::Up, 7, Decision::default()));
+        decisions.add(0, decided(5, Direction::Up, 7, Decision::default()));
         decisions.end().unwrap();
         let error = read_decisions(&path, &[2]).unwrap_err().to_string();
         assert!(error.contains("other nodes"), "{error}");

@@ -8,7 +8,7 @@ use units::Span;
 /// Direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Direction {
     /// From the node into the network.
     Up,
     /// From the network to the node.
@@ -26,7 +26,7 @@ pub enum Change {
     /// Applies the overlay to these directions, at once or linearly over a span.
     Set {
         /// Endpoint index and direction.
-        links: Vec<(usize, Way)>,
+        links: Vec<(usize, Direction)>,
         /// New values.
         set: Overlay,
         /// Time from the start of the change until the new values apply in full.
@@ -35,7 +35,7 @@ pub enum Change {
     /// Takes these links down or up.
     Down {
         /// Endpoint index and direction.
-        links: Vec<(usize, Way)>,
+        links: Vec<(usize, Direction)>,
         /// Whether the links go down.
         down: bool,
     },

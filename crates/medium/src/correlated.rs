@@ -3,7 +3,7 @@
 use crate::Distribution;
 use crate::distribution::normal;
 use statrs::function::erf::erfc;
-use units::{Lot, Ratio};
+use units::{RandomStream, Ratio};
 
 /// A sequence of uniform numbers with a given lag-1 correlation.
 ///
@@ -31,7 +31,7 @@ impl Correlated {
     }
 
     /// The number for the frame at `index`, in [0, 1), from `lot`.
-    pub fn next(&mut self, lot: Lot, index: u64) -> f64 {
+    pub fn next(&mut self, lot: RandomStream, index: u64) -> f64 {
         let fresh = lot.uniform(index);
         if self.correlation == 0.0 {
             return fresh;
@@ -42,7 +42,7 @@ impl Correlated {
 
     /// The quantile of `shape` for the frame at `index`. A normal shape uses the normal
     /// number directly.
-    pub fn shaped(&mut self, shape: &Distribution, lot: Lot, index: u64) -> f64 {
+    pub fn shaped(&mut self, shape: &Distribution, lot: RandomStream, index: u64) -> f64 {
         let fresh = lot.uniform(index);
         match self.correlation == 0.0 {
             true => shape.quantile(fresh),

@@ -3,7 +3,7 @@
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
 use crate::{Frame, Impairment, Instant, Trains};
-use units::{Draw, Lot, Purpose, Ratio};
+use units::{Draw, Purpose, RandomStream, Ratio};
 
 /// Random decisions about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,10 +23,10 @@ pub struct Decision {
 /// The random streams used per frame, computed once.
 #[derive(Debug, Clone, Copy)]
 struct Streams {
-    jitter: Lot,
-    corrupt: Lot,
-    duplicate: Lot,
-    reorder: Lot,
+    jitter: RandomStream,
+    corrupt: RandomStream,
+    duplicate: RandomStream,
+    reorder: RandomStream,
 }
 
 impl Streams {
@@ -196,7 +196,7 @@ impl Decider {
     }
 }
 
-fn takes(draws: &mut Correlated, lot: Lot, share: Ratio, index: u64) -> bool {
+fn takes(draws: &mut Correlated, lot: RandomStream, share: Ratio, index: u64) -> bool {
     share.fraction() > 0.0 && draws.next(lot, index) < share.fraction()
 }
 

@@ -1,6 +1,6 @@
 //! Event queue of a segment.
 
-use crate::change::{Change, Way};
+use crate::change::{Change, Direction};
 use crate::in_flight::{InFlight, InFlightQueue};
 use crate::step::TransitFrame;
 use crate::{Frame, Instant, Segments};
@@ -13,15 +13,15 @@ use std::rc::Rc;
 pub(crate) enum Event {
     /// A frame reaches the end of a link's direction. The instant is its arrival in the
     /// segment.
-    Land(Frame, Instant, u32, Way),
+    Land(Frame, Instant, u32, Direction),
     /// As `Land`, but the frame waits for a slot.
-    Gather(Frame, Instant, u32, Way),
+    Gather(Frame, Instant, u32, Direction),
     /// A frame contends for the channel.
-    Offer(u32, Way, Box<TransitFrame>),
+    Offer(u32, Direction, Box<TransitFrame>),
     /// A direction can send its next queued frame.
-    Turn(u32, Way),
+    Turn(u32, Direction),
     /// The shared link can send its next queued frame.
-    SharedTurn(Way),
+    SharedTurn(Direction),
     /// Link settings change.
     Change(Box<Change>),
     /// The network sends a multicast membership query.
@@ -166,10 +166,10 @@ mod tests {
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
         let mut queue = EventQueue::default();
         let frame = Frame::from(&[0; 60][..]);
-        queue.push_frame(5, (frame.clone(), 1), place(7, Way::Down, false));
-        queue.add(5, Event::Turn(1, Way::Up));
-        queue.push_frame(5, (frame, 2), place(9, Way::Up, true));
-        queue.add(4, Event::SharedTurn(Way::Up));
+        queue.push_frame(5, (frame.clone(), 1), place(7, Direction::Down, false));
+        queue.add(5, Event::Turn(1, Direction::Up));
+        queue.push_frame(5, (frame, 2), place(9, Direction::Up, true));
+        queue.add(4, Event::SharedTurn(Direction::Up));
         assert_eq!((queue.next(), queue.frames()), (Some(4), 4));
         assert!(queue.take(3).is_none());
         let happened: Vec<_> = std::iter::from_fn(|| queue.take(5))

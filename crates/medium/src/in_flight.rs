@@ -1,6 +1,6 @@
 //! In-flight queue: frames by delivery time, the earliest first.
 
-use crate::change::Way;
+use crate::change::Direction;
 use crate::event_queue::Event;
 use crate::timer_wheel::TimerWheel;
 use crate::{Frame, Instant, Segments};
@@ -27,7 +27,7 @@ pub(crate) struct InFlight<F> {
 }
 
 /// Encodes link, direction and whether a frame waits for a slot.
-pub(crate) fn place(link: u32, way: Way, gathers: bool) -> u32 {
+pub(crate) fn place(link: u32, way: Direction, gathers: bool) -> u32 {
     link << 2 | u32::from(gathers) << 1 | way as u32
 }
 
@@ -42,7 +42,7 @@ impl<F: Into<Frame>> InFlight<F> {
     pub fn what(self) -> (Instant, Event) {
         let Self { at, frame, arrived, place, .. } = self;
         let (frame, link) = (frame.into(), place >> 2);
-        let way = if place & 1 == 1 { Way::Down } else { Way::Up };
+        let way = if place & 1 == 1 { Direction::Down } else { Direction::Up };
         match place & 2 == 2 {
             true => (at, Event::Gather(frame, arrived, link, way)),
             false => (at, Event::Land(frame, arrived, link, way)),

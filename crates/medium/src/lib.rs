@@ -51,9 +51,10 @@ mod trace;
 mod train;
 
 pub use bulk::{
-    Came, Intake, Offload, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader, finish_checksum,
+    Offload, ReadBuffer, ReadResult, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader,
+    finish_checksum,
 };
-pub use change::{Change, Overlay, Way};
+pub use change::{Change, Direction, Overlay};
 pub use channel::Channel;
 pub use codel::Codel;
 pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
@@ -68,8 +69,8 @@ pub use grant::{Grant, GrantSpec};
 pub use groups::{Groups, MOST_GROUPS};
 pub use impairment::Impairment;
 pub use io::{
-    Attach, Carrier, End, FrameIo, FramePath, Gives, Overruns, Packet, Received, Refused, Ring,
-    Tallies, Taps, Waker,
+    Attach, DropCounters, End, FrameBackend, FrameFormat, FrameIo, FramePath, Packet, Received,
+    Refused, Ring, Tallies, Taps, Waker,
 };
 pub use link_pipe::{LinkPipe, LinkState};
 pub use loss::{GilbertElliott, LossUnit, Markov};

@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{self, Cause, Step, TransitFrame};
 use crate::totals::{Record, Totals};
-use crate::{Frame, Impairment, Instant, Overlay, States, Way};
+use crate::{Direction, Frame, Impairment, Instant, Overlay, States};
 use std::sync::Arc;
 use units::{Draw, Span};
 
@@ -74,7 +74,7 @@ pub struct LinkPipe {
 
 /// The radio of a link's node, shared by both its directions, and the direction of the
 /// frames.
-pub(crate) type Radio<'a> = Option<(&'a mut States, Way)>;
+pub(crate) type Radio<'a> = Option<(&'a mut States, Direction)>;
 
 impl LinkPipe {
     /// A direction with these settings and random numbers.

@@ -1,6 +1,6 @@
 //! Commands from other threads to a running engine.
 
-use crate::{Change, End, Endpoint, Instant, LinkState, Place, Segment, Waker, Way};
+use crate::{Change, Direction, End, Endpoint, Instant, LinkState, Place, Segment, Waker};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -56,7 +56,7 @@ impl<O> Commands<O> {
 pub(crate) fn states(segments: &[Segment], now: Instant) -> LinkStates {
     let ends = |segment: &Segment| {
         let ends = 0..segment.endpoints();
-        let both = |end| [Way::Up, Way::Down].map(|way| segment.state(end, way, now));
+        let both = |end| [Direction::Up, Direction::Down].map(|way| segment.state(end, way, now));
         ends.map(both).collect()
     };
     segments.iter().map(ends).collect()

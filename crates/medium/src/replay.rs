@@ -2,7 +2,7 @@
 
 use crate::decisions::Decision;
 use crate::flow_decisions::Position;
-use crate::{Flow, Frame, Way};
+use crate::{Direction, Flow, Frame};
 use std::collections::{HashMap, VecDeque};
 
 /// A decision and its frame.
@@ -11,7 +11,7 @@ pub struct Decided {
     /// Endpoint of the link.
     pub endpoint: u32,
     /// Direction.
-    pub way: Way,
+    pub way: Direction,
     /// The frame's flow, and its index there.
     pub position: Position,
     /// Length of the frame in bytes, including the link header.

@@ -8,7 +8,7 @@ mod lookahead;
 mod multicast;
 mod passage;
 
-use crate::change::{Change, Way};
+use crate::change::{Change, Direction};
 use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::event_queue::{Event, EventQueue};
 use crate::forwarding_table::{ForwardingTable, addresses};
@@ -190,7 +190,7 @@ impl Segment {
     ///
     /// # Panics
     /// If `endpoint` does not exist in the segment.
-    pub fn state(&self, endpoint: usize, way: Way, now: Instant) -> LinkState {
+    pub fn state(&self, endpoint: usize, way: Direction, now: Instant) -> LinkState {
         self.links[endpoint][way as usize].state(now)
     }
 
@@ -278,19 +278,19 @@ impl Segment {
     }
 
     fn refuse(&mut self, endpoint: usize, frames: usize) {
-        self.links[endpoint][Way::Up as usize].rejected(frames as u64);
-        (0..frames).for_each(|_| self.drop(endpoint, Way::Up, Cause::Rejected));
+        self.links[endpoint][Direction::Up as usize].rejected(frames as u64);
+        (0..frames).for_each(|_| self.drop(endpoint, Direction::Up, Cause::Rejected));
     }
 
     fn begin(&mut self, endpoint: usize, frame: Frame) {
         let now = self.clock;
         match self.impaired {
-            true => self.enter(endpoint, Way::Up, frame, now, now),
+            true => self.enter(endpoint, Direction::Up, frame, now, now),
             false => {
                 self.events_due.push_frame(
                     now,
                     (frame, now),
-                    place(endpoint as u32, Way::Up, false),
+                    place(endpoint as u32, Direction::Up, false),
                 );
             }
         }
@@ -299,7 +299,7 @@ impl Segment {
     /// Counts delivered frames and their lateness in ns.
     pub fn delivered(&mut self, endpoint: usize, frames: usize, late: u64) {
         if self.impaired {
-            self.links[endpoint][Way::Down as usize].released(frames as u64, late);
+            self.links[endpoint][Direction::Down as usize].released(frames as u64, late);
         }
     }
 
@@ -331,7 +331,7 @@ impl Segment {
         self.drops.drain(..)
     }
 
-    fn drop(&mut self, endpoint: usize, way: Way, cause: Cause) {
+    fn drop(&mut self, endpoint: usize, way: Direction, cause: Cause) {
         self.drops.push(Drop { endpoint, way, cause });
     }
 
@@ -355,7 +355,7 @@ impl Segment {
                     let config = self.links[link][way as usize].config();
                     match (&mut self.shared_links[way as usize], &mut self.medium, way) {
                         (Some(line), ..) => line.change(link, config),
-                        (None, Some(medium), Way::Up) => medium.change(link, config),
+                        (None, Some(medium), Direction::Up) => medium.change(link, config),
                         _ => {}
                     }
                 }

@@ -189,7 +189,7 @@ fn what_is_no_frame_of_the_link_is_counted_and_goes_no_further() {
     switch.send(0, &[0; 13], 1);
     switch.send(0, &[vec![0; 6], vec![2, 0, 0, 0, 0, 0], vec![0; 116]].concat(), 1);
     assert!(drain(&mut switch).is_empty());
-    let rejected = Drop { endpoint: 0, way: Way::Up, cause: Cause::Rejected };
+    let rejected = Drop { endpoint: 0, way: Direction::Up, cause: Cause::Rejected };
     assert_eq!(switch.drops().collect::<Vec<_>>(), [rejected; 3]);
     assert_eq!(switch.totals()[0][0].rejected, 3);
 }
@@ -216,7 +216,7 @@ fn a_bridge_in_a_node_has_many_addresses_but_none_of_another_node() {
 #[test]
 fn the_timetable_is_kept() {
     let set = |text: &str| Change::Set {
-        links: vec![(1, Way::Down)],
+        links: vec![(1, Direction::Down)],
         set: serde_json::from_str(text).unwrap(),
         over: Span::ZERO,
     };
@@ -227,8 +227,8 @@ fn the_timetable_is_kept() {
         (span("1 s"), set("{\"delay\": \"30 ms\"}")),
         (span("2 s"), Change::Partition(Some(vec![0, 1]))),
         (span("3 s"), Change::Partition(None)),
-        (span("3 s"), Change::Down { links: vec![(1, Way::Down)], down: true }),
-        (span("4 s"), Change::Down { links: vec![(1, Way::Down)], down: false }),
+        (span("3 s"), Change::Down { links: vec![(1, Direction::Down)], down: true }),
+        (span("4 s"), Change::Down { links: vec![(1, Direction::Down)], down: false }),
     ];
     let mut switch = Segment::new(&spec);
     let begin = 5_000_000_000;
@@ -243,7 +243,7 @@ fn the_timetable_is_kept() {
     }
     assert_eq!(got, [(0, 0), (1, 0), (2, 30), (3, 30), (8, 30)]);
     let causes: Vec<_> = switch.drops().map(|drop| drop.cause).collect();
-    assert_eq!(causes, [Cause::Parted, Cause::Parted, Cause::Outage, Cause::Outage]);
+    assert_eq!(causes, [Cause::Partitioned, Cause::Partitioned, Cause::Outage, Cause::Outage]);
     let [_, intervals] = &switch.intervals()[1];
     assert_eq!(intervals[0].got.frames, 2, "what came before the delay");
 }
@@ -252,7 +252,7 @@ fn the_timetable_is_kept() {
 fn a_ramp_is_followed_frame_by_frame() {
     let mut spec = spec(Channel::Switch, vec![Endpoint::default(); 2]);
     let ramp = Change::Set {
-        links: vec![(0, Way::Up)],
+        links: vec![(0, Direction::Up)],
         set: serde_json::from_str("{\"delay\": \"100 ms\"}").unwrap(),
         over: "10 s".parse().unwrap(),
     };
@@ -272,7 +272,7 @@ fn a_ramp_is_followed_frame_by_frame() {
 
 fn set(keys: &str, over: &str) -> Change {
     let set = serde_json::from_str(keys).unwrap();
-    Change::Set { links: vec![(0, Way::Up)], set, over: over.parse().unwrap() }
+    Change::Set { links: vec![(0, Direction::Up)], set, over: over.parse().unwrap() }
 }
 
 #[test]
@@ -304,10 +304,10 @@ fn an_idle_link_says_what_it_would_do_now() {
     let mut switch = segment(Channel::Switch, |_, _| ());
     switch.impair(0);
     switch.change(set("{\"delay\": \"100 ms\"}", "10 s"), 0);
-    let delays = [0, 5 * S, 20 * S].map(|at| switch.state(0, Way::Up, at).now.delay);
+    let delays = [0, 5 * S, 20 * S].map(|at| switch.state(0, Direction::Up, at).now.delay);
     assert_eq!(delays.map(|delay| delay.as_ns() / 1_000_000), [0, 50, 100]);
     // The ramp has ended, although no frame has ended it.
-    assert_eq!(switch.state(0, Way::Up, 20_000_000_000).target, None);
+    assert_eq!(switch.state(0, Direction::Up, 20_000_000_000).target, None);
 }
 
 #[test]
@@ -334,9 +334,9 @@ fn drain_until(segment: &mut Segment, until: Instant) -> Instant {
 fn an_invalid_change_is_reported_and_changes_nothing() {
     let mut switch = segment(Channel::Switch, |_, _| ());
     let set = serde_json::from_str("{\"dely\": \"1 s\"}").unwrap();
-    switch.change(Change::Set { links: vec![(0, Way::Up)], set, over: Span::ZERO }, 5);
+    switch.change(Change::Set { links: vec![(0, Direction::Up)], set, over: Span::ZERO }, 5);
     assert!(switch.refused()[0].contains("dely"));
-    assert!(switch.state(0, Way::Up, 5).now.is_none());
+    assert!(switch.state(0, Direction::Up, 5).now.is_none());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Specification of a segment, and its output types.
 
-use crate::change::{Change, Way};
+use crate::change::{Change, Direction};
 use crate::channel::Channel;
 use crate::replay::Replay;
 use crate::step::Cause;
@@ -84,7 +84,7 @@ pub struct Drop {
     /// Endpoint of the link.
     pub endpoint: usize,
     /// Direction.
-    pub way: Way,
+    pub way: Direction,
     /// Reason.
     pub cause: Cause,
 }

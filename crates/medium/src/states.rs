@@ -27,7 +27,7 @@ mod tests;
 pub use spec::{Promotion, Service, Slow, State, StatesSpec};
 
 use crate::grant::LINK_HEADER;
-use crate::{Instant, Way};
+use crate::{Direction, Instant};
 use std::collections::VecDeque;
 
 /// Frames of one direction in flight.
@@ -68,7 +68,7 @@ impl States {
     /// directions together.
     pub fn send(
         &mut self,
-        way: Way,
+        way: Direction,
         len: usize,
         now: Instant,
         onward: &mut dyn FnMut(usize, Instant) -> Instant,
@@ -87,7 +87,7 @@ impl States {
         let queue = &mut self.queues[way as usize];
         let arrives = match self.spec.states.get(state).and_then(|state| state.service) {
             Some(Service::Slow { up, down }) => {
-                let slow = if way == Way::Up { up } else { down };
+                let slow = if way == Direction::Up { up } else { down };
                 let start = from.max(queue.slow_until);
                 queue.slow_until = start.saturating_add(slow.time(bytes).as_ns());
                 queue.slow_until
@@ -133,10 +133,10 @@ impl States {
     }
 
     /// The promotion that the queue of `way` begins, if any.
-    fn promote(&self, way: Way, now: Instant) -> Option<(usize, Instant)> {
+    fn promote(&self, way: Direction, now: Instant) -> Option<(usize, Instant)> {
         let state = self.spec.states.get(self.state)?;
         let promotion = state.promotion.as_ref()?;
-        let threshold = if way == Way::Up { promotion.up } else { promotion.down };
+        let threshold = if way == Direction::Up { promotion.up } else { promotion.down };
         if state.service.is_some() && self.queues[way as usize].bytes <= threshold.get() {
             return None;
         }

@@ -29,7 +29,7 @@ pub enum Cause {
     /// A shared channel did not carry it.
     Denied,
     /// A partition separated sender and receiver.
-    Parted,
+    Partitioned,
     /// Not a valid frame of this link: too short, too long, or with the source address of
     /// another.
     Rejected,

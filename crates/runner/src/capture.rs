@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::folder::Folder;
 use crate::run::Options;
 use crate::topology::Topology;
-use experiment::{Plan, PlannedCapture, PlannedWhat};
+use experiment::{Plan, PlannedCapture, PlannedChangeKind};
 use measure::{Capture, Filter, Selection};
 
 /// Starts the capture that the plan or the user requests.
@@ -30,17 +30,19 @@ pub(crate) fn begin(
 }
 
 /// A short description of a network change.
-fn describe(network: &str, what: &PlannedWhat) -> String {
+fn describe(network: &str, what: &PlannedChangeKind) -> String {
     match what {
-        PlannedWhat::Set { nodes, .. } => format!("{network}: links of {} change", some(nodes)),
-        PlannedWhat::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),
-        PlannedWhat::Down { nodes, down: false } => format!("{network}: {} up", some(nodes)),
-        PlannedWhat::Multicast { passes: true } => format!("{network}: multicast on"),
-        PlannedWhat::Multicast { passes: false } => format!("{network}: multicast off"),
-        PlannedWhat::Partition { parts } if parts.is_empty() => {
+        PlannedChangeKind::Set { nodes, .. } => {
+            format!("{network}: links of {} change", some(nodes))
+        }
+        PlannedChangeKind::Down { nodes, down: true } => format!("{network}: {} down", some(nodes)),
+        PlannedChangeKind::Down { nodes, down: false } => format!("{network}: {} up", some(nodes)),
+        PlannedChangeKind::Multicast { passes: true } => format!("{network}: multicast on"),
+        PlannedChangeKind::Multicast { passes: false } => format!("{network}: multicast off"),
+        PlannedChangeKind::Partition { parts } if parts.is_empty() => {
             format!("{network}: partition ends")
         }
-        PlannedWhat::Partition { parts } => format!("{network}: {} parts", parts.len() + 1),
+        PlannedChangeKind::Partition { parts } => format!("{network}: {} parts", parts.len() + 1),
     }
 }
 

@@ -76,7 +76,7 @@ impl Progress {
 }
 
 /// Receives a run's progress.
-pub trait Watch {
+pub trait ProgressSink {
     /// Called a few times a second.
     fn progress(&mut self, progress: &Progress);
 
@@ -86,7 +86,7 @@ pub trait Watch {
 }
 
 /// No-op sink.
-impl Watch for () {
+impl ProgressSink for () {
     fn progress(&mut self, _: &Progress) {}
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct RunController<'a> {
     pub inventory: Shared,
     pub jobs: Vec<Job>,
     pub interrupted: &'a AtomicBool,
-    pub watch: &'a mut dyn Watch,
+    pub watch: &'a mut dyn ProgressSink,
     /// Number of answers that the schedule should produce.
     pub expected: u64,
     /// Failures since the run began.

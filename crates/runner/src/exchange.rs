@@ -94,7 +94,7 @@ pub(crate) fn jobs(
         brokers.dedup();
         jobs.extend(side.job(server, Role::Sink, &drivers, &brokers, (&[], 0))?);
     }
-    let schedule = exchange.schedule(plan.weather(), number);
+    let schedule = exchange.schedule(plan.impairment_seed(), number);
     for (place, (pair, own)) in pairs.iter().zip(&schedule).enumerate() {
         let brokers: Vec<&str> = pair.broker.into_iter().collect();
         let offset = exchange.offset(place).as_ns();
@@ -151,7 +151,7 @@ impl Sides<'_> {
             pause_ns: exchange.pause.as_ns(),
             timeout_ns: exchange.timeout.as_ns(),
             // All cells have the same payloads, as they have the same random seed.
-            seed: plan.weather(),
+            seed: plan.impairment_seed(),
             tls: self.tls(name, role),
             tcp_timestamps: exchange.tcp_timestamps,
             events: &files.events,

@@ -129,7 +129,7 @@ impl Table {
         let blank = Message { interaction: name.clone(), ..Message::default() };
         let mut rows = vec![blank; exchange.all_exchanges() as usize * each];
         let mut driven = HashMap::new();
-        for (place, own) in exchange.schedule(plan.weather(), number).iter().enumerate() {
+        for (place, own) in exchange.schedule(plan.impairment_seed(), number).iter().enumerate() {
             let pair = &pairs[place];
             let driver: Arc<str> = pair.driver.into();
             driven.insert(pair.driver.to_owned(), own.iter().map(|(n, _)| *n).collect());

@@ -271,7 +271,7 @@ fn departures(results: &Results<'_>) -> Value {
         let node = results.topology.owners[first.segment][first.endpoint];
         let node = results.plan.nodes.get(node).map_or("host", |node| node.name.as_str());
         let network = &results.plan.networks[first.segment].name;
-        let way = if first.way == medium::Way::Up { "up" } else { "down" };
+        let way = if first.way == medium::Direction::Up { "up" } else { "down" };
         format!("{node}, network {network}, {way}: {}", first.text)
     });
     json!({"count": found.count, "first": first})

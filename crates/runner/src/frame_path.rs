@@ -3,7 +3,7 @@
 use crate::error::Error;
 use experiment::Plan;
 use lab::{Lab, Link};
-use medium::{Attach, Carrier, End, FramePath, Gives, Ring};
+use medium::{Attach, End, FrameBackend, FrameFormat, FramePath, Ring};
 use std::os::fd::OwnedFd;
 
 /// The type of the nodes' interfaces, and why the fastest path is not in use, if so.
@@ -51,9 +51,9 @@ impl SelectedPath {
     /// Wraps a descriptor from the lab as a frame end.
     pub(crate) fn end(&self, fd: OwnedFd, super_frames: bool) -> End {
         let gives = match self.link {
-            _ if super_frames => Gives::SuperFrames,
-            Link::Bpf => Gives::Nothing,
-            Link::Tap | Link::Veth => Gives::Frames,
+            _ if super_frames => FrameFormat::SuperFrames,
+            Link::Bpf => FrameFormat::Nothing,
+            Link::Tap | Link::Veth => FrameFormat::Frames,
         };
         End { fd, gives }
     }
@@ -64,23 +64,23 @@ impl SelectedPath {
         lab: &mut Lab,
         ends: Vec<OwnedFd>,
         uncut: &[bool],
-    ) -> Result<Carrier, Error> {
+    ) -> Result<FrameBackend, Error> {
         let failed = Error::io("take over the nodes' interfaces");
         let each = |ends: Vec<OwnedFd>| {
             ends.into_iter().zip(uncut).map(|(fd, uncut)| self.end(fd, *uncut)).collect()
         };
         match self.link {
             // Packet-socket rings do not support super-frames.
-            Link::Veth if uncut.contains(&true) => Carrier::over_taps(each(ends)),
-            Link::Veth => Carrier::over_packets(ends),
-            Link::Tap => Carrier::over_taps(each(ends)),
+            Link::Veth if uncut.contains(&true) => FrameBackend::over_taps(each(ends)),
+            Link::Veth => FrameBackend::over_packets(ends),
+            Link::Tap => FrameBackend::over_taps(each(ends)),
             Link::Bpf => {
                 let ports = lab.ports();
                 let attach = Attach::by(move |number, program| match &ports {
                     Some(ports) => ports.attach(number, program),
                     None => Err(std::io::Error::other("another process has taken over the lab")),
                 });
-                Carrier::over_ring(each(ends), lab::FIRST_INTERFACE, attach)
+                FrameBackend::over_ring(each(ends), lab::FIRST_INTERFACE, attach)
             }
         }
         .map_err(failed)

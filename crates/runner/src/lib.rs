@@ -43,7 +43,7 @@ mod topology;
 mod uplink;
 mod waits;
 
-pub use controller::{Phase, Progress, Watch};
+pub use controller::{Phase, Progress, ProgressSink};
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
 pub use frame_path::can_have_ring;

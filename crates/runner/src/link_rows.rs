@@ -3,7 +3,7 @@
 use crate::netem::Done;
 use crate::topology::Topology;
 use experiment::Plan;
-use lab::Way;
+use lab::Direction;
 use measure::LinkRow;
 use medium::{Channel, Interval, Totals};
 
@@ -63,7 +63,7 @@ pub(crate) fn with_netem(
     for done in done {
         let name = &topology.names[done.place.segment][done.place.endpoint];
         let (node, interface) = name.split_once(':').unwrap_or((name, ""));
-        let direction = if done.way == Way::Up { "up" } else { "down" };
+        let direction = if done.way == Direction::Up { "up" } else { "down" };
         let is_it = |row: &LinkRow| {
             row.node == node && row.interface == interface && row.direction == direction
         };

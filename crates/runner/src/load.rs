@@ -159,7 +159,7 @@ pub(crate) fn probers(
 /// A seed for each program: different in each repeat, equal in all cells.
 fn seed(plan: &Plan, number: usize, place: usize) -> u64 {
     let (number, place) = (number as u64 + 1, place as u64 + 1);
-    plan.weather().wrapping_add(number << 48).wrapping_add(place << 16)
+    plan.impairment_seed().wrapping_add(number << 48).wrapping_add(place << 16)
 }
 
 /// A program on node `name` that depends on `other`.

@@ -53,7 +53,9 @@ pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Mqtt)> {
 
 /// Number of messages in the schedules.
 pub(crate) fn expected(plan: &Plan) -> u64 {
-    workloads(plan).map(|(number, mqtt)| mqtt.schedule(plan.weather(), number).len() as u64).sum()
+    workloads(plan)
+        .map(|(number, mqtt)| mqtt.schedule(plan.impairment_seed(), number).len() as u64)
+        .sum()
 }
 
 /// The clients of one workload, with their files in `dir`.
@@ -70,7 +72,8 @@ pub(crate) fn jobs(
     let clients = mqtt.clients();
     let mut schedules: Vec<Vec<(u64, u64)>> = vec![Vec::new(); clients.len()];
     let mut expected = vec![0; clients.len()];
-    for (message, planned) in mqtt.schedule(plan.weather(), number).into_iter().enumerate() {
+    for (message, planned) in mqtt.schedule(plan.impairment_seed(), number).into_iter().enumerate()
+    {
         schedules[planned.from].push((message as u64, planned.at.as_ns()));
         expected[planned.to] += 1;
     }
@@ -140,7 +143,7 @@ pub(crate) fn collect(
     let clients = mqtt.clients();
     let interaction: Arc<str> = mqtt.name.as_str().into();
     let names: Vec<Arc<str>> = clients.iter().map(|c| c.node.as_str().into()).collect();
-    let schedule = mqtt.schedule(plan.weather(), number);
+    let schedule = mqtt.schedule(plan.impairment_seed(), number);
     let mut rows: Vec<Message> = schedule
         .iter()
         .enumerate()

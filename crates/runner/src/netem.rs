@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use experiment::{Backend, Plan};
-use lab::{Chance, Lab, Loss, Netem, Passed, Slot, Way};
+use lab::{Chance, Direction, Lab, Loss, Netem, Passed, Slot};
 use medium::{Distribution, Impairment, Limit, Place};
 use nix::errno::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ struct Impaired {
     /// The node, and the index of the interface among the node's.
     node: usize,
     interface: usize,
-    way: Way,
+    way: Direction,
     place: Place,
     asked: Impairment,
     /// See [`Done::counted`].
@@ -34,14 +34,14 @@ struct Impaired {
 #[derive(Debug, Default)]
 pub(crate) struct Impairments {
     links: Vec<Impaired>,
-    weather: u64,
+    impairment_seed: u64,
 }
 
 /// Netem's counters of one link direction.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub place: Place,
-    pub way: Way,
+    pub way: Direction,
     pub asked: Arc<Impairment>,
     pub passed: Passed,
     /// Whether the counters are of frames. With super-frames they are not: the kernel counts
@@ -84,18 +84,18 @@ impl Impairments {
             if plan.networks[place.segment].backend != Backend::Netem {
                 continue;
             }
-            let ways = [(Way::Up, &link.up), (Way::Down, &link.down)];
+            let ways = [(Direction::Up, &link.up), (Direction::Down, &link.down)];
             for (way, asked) in ways.into_iter().filter(|(_, asked)| !asked.is_none()) {
                 let end = match way {
-                    Way::Up => None,
-                    Way::Down => Some(end.try_clone()?),
+                    Direction::Up => None,
+                    Direction::Down => Some(end.try_clone()?),
                 };
                 let (place, asked) = (*place, asked.clone());
                 let counted = !plan.networks[place.segment].offload;
                 links.push(Impaired { node, interface, way, place, asked, counted, end });
             }
         }
-        Ok(Self { links, weather: plan.weather() })
+        Ok(Self { links, impairment_seed: plan.impairment_seed() })
     }
 
     /// Starts the impairments.
@@ -109,7 +109,8 @@ impl Impairments {
             }
             let Place { segment, endpoint } = link.place;
             let number = (segment as u64) << 32 | endpoint as u64;
-            let draw = Draw::new(self.weather, number, u64::from(link.way == Way::Down));
+            let draw =
+                Draw::new(self.impairment_seed, number, u64::from(link.way == Direction::Down));
             lab.impair(link.node, link.interface, link.way, &netem(&link.asked, draw.seed()))?;
         }
         Ok(())
@@ -144,8 +145,8 @@ pub(crate) fn excused(done: &[Done]) -> Excused {
     let mut excused = Excused::default();
     for done in done {
         match done.way {
-            Way::Up => excused.sockets += done.passed.dropped,
-            Way::Down => excused.kernel += done.passed.dropped,
+            Direction::Up => excused.sockets += done.passed.dropped,
+            Direction::Down => excused.kernel += done.passed.dropped,
         }
         // Netem does not count the corrupted frames.
         let turned = done.passed.frames as f64 * done.asked.corrupt.fraction();
@@ -275,15 +276,15 @@ mod tests {
 
     #[test]
     fn what_a_full_netem_drops_is_forgiven_where_the_kernel_counts_it() {
-        let done = |way: Way, corrupt: &str| Done {
+        let done = |way: Direction, corrupt: &str| Done {
             place: Place { segment: 0, endpoint: 0 },
             way,
             asked: Arc::new(asked(serde_json::json!({ "corrupt": corrupt }))),
             passed: Passed { frames: 1000, bytes: 0, dropped: 7 },
             counted: true,
         };
-        assert_eq!(excused(&[done(Way::Up, "0 %")]), Excused { kernel: 0, sockets: 7 });
-        assert_eq!(excused(&[done(Way::Down, "5 %")]), Excused { kernel: 57, sockets: 0 });
+        assert_eq!(excused(&[done(Direction::Up, "0 %")]), Excused { kernel: 0, sockets: 7 });
+        assert_eq!(excused(&[done(Direction::Down, "5 %")]), Excused { kernel: 57, sockets: 0 });
     }
 
     #[test]

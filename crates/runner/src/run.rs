@@ -1,7 +1,7 @@
 //! One run, from a plan to its run folder.
 
 use crate::capture;
-use crate::controller::{Phase, Progress, RunController, Watch};
+use crate::controller::{Phase, Progress, ProgressSink, RunController};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::faults::Faults;
@@ -94,7 +94,7 @@ pub fn run(
     plan: &Plan,
     folder: &Folder,
     options: &Options<'_>,
-    watch: &mut dyn Watch,
+    watch: &mut dyn ProgressSink,
 ) -> Result<Finished, Error> {
     watch.progress(&Progress::creating());
     folder.write_plan(plan)?;

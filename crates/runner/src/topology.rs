@@ -1,9 +1,11 @@
 //! Converts a plan's nodes and networks to the input of lab and medium.
 
 use crate::roots::Roots;
-use experiment::{Backend, Exchange, Plan, PlannedNode, PlannedWhat, SourceAddresses, Workload};
+use experiment::{
+    Backend, Exchange, Plan, PlannedChangeKind, PlannedNode, SourceAddresses, Workload,
+};
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
-use medium::{Change, Endpoint, Place, SegmentSpec, Way};
+use medium::{Change, Direction, Endpoint, Place, SegmentSpec};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
@@ -48,7 +50,7 @@ impl Topology {
                     replay: None,
                     timetable: Vec::new(),
                     // Links of different networks use different random streams.
-                    seed: plan.weather().wrapping_add((i as u64) << 32),
+                    seed: plan.impairment_seed().wrapping_add((i as u64) << 32),
                     impaired: false,
                 })
                 .collect(),
@@ -131,21 +133,21 @@ impl Topology {
     }
 
     /// Converts a planned change to the medium's terms.
-    fn change(&self, plan: &Plan, segment: usize, what: &PlannedWhat) -> Change {
-        let links = |nodes: &[String], ways: &[Way]| {
+    fn change(&self, plan: &Plan, segment: usize, what: &PlannedChangeKind) -> Change {
+        let links = |nodes: &[String], ways: &[Direction]| {
             let ends = self.endpoints(plan, segment, nodes);
             ends.into_iter().flat_map(|end| ways.iter().map(move |way| (end, *way))).collect()
         };
         match what {
-            PlannedWhat::Set { nodes, ways, set, over } => {
+            PlannedChangeKind::Set { nodes, ways, set, over } => {
                 Change::Set { links: links(nodes, ways), set: set.clone(), over: *over }
             }
-            PlannedWhat::Down { nodes, down } => {
-                Change::Down { links: links(nodes, &[Way::Up, Way::Down]), down: *down }
+            PlannedChangeKind::Down { nodes, down } => {
+                Change::Down { links: links(nodes, &[Direction::Up, Direction::Down]), down: *down }
             }
-            PlannedWhat::Multicast { passes } => Change::Multicast(*passes),
-            PlannedWhat::Partition { parts } if parts.is_empty() => Change::Partition(None),
-            PlannedWhat::Partition { parts } => {
+            PlannedChangeKind::Multicast { passes } => Change::Multicast(*passes),
+            PlannedChangeKind::Partition { parts } if parts.is_empty() => Change::Partition(None),
+            PlannedChangeKind::Partition { parts } => {
                 // Nodes that are not named form a separate part, number 0.
                 let mut part = vec![0; self.owners[segment].len()];
                 for (number, nodes) in parts.iter().enumerate() {

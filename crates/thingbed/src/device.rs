@@ -4,7 +4,7 @@ use crate::arguments::Device;
 use crate::signals::watch_signals;
 use crate::{Status, complain, remark, say, trace};
 use ::trace::{Distribution, Resource};
-use load::{Checked, DeviceSettings, Mischief, Served};
+use load::{Checked, DeviceSettings, MisbehaviourShares, Served};
 use units::{Ratio, Span};
 
 /// Maximum answer size, as in experiments.
@@ -108,7 +108,7 @@ fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
         resources.push(resource("", arguments)?);
     }
     let share = |ratio: Option<Ratio>| ratio.map_or(0.0, Ratio::fraction);
-    let mischief = Mischief {
+    let mischief = MisbehaviourShares {
         garbage: share(arguments.garbage),
         twice: share(arguments.twice),
         late: share(arguments.late),

@@ -56,8 +56,8 @@ pub(crate) enum Status {
 
 fn main() -> ExitCode {
     // Must come first: the fork server needs a process with one thread and no open descriptors.
-    if std::env::args_os().nth(1).is_some_and(|first| first == lab::NURSERY) {
-        return lab::nursery();
+    if std::env::args_os().nth(1).is_some_and(|first| first == lab::FORK_SERVER) {
+        return lab::fork_server();
     }
     if std::env::args_os().nth(1).is_some_and(|first| first == guest::INIT) {
         return guest::init();

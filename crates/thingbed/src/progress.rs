@@ -2,7 +2,7 @@
 
 use crate::{printable, remark};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use runner::{Phase, Progress, Watch};
+use runner::{Phase, Progress, ProgressSink};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -112,7 +112,7 @@ impl Screen {
     }
 }
 
-impl Watch for Screen {
+impl ProgressSink for Screen {
     fn progress(&mut self, progress: &Progress) {
         // Names in the text may come from a guest.
         let text = printable(&line(progress));

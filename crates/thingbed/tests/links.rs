@@ -82,7 +82,7 @@ fn the_same_seed_gives_every_frame_the_same_fate_and_a_replay_too() {
     assert!(both > 500 && same == both, "{same} of {both}");
     let other = decisions(&run(&["--seed", "8"]));
     let (both, same) = common_places(&rows, &other);
-    assert!(same < both, "another seed is other weather");
+    assert!(same < both, "another seed decides otherwise");
 
     let folder = first.to_str().unwrap();
     let replayed = run(&["--replay", folder]);

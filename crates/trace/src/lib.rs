@@ -29,7 +29,7 @@ pub use inspect::{Inspection, Tally};
 pub use mix::Mix;
 pub use rate_profile::{Frequency, RateProfile};
 pub use reader::{Fault, LineError, Reader};
-pub use recipe::{Group, Recipe, Requests};
+pub use recipe::{Group, Requests, TraceSpec};
 pub use request::{Method, Request};
 pub use resource::{Mode, Resource, ResourceError, read_resources};
 pub use service::Service;

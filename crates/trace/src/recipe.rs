@@ -36,7 +36,7 @@ pub struct Group {
 
 /// Specification of a trace.
 #[derive(Debug, Clone)]
-pub struct Recipe {
+pub struct TraceSpec {
     /// Seed of all draws.
     pub seed: u64,
     /// Device groups.
@@ -47,7 +47,7 @@ pub struct Recipe {
     pub requests: Option<u64>,
 }
 
-impl Recipe {
+impl TraceSpec {
     /// An iterator over the requests in order of time. Memory: one time per device.
     ///
     /// # Errors
@@ -217,11 +217,11 @@ mod tests {
         }
     }
 
-    fn recipe(groups: Vec<Group>, requests: u64) -> Recipe {
-        Recipe { seed: 9, groups, span: None, requests: Some(requests) }
+    fn recipe(groups: Vec<Group>, requests: u64) -> TraceSpec {
+        TraceSpec { seed: 9, groups, span: None, requests: Some(requests) }
     }
 
-    fn lines(recipe: &Recipe) -> Vec<String> {
+    fn lines(recipe: &TraceSpec) -> Vec<String> {
         let mut requests = recipe.requests().unwrap();
         let mut lines = Vec::new();
         while let Some(request) = requests.read() {
@@ -244,13 +244,13 @@ mod tests {
         assert!((gaps.mean_ns() / 300e3 - 1.0).abs() < 0.05, "{}", gaps.mean_ns());
         assert!((f64::from(of_b) - 3_750.0).abs() < 5.0 * 30.6, "{of_b}");
         assert_eq!(lines(&recipe), lines(&recipe));
-        assert_ne!(lines(&recipe), lines(&Recipe { seed: 10, ..recipe.clone() }));
+        assert_ne!(lines(&recipe), lines(&TraceSpec { seed: 10, ..recipe.clone() }));
     }
 
     #[test]
     fn a_devices_requests_do_not_depend_on_the_others() {
         let of_three = |devices| -> Vec<String> {
-            let recipe = Recipe {
+            let recipe = TraceSpec {
                 span: Some(300_000_000),
                 requests: None,
                 ..recipe(vec![group(devices, "gamma:mean=3ms,shape=2")], 0)

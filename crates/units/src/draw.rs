@@ -49,7 +49,7 @@ pub enum Purpose {
     /// Payload size of a request.
     Size = 52,
     /// Whether and how an answer is deliberately malformed.
-    Mischief = 53,
+    Misbehaviour = 53,
     /// Acknowledgement timeout before a retransmission.
     Retransmission = 54,
     /// Time at which a device notifies its observers of a new value.
@@ -89,18 +89,18 @@ impl Draw {
     }
 
     /// The stream for one purpose, for callers that draw many numbers.
-    pub fn of(self, purpose: Purpose) -> Lot {
-        Lot { key: mix(self.key ^ purpose as u64) }
+    pub fn of(self, purpose: Purpose) -> RandomStream {
+        RandomStream { key: mix(self.key ^ purpose as u64) }
     }
 }
 
 /// Random numbers of one link in one direction for one purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lot {
+pub struct RandomStream {
     key: u64,
 }
 
-impl Lot {
+impl RandomStream {
     /// A uniform number in [0, 1) for the frame at `index`, equal to [`Draw::uniform`].
     #[inline]
     pub fn uniform(self, index: u64) -> f64 {

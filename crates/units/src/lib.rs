@@ -9,7 +9,7 @@ mod parse;
 mod quantity;
 mod timeline;
 
-pub use draw::{Draw, Lot, Purpose, mix, words};
+pub use draw::{Draw, Purpose, RandomStream, mix, words};
 pub use electric::{Charge, Current, Frequency, Voltage};
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};

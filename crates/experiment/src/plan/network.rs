@@ -1,7 +1,7 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use medium::{CsmaSpec, Overlay, Way};
+use medium::{CsmaSpec, Direction, Overlay};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -84,19 +84,19 @@ pub struct PlannedChange {
     pub at: Span,
     /// Kind of change.
     #[serde(flatten)]
-    pub what: PlannedWhat,
+    pub what: PlannedChangeKind,
 }
 
 /// Kinds of change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PlannedWhat {
+pub enum PlannedChangeKind {
     /// New impairments of links.
     Set {
         /// Nodes of the links.
         nodes: Vec<String>,
         /// Directions.
-        ways: Vec<Way>,
+        ways: Vec<Direction>,
         /// Changed keys.
         set: Overlay,
         /// Duration of the linear transition.

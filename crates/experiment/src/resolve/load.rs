@@ -10,7 +10,7 @@ use crate::source::Place;
 use std::fmt::Display;
 use std::path::Path;
 use std::str::FromStr;
-use trace::{Arrivals, CoapSettings, Distribution, Group, Method, Mix, Recipe, Scheme};
+use trace::{Arrivals, CoapSettings, Distribution, Group, Method, Mix, Scheme, TraceSpec};
 use units::{Bytes, Span};
 
 const TIMEOUT: Span = Span::from_ns(2_000_000_000);
@@ -297,7 +297,7 @@ impl Context<'_, '_> {
             service: None,
             sizes: None,
         };
-        let recipe = Recipe { seed: 1, groups: vec![group], span: None, requests: Some(1) };
+        let recipe = TraceSpec { seed: 1, groups: vec![group], span: None, requests: Some(1) };
         if let Err(error) = recipe.requests() {
             let at = if typed.method.is_some() { &typed.method } else { &typed.path };
             sink.add(Problem::new(error.to_string()).at(place(at)));

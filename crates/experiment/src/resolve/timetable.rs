@@ -1,14 +1,14 @@
 //! Resolves changes on a network during a run.
 
 use crate::file::{Change, Channel, Directions, Impairment, Link, Shape};
-use crate::plan::{PlannedChange, PlannedWhat};
+use crate::plan::{PlannedChange, PlannedChangeKind};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::channel_wait;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::{checks, impairments};
 use crate::source::Place;
-use medium::{Overlay, Way};
+use medium::{Direction, Overlay};
 use std::collections::HashMap;
 use std::path::Path;
 use units::{Bytes, Span};
@@ -24,7 +24,7 @@ struct Scope<'a, 'f> {
 }
 
 /// Configured impairments of each direction after the entries so far.
-type State = HashMap<(String, Way), Impairment>;
+type State = HashMap<(String, Direction), Impairment>;
 
 /// Changes of the network `name`, ordered by time. `links` are its groups' impairments at the
 /// start.
@@ -89,15 +89,18 @@ impl Scope<'_, '_> {
             (what, None)
         } else if let Some(down) = &entry.down {
             let nodes = self.named(&down.value, sink);
-            let again = PlannedWhat::Down { nodes: nodes.clone(), down: false };
-            (PlannedWhat::Down { nodes, down: true }, Some(again))
+            let again = PlannedChangeKind::Down { nodes: nodes.clone(), down: false };
+            (PlannedChangeKind::Down { nodes, down: true }, Some(again))
         } else if let Some(passes) = &entry.multicast {
             let passes = passes.value;
-            (PlannedWhat::Multicast { passes }, Some(PlannedWhat::Multicast { passes: !passes }))
+            (
+                PlannedChangeKind::Multicast { passes },
+                Some(PlannedChangeKind::Multicast { passes: !passes }),
+            )
         } else {
             let Some(parts) = self.parts(entry, sink) else { return Vec::new() };
-            let complete = PlannedWhat::Partition { parts: Vec::new() };
-            (PlannedWhat::Partition { parts }, Some(complete))
+            let complete = PlannedChangeKind::Partition { parts: Vec::new() };
+            (PlannedChangeKind::Partition { parts }, Some(complete))
         };
         let mut changes = vec![PlannedChange { at: at.value, what }];
         if let (Some(what), Some(lasts)) = (end, lasts) {
@@ -113,7 +116,7 @@ impl Scope<'_, '_> {
         set: &Impairment,
         state: &mut State,
         sink: &mut Sink,
-    ) -> Option<PlannedWhat> {
+    ) -> Option<PlannedChangeKind> {
         let Some(links) = &entry.links else {
             let problem = Problem::new("a `set` without `links`").at(place);
             sink.add(
@@ -127,22 +130,22 @@ impl Scope<'_, '_> {
             return None;
         }
         let directions = match entry.way.as_ref().map(|at| at.value) {
-            Some(Directions::Up) => vec![Way::Up],
-            Some(Directions::Down) => vec![Way::Down],
-            Some(Directions::Both) | None => vec![Way::Up, Way::Down],
+            Some(Directions::Up) => vec![Direction::Up],
+            Some(Directions::Down) => vec![Direction::Down],
+            Some(Directions::Both) | None => vec![Direction::Up, Direction::Down],
         };
         for (group, node) in self.members_of(&links.value) {
             for way in &directions {
                 let before = state.entry((node.clone(), *way)).or_insert_with(|| {
                     let link = self.links.and_then(|links| links.get(&group));
                     let base = link.and_then(|link| match way {
-                        Way::Up => link.up.as_ref(),
-                        Way::Down => link.down.as_ref(),
+                        Direction::Up => link.up.as_ref(),
+                        Direction::Down => link.down.as_ref(),
                     });
                     base.cloned().unwrap_or_default()
                 });
                 let complete = set.after(before);
-                let channel_wait = channel_wait(self.channel, *way == Way::Up);
+                let channel_wait = channel_wait(self.channel, *way == Direction::Up);
                 checks::check_change(&complete, channel_wait, self.mtu, sink);
                 if sink.problems.len() > known {
                     return None;
@@ -152,7 +155,7 @@ impl Scope<'_, '_> {
         }
         let nodes = self.named(&links.value, sink);
         let over = entry.over.as_ref().map_or(Span::ZERO, |over| over.value);
-        Some(PlannedWhat::Set { nodes, ways: directions, set: overlay, over })
+        Some(PlannedChangeKind::Set { nodes, ways: directions, set: overlay, over })
     }
 
     fn parts(&self, entry: &Change, sink: &mut Sink) -> Option<Vec<Vec<String>>> {

@@ -47,8 +47,8 @@ pub fn member(i: usize, count: usize, mtu: u32, super_frames: bool) -> Member {
 
 fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<OwnedFd>) {
     let members: Vec<_> = (0..count).map(|i| member(i, count, mtu, super_frames)).collect();
-    let nursery = Path::new(env!("CARGO_BIN_EXE_thingbed-nursery"));
-    let (lab, taps) = Lab::up(nursery, &members, "127.0.0.1 localhost\n", link).unwrap();
+    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
+    let (lab, taps) = Lab::up(fork_server, &members, "127.0.0.1 localhost\n", link).unwrap();
     (lab, taps.into_iter().flatten().collect())
 }
 

@@ -7,7 +7,7 @@ use crate::coap::Exchange;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use trace::CoapSettings;
-use units::{Draw, Lot, Purpose};
+use units::{Draw, Purpose, RandomStream};
 
 /// An interaction under way.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct Interactions {
     /// ended interactions are dropped when they reach the front.
     deadlines: VecDeque<(Nanos, Handle)>,
     settings: CoapSettings,
-    draws: Lot,
+    draws: RandomStream,
     drawn: u64,
     /// The number of retransmissions.
     pub retransmitted: u64,

@@ -6,7 +6,7 @@ use units::{Draw, Purpose};
 /// The shares of requests, 0 to 1, with each misbehaviour. Chosen at random from the seed
 /// and the request's index.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Mischief {
+pub struct MisbehaviourShares {
     /// Answered with bytes that are no valid message.
     pub garbage: f64,
     /// Answered twice.
@@ -29,7 +29,7 @@ pub(crate) enum Misbehaviour {
     Silent,
 }
 
-impl Mischief {
+impl MisbehaviourShares {
     /// Whether any misbehaviour is configured.
     pub fn is_any(&self) -> bool {
         self.garbage + self.twice + self.late + self.silent > 0.0
@@ -40,7 +40,7 @@ impl Mischief {
         if !self.is_any() {
             return Misbehaviour::None;
         }
-        let mut chance = draw.uniform(Purpose::Mischief, index);
+        let mut chance = draw.uniform(Purpose::Misbehaviour, index);
         for (share, misbehaviour) in [
             (self.garbage, Misbehaviour::Garbage),
             (self.twice, Misbehaviour::Twice),
@@ -62,7 +62,12 @@ mod tests {
 
     #[test]
     fn deeds_come_by_their_shares() {
-        let mischief = Mischief { garbage: 0.1, twice: 0.2, silent: 0.3, ..Mischief::default() };
+        let mischief = MisbehaviourShares {
+            garbage: 0.1,
+            twice: 0.2,
+            silent: 0.3,
+            ..MisbehaviourShares::default()
+        };
         let draw = Draw::new(1, 2, 3);
         let of = |misbehaviour| {
             (0..10_000).filter(|i| mischief.misbehaviour(draw, *i) == misbehaviour).count() as f64
@@ -76,6 +81,6 @@ mod tests {
             assert!((of(misbehaviour) - expected).abs() < 5.0 * 50.0, "{misbehaviour:?}");
         }
         assert_eq!(of(Misbehaviour::Late), 0.0);
-        assert_eq!(Mischief::default().misbehaviour(draw, 0), Misbehaviour::None);
+        assert_eq!(MisbehaviourShares::default().misbehaviour(draw, 0), Misbehaviour::None);
     }
 }

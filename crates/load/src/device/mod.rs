@@ -15,7 +15,7 @@ pub use check::{Checked, check};
 pub(crate) use coap::Transfers;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
-pub use misbehaviour::Mischief;
+pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
 pub use resource_server::{Served, ServedResource};
 
@@ -55,7 +55,7 @@ pub struct DeviceSettings {
     /// 7641). None: resources are not observable.
     pub notify: Option<Distribution>,
     /// Intentional misbehaviour.
-    pub mischief: Mischief,
+    pub mischief: MisbehaviourShares,
     /// The core that its threads are pinned to.
     pub core: Option<usize>,
     /// Whether receivers spin instead of sleeping.

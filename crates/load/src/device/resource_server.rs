@@ -1,7 +1,7 @@
 //! Applies service times and counts what the device has served.
 
 use super::DeviceSettings;
-use super::misbehaviour::{Misbehaviour, Mischief};
+use super::misbehaviour::{Misbehaviour, MisbehaviourShares};
 use crate::clock::{self, Nanos};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(crate) struct ResourceServer {
     points: Vec<Point>,
     draw: Draw,
     margin: Nanos,
-    mischief: Mischief,
+    mischief: MisbehaviourShares,
     pub payload: Vec<u8>,
     /// The entity tag (ETag) of the payload.
     pub etag: [u8; 4],

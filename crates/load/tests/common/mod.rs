@@ -1,7 +1,7 @@
 //! Devices and loads over loopback.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
-use load::{DeviceSettings, Figures, Mischief, Origin, Served, Settings, run, serve};
+use load::{DeviceSettings, Figures, MisbehaviourShares, Origin, Served, Settings, run, serve};
 use std::io::{BufRead, Cursor};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,7 +22,7 @@ pub fn device(resources: &[&str]) -> DeviceSettings {
         queue: 1_000,
         payload: 4,
         notify: None,
-        mischief: Mischief::default(),
+        mischief: MisbehaviourShares::default(),
         core: None,
         spin: false,
         seed: 1,

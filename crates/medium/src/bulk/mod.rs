@@ -13,6 +13,6 @@ pub(crate) mod split;
 
 pub use checksum::finish_checksum;
 pub use header::{Offload, VNET_HEADER, VnetHeader};
-pub use read_buffer::{Came, Intake};
+pub use read_buffer::{ReadBuffer, ReadResult};
 pub use segments::Segments;
 pub use split::{Run, SuperFrame};

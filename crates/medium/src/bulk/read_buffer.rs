@@ -12,14 +12,14 @@ const MAX_WASTE: usize = 40;
 
 /// A reusable read buffer.
 #[derive(Debug)]
-pub struct Intake {
+pub struct ReadBuffer {
     room: Box<[u8]>,
     pool: Rc<BufferPool>,
 }
 
 /// A frame or super-frame read from behind a virtio-net header.
 #[derive(Debug)]
-pub enum Came<'a> {
+pub enum ReadResult<'a> {
     /// An ordinary frame with its checksum completed.
     Frame(&'a [u8]),
     /// A super-frame.
@@ -28,7 +28,7 @@ pub enum Came<'a> {
     Nonsense,
 }
 
-impl Default for Intake {
+impl Default for ReadBuffer {
     fn default() -> Self {
         Self { room: room(), pool: Rc::default() }
     }
@@ -38,7 +38,7 @@ fn room() -> Box<[u8]> {
     vec![0; BUFFER_SIZE].into()
 }
 
-impl Intake {
+impl ReadBuffer {
     /// The buffer for the next frame.
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.room
@@ -50,29 +50,29 @@ impl Intake {
     }
 
     /// Parses the first `len` bytes of the buffer, which begin with a virtio-net header.
-    pub fn behind_header(&mut self, len: usize) -> Came<'_> {
+    pub fn behind_header(&mut self, len: usize) -> ReadResult<'_> {
         let len = len.min(BUFFER_SIZE);
         let Some((header, frame)) = VnetHeader::split(&self.room[..len]) else {
-            return Came::Nonsense;
+            return ReadResult::Nonsense;
         };
         if header.offload() == Offload::None {
             let frame = &mut self.room[VNET_HEADER..len];
             return match finish_checksum(&header, frame) {
-                true => Came::Frame(frame),
-                false => Came::Nonsense,
+                true => ReadResult::Frame(frame),
+                false => ReadResult::Nonsense,
             };
         }
         let segments = frame.len() / usize::from(header.segment.max(1));
         if BUFFER_SIZE - len > MAX_WASTE * segments {
-            return Segments::new(header, frame).map_or(Came::Nonsense, Came::Segments);
+            return Segments::new(header, frame).map_or(ReadResult::Nonsense, ReadResult::Segments);
         }
         let next = self.pool.take().unwrap_or_else(room);
         let full = std::mem::replace(&mut self.room, next);
         match Segments::in_buffer(header, full, (VNET_HEADER, len), &self.pool) {
-            Ok(segments) => Came::Segments(segments),
+            Ok(segments) => ReadResult::Segments(segments),
             Err(full) => {
                 self.room = full;
-                Came::Nonsense
+                ReadResult::Nonsense
             }
         }
     }
@@ -83,7 +83,7 @@ mod tests {
     use super::super::split::tests::{SEGMENT, build};
     use super::*;
 
-    fn read<'a>(intake: &'a mut Intake, header: VnetHeader, frame: &[u8]) -> Came<'a> {
+    fn read<'a>(intake: &'a mut ReadBuffer, header: VnetHeader, frame: &[u8]) -> ReadResult<'a> {
         let bytes = [&header.bytes()[..], frame].concat();
         intake.room()[..bytes.len()].copy_from_slice(&bytes);
         intake.behind_header(bytes.len())
@@ -91,10 +91,12 @@ mod tests {
 
     #[test]
     fn full_rooms_are_kept_and_come_back() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         let (header, frame) = build(false, 45 * SEGMENT);
         let first = intake.room().as_ptr();
-        let Came::Segments(held) = read(&mut intake, header, &frame) else { panic!("segments") };
+        let ReadResult::Segments(held) = read(&mut intake, header, &frame) else {
+            panic!("segments")
+        };
         assert_eq!((held.count(), held.super_frame()), (45, &frame[..]));
         assert_eq!(held.super_frame().as_ptr(), first.wrapping_add(VNET_HEADER), "not copied");
         let last = held.each().last();
@@ -106,31 +108,35 @@ mod tests {
 
     #[test]
     fn small_super_frames_hold_no_more_than_their_bytes() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         let (header, frame) = build(false, 2 * SEGMENT);
         let first = intake.room().as_ptr();
-        let Came::Segments(held) = read(&mut intake, header, &frame) else { panic!("segments") };
+        let ReadResult::Segments(held) = read(&mut intake, header, &frame) else {
+            panic!("segments")
+        };
         assert_eq!(held.super_frame(), frame);
         assert_eq!(intake.room().as_ptr(), first);
     }
 
     #[test]
     fn a_plain_frame_gets_its_checksum() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         let (header, frame) = build(false, 3 * SEGMENT);
         let all = Segments::new(header, &frame).unwrap();
         let one = all.each().nth(1).unwrap();
         let joined = one.joined();
         let (header, _) = VnetHeader::split(joined.before()).unwrap();
-        let Came::Frame(got) = read(&mut intake, header, &joined.frame()) else { panic!("one") };
+        let ReadResult::Frame(got) = read(&mut intake, header, &joined.frame()) else {
+            panic!("one")
+        };
         assert_eq!(got, one.first());
     }
 
     #[test]
     fn invalid_headers_are_detected() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         let (header, frame) = build(false, 45 * SEGMENT);
-        assert!(matches!(intake.behind_header(9), Came::Nonsense));
+        assert!(matches!(intake.behind_header(9), ReadResult::Nonsense));
         let bad = [
             VnetHeader { segment: 0, ..header },
             VnetHeader { segment: 1, ..header },
@@ -140,8 +146,8 @@ mod tests {
         ];
         for header in bad {
             let came = read(&mut intake, header, &frame);
-            let many = matches!(&came, Came::Segments(s) if s.count() > 65_000);
-            assert!(many || matches!(came, Came::Nonsense), "{header:?} {came:?}");
+            let many = matches!(&came, ReadResult::Segments(s) if s.count() > 65_000);
+            assert!(many || matches!(came, ReadResult::Nonsense), "{header:?} {came:?}");
         }
         assert_eq!(intake.room().len(), BUFFER_SIZE);
     }

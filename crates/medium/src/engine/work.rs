@@ -8,7 +8,7 @@ use crate::observer::{Observer, Place};
 use crate::priority::Governor;
 use crate::remote::Commands;
 use crate::stalls::StallDetector;
-use crate::{Came, Delivery, Frame, Instant, Intake, Interval, Segment, Totals};
+use crate::{Delivery, Frame, Instant, Interval, ReadBuffer, ReadResult, Segment, Totals};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -85,7 +85,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     pub(super) fn run(mut self) -> io::Result<Outcome<O>> {
         let mut now = monotonic_now();
         let mut governor = Governor::raise(now);
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         let mut begun = false;
         let mut measured = None;
         let mut interval = 0;
@@ -158,7 +158,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     /// Reads frames, oldest first, and forwards those due by then. Returns the number of
     /// frames, and the time up to which all arrivals have been read, if `now` is the
     /// present.
-    fn take_in(&mut self, intake: &mut Intake, now: Instant) -> (usize, Instant) {
+    fn take_in(&mut self, intake: &mut ReadBuffer, now: Instant) -> (usize, Instant) {
         let (mut taken, mut last) = (0, now);
         // Segment of the frames in the current row, and their number.
         let (mut own, mut row) = (None, 0);
@@ -187,7 +187,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             }
             let came = match received.has_header {
                 true => intake.behind_header(received.len),
-                false => Came::Frame(intake.frame(received.len)),
+                false => ReadResult::Frame(intake.frame(received.len)),
             };
             let count = self.take(place, came, at, last);
             (taken, row) = (taken + count, row + count);
@@ -198,21 +198,21 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
 
     /// Passes data that arrived at `at` to its segment with the time `now`. Returns the
     /// number of frames.
-    fn take(&mut self, place: Place, came: Came<'_>, at: Instant, now: Instant) -> usize {
+    fn take(&mut self, place: Place, came: ReadResult<'_>, at: Instant, now: Instant) -> usize {
         let segment = &mut self.segments[place.segment];
         match came {
-            Came::Frame(frame) => {
+            ReadResult::Frame(frame) => {
                 self.observer.sent(place, frame, at);
                 segment.send(place.endpoint, frame, now);
                 1
             }
-            Came::Segments(segments) => {
+            ReadResult::Segments(segments) => {
                 let count = segments.count();
                 self.observer.sent_segments(place, &segments, at);
                 segment.send_segments(place.endpoint, segments, now);
                 count
             }
-            Came::Nonsense => {
+            ReadResult::Nonsense => {
                 segment.reject(place.endpoint, now);
                 1
             }

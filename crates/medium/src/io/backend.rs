@@ -1,6 +1,6 @@
 //! The frame backend in use: one of the three frame paths.
 
-use super::packet::Overruns;
+use super::packet::DropCounters;
 use super::{Attach, End, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
 use crate::{Instant, Segments};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ impl FramePath {
 
 /// The frame backend in use.
 #[derive(Debug)]
-pub enum Carrier {
+pub enum FrameBackend {
     /// BPF ring.
     Ring(Box<Ring>),
     /// TAPs only.
@@ -49,7 +49,7 @@ pub enum Carrier {
     Packet(Packet),
 }
 
-impl Carrier {
+impl FrameBackend {
     /// Uses veth pairs and a BPF ring: see [`Ring::new`].
     ///
     /// # Errors
@@ -115,7 +115,7 @@ pub enum Refused {
     /// Counted by the BPF program.
     Ring(Tallies),
     /// Counted by the packet sockets.
-    Packet(Overruns),
+    Packet(DropCounters),
 }
 
 impl Refused {
@@ -129,7 +129,7 @@ impl Refused {
     }
 }
 
-impl FrameIo for Carrier {
+impl FrameIo for FrameBackend {
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => ring.wait(now, until),

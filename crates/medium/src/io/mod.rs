@@ -10,10 +10,10 @@ mod ring;
 mod ring_buffer;
 mod taps;
 
-pub use backend::{Carrier, FramePath, Refused};
-pub use packet::{Overruns, Packet};
+pub use backend::{FrameBackend, FramePath, Refused};
+pub use packet::{DropCounters, Packet};
 pub use ring::{Attach, Ring, Tallies};
-pub use taps::{End, Gives, Taps};
+pub use taps::{End, FrameFormat, Taps};
 
 use crate::{Instant, Segments};
 use std::io;
@@ -31,7 +31,7 @@ pub struct Received {
     /// provides it.
     pub arrived: Option<Instant>,
     /// Whether the frame begins with the virtio-net header of a TAP with super-frames, and
-    /// may be a super-frame: see [`crate::Intake`].
+    /// may be a super-frame: see [`crate::ReadBuffer`].
     pub has_header: bool,
 }
 

@@ -68,22 +68,22 @@ impl Packet {
     ///
     /// # Errors
     /// If there are too many open files.
-    pub fn overruns(&self) -> io::Result<Overruns> {
+    pub fn overruns(&self) -> io::Result<DropCounters> {
         let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
         let read_before = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
-        Ok(Overruns { sockets: sockets.collect::<io::Result<_>>()?, read_before })
+        Ok(DropCounters { sockets: sockets.collect::<io::Result<_>>()?, read_before })
     }
 }
 
 /// Drop counters: frames that the kernel dropped because a port's ring was full.
 #[derive(Debug)]
-pub struct Overruns {
+pub struct DropCounters {
     sockets: Vec<OwnedFd>,
     /// Drops read earlier: the kernel resets its counter with each read.
     read_before: Vec<AtomicU64>,
 }
 
-impl Overruns {
+impl DropCounters {
     /// Dropped frames per port so far.
     pub fn read(&self) -> Vec<u64> {
         let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {

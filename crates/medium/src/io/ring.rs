@@ -5,7 +5,7 @@ use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
-use super::{End, FrameIo, Gives, Received, TURN, Taps, Waker};
+use super::{End, FrameFormat, FrameIo, Received, TURN, Taps, Waker};
 use crate::{Instant, Segments};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -111,7 +111,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Takes the ends of links, and attaches a program to those with [`Gives::Nothing`]:
+    /// Takes the ends of links, and attaches a program to those with [`FrameFormat::Nothing`]:
     /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first pair
     /// have the index `first` (ifindex); those of the others follow in order.
     ///
@@ -135,12 +135,12 @@ impl Ring {
         }
         let (maps, ring, shared, program) = made?;
         for (end, number) in ends.iter().zip(first..) {
-            if end.gives == Gives::Nothing {
+            if end.gives == FrameFormat::Nothing {
                 (attach.0)(number, program.as_fd())?;
             }
         }
         let (count, has_readable) =
-            (room.max(1), ends.iter().any(|end| end.gives != Gives::Nothing));
+            (room.max(1), ends.iter().any(|end| end.gives != FrameFormat::Nothing));
         let ends = Taps::of(ends)?;
         ends.watch(maps.ring.as_raw_fd())?;
         Ok(Self {
@@ -331,7 +331,7 @@ impl FrameIo for Ring {
     fn attach(&mut self, end: End) -> io::Result<usize> {
         let gives = end.gives;
         let port = self.ends.attach(end)?;
-        if gives != Gives::Nothing {
+        if gives != FrameFormat::Nothing {
             self.has_readable = true;
         } else if port < self.shared.count {
             (self.attach.0)(self.first + port as u32, self.program.as_fd())?;

@@ -13,12 +13,12 @@ pub struct End {
     /// The descriptor.
     pub fd: OwnedFd,
     /// What a read from it returns.
-    pub gives: Gives,
+    pub gives: FrameFormat,
 }
 
 /// What a read from a descriptor returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gives {
+pub enum FrameFormat {
     /// One frame per read.
     Frames,
     /// Unsegmented TCP, and all frames behind a virtio-net header (`IFF_VNET_HDR`); writes
@@ -29,9 +29,9 @@ pub enum Gives {
 }
 
 impl From<OwnedFd> for End {
-    /// An end with [`Gives::Frames`].
+    /// An end with [`FrameFormat::Frames`].
     fn from(fd: OwnedFd) -> Self {
-        Self { fd, gives: Gives::Frames }
+        Self { fd, gives: FrameFormat::Frames }
     }
 }
 
@@ -44,7 +44,7 @@ impl End {
             let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
             check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
         }
-        if self.gives == Gives::Nothing {
+        if self.gives == FrameFormat::Nothing {
             return Ok(());
         }
         poll.add(fd, port as u64)
@@ -52,7 +52,7 @@ impl End {
 
     /// Whether it uses super-frames.
     fn is_uncut(&self) -> bool {
-        self.gives == Gives::SuperFrames
+        self.gives == FrameFormat::SuperFrames
     }
 
     /// Writes the parts as one frame.
@@ -163,7 +163,7 @@ impl FrameIo for Taps {
         let n = unsafe {
             match tap.gives {
                 // Costs the kernel a twentieth less than a write to a socket.
-                Gives::Nothing => libc::send(fd, start, frame.len(), libc::MSG_DONTWAIT),
+                FrameFormat::Nothing => libc::send(fd, start, frame.len(), libc::MSG_DONTWAIT),
                 _ => libc::write(fd, start, frame.len()),
             }
         };

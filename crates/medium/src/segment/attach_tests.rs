@@ -74,7 +74,7 @@ fn a_newcomer_has_the_fate_that_it_would_have_had() {
             let (before, after) = (traffic(&mut whole), traffic(&mut grown));
             assert!(before.0.len() > 100, "{channel:?}");
             assert_eq!(before, after, "{channel:?}");
-            assert_eq!(grown.state(3, Way::Up, 0).now, end(3).up);
+            assert_eq!(grown.state(3, Direction::Up, 0).now, end(3).up);
         }
     }
 }

@@ -25,7 +25,7 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Endpoint, Impairment, Overlay, SegmentSpec, Way};
+    use crate::{Change, Direction, Endpoint, Impairment, Overlay, SegmentSpec};
     use units::Span;
 
     fn way(change: impl FnOnce(&mut Impairment)) -> Impairment {
@@ -42,7 +42,7 @@ mod tests {
 
     fn set(to: &str, over: &str) -> Change {
         let set: Overlay = serde_json::from_value(serde_json::json!({ "delay": to })).unwrap();
-        Change::Set { links: vec![(0, Way::Up)], set, over: over.parse().unwrap() }
+        Change::Set { links: vec![(0, Direction::Up)], set, over: over.parse().unwrap() }
     }
 
     #[test]

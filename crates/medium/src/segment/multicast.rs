@@ -1,7 +1,7 @@
 //! Multicast snooping and queries of a segment.
 
 use super::Segment;
-use crate::change::Way;
+use crate::change::Direction;
 use crate::event_queue::Event;
 use crate::membership::Message;
 use crate::{Delivery, Instant};
@@ -43,7 +43,7 @@ impl Segment {
         for query in &queries {
             for endpoint in 0..self.links.len() {
                 match self.impaired {
-                    true => self.enter(endpoint, Way::Down, query[..].into(), now, now),
+                    true => self.enter(endpoint, Direction::Down, query[..].into(), now, now),
                     false => {
                         let frame = query[..].into();
                         self.ready.push_back(Delivery {

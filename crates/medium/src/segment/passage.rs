@@ -1,7 +1,7 @@
 //! Path of frames through a segment: up, over the shared channel, down.
 
 use super::Segment;
-use crate::change::Way;
+use crate::change::Direction;
 use crate::channel::ChannelEvent;
 use crate::event_queue::Event;
 use crate::forwarding_table::Receivers;
@@ -52,7 +52,7 @@ impl Segment {
     pub(super) fn enter(
         &mut self,
         link: usize,
-        way: Way,
+        way: Direction,
         frame: Frame,
         arrived: Instant,
         now: Instant,
@@ -72,11 +72,11 @@ impl Segment {
     }
 
     /// Whether frames in this direction pass a shared channel.
-    fn has_channel(&self, way: Way) -> bool {
-        self.shared_links[way as usize].is_some() || (way == Way::Up && self.medium.is_some())
+    fn has_channel(&self, way: Direction) -> bool {
+        self.shared_links[way as usize].is_some() || (way == Direction::Up && self.medium.is_some())
     }
 
-    fn execute(&mut self, link: usize, way: Way, mut steps: Vec<Step>, now: Instant) {
+    fn execute(&mut self, link: usize, way: Direction, mut steps: Vec<Step>, now: Instant) {
         for step in steps.drain(..) {
             match step {
                 Step::Release(frame, at) => {
@@ -102,7 +102,7 @@ impl Segment {
     fn release(
         &mut self,
         (frame, arrived): (Frame, Instant),
-        (link, way): (usize, Way),
+        (link, way): (usize, Direction),
         at: Instant,
         now: Instant,
     ) {
@@ -120,7 +120,7 @@ impl Segment {
         }
         let gathers = self.links[link][way as usize].slots.is_some();
         // A frame due now, with no earlier event pending, can skip the event queue.
-        if way == Way::Down
+        if way == Direction::Down
             && !gathers
             && at <= now
             && self.events_due.next().is_none_or(|next| next > at)
@@ -131,7 +131,7 @@ impl Segment {
         self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, gathers));
     }
 
-    fn offer(&mut self, link: usize, way: Way, frame: TransitFrame, now: Instant) {
+    fn offer(&mut self, link: usize, way: Direction, frame: TransitFrame, now: Instant) {
         let mut events = std::mem::take(&mut self.events);
         let draw = self.draws[link][way as usize];
         if let Some(line) = &mut self.shared_links[way as usize] {
@@ -144,7 +144,7 @@ impl Segment {
         self.handle(way, events, now);
     }
 
-    fn handle(&mut self, way: Way, mut events: Vec<ChannelEvent>, now: Instant) {
+    fn handle(&mut self, way: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
         for event in events.drain(..) {
             match event {
                 ChannelEvent::Left(link, frame, at) => {
@@ -163,7 +163,13 @@ impl Segment {
     }
 
     /// Assigns a frame to its slot.
-    fn gather(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, now: Instant) {
+    fn gather(
+        &mut self,
+        (frame, arrived): (Frame, Instant),
+        link: usize,
+        way: Direction,
+        now: Instant,
+    ) {
         if let Frame::Segments(segments) = &frame
             && segments.count() > 1
         {
@@ -176,10 +182,16 @@ impl Segment {
     }
 
     /// Handles a frame at the end of a direction.
-    fn land(&mut self, (frame, arrived): (Frame, Instant), link: usize, way: Way, at: Instant) {
+    fn land(
+        &mut self,
+        (frame, arrived): (Frame, Instant),
+        link: usize,
+        way: Direction,
+        at: Instant,
+    ) {
         let in_flight = &mut self.in_flight[link][way as usize];
         *in_flight = in_flight.saturating_sub(frame.size() as u64);
-        if way == Way::Down {
+        if way == Direction::Down {
             return self.queue_delivery(Delivery { endpoint: link, frame, arrived, intended: at });
         }
         let message = membership::read(frame.head());
@@ -201,9 +213,10 @@ impl Segment {
         }
         for endpoint in receivers {
             if self.table.are_partitioned(link, endpoint) {
-                (0..frame.count()).for_each(|_| self.drop(endpoint, Way::Down, Cause::Parted));
+                (0..frame.count())
+                    .for_each(|_| self.drop(endpoint, Direction::Down, Cause::Partitioned));
             } else if self.impaired {
-                self.enter(endpoint, Way::Down, frame.clone(), arrived, at);
+                self.enter(endpoint, Direction::Down, frame.clone(), arrived, at);
             } else {
                 let frame = frame.clone();
                 self.queue_delivery(Delivery { endpoint, frame, arrived, intended: at });

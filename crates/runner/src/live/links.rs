@@ -5,7 +5,7 @@ use super::{Links, Reply, Request, Shown};
 use crate::capture::some;
 use experiment::{RunningLink, link_change};
 use measure::Accounting;
-use medium::{Change, Remote, Way, monotonic_now};
+use medium::{Change, Direction, Remote, monotonic_now};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -109,7 +109,7 @@ impl LinkApi {
         let all = states()?;
         let own: Vec<_> = inventory.links().filter(|(node, ..)| wanted.contains(node)).collect();
         let both = |(node, segment, end): &(usize, usize, usize)| {
-            [Way::Up, Way::Down].map(|way| {
+            [Direction::Up, Direction::Down].map(|way| {
                 let state = &all[*segment][*end][way as usize];
                 let fixed = inventory.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
                 Shown {
@@ -128,7 +128,7 @@ impl LinkApi {
 }
 
 /// The selected directions.
-fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<Direction>, String> {
+fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<LinkDirection>, String> {
     let on = |segment: usize| {
         let network = &inventory.plan.networks[segment].name;
         wanted.network.as_ref().is_none_or(|want| want == network)
@@ -148,7 +148,7 @@ fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<Direction>, String>
             ));
         }
         for (_, segment, end) in meant {
-            let ways = [Way::Up, Way::Down].into_iter();
+            let ways = [Direction::Up, Direction::Down].into_iter();
             let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
             found.extend(ways.map(|way| (segment, end, way)));
         }
@@ -157,10 +157,10 @@ fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<Direction>, String>
 }
 
 /// A direction: segment, endpoint, uplink or downlink.
-type Direction = (usize, usize, Way);
+type LinkDirection = (usize, usize, Direction);
 
-fn by_segment(found: &[Direction]) -> BTreeMap<usize, Vec<(usize, Way)>> {
-    let mut by: BTreeMap<usize, Vec<(usize, Way)>> = BTreeMap::new();
+fn by_segment(found: &[LinkDirection]) -> BTreeMap<usize, Vec<(usize, Direction)>> {
+    let mut by: BTreeMap<usize, Vec<(usize, Direction)>> = BTreeMap::new();
     for (segment, end, way) in found {
         by.entry(*segment).or_default().push((*end, *way));
     }

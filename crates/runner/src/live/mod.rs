@@ -22,7 +22,7 @@ pub(crate) use nodes::NodeApi;
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
-use medium::{Impairment, Way};
+use medium::{Direction, Impairment};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ pub struct Links {
     /// Only on this network.
     pub network: Option<String>,
     /// Only in this direction.
-    pub way: Option<Way>,
+    pub way: Option<Direction>,
 }
 
 /// A reply of the lab.
@@ -164,7 +164,7 @@ pub struct Shown {
     /// The network.
     pub network: String,
     /// The direction.
-    pub way: Way,
+    pub way: Direction,
     /// Its current settings.
     pub now: Impairment,
     /// Its settings after the changes in progress; `None` without any.

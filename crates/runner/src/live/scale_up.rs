@@ -54,7 +54,7 @@ impl ScaleUp<'_> {
             _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
         };
         let mut plan = inventory.plan.clone();
-        plan.nodes = inventory.plan.twins(original, count)?;
+        plan.nodes = inventory.plan.clones(original, count)?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
         let mut topology = Topology::of(&plan, self.roots, self.carrying.super_frames());
         self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;

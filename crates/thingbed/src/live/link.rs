@@ -3,7 +3,7 @@
 use crate::arguments::{Lab, Link, LinkSelector};
 use crate::live::{find, pairs};
 use crate::{Status, complain, say};
-use medium::{Impairment, Way};
+use medium::{Direction, Impairment};
 use runner::{Links, Reply, Request, Shown};
 use units::{Rate, Ratio, Span};
 
@@ -28,7 +28,7 @@ pub fn link(what: &Link) -> Result<Status, String> {
 }
 
 fn show(shown: &Shown) {
-    let way = if shown.way == Way::Up { "up  " } else { "down" };
+    let way = if shown.way == Direction::Up { "up  " } else { "down" };
     let mut text = match &shown.target {
         Some(_) => experiment::describe(&rounded(&shown.now)),
         None => experiment::describe(&shown.now),
@@ -84,6 +84,9 @@ fn request(what: &Link) -> Result<(&Lab, Request), String> {
 }
 
 fn links(selector: &LinkSelector) -> Links {
-    let way = selector.way.as_deref().map(|way| if way == "up" { Way::Up } else { Way::Down });
+    let way = selector
+        .way
+        .as_deref()
+        .map(|way| if way == "up" { Direction::Up } else { Direction::Down });
     Links { nodes: vec![selector.node.clone()], network: selector.network.clone(), way }
 }

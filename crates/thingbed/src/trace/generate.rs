@@ -4,7 +4,7 @@ use super::{Failure, check_write, create, trace_spec, usage_error};
 use crate::arguments::Generate;
 use crate::{Status, remark};
 use std::io::{self, Write};
-use trace::{Distribution, Recipe, Requests, Resource, Spread};
+use trace::{Distribution, Requests, Resource, Spread, TraceSpec};
 
 /// Writes the trace, and the resources generated for it.
 pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
@@ -49,7 +49,7 @@ fn lines(
     out.flush()
 }
 
-fn resources(arguments: &Generate, trace_spec: &Recipe, out: &mut dyn Write) -> io::Result<()> {
+fn resources(arguments: &Generate, trace_spec: &TraceSpec, out: &mut dyn Write) -> io::Result<()> {
     for group in &trace_spec.groups {
         let Some(service) = &group.service else { continue };
         for device in group.devices.clone() {

@@ -2,10 +2,12 @@
 
 use crate::arguments::Shape;
 use std::path::Path;
-use trace::{Distribution, Group, Method, Mix, Recipe, Resource, Service, Target, read_resources};
+use trace::{
+    Distribution, Group, Method, Mix, Resource, Service, Target, TraceSpec, read_resources,
+};
 
 /// The specification of a trace or of a load without a trace.
-pub(crate) fn trace_spec(shape: &Shape) -> Result<Recipe, String> {
+pub(crate) fn trace_spec(shape: &Shape) -> Result<TraceSpec, String> {
     let arrivals = shape.arrivals.clone().ok_or(
         "no arrival process; add --arrivals, for example --arrivals exponential:300us, or name a \
          trace",
@@ -35,7 +37,7 @@ pub(crate) fn trace_spec(shape: &Shape) -> Result<Recipe, String> {
         },
     };
     let span = shape.span.map(units::Span::as_ns);
-    Ok(Recipe { seed: shape.seed, groups: vec![group], span, requests: shape.requests })
+    Ok(TraceSpec { seed: shape.seed, groups: vec![group], span, requests: shape.requests })
 }
 
 fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {

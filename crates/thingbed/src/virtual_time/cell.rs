@@ -6,7 +6,7 @@ use crate::Status;
 use crate::surroundings::{current_exe, frame_path};
 use experiment::{Backend, Clock, Cpu, Experiment, Plan};
 use medium::FramePath;
-use runner::{Error, Folder, Options, Progress, Watch};
+use runner::{Error, Folder, Options, Progress, ProgressSink};
 use std::io::{BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -94,7 +94,7 @@ struct Reporter {
     interrupted: Arc<AtomicBool>,
 }
 
-impl Watch for Reporter {
+impl ProgressSink for Reporter {
     fn progress(&mut self, progress: &Progress) {
         say(&Message::Progress(progress.clone()));
     }

@@ -8,7 +8,7 @@ use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
 use guest::{Engine, Event, Guest, Machine, Mount};
-use runner::{Error, Finished, Watch};
+use runner::{Error, Finished, ProgressSink};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fs;

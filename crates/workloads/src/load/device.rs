@@ -4,7 +4,7 @@ use super::{wait_for, write_results};
 use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::DeviceSpec;
-use load::{Checked, DeviceSettings, Mischief, Served};
+use load::{Checked, DeviceSettings, MisbehaviourShares, Served};
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -80,7 +80,7 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         queue: spec.queue,
         payload: spec.payload,
         notify: notify.map_err(|error| Error::protocol("make the resource observable", error))?,
-        mischief: Mischief {
+        mischief: MisbehaviourShares {
             garbage: spec.garbage,
             twice: spec.twice,
             late: spec.late,

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use trace::{Group, Method, Mix, Reader, Recipe, Scheme, Target};
+use trace::{Group, Method, Mix, Reader, Scheme, Target, TraceSpec};
 use units::Timeline;
 
 /// Sends requests as `spec` describes after the start message, then waits for a stop message.
@@ -86,7 +86,7 @@ fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
     };
     // A closed loop ends after a number of requests; it does not use arrival times.
     let span = spec.users.is_none().then_some(spec.duration_ns);
-    let recipe = Recipe { seed: spec.seed, groups: vec![group], span, requests: spec.count };
+    let recipe = TraceSpec { seed: spec.seed, groups: vec![group], span, requests: spec.count };
     recipe.requests().map(Origin::Made).map_err(|e| invalid(&e))
 }
 

@@ -2,8 +2,8 @@
 //! serves as its own.
 
 fn main() -> std::process::ExitCode {
-    if std::env::args().nth(1).as_deref() == Some(lab::NURSERY) {
-        return lab::nursery();
+    if std::env::args().nth(1).as_deref() == Some(lab::FORK_SERVER) {
+        return lab::fork_server();
     }
     eprintln!("Thingbed starts this program; do not start it by hand");
     std::process::ExitCode::from(2)
