@@ -45,6 +45,7 @@ test:
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo xtask tidy
 	@if [ -x $(PYTHON)/mypy ]; then $(MAKE) lint-python; else echo "Python is not checked; run make lint-python"; fi
 
 # Checks Python with ruff and mypy; installs both on first use. Needs python3-venv and PyPI.
