@@ -1,9 +1,8 @@
-//! The guest's side of a run that is stopped at a moment: time stands still, and the user has
-//! shells in nodes.
+//! The guest's side of `--stop-at`: the clock is paused, and the user has shells in nodes.
 //!
-//! A read of `/proc/hold` halts the guest's kernel until the host writes. So that a shell can
-//! work, it is read only when all programs wait: with an infinite CPU no time passes while one
-//! of them runs.
+//! A read of `/proc/hold` halts the guest's kernel until the host writes. Shells must still
+//! work, so this code reads it only when all programs wait: with an infinite CPU no time passes
+//! while a program runs.
 
 use super::wire::Message;
 use super::wish::{Held, Wish};
@@ -20,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What halts the guest.
+/// The file whose read halts the guest.
 const HOLD: &str = "/proc/hold";
 
-/// Stops the guest at `at_ns` after `start_ns`, on a thread of its own.
+/// Starts a thread that pauses the guest `at_ns` after `start_ns` (ns).
 pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
     std::thread::spawn(move || {
-        // Timers of this thread are not rounded.
+        // Timers of this thread are exact (slack of 1 ns).
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         sleep_until(start_ns + at_ns);
@@ -36,11 +35,11 @@ pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
     });
 }
 
-/// Does what the user wants until the run is to go on.
+/// Executes the user's commands until the run continues.
 fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     let opened = File::open(HOLD).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
-            "the guest's kernel cannot be held: it is of an older version; make kernel",
+            "the guest's kernel cannot pause: it is an older version\n  make kernel",
         ),
         _ => error,
     });
@@ -63,7 +62,7 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     }
 }
 
-/// Whoever sits at the host.
+/// The connection to the user at the host.
 struct Host(BufReader<File>);
 
 impl Host {
@@ -74,7 +73,7 @@ impl Host {
     }
 }
 
-/// A shell in a node, until it ends.
+/// Runs a shell in a node until it ends.
 fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result<()> {
     let size =
         |rows, columns| Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -92,7 +91,7 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
             return Ok(());
         }
         if others_run() {
-            // While this one sleeps the others go on; time itself moves once all wait.
+            // The other programs run during this sleep; the clock moves only when all wait.
             std::thread::sleep(Duration::from_nanos(1));
             continue;
         }
@@ -121,10 +120,10 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
     }
 }
 
-/// Passes on what the shell printed, or prints within `wait`; whether it goes on.
+/// Forwards the shell's output, waiting up to `wait` for it; returns whether the shell runs.
 fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<bool> {
     let mut buffer = [0; 4096];
-    // At least a millisecond where there is one: less would not end.
+    // In whole milliseconds, the unit of poll(2).
     let wait = PollTimeout::try_from(wait.as_millis().clamp(0, 60_000) as i32);
     let mut wait = wait.unwrap_or(PollTimeout::ZERO);
     loop {
@@ -135,15 +134,14 @@ fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<b
             return Ok(child.try_wait()?.is_none());
         }
         match terminal.read(&mut buffer) {
-            // The last of those who had it open has closed it.
+            // The last process that had the terminal open has closed it.
             Ok(0) | Err(_) => return child.wait().map(|_| false),
             Ok(length) => say(Held::Printed(buffer[..length].to_vec())),
         }
     }
 }
 
-/// Whether any other program has something to do, by the number that can run
-/// (`/proc/loadavg`, proc(5)).
+/// Whether any other program is runnable, by the count in `/proc/loadavg` (proc(5)).
 fn others_run() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let running = text.split_whitespace().nth(3).and_then(|word| word.split('/').next());

@@ -1,4 +1,4 @@
-//! Runs in virtual time: each is one run of the tool itself in a guest kernel of its own.
+//! Runs in virtual time: for each run, a separate guest kernel executes the tool itself.
 
 mod cell;
 mod files;

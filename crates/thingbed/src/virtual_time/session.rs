@@ -1,4 +1,4 @@
-//! The host's side of a run that is stopped at a moment: the user's terminal.
+//! The host's side of `--stop-at`: the prompt and shells in the user's terminal.
 
 use super::wish::{Held, Wish};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -9,20 +9,20 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
-/// Ctrl-] lets this much time pass while a shell is open.
+/// Ctrl-] advances the clock by `STEP_NS` (ns) while a shell is open.
 const ESCAPE: u8 = 0x1d;
-/// What a terminal takes for the end of input.
+/// Ctrl-D, the terminal's end of input.
 const END: u8 = 4;
 const STEP_NS: u64 = 100_000_000;
-/// How often it is looked at whether the user wants an end.
+/// Polling interval of the user's interrupt, in ms.
 const TICK_MS: u8 = 200;
 
-/// What the user sees and says.
+/// The dialogue with the user.
 pub(super) struct Session<'a> {
     interrupted: &'a AtomicBool,
     nodes: Vec<String>,
     terminal: bool,
-    /// The terminal as it was before a shell had it.
+    /// The terminal's settings before a shell used it.
     saved: Option<Termios>,
     greeted: bool,
     size: (u16, u16),
@@ -34,7 +34,7 @@ impl<'a> Session<'a> {
         Self { interrupted, nodes, terminal, saved: None, greeted: false, size: size() }
     }
 
-    /// What the user wants next, if the guest waits for that.
+    /// Handles a message; returns the user's next command if the guest waits for one.
     pub fn hear(&mut self, held: Held) -> Option<Wish> {
         match held {
             Held::At(ns) => Some(self.ask(ns)),
@@ -56,15 +56,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks until the answer can be understood.
+    /// Prompts until the user enters a valid command.
     fn ask(&mut self, ns: u64) -> Wish {
         let at = format!("{:.6} s", ns as f64 / 1e9);
         if !self.greeted {
             self.greeted = true;
             crate::remark(format_args!(
-                "The run stands still at {at}; nodes: {}\n  NODE opens a shell there (exit ends \
-                 it; Ctrl-] lets 100 ms pass), `go` goes on, `go 50ms` goes on for that long, \
-                 `quit` ends the run",
+                "The run is paused at {at}; nodes: {}\n  NODE opens a shell there (exit closes \
+                 it; Ctrl-] advances the clock by 100 ms), `go` continues, `go 50ms` continues for \
+                 50 ms, `quit` ends the run",
                 self.nodes.join(", ")
             ));
         }
@@ -97,14 +97,14 @@ impl<'a> Session<'a> {
                 }
                 _ => format!("no node is called `{line}`"),
             };
-            crate::remark(format_args!("{advice}; a node, `go`, `go 50ms` or `quit`"));
+            crate::remark(format_args!("{advice}; enter a node, `go`, `go 50ms` or `quit`"));
         }
     }
 
-    /// What is typed into the shell next.
+    /// The next input for the shell.
     fn typed(&mut self) -> Wish {
         if !self.terminal {
-            // As one would type them: the next line is for whoever waits then.
+            // One line at a time, as from a keyboard: the next line may be for the prompt.
             return Wish::Keys(
                 self.line().map_or_else(|| vec![END], |line| (line + "\n").into_bytes()),
             );
@@ -125,8 +125,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The next line of standard input, read byte by byte: what follows may be for a shell. None
-    /// at its end, or when the user interrupts.
+    /// The next line of standard input, read byte by byte because the rest may be for a shell.
+    /// None at the end of input, or after an interrupt.
     fn line(&self) -> Option<String> {
         let mut line = Vec::new();
         loop {
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
         Some(String::from_utf8_lossy(&line).trim().to_owned())
     }
 
-    /// Waits until there is something to read; false when the user wants an end.
+    /// Waits for input; false after an interrupt.
     fn is_typed(&self) -> bool {
         while !self.interrupted.load(Relaxed) {
             let stdin = io::stdin();
@@ -178,7 +178,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Rows and columns of the terminal; 24 and 80 where there is none.
+/// Rows and columns of the terminal; 24 and 80 without a terminal.
 fn size() -> (u16, u16) {
     let mut size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: writes one structure that lives over the call.

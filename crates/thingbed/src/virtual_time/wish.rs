@@ -1,38 +1,37 @@
-//! What a user whose run stands still at a moment of virtual time wants: JSON, a line each, to
-//! the guest.
+//! The protocol of a paused run (`--stop-at`): JSON, one value per line.
 
 use serde::{Deserialize, Serialize};
 
-/// The next thing that the guest is to do. Until it comes, no time passes there.
+/// A command to the paused guest. Its clock does not move until a command arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Wish {
-    /// Open a shell in this node, for a terminal of so many rows and columns.
+    /// Open a shell in this node, for a terminal of this size.
     Shell { node: String, rows: u16, columns: u16 },
-    /// This was typed.
+    /// Input for the shell.
     Keys(Vec<u8>),
-    /// The terminal has another size.
+    /// The terminal has a new size.
     Size { rows: u16, columns: u16 },
-    /// Let so much time pass, in ns, and stand still again.
+    /// Continue for this time in ns, then pause again.
     Pass(u64),
-    /// Go on with the run.
+    /// Continue the run.
     Go,
-    /// End it.
+    /// End the run.
     End,
 }
 
-/// What the guest says to such a user.
+/// A message of the paused guest to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Held {
-    /// Time stands still, so many ns after the start of the schedule; what next?
+    /// The run is paused at this time in ns after the start of the schedule; waits for a command.
     At(u64),
-    /// The shell, and all other programs, wait; what is typed next?
+    /// The shell and all other programs wait; waits for input.
     Waits,
     /// The shell printed this.
     Printed(Vec<u8>),
     /// The shell has ended.
     Left,
-    /// It could not be started.
+    /// The pause or the shell failed.
     Failed(String),
 }
