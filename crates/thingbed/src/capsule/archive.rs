@@ -53,7 +53,10 @@ pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
         let parts: Vec<_> = name.components().collect();
         let harmless = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         if !harmless || entry.header().entry_type() != EntryType::Regular {
-            return Err(format!("it has the entry `{}`, which is not part of a capsule", name.display()));
+            return Err(format!(
+                "it has the entry `{}`, which is not part of a capsule",
+                name.display()
+            ));
         }
         left = left
             .checked_sub(entry.size())

@@ -104,7 +104,10 @@ impl Manifest {
                 return Err(format!("`{}` is no file of a run", name.display()));
             }
             if run.image.memory_bytes > MOST_BYTES {
-                return Err(format!("a guest of it asks for too much memory: {} B", run.image.memory_bytes));
+                return Err(format!(
+                    "a guest of it asks for too much memory: {} B",
+                    run.image.memory_bytes
+                ));
             }
             if run
                 .cell

@@ -31,9 +31,11 @@ fn packed(wanted: &Pack) -> Result<Status, String> {
         return Err(format!("{} is already a capsule", wanted.file.display()));
     }
     if wanted.cpu.iter().any(|cpu| cpu.is_infinite()) {
-        return Err("a capsule needs a CPU of finite speed: only QEMU runs capsules, which contain \
+        return Err(
+            "a capsule needs a CPU of finite speed: only QEMU runs capsules, which contain \
                     kernel and files\n  leave out --cpu, or use e.g. --cpu 8"
-            .to_owned());
+                .to_owned(),
+        );
     }
     let mut name = wanted.file.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{ENDING}"));
