@@ -4,8 +4,8 @@
 //! Programs see all files of the host and can write anywhere; the writes disappear with the
 //! guest. Only the machine's writable folders are on the host.
 
-use crate::asked;
 use crate::machine::Engine;
+use crate::open_trace;
 use crate::{Machine, Mount, initramfs, randomness};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -151,7 +151,7 @@ fn run(job: &Job, root: &Path) -> Result<(), Failure> {
     }
     settle();
     // Kernels without it work, too.
-    let notes = !job.host_files && asked::begin().is_ok();
+    let notes = !job.host_files && open_trace::begin().is_ok();
     let _ = sethostname("thingbed");
     let _ = setrlimit(Resource::RLIMIT_NOFILE, MOST_FILES, MOST_FILES);
     let input = job.input().map_err(|error| ("open the input", error))?;
@@ -171,7 +171,7 @@ fn run(job: &Job, root: &Path) -> Result<(), Failure> {
     match job.host_files {
         true => nix::unistd::sync(),
         false => {
-            let names = if notes { asked::end().unwrap_or_default() } else { BTreeSet::new() };
+            let names = if notes { open_trace::end().unwrap_or_default() } else { BTreeSet::new() };
             hand_over(&job.writable, &names).map_err(|error| ("send the results", error))?;
         }
     }

@@ -1,11 +1,11 @@
 //! The host's side of a guest: start, messages, end.
 
-use crate::asked;
 use crate::boot::{self, Exit};
 use crate::console::{is_out_of_memory, last_words};
 use crate::leftovers;
 use crate::machine::Engine;
 use crate::monitor::Monitor;
+use crate::open_trace;
 use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -210,7 +210,7 @@ impl Guest {
     pub fn missing(&self, home: &Path) -> Vec<PathBuf> {
         match self.known.is_empty() {
             true => Vec::new(),
-            false => asked::missing(&self.asked, &self.known, home),
+            false => open_trace::missing(&self.asked, &self.known, home),
         }
     }
 

@@ -12,7 +12,6 @@
 //! privilege.
 
 mod acpi;
-mod asked;
 mod boot;
 mod console;
 mod error;
@@ -25,6 +24,7 @@ mod leftovers;
 mod libraries;
 mod machine;
 mod monitor;
+mod open_trace;
 mod qemu;
 mod randomness;
 mod running;

@@ -28,7 +28,7 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     files.extend(request.files.iter().cloned());
     // The guest parses the file again, and then checks that the files of all cells exist.
     let text = std::fs::read_to_string(&request.file).unwrap_or_default();
-    files.extend(of_text(&text, &request.home));
+    files.extend(named_in_text(&text, &request.home));
     for (word, programs) in BY_WORD {
         if plan.to_string().contains(word) {
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
@@ -58,23 +58,23 @@ fn words_of(value: &Value, words: &mut BTreeSet<String>) {
 /// The file that a word names: an absolute path, one relative to `home`, or a program in PATH.
 fn named(word: &str, home: &Path) -> Option<PathBuf> {
     let plain = !word.is_empty() && !word.contains(['/', '\0']);
-    of_home(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
+    file_at(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
 }
 
 /// The files that the text of an experiment names, without its comments.
-fn of_text(text: &str, home: &Path) -> Vec<PathBuf> {
+fn named_in_text(text: &str, home: &Path) -> Vec<PathBuf> {
     let lines = text.lines().map(|line| match line.trim_start().starts_with('#') {
         true => "",
         false => line.split(" #").next().unwrap_or_default(),
     });
     let words =
         lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"'`,[]{}()".contains(c)));
-    words.filter_map(|word| of_home(word, home)).collect()
+    words.filter_map(|word| file_at(word, home)).collect()
 }
 
 /// The file at an absolute path or at a path relative to `home`. None for a folder that contains
 /// the experiment, the user's home and folders of the system: they would add all files there.
-fn of_home(word: &str, home: &Path) -> Option<PathBuf> {
+fn file_at(word: &str, home: &Path) -> Option<PathBuf> {
     const SYSTEM: [&str; 9] =
         ["/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/usr", "/usr/local", "/usr/share"];
     let plain = (1..4096).contains(&word.len()) && !word.contains('\0');
@@ -102,7 +102,7 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
         let own = String::from_utf8_lossy(&text).into_owned();
         let given = std::env::var_os("PYTHONPATH").unwrap_or_default();
         let given = std::env::split_paths(&given).filter(|path| path.is_absolute());
-        let given = given.filter_map(|path| of_home(path.to_str()?, Path::new("/")));
+        let given = given.filter_map(|path| file_at(path.to_str()?, Path::new("/")));
         return own.lines().map(PathBuf::from).chain(given).collect();
     }
     if name == "java" {
@@ -139,12 +139,12 @@ mod tests {
         std::fs::write(home.join("a.csv"), "").unwrap();
         let text = "# 1 .. 10 nodes, see a.csv\nrun: [sh, -c, 'cd .. && ls ../.. . /etc /home']\n\
                     payload: data # or a.csv\n";
-        assert_eq!(of_text(text, &home), [home.join("data")]);
+        assert_eq!(named_in_text(text, &home), [home.join("data")]);
         for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/usr/..", ""] {
-            assert_eq!(of_home(word, &home), None, "{word}");
+            assert_eq!(file_at(word, &home), None, "{word}");
         }
         // A file that is named explicitly is added.
-        assert_eq!(of_home("../secret", &home), Some(home.join("../secret")));
+        assert_eq!(file_at("../secret", &home), Some(home.join("../secret")));
     }
 
     #[test]

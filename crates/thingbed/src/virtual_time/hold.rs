@@ -4,8 +4,8 @@
 //! work, so this code reads it only when all programs wait: with an infinite CPU no time passes
 //! while a program runs.
 
+use super::pause::{PauseCommand, PauseEvent};
 use super::wire::Message;
-use super::wish::{Held, Wish};
 use crate::live::OWN_TERMINAL;
 use crate::surroundings::current_exe;
 use medium::monotonic_now;
@@ -30,7 +30,7 @@ pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         sleep_until(start_ns + at_ns);
         if let Err(error) = hold(start_ns, &interrupted) {
-            say(Held::Failed(format!("could not stop the run: {error}")));
+            say(PauseEvent::Failed(format!("could not stop the run: {error}")));
         }
     });
 }
@@ -45,19 +45,22 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     });
     let mut host = Host(BufReader::new(opened?));
     loop {
-        say(Held::At(monotonic_now() - start_ns));
-        match host.wish()? {
-            Wish::Shell { node, rows, columns } => {
+        say(PauseEvent::At(monotonic_now() - start_ns));
+        match host.command()? {
+            PauseCommand::Shell { node, rows, columns } => {
                 let ended = shell(&node, (rows, columns), &mut host);
-                say(ended.map_or_else(|error| Held::Failed(error.to_string()), |()| Held::Left));
+                say(ended.map_or_else(
+                    |error| PauseEvent::Failed(error.to_string()),
+                    |()| PauseEvent::Left,
+                ));
             }
-            Wish::Pass(ns) => sleep_until(monotonic_now() + ns),
-            Wish::Go => return Ok(()),
-            Wish::End => {
+            PauseCommand::Pass(ns) => sleep_until(monotonic_now() + ns),
+            PauseCommand::Go => return Ok(()),
+            PauseCommand::End => {
                 interrupted.store(true, Relaxed);
                 return Ok(());
             }
-            Wish::Keys(_) | Wish::Size { .. } => {}
+            PauseCommand::Keys(_) | PauseCommand::Size { .. } => {}
         }
     }
 }
@@ -66,7 +69,7 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
 struct Host(BufReader<File>);
 
 impl Host {
-    fn wish(&mut self) -> io::Result<Wish> {
+    fn command(&mut self) -> io::Result<PauseCommand> {
         let mut line = String::new();
         self.0.read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
@@ -95,15 +98,15 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
             std::thread::sleep(Duration::from_nanos(1));
             continue;
         }
-        say(Held::Waits);
-        match host.wish()? {
-            Wish::Keys(keys) => terminal.write_all(&keys)?,
-            Wish::Size { rows, columns } => {
+        say(PauseEvent::Waits);
+        match host.command()? {
+            PauseCommand::Keys(keys) => terminal.write_all(&keys)?,
+            PauseCommand::Size { rows, columns } => {
                 let size = size(rows, columns);
                 // SAFETY: reads one structure that lives over the call.
                 unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
             }
-            Wish::Pass(ns) => {
+            PauseCommand::Pass(ns) => {
                 let until = monotonic_now() + ns;
                 while monotonic_now() < until {
                     let left = Duration::from_nanos(until.saturating_sub(monotonic_now()));
@@ -112,7 +115,7 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
                     }
                 }
             }
-            Wish::Go | Wish::End | Wish::Shell { .. } => {
+            PauseCommand::Go | PauseCommand::End | PauseCommand::Shell { .. } => {
                 child.kill()?;
                 return child.wait().map(drop);
             }
@@ -136,7 +139,7 @@ fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<b
         match terminal.read(&mut buffer) {
             // The last process that had the terminal open has closed it.
             Ok(0) | Err(_) => return child.wait().map(|_| false),
-            Ok(length) => say(Held::Printed(buffer[..length].to_vec())),
+            Ok(length) => say(PauseEvent::Printed(buffer[..length].to_vec())),
         }
     }
 }
@@ -154,6 +157,6 @@ fn sleep_until(ns: u64) {
     }
 }
 
-fn say(held: Held) {
-    super::cell::say(&Message::Held(held));
+fn say(event: PauseEvent) {
+    super::cell::say(&Message::Held(event));
 }

@@ -1,9 +1,9 @@
 //! The host's side: starts a guest for one run, shows its messages and reads its results.
 
 use super::files::files;
-use super::pulse::Pulse;
 use super::refusal::refusal;
 use super::session::Session;
+use super::stall::StallDetector;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
@@ -45,7 +45,7 @@ const MOST_BYTES: u64 = 16 << 30;
 /// Polling interval of the user's interrupt.
 const TICK: Duration = Duration::from_millis(200);
 /// The run fails after the clock has not moved for this time: some programs compute for long.
-const PATIENCE: Duration = Duration::from_secs(300);
+const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The mount of a guest's results folder.
 ///
@@ -69,12 +69,12 @@ pub(crate) fn in_guest(
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<Finished, Error> {
-    let outcome = converse(&mut guest, nodes, interrupted, screen);
+    let outcome = serve(&mut guest, nodes, interrupted, screen);
     let missing = guest.missing(home);
     if !missing.is_empty() {
-        screen.aside(|| crate::remark(forgotten(&missing)));
+        screen.aside(|| crate::remark(missing_files_warning(&missing)));
     }
-    let interrupted = outcome.map_err(|error| at_home(error, folder))?;
+    let interrupted = outcome.map_err(|error| with_host_paths(error, folder))?;
     Ok(Finished { interrupted, ..finished(folder)? })
 }
 
@@ -164,18 +164,18 @@ pub(crate) fn cache() -> PathBuf {
 }
 
 /// Handles the guest's messages until it ends; returns whether the user interrupted the run.
-fn converse(
+fn serve(
     guest: &mut Guest,
     nodes: Option<Vec<String>>,
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
-    let (mut finished, mut told) = (None, false);
+    let (mut finished, mut interrupt_sent) = (None, false);
     let mut session = nodes.map(|nodes| Session::new(nodes, interrupted));
-    let mut pulse = Pulse::new();
+    let mut stall = StallDetector::new();
     loop {
-        if interrupted.load(Relaxed) && !told {
-            told = true;
+        if interrupted.load(Relaxed) && !interrupt_sent {
+            interrupt_sent = true;
             // `next` below detects a guest that has ended.
             if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
                 return Err(Error::Interrupted);
@@ -183,28 +183,31 @@ fn converse(
         }
         match guest.next(TICK).map_err(failed)? {
             Event::Silence => {
-                let still = pulse.still(guest);
+                let still = stall.still(guest);
                 if let Some((time, program)) = &still {
                     screen.stuck(*time, program);
                 }
                 // The guest receives the interrupt only when the program waits, which never
                 // happens here.
                 match still {
-                    Some(_) if told => return Err(Error::Interrupted),
-                    Some((time, program)) if time > PATIENCE => return Err(spins(&program)),
+                    Some(_) if interrupt_sent => return Err(Error::Interrupted),
+                    Some((time, program)) if time > STALL_TIMEOUT => {
+                        return Err(busy_wait_error(&program));
+                    }
                     _ => {}
                 }
             }
             Event::Line(line) => {
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress)) => screen.progress(&progress),
-                    Ok(Message::Held(held)) => {
+                    Ok(Message::Held(event)) => {
                         // Without `--stop-at` a guest has no access to the terminal.
                         let Some(session) = &mut session else { continue };
                         screen.become_log();
-                        if let Some(wish) = session.hear(held) {
+                        if let Some(command) = session.handle(event) {
                             // The next iteration detects a guest that has ended.
-                            let _ = guest.answer(&serde_json::to_string(&wish).unwrap_or_default());
+                            let _ =
+                                guest.answer(&serde_json::to_string(&command).unwrap_or_default());
                         }
                     }
                     Ok(Message::Finished { interrupted }) => finished = Some(interrupted),
@@ -217,7 +220,7 @@ fn converse(
                     // A program wrote to a descriptor of Thingbed.
                     Err(_) => {}
                 }
-                pulse = Pulse::new();
+                stall = StallDetector::new();
             }
             Event::Ended(status) => {
                 return finished.ok_or_else(|| Error::Guest {
@@ -230,7 +233,7 @@ fn converse(
 }
 
 /// The warning about files that programs looked for and that the guest lacks.
-fn forgotten(missing: &[PathBuf]) -> String {
+fn missing_files_warning(missing: &[PathBuf]) -> String {
     const SHOWN: usize = 5;
     let first: Vec<String> =
         missing.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
@@ -245,20 +248,20 @@ fn forgotten(missing: &[PathBuf]) -> String {
     )
 }
 
-fn spins(program: &str) -> Error {
+fn busy_wait_error(program: &str) -> Error {
     Error::Guest {
         text: format!(
             "virtual time has not moved for {} s: `{program}` computes without waiting, and \
              computation takes no virtual time\n  a loop that neither sleeps, nor does I/O, nor reads \
              the clock never ends: change the program, or use --clock real",
-            PATIENCE.as_secs()
+            STALL_TIMEOUT.as_secs()
         ),
         ends_sweep: false,
     }
 }
 
 /// Replaces the guest's paths in an error by the host's.
-fn at_home(error: Error, folder: &Path) -> Error {
+fn with_host_paths(error: Error, folder: &Path) -> Error {
     match error {
         Error::Guest { text, ends_sweep } => {
             let text = text.replace(FOLDER, &folder.display().to_string());

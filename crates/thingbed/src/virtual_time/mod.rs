@@ -4,11 +4,11 @@ mod cell;
 mod files;
 mod hold;
 mod host;
-mod pulse;
+mod pause;
 mod refusal;
 mod session;
+mod stall;
 mod wire;
-mod wish;
 
 pub use cell::cell;
 pub(crate) use host::{FOLDER, cache, check, failed, finished, in_guest, machine, results};

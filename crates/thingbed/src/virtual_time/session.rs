@@ -1,6 +1,6 @@
 //! The host's side of `--stop-at`: the prompt and shells in the user's terminal.
 
-use super::wish::{Held, Wish};
+use super::pause::{PauseCommand, PauseEvent};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::read;
@@ -35,20 +35,20 @@ impl<'a> Session<'a> {
     }
 
     /// Handles a message; returns the user's next command if the guest waits for one.
-    pub fn hear(&mut self, held: Held) -> Option<Wish> {
-        match held {
-            Held::At(ns) => Some(self.ask(ns)),
-            Held::Waits => Some(self.typed()),
-            Held::Printed(bytes) => {
+    pub fn handle(&mut self, event: PauseEvent) -> Option<PauseCommand> {
+        match event {
+            PauseEvent::At(ns) => Some(self.ask(ns)),
+            PauseEvent::Waits => Some(self.read_input()),
+            PauseEvent::Printed(bytes) => {
                 let mut out = io::stdout().lock();
                 let _ = out.write_all(&bytes).and_then(|()| out.flush());
                 None
             }
-            Held::Left => {
+            PauseEvent::Left => {
                 self.restore();
                 None
             }
-            Held::Failed(text) => {
+            PauseEvent::Failed(text) => {
                 self.restore();
                 crate::complain(text);
                 None
@@ -57,7 +57,7 @@ impl<'a> Session<'a> {
     }
 
     /// Prompts until the user enters a valid command.
-    fn ask(&mut self, ns: u64) -> Wish {
+    fn ask(&mut self, ns: u64) -> PauseCommand {
         let at = format!("{:.6} s", ns as f64 / 1e9);
         if !self.greeted {
             self.greeted = true;
@@ -73,7 +73,11 @@ impl<'a> Session<'a> {
             let _ = write!(out, "{at}> ").and_then(|()| out.flush());
             drop(out);
             let Some(line) = self.line() else {
-                return if self.interrupted.load(Relaxed) { Wish::End } else { Wish::Go };
+                return if self.interrupted.load(Relaxed) {
+                    PauseCommand::End
+                } else {
+                    PauseCommand::Go
+                };
             };
             if !self.terminal {
                 crate::remark(&line);
@@ -81,19 +85,19 @@ impl<'a> Session<'a> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let advice = match words.as_slice() {
                 [] => continue,
-                ["go"] => return Wish::Go,
+                ["go"] => return PauseCommand::Go,
                 ["go", span] => match span.parse::<Span>() {
-                    Ok(span) => return Wish::Pass(span.as_ns()),
+                    Ok(span) => return PauseCommand::Pass(span.as_ns()),
                     Err(error) => error.to_string(),
                 },
-                ["quit" | "exit"] => return Wish::End,
+                ["quit" | "exit"] => return PauseCommand::End,
                 [node] if self.nodes.iter().any(|known| known == node) => {
                     if self.terminal {
                         self.take_terminal();
                     }
                     self.size = size();
                     let (rows, columns) = self.size;
-                    return Wish::Shell { node: (*node).to_owned(), rows, columns };
+                    return PauseCommand::Shell { node: (*node).to_owned(), rows, columns };
                 }
                 _ => format!("no node is called `{line}`"),
             };
@@ -102,26 +106,26 @@ impl<'a> Session<'a> {
     }
 
     /// The next input for the shell.
-    fn typed(&mut self) -> Wish {
+    fn read_input(&mut self) -> PauseCommand {
         if !self.terminal {
             // One line at a time, as from a keyboard: the next line may be for the prompt.
-            return Wish::Keys(
+            return PauseCommand::Keys(
                 self.line().map_or_else(|| vec![END], |line| (line + "\n").into_bytes()),
             );
         }
         let now = size();
         if now != self.size {
             self.size = now;
-            return Wish::Size { rows: now.0, columns: now.1 };
+            return PauseCommand::Size { rows: now.0, columns: now.1 };
         }
-        if !self.is_typed() {
-            return Wish::End;
+        if !self.wait_for_input() {
+            return PauseCommand::End;
         }
         let mut buffer = [0; 128];
         match read(io::stdin(), &mut buffer) {
-            Ok(0) | Err(_) => Wish::Keys(vec![END]),
-            Ok(1) if buffer[0] == ESCAPE => Wish::Pass(STEP_NS),
-            Ok(length) => Wish::Keys(buffer[..length].to_vec()),
+            Ok(0) | Err(_) => PauseCommand::Keys(vec![END]),
+            Ok(1) if buffer[0] == ESCAPE => PauseCommand::Pass(STEP_NS),
+            Ok(length) => PauseCommand::Keys(buffer[..length].to_vec()),
         }
     }
 
@@ -131,7 +135,7 @@ impl<'a> Session<'a> {
         let mut line = Vec::new();
         loop {
             let mut byte = [0];
-            if !self.is_typed() {
+            if !self.wait_for_input() {
                 return None;
             }
             match read(io::stdin(), &mut byte) {
@@ -145,7 +149,7 @@ impl<'a> Session<'a> {
     }
 
     /// Waits for input; false after an interrupt.
-    fn is_typed(&self) -> bool {
+    fn wait_for_input(&self) -> bool {
         while !self.interrupted.load(Relaxed) {
             let stdin = io::stdin();
             let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];

@@ -1,6 +1,6 @@
 //! The protocol between the tool on the host and the tool in a guest: JSON, one value per line.
 
-use super::wish::Held;
+use super::pause::PauseEvent;
 use experiment::{Cell, Cpu};
 use runner::{Error, Progress};
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(crate) enum Message {
     /// The progress of the run.
     Progress(Progress),
     /// A message of a paused run.
-    Held(Held),
+    Held(PauseEvent),
     /// The run is over, and its folder is written.
     Finished {
         /// Whether the user interrupted it.

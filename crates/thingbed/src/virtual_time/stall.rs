@@ -11,14 +11,14 @@ const LEAST_NS: u64 = 1_000_000;
 
 /// Watches a guest that sends no messages.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct StallDetector {
     asked: Instant,
     /// When the clock's current value was first seen, that value in ns, and the running process.
     since: Option<(Instant, u64, u32)>,
     still: Option<(Duration, String)>,
 }
 
-impl Pulse {
+impl StallDetector {
     pub fn new() -> Self {
         Self { asked: Instant::now(), since: None, still: None }
     }
@@ -57,12 +57,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_creeps_stands_still_and_one_that_goes_on_does_not() {
-        let mut pulse = Pulse::new();
+        let mut stall = StallDetector::new();
         let (start, s) = (Instant::now(), Duration::from_secs);
         let mut at = |second: u64, at_ns: u64, pid: u32| {
             let running = Running { at_ns, program: "sh".to_owned(), pid };
-            pulse.take(start + s(second), Some(running));
-            pulse.still.clone()
+            stall.take(start + s(second), Some(running));
+            stall.still.clone()
         };
         assert_eq!(at(10, 5_000_000, 7), None);
         assert_eq!(at(20, 9_000_000, 7), None);
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(at(50, 9_000_300, 8), None);
         assert_eq!(at(60, 9_000_400, 7), None);
         assert_eq!(at(70, 11_000_000, 7), None);
-        pulse.take(start, None);
-        assert_eq!(pulse.still, None);
+        stall.take(start, None);
+        assert_eq!(stall.still, None);
     }
 }

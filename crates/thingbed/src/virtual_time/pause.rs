@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A command to the paused guest. Its clock does not move until a command arrives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Wish {
+pub(crate) enum PauseCommand {
     /// Open a shell in this node, for a terminal of this size.
     Shell { node: String, rows: u16, columns: u16 },
     /// Input for the shell.
@@ -23,7 +23,7 @@ pub(crate) enum Wish {
 /// A message of the paused guest to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Held {
+pub(crate) enum PauseEvent {
     /// The run is paused at this time in ns after the start of the schedule; waits for a command.
     At(u64),
     /// The shell and all other programs wait; waits for input.
