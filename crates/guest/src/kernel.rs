@@ -58,10 +58,10 @@ fn is_program(path: &Path) -> bool {
 
 fn folders(tool: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
-    if let Some(beside) = tool.parent() {
-        folders.push(beside.to_owned());
-        folders.extend(beside.parent().map(Path::to_owned));
-        folders.extend(beside.parent().map(|prefix| prefix.join("lib/thingbed")));
+    if let Some(folder) = tool.parent() {
+        folders.push(folder.to_owned());
+        folders.extend(folder.parent().map(Path::to_owned));
+        folders.extend(folder.parent().map(|prefix| prefix.join("lib/thingbed")));
     }
     folders.push(PathBuf::from("/usr/lib/thingbed"));
     folders.dedup();

@@ -1,6 +1,6 @@
 //! QEMU, whose clock counts instructions: software emulation of one CPU, without devices that wait
-//! for the host. A guest starts from a snapshot of a booted guest (`snapshot.rs`). Files and results
-//! are passed through shared memory, so that a run depends only on its inputs (`-icount` with
+//! for the host. A guest starts from a snapshot of a booted guest (`snapshot.rs`). Shared memory
+//! carries files and results, so that a run depends only on its inputs (`-icount` with
 //! `rr=record`, which orders timers).
 
 use crate::acpi;

@@ -31,7 +31,7 @@ pub(crate) fn command(machine: &Machine, kernel: &Path, folder: &Path) -> Result
 /// The kernel's command line.
 fn arguments(machine: &Machine) -> Vec<String> {
     let mut arguments: Vec<String> = [
-        // Computation takes no time. The start time below is fixed: a repeated run has the same times.
+        // Computation takes no time. The fixed start time gives a repeated run the same times.
         "time-travel=inf-cpu",
         "norandmaps",
         "random.trust_cpu=off",
