@@ -12,16 +12,7 @@ use std::path::{Path, PathBuf};
 /// The guest's files of users, groups and name resolution.
 const ETC: [(&str, &str); 5] = [
     ("/etc/resolv.conf", ""),
-    (
-        "/etc/passwd",
-        concat!(
-            "root:x:0:0:root:/root:/bin/sh\n",
-            "nobody",
-            ":x:65534:65534:",
-            "nobody",
-            ":/:/bin/false\n"
-        ),
-    ),
+    ("/etc/passwd", include_str!("etc/passwd")),
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n"),
     ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
