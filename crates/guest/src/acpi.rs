@@ -1,27 +1,28 @@
-//! The one ACPI table that a guest of QEMU gets in place of QEMU's own.
+//! The ACPI table that replaces QEMU's own in a guest of QEMU.
 //!
-//! A kernel that is told that its time stamp counter ticks N times as fast as it does, so that its
-//! second has N times as many instructions, calibrates its local APIC timer by that counter,
-//! rightly. Then it holds the result against the ACPI power management timer, finds N times too
-//! many of that one's ticks, and divides by N: from then on each timer fires N times too early, and
-//! is set again, some seventy times for 10 ms at N = 8. A Fixed ACPI Description Table that says
-//! "hardware-reduced" (ACPI 6.5, 5.2.9) has no such timer, nor one of the PC's others to compare
-//! with. Linux takes the last table of this kind, which is the one that is given to QEMU.
+//! For a speed of N, the kernel's command line states a time stamp counter that ticks N times as
+//! fast as it does, so that a second has N times as many instructions. The kernel calibrates its
+//! local APIC timer correctly with that counter. Then it compares the result with the ACPI power
+//! management timer, finds N times too many ticks of that timer, and divides by N. From then on
+//! each timer fires N times too early and is set again, about seventy times for 10 ms at N = 8. A
+//! Fixed ACPI Description Table with the flag "hardware-reduced" (ACPI 6.5, 5.2.9) has neither this
+//! timer nor another one of the PC for a comparison. Linux uses the last table of this kind, which
+//! is the table on QEMU's command line.
 
-/// The table's length in its revision 5.
+/// The length in bytes of the table's revision 5.
 const LENGTH: usize = 268;
 const REVISION: u8 = 5;
-/// Flags: WBINVD works, C1 is there, the reset register is there, and the hardware is reduced.
+/// Flags: WBINVD works, C1 supported, reset register supported, hardware-reduced.
 const FLAGS: u32 = 1 | 1 << 2 | 1 << 10 | 1 << 20;
-/// A PC's reset register, in I/O space, of 8 bits, and what resets it.
+/// A PC's reset register (I/O space, 8 bits), and the value that resets.
 const RESET_SPACE: [u8; 4] = [1, 8, 0, 1];
 const RESET_PORT: u64 = 0xcf9;
 const RESET: u8 = 0x0f;
 /// The register of the real time clock for the century.
 const CENTURY: u8 = 0x32;
 
-/// The table's bytes, without addresses: kernels keep the other tables that they have found. A
-/// guest with it can be reset, and not be powered off.
+/// The table's bytes, without addresses of other tables: kernels keep the ones that they have
+/// found. A guest with this table can be reset, but not powered off.
 pub(crate) fn fixed_description() -> [u8; LENGTH] {
     let mut table = [0; LENGTH];
     let mut put = |at: usize, bytes: &[u8]| table[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,11 +1,11 @@
-//! The guest's side: its init, which makes the file system and runs the command.
+//! The guest's side: its init, which creates the file system and runs the command.
 //!
-//! The kernel mounts the host's root read-only. Above it lies an overlay in memory, so that
-//! programs find all files of the host and can write anywhere; what they write there is gone
-//! with the guest. Only the folders that the machine is given reach the host.
+//! In User Mode Linux the kernel mounts the host's root read-only, below an overlay in memory.
+//! Programs see all files of the host and can write anywhere; the writes disappear with the
+//! guest. Only the machine's writable folders are on the host.
 
-use crate::asked;
 use crate::machine::Engine;
+use crate::open_trace;
 use crate::{Machine, Mount, initramfs, randomness};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -26,37 +26,37 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// The first argument by which the tool learns that it is a guest's init.
+/// The first argument of the tool when it runs as a guest's init.
 pub const INIT: &str = "guest-init";
 
-/// The serial line from the host, over which it says that the user wants an end.
+/// The serial line from the host, which carries the user's interrupt.
 const FROM_HOST: &str = "/dev/ttyS0";
-/// That to the host, of a guest with files of its own; the other one is its console.
+/// The serial line to the host, in a guest with its own files; the other line is its console.
 const TO_HOST: &str = "/dev/ttyS1";
-/// Memory that such a guest shares with the host.
+/// The memory that a guest with its own files shares with the host.
 const SHARED: &str = "/dev/pmem0";
 /// `BLKFLSBUF` of linux/fs.h.
 const FLUSH_BUFFERS: libc::c_ulong = 0x1261;
-/// A write to it stops such a guest: the device `pvpanic`.
+/// I/O port of the device `pvpanic`: a write pauses the guest.
 pub(crate) const PAUSE_PORT: u16 = 0x505;
-/// Where the root of such a guest is made.
+/// Where a guest with its own files creates its root.
 pub(crate) const NEW_ROOT: &str = "/newroot";
-/// Where such a guest has its job and its kernel's modules.
+/// The folder with the job and the kernel's modules, in a guest with its own files.
 pub(crate) const OWN: &str = "/guest";
 pub(crate) const MODULES: &str = "/guest/modules";
-/// The file that the command writes to, and the folder that it is in.
+/// The name of the file that the command writes to, and of its folder.
 pub(crate) const OUTPUT: &str = "output";
-/// The names of files that programs asked for, among the results.
+/// The entry of the results with the names of files that programs opened.
 pub(crate) const ASKED: &str = "asked";
-/// Where that folder is in the guest.
+/// The path of that folder in the guest.
 const OUTPUT_AT: &str = "/run/output";
-/// Descriptors that a program may ask for, as on most distributions.
+/// Hard limit of open files per program, as on most distributions.
 const MOST_FILES: u64 = 1 << 20;
 
-/// So old is a guest at least when its command begins.
+/// Minimum uptime of a guest when its command starts.
 const LEAST_AGE: Duration = Duration::from_secs(10);
 
-/// What init is to do.
+/// The task of a guest's init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     tool: PathBuf,
@@ -64,10 +64,10 @@ pub(crate) struct Job {
     environment: Vec<(String, String)>,
     directory: PathBuf,
     writable: Vec<Mount>,
-    /// Whether the guest sees the host's files; otherwise it has its own, and hands over what it
-    /// wrote.
+    /// Whether the guest sees the host's files; otherwise it has its own, and sends its results
+    /// as an archive.
     host_files: bool,
-    /// What all random numbers of a guest with files of its own come from.
+    /// The seed of all random numbers, in a guest with its own files.
     seed: u64,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Exit {
 impl Job {
     pub fn of(machine: &Machine) -> Self {
         let host_files = matches!(machine.engine, Engine::UserModeLinux { .. });
-        // What a guest does not need, such as when a run was, does not reach it.
+        // The guest gets no input that it does not need, e.g. the date of the run.
         let seen = |mount: &Mount| match host_files {
             true => mount.clone(),
             false => Mount { host: PathBuf::new(), guest: mount.guest.clone() },
@@ -97,13 +97,13 @@ impl Job {
         }
     }
 
-    /// The same, with its output in `folder` of the host.
+    /// Puts its output into `folder` of the host.
     pub fn with_output_of(mut self, folder: &Path) -> Self {
         self.writable.push(Mount { host: folder.join(OUTPUT), guest: OUTPUT_AT.into() });
         self
     }
 
-    /// Writes it into the folder in which the guest's init looks for it.
+    /// Writes the job into the folder in which the guest's init looks for it.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join("job"), serde_json::to_vec(self)?)
     }
@@ -113,26 +113,26 @@ impl Job {
     }
 }
 
-/// The `main` of a guest's init. The argument after [`INIT`] is the folder that the host made for
-/// it; the kernel adds others.
-/// Does not return in a guest.
+/// The `main` of a guest's init; does not return in a guest. The argument after [`INIT`] is the
+/// guest's folder on the host; the kernel adds others.
 pub fn init() -> ExitCode {
     if std::process::id() != 1 {
-        eprintln!("error: {INIT} is what Thingbed starts in a guest; it is no command");
+        eprintln!("error: `{INIT}` is internal to Thingbed: it runs only in a guest");
         return ExitCode::from(2);
     }
     let folder = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
-    // QEMU ends when the guest would start again: not each has a way to power off.
+    // QEMU exits when the guest reboots: some guests cannot power off.
     let own = folder == Path::new(OWN);
     let end = if own { RebootMode::RB_AUTOBOOT } else { RebootMode::RB_POWER_OFF };
     let made = match own {
         true => arrive().map(|root| (root.join("guest"), root)),
         false => overlay().map(|root| (folder, root)),
     };
-    let outcome = made.map_err(|error| ("make the guest's root", error)).and_then(|(at, root)| {
-        let job = Job::read(&at).map_err(|error| ("read what is to run", error))?;
-        run(&job, &root)
-    });
+    let outcome =
+        made.map_err(|error| ("create the guest's root", error)).and_then(|(at, root)| {
+            let job = Job::read(&at).map_err(|error| ("read the job", error))?;
+            run(&job, &root)
+        });
     if let Err((tried, error)) = outcome {
         // The host shows the console's last lines.
         eprintln!("guest: could not {tried}: {error}");
@@ -145,13 +145,13 @@ pub fn init() -> ExitCode {
 type Failure = (&'static str, io::Error);
 
 fn run(job: &Job, root: &Path) -> Result<(), Failure> {
-    make_root(job, root).map_err(|error| ("make the guest's root", error))?;
+    make_root(job, root).map_err(|error| ("create the guest's root", error))?;
     if !job.host_files {
         randomness::seed(job.seed).map_err(|error| ("seed the kernel's random numbers", error))?;
     }
     settle();
-    // Kernels that cannot do it run as well.
-    let notes = !job.host_files && asked::begin().is_ok();
+    // Kernels without it work, too.
+    let notes = !job.host_files && open_trace::begin().is_ok();
     let _ = sethostname("thingbed");
     let _ = setrlimit(Resource::RLIMIT_NOFILE, MOST_FILES, MOST_FILES);
     let input = job.input().map_err(|error| ("open the input", error))?;
@@ -167,26 +167,26 @@ fn run(job: &Job, root: &Path) -> Result<(), Failure> {
         .spawn()
         .map_err(|error| ("start the command", error))?;
     let exit = exit_of(child.id() as i32).map_err(|error| ("wait for the command", error))?;
-    // What was written reaches the host before the host hears that it is there.
+    // All files must reach the host before the host learns that the command has ended.
     match job.host_files {
         true => nix::unistd::sync(),
         false => {
-            let names = if notes { asked::end().unwrap_or_default() } else { BTreeSet::new() };
-            hand_over(&job.writable, &names).map_err(|error| ("hand over the results", error))?;
+            let names = if notes { open_trace::end().unwrap_or_default() } else { BTreeSet::new() };
+            hand_over(&job.writable, &names).map_err(|error| ("send the results", error))?;
         }
     }
     let line = serde_json::to_string(&Exit { exit }).unwrap_or_default();
     writeln!(output, "{line}").map_err(|error| ("write to the host", error))
 }
 
-/// Waits until the guest is as old as any machine that programs meet: some take a clock in its
-/// first second for one that was not set (ping's pace is lost then).
+/// Waits until the guest's uptime is that of a usual machine: some programs treat a clock below
+/// one second as unset (ping then sends without its interval).
 fn settle() {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
     std::thread::sleep(LEAST_AGE.saturating_sub(now));
 }
 
-/// The exit status of process `wanted`; orphans are reaped on the way.
+/// Waits for process `wanted` and returns its exit status; also reaps orphans.
 fn exit_of(wanted: i32) -> io::Result<i32> {
     loop {
         match wait()? {
@@ -207,7 +207,7 @@ impl Job {
         }
     }
 
-    /// The host sees what is written when the write returns.
+    /// A write is visible to the host when it returns.
     fn output(&self) -> io::Result<File> {
         let path = Path::new(OUTPUT_AT).join(OUTPUT);
         match self.host_files {
@@ -217,7 +217,7 @@ impl Job {
     }
 }
 
-/// Opens a serial line that carries bytes as they are.
+/// Opens a serial line in raw mode.
 fn serial(line: &str, how: &mut OpenOptions) -> io::Result<File> {
     let file = how.custom_flags(libc::O_NOCTTY).open(line)?;
     let mut settings = tcgetattr(&file)?;
@@ -227,14 +227,14 @@ fn serial(line: &str, how: &mut OpenOptions) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes what is in the folders as a tar archive to the memory that the host shares, with the
-/// names of files that programs asked for.
+/// Writes the content of the folders, and the names of files that programs opened, as a tar
+/// archive to the memory shared with the host.
 fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(SHARED)?;
     let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, file));
     archive.mode(tar::HeaderMode::Deterministic);
     archive.follow_symlinks(false);
-    // The host takes no files with holes.
+    // The host rejects sparse files.
     archive.sparse(false);
     for (number, Mount { guest, .. }) in folders.iter().enumerate() {
         archive.append_dir_all(number.to_string(), guest)?;
@@ -248,9 +248,9 @@ fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Makes the root of a guest with files of its own. Up to [`pause`] all guests of a kernel and a
-/// processor are the same, and the host keeps the state that they have there; then come the guest's
-/// own files, through the memory that it shares with the host.
+/// Creates the root of a guest with its own files. Up to [`pause`] all guests of a kernel and a
+/// processor are identical, and the host saves a snapshot there. Then the guest reads its files
+/// from the memory shared with the host.
 fn arrive() -> io::Result<PathBuf> {
     for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         put(kind, Path::new(at), kind, "")?;
@@ -263,7 +263,7 @@ fn arrive() -> io::Result<PathBuf> {
     put("tmpfs", &root, "tmpfs", "mode=0755,size=100%")?;
     pause()?;
     let shared = File::open(SHARED)?;
-    // What the kernel has read of it was there before the files.
+    // The kernel may have cached data from before the host wrote the files.
     // SAFETY: an ioctl without an argument, on an owned descriptor.
     nix::errno::Errno::result(unsafe { libc::ioctl(shared.as_raw_fd(), FLUSH_BUFFERS, 0) })?;
     initramfs::unpack(BufReader::with_capacity(1 << 20, shared), &root)?;
@@ -272,8 +272,8 @@ fn arrive() -> io::Result<PathBuf> {
     Ok(root)
 }
 
-/// Leaves half of the free memory to programs, whatever they write to files: a program that fills
-/// the root gets ENOSPC, and the guest goes on.
+/// Limits files to half of the free memory, which leaves the rest to programs: a program that
+/// fills the root gets ENOSPC, and the guest continues.
 fn limit(root: &Path) -> io::Result<()> {
     let found = statvfs(root)?;
     let used = (found.blocks() - found.blocks_free()) * found.fragment_size();
@@ -283,9 +283,9 @@ fn limit(root: &Path) -> io::Result<()> {
     Ok(mount(None::<&str>, root, None::<&str>, flags, Some(size.as_str()))?)
 }
 
-/// Stops the machine until the host has it go on, which may be in another process, and later.
+/// Pauses the machine until the host resumes it, possibly later and in another process.
 fn pause() -> io::Result<()> {
-    // SAFETY: this process alone may then write to that one port, which is QEMU's device.
+    // SAFETY: only permits this process to write to one port, QEMU's device.
     nix::errno::Errno::result(unsafe { libc::ioperm(PAUSE_PORT.into(), 1, 1) })?;
     // SAFETY: the port may be written, and no memory changes.
     unsafe {
@@ -314,9 +314,9 @@ fn load_modules(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An overlay in memory over the host's files, which the kernel has mounted read-only.
+/// Mounts an overlay in memory over the host's files, which the kernel has mounted read-only.
 fn overlay() -> io::Result<PathBuf> {
-    // Some folder that each host has; it is seen again below the overlay.
+    // A folder that each host has; the overlay shows its content again.
     let base = Path::new("/tmp");
     put("tmpfs", base, "tmpfs", "mode=0755")?;
     let (upper, work, root) = (base.join("upper"), base.join("work"), base.join("root"));
@@ -362,7 +362,7 @@ fn make_root(job: &Job, root: &Path) -> io::Result<()> {
         pivot_root(".", ".")?;
         umount2(".", MntFlags::MNT_DETACH)?;
     } else {
-        // The first root of all cannot be unmounted.
+        // The initial root file system (rootfs) cannot be unmounted.
         mount(Some("."), "/", None::<&str>, MsFlags::MS_MOVE, None::<&str>)?;
         chroot(".")?;
     }

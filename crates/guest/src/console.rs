@@ -1,13 +1,13 @@
-//! What a guest's kernel says on its console, for error messages.
+//! The guest kernel's console output, for error messages.
 
 use std::fs;
 use std::path::Path;
 
-/// Lines that are shown of it.
+/// Maximum number of console lines in an error message.
 const LINES: usize = 12;
 
-/// The last lines of the console, each on a line of its own and indented; those about a panic
-/// come first. Empty when there are none.
+/// The last lines of the console, indented, each after a newline; from a kernel panic on if there
+/// is one. Empty without output.
 pub(crate) fn last_words(log: &Path) -> String {
     let text = fs::read(log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let text = text.unwrap_or_default();
@@ -27,13 +27,13 @@ pub(crate) fn is_out_of_memory(log: &Path) -> bool {
         .is_some_and(|line| line.contains("deadlocked on memory") || line.contains("Out of memory"))
 }
 
-/// What User Mode Linux says at each start, and the kernel at each end.
+/// Whether it is a usual line: User Mode Linux prints some at each start, the kernel at each end.
 fn is_usual(line: &str) -> bool {
     let usual = ["Core dump limits", "\tsoft -", "\thard -", "Checking ", "reboot: "];
     line.is_empty() || usual.iter().any(|begin| line.starts_with(begin))
 }
 
-/// Without what a terminal would act on.
+/// Replaces control characters, on which a terminal would act.
 fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,12 +1,12 @@
-//! What can go wrong with a guest, with the likely cause and the fix.
+//! Errors of guests, with the likely cause and the fix.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a guest did not start or did not end as it should.
+/// An error at the start or the end of a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no kernel for it.
+    /// The User Mode Linux kernel is not installed.
     #[error(
         "virtual time needs the User Mode Linux kernel `{name}`, and it is not installed\n  \
          looked in: {looked}\n  in a checkout: make kernel; elsewhere: set THINGBED_KERNEL to its \
@@ -18,15 +18,15 @@ pub enum Error {
         /// The folders in which it could be.
         looked: String,
     },
-    /// There is no emulator.
+    /// QEMU is not installed.
     #[error(
         "a CPU of finite speed needs qemu-system-x86_64, and it is not installed\n  apt install \
          qemu-system-x86; or use --cpu infinite"
     )]
     NoQemu,
-    /// There is no kernel for the emulator.
+    /// The kernel for QEMU is not installed.
     #[error(
-        "a CPU of finite speed needs a kernel for QEMU in a folder `{name}`, and there is none\n  \
+        "a CPU of finite speed needs a kernel for QEMU in a folder `{name}`, and it is not installed\n  \
          looked in: {looked}\n  in a checkout: make qemu-kernel; elsewhere: set \
          THINGBED_QEMU_KERNEL to the folder; or use --cpu infinite"
     )]
@@ -36,29 +36,29 @@ pub enum Error {
         /// The folders in which it could be.
         looked: String,
     },
-    /// The kernel that the environment names is not there.
+    /// `THINGBED_KERNEL` names no executable file.
     #[error("THINGBED_KERNEL is {}, which is not an executable file", .0.display())]
     WrongKernel(PathBuf),
-    /// There is no folder for the guest's memory.
+    /// No folder has enough space for the guest's memory.
     #[error(
         "the guest needs up to {needed_mib} MiB of memory, and this machine has {free_mib} MiB \
          free in {}\n  end other programs, or run fewer cells at once with --jobs",
         .folder.display()
     )]
     Memory {
-        /// MiB that the guest may come to use.
+        /// Maximum memory of the guest in MiB.
         needed_mib: u64,
-        /// MiB that are free.
+        /// Free space in MiB.
         free_mib: u64,
-        /// Where its memory would be.
+        /// The folder for the guest's memory.
         folder: PathBuf,
     },
-    /// The host refused something.
+    /// An operation on the host failed.
     #[error("could not {tried}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation, as a phrase after "could not".
         tried: &'static str,
-        /// The host's answer.
+        /// The system's error.
         source: io::Error,
     },
     /// Programs, and files that they wrote, filled the guest's memory.

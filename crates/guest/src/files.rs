@@ -1,4 +1,4 @@
-//! The files that a guest with its own file system gets, by the paths that they have on the host.
+//! The files of a guest with its own file system, by their paths on the host.
 
 use crate::libraries::Libraries;
 use serde::{Deserialize, Serialize};
@@ -8,41 +8,41 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-/// More symbolic links than this in one path are a circle, as for Linux.
+/// Maximum number of symbolic links in one path, as in Linux; more are a loop.
 const LINKS: usize = 40;
-/// As much of a script's first line is its interpreter, as for Linux.
+/// Maximum length in bytes of a script's interpreter line, as in Linux.
 const SHEBANG_BYTES: usize = 256;
 
-/// What is at a path.
+/// A file system entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// A folder.
     Folder,
-    /// A copy of this file of the host, with these permissions.
+    /// A copy of this file of the host, with this mode.
     Copy(PathBuf, u32),
-    /// This content, executable or not.
+    /// A file with this content and mode.
     Text(Vec<u8>, u32),
-    /// A symbolic link to this.
+    /// A symbolic link to this target.
     Link(PathBuf),
 }
 
-/// Files by path, each below folders that are there, too.
+/// Entries by path; the parent folders of each entry are also entries.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub entries: BTreeMap<PathBuf, Entry>,
-    /// The folders that are there with all that is in them, and not only as the way to a file.
+    /// The folders that were added with their whole content, not only as parents of a file.
     whole: BTreeSet<PathBuf>,
     libraries: Libraries,
 }
 
 impl Files {
-    /// Adds the file or the folder with all that is in it at the absolute `path` of the host;
-    /// links on the way are links in the guest. Of programs, also the libraries and interpreters
-    /// that they name. A path that is not there adds nothing.
+    /// Adds the file, or the folder with its content, at the absolute `path` of the host. Keeps
+    /// symbolic links in the path as links. For programs, also adds the libraries and
+    /// interpreters that they name. A path that does not exist adds nothing.
     ///
     /// # Errors
-    /// When something that is there cannot be read.
+    /// When an existing file cannot be read.
     pub fn add(&mut self, path: &Path) -> io::Result<()> {
         let Some(real) = self.links_of(path)? else { return Ok(()) };
         let found = match fs::metadata(&real) {
@@ -62,7 +62,7 @@ impl Files {
         needed.iter().try_for_each(|path| self.add(path))
     }
 
-    /// Puts an entry at `path`, and folders above it.
+    /// Puts an entry at `path`, and adds its parent folders.
     pub fn put(&mut self, path: &Path, entry: Entry) {
         for folder in path.ancestors().skip(1).filter(|folder| folder.parent().is_some()) {
             self.entries.entry(folder.to_owned()).or_insert(Entry::Folder);
@@ -86,7 +86,7 @@ impl Files {
         Ok(())
     }
 
-    /// Adds the symbolic links in `path`; the path without any, or nothing where it ends nowhere.
+    /// Adds the symbolic links in `path`; returns the resolved path, or none if it does not exist.
     fn links_of(&mut self, path: &Path) -> io::Result<Option<PathBuf>> {
         let mut rest: Vec<PathBuf> = reversed(path);
         let (mut real, mut links) = (PathBuf::from("/"), 0);
@@ -108,7 +108,7 @@ impl Files {
                     }
                     rest.extend(reversed(&target));
                 }
-                // It is no link.
+                // Not a link.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => real = here,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) if error.raw_os_error() == Some(libc::ENOTDIR) => return Ok(None),
@@ -118,7 +118,7 @@ impl Files {
         Ok(Some(real))
     }
 
-    /// What the program at `path` names: its interpreter, its libraries. Nothing for other files.
+    /// The interpreter and the libraries of the program at `path`; empty for other files.
     fn needed(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut head = [0; SHEBANG_BYTES];
         let length = io::Read::read(&mut fs::File::open(path)?, &mut head)?;
@@ -130,8 +130,8 @@ impl Files {
     }
 }
 
-/// The interpreter of a script whose first line continues with `line`, and for `env` the program
-/// that it looks for.
+/// The interpreter of a script, whose first line after `#!` is `line`; for `env` also the program
+/// that it starts.
 fn interpreters(line: &[u8]) -> Vec<PathBuf> {
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let text = String::from_utf8_lossy(line);
@@ -144,7 +144,7 @@ fn interpreters(line: &[u8]) -> Vec<PathBuf> {
     all
 }
 
-/// The program that a shell would run by this name.
+/// The path of the program that a shell would run for this name.
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name));
@@ -156,7 +156,7 @@ fn is_kept(kind: FileType) -> bool {
     kind.is_file() || kind.is_dir() || kind.is_symlink()
 }
 
-/// The names in a path, the last one first.
+/// The components of a path, in reverse order.
 fn reversed(path: &Path) -> Vec<PathBuf> {
     let names = path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(PathBuf::from(name)),

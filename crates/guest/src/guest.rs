@@ -1,11 +1,11 @@
-//! The host's side of a guest.
+//! The host's side of a guest: start, messages, end.
 
-use crate::asked;
 use crate::boot::{self, Exit};
 use crate::console::{is_out_of_memory, last_words};
 use crate::leftovers;
 use crate::machine::Engine;
 use crate::monitor::Monitor;
+use crate::open_trace;
 use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -20,51 +20,51 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How often it is looked at whether the guest has said something.
+/// Polling interval of the guest's output.
 const LOOK: Duration = Duration::from_millis(20);
-/// Less memory than this and no guest comes up.
+/// Minimum memory of a guest in bytes; guests with less do not boot.
 const LEAST_BYTES: u64 = 256 << 20;
-/// How long its kernel, asked by SIGUSR1, takes to answer.
+/// Time for the kernel to answer SIGUSR1.
 const ANSWER: Duration = Duration::from_millis(50);
-/// A longer line than this is none of ours.
+/// Maximum length in bytes of a line; Thingbed's lines are shorter.
 const LINE_BYTES: usize = 16 << 20;
 
-/// What a guest has to say.
+/// An event of a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// A line that the command printed.
     Line(String),
-    /// Nothing came in the time that was waited.
+    /// The wait timed out.
     Silence,
-    /// The command ended with this exit status, and the guest has gone.
+    /// The command ended with this exit status, and the guest has ended.
     Ended(i32),
 }
 
-/// A guest that runs. Dropped, it is killed, and nothing of it is left.
+/// A running guest. Drop kills it and removes its files.
 #[derive(Debug)]
 pub struct Guest {
     child: Child,
-    /// Its standard input, if it can be spoken to while it runs.
+    /// Its standard input, if it accepts input while it runs.
     input: Option<ChildStdin>,
-    /// What the guest's command writes: a file, since a pipe would interrupt the guest whenever
-    /// it is read here, and no two runs would be the same.
+    /// The output of the guest's command: a file, because each read from a pipe would interrupt
+    /// the guest, so that runs would differ.
     output: File,
-    /// The connection to QEMU, which takes its end for its own.
+    /// The connection to QEMU, which exits when it closes.
     monitor: Option<Monitor>,
-    /// What came and is no line yet.
+    /// The received part of an incomplete line.
     pending: Vec<u8>,
     exit: Option<i32>,
-    /// What it reads when it stands still.
+    /// Its input while it is paused.
     keys: Option<File>,
-    /// Its files, where it has its own of this host's.
+    /// The files of this host that it has copies of, in a guest with its own files.
     known: BTreeSet<PathBuf>,
-    /// The names of files that its programs asked for.
+    /// The names of files that its programs opened.
     asked: Vec<String>,
-    /// What it hands over at its end.
+    /// The folders that it sends at its end.
     results: Vec<Mount>,
     /// Its init, its job and its console.
     folder: TempDir,
-    /// Says that the folder is in use.
+    /// Marks the folder as in use.
     _lock: Flock<File>,
 }
 
@@ -72,7 +72,7 @@ impl Guest {
     /// Starts `machine`.
     ///
     /// # Errors
-    /// When the host has no memory for it or refuses to start it.
+    /// When the host has too little memory or fails to start it.
     pub fn boot(machine: &Machine) -> Result<Self, Error> {
         match &machine.engine {
             Engine::UserModeLinux { kernel } => {
@@ -80,7 +80,8 @@ impl Guest {
                 let mut command = uml::command(machine, kernel, folder.path())?;
                 let log = console_log(folder.path())?;
                 command.stdin(Stdio::piped()).stdout(log);
-                let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
+                let output =
+                    output(folder.path()).map_err(Error::io("create the guest's output file"))?;
                 Self::start(command, folder, output, Vec::new())
             }
             Engine::Qemu { kernel, mips } => {
@@ -92,15 +93,15 @@ impl Guest {
         }
     }
 
-    /// Starts a guest from `image`, by QEMU. What it hands over comes into the folders `results`
-    /// of the host. States of started guests are kept in `cache`.
+    /// Starts a guest of QEMU from `image`. Its results go to the folders `results` of the host.
+    /// `cache` holds snapshots of booted guests.
     ///
     /// # Errors
-    /// When the host has no memory for it or no QEMU.
+    /// When the host has too little memory or no QEMU.
     pub fn boot_image(image: &Image, results: Vec<Mount>, cache: &Path) -> Result<Self, Error> {
         let folder = Home::make(image.memory_bytes)?;
-        // Its output is there before QEMU is, also before the one that makes the state.
-        let output = output(folder.path()).map_err(Error::io("make the guest's output"))?;
+        // The output file must exist before QEMU starts, also for the QEMU that makes the snapshot.
+        let output = output(folder.path()).map_err(Error::io("create the guest's output file"))?;
         let mut command = qemu::command(image, cache, folder.path())?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guest = Self::start(command, folder, output, results)?;
@@ -141,7 +142,7 @@ impl Guest {
         })
     }
 
-    /// The next thing that it says, within `wait`.
+    /// The next event; waits at most `wait`.
     ///
     /// # Errors
     /// When the guest stopped before its command had ended.
@@ -155,10 +156,11 @@ impl Guest {
                 }
                 continue;
             }
-            // Before the look at the file: what it wrote before it ended is read then.
+            // Check this before reading, so that all output before the end is read.
             let ended = self.child.try_wait().map_err(Error::io("wait for the guest"))?;
             let mut buffer = [0; 65_536];
-            let length = self.output.read(&mut buffer).map_err(Error::io("hear from the guest"))?;
+            let length =
+                self.output.read(&mut buffer).map_err(Error::io("read the guest's output"))?;
             self.pending.extend_from_slice(&buffer[..length]);
             match (length, ended) {
                 (0, Some(status)) => return self.ended(status).map(Event::Ended),
@@ -167,15 +169,15 @@ impl Guest {
                 _ => {}
             }
             if self.pending.len() > LINE_BYTES {
-                return Err(self.died("it wrote a line without an end".to_owned()));
+                return Err(self.died("it wrote a line that is too long".to_owned()));
             }
         }
     }
 
-    /// Gives the command a line on its standard input.
+    /// Sends a line to the command's standard input.
     ///
     /// # Errors
-    /// When the guest has gone, or is one that hears nothing while it runs.
+    /// When the guest has ended, or accepts no input while it runs (`Unsupported`).
     pub fn send(&mut self, line: &str) -> io::Result<()> {
         match &mut self.input {
             Some(input) => writeln!(input, "{line}"),
@@ -183,11 +185,10 @@ impl Guest {
         }
     }
 
-    /// Answers the guest's command that waits for a line in `/proc/hold`, and stands still
-    /// meanwhile. User Mode Linux alone has that.
+    /// Sends a line to a guest that is paused in a read of `/proc/hold` (User Mode Linux only).
     ///
     /// # Errors
-    /// When the guest has gone.
+    /// When the guest has ended.
     pub fn answer(&mut self, line: &str) -> io::Result<()> {
         match &mut self.keys {
             Some(keys) => writeln!(keys, "{line}"),
@@ -195,8 +196,7 @@ impl Guest {
         }
     }
 
-    /// What the guest's processor does now, as its kernel says when it is asked. None while it
-    /// says nothing.
+    /// Queries the guest's kernel for its time and its running program. None without an answer.
     pub fn running(&mut self) -> Option<Running> {
         self.input.as_ref()?;
         let pid = Pid::from_raw(self.child.id() as i32);
@@ -205,16 +205,16 @@ impl Guest {
         self.console().lines().rev().find_map(Running::from_line)
     }
 
-    /// The files of this host, relative ones of `home`, that programs of a guest with files of
-    /// its own asked for and did not have. Known when it has ended.
+    /// The files of this host (relative to `home`) that programs opened and that the guest lacks,
+    /// for a guest with its own files. Complete only after the guest has ended.
     pub fn missing(&self, home: &Path) -> Vec<PathBuf> {
         match self.known.is_empty() {
             true => Vec::new(),
-            false => asked::missing(&self.asked, &self.known, home),
+            false => open_trace::missing(&self.asked, &self.known, home),
         }
     }
 
-    /// What its console shows.
+    /// The output on its console.
     pub fn console(&self) -> String {
         fs::read(console(self.folder.path()))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -227,7 +227,7 @@ impl Guest {
         Some(String::from_utf8_lossy(&line).trim_end().to_owned())
     }
 
-    /// The exit status of its command, once the kernel has ended with `status`.
+    /// The exit status of its command, after the kernel has ended with `status`.
     fn ended(&mut self, status: ExitStatus) -> Result<i32, Error> {
         if self.exit.is_some() && !self.results.is_empty() {
             self.asked = qemu::take_results(self.folder.path(), &self.results)?;
@@ -235,7 +235,7 @@ impl Guest {
         self.exit.ok_or_else(|| {
             self.died(match (status.code(), status.signal()) {
                 (Some(code), _) => format!("exit status {code} of its kernel"),
-                (_, Some(libc::SIGBUS)) => "SIGBUS: the host had no more memory for it".to_owned(),
+                (_, Some(libc::SIGBUS)) => "SIGBUS: the host has no memory left for it".to_owned(),
                 (_, Some(signal)) => format!("signal {signal}"),
                 _ => "unknown".to_owned(),
             })
@@ -253,7 +253,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // The kernel leads a group of its own, in which its programs are, too.
+        // The kernel leads a separate process group, which contains its programs.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
     }
@@ -261,7 +261,7 @@ impl Drop for Guest {
 
 /// The folder of a guest on the host.
 struct Home {
-    /// Where its memory is.
+    /// The folder for its memory.
     memory: PathBuf,
     folder: TempDir,
     lock: Flock<File>,
@@ -273,7 +273,7 @@ impl Home {
         leftovers::remove_in(&memory);
         let prefix = leftovers::prefix();
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(&memory);
-        let folder = folder.map_err(Error::io("make a folder for the guest"))?;
+        let folder = folder.map_err(Error::io("create a folder for the guest"))?;
         let lock = leftovers::lock(folder.path()).map_err(Error::io("lock the guest's folder"))?;
         Ok(Self { memory, folder, lock })
     }
@@ -286,7 +286,7 @@ impl Home {
 /// The console's file, opened to append.
 fn console_log(folder: &Path) -> Result<File, Error> {
     let file = OpenOptions::new().create(true).append(true).open(console(folder));
-    file.map_err(Error::io("make the file of the guest's console"))
+    file.map_err(Error::io("create the file of the guest's console"))
 }
 
 fn console(folder: &Path) -> PathBuf {
@@ -302,21 +302,21 @@ fn output(folder: &Path) -> io::Result<File> {
     File::open(&path)
 }
 
-/// Gives the kernel a group of its own, and an end when the tool ends.
+/// Puts the kernel into a separate process group, and kills it when the tool ends.
 pub(crate) fn prepare(command: &mut Command) {
     command.process_group(0);
     // SAFETY: between fork and exec only system calls that may be used there.
     unsafe {
         command.pre_exec(|| {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // Addresses are the same in each run.
+            // No address space randomisation: addresses are the same in each run.
             libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
             Ok(())
         });
     }
 }
 
-/// The folder for the file that is the guest's memory: in memory where there is room, as on a
+/// The folder for the file of the guest's memory: in memory if it has enough space, because on a
 /// disk each page is written back.
 fn memory_folder(needed: u64) -> Result<PathBuf, Error> {
     let free = |folder: &Path| {

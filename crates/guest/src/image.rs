@@ -1,4 +1,4 @@
-//! What a guest with files of its own starts from.
+//! The image of a guest with its own files (QEMU).
 
 use crate::boot::{self, Job};
 use crate::files::{Entry, Files};
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What the guest's programs take for the system's users and hosts.
+/// The guest's files of users, groups and name resolution.
 const ETC: [(&str, &str); 5] = [
     ("/etc/resolv.conf", ""),
-    ("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+    ("/etc/passwd", include_str!("etc/passwd")),
     ("/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
     ("/etc/hosts", "127.0.0.1 localhost\n"),
     ("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n"),
@@ -21,25 +21,25 @@ const ETC: [(&str, &str); 5] = [
 const FOLDERS: [&str; 8] =
     ["/dev", "/proc", "/sys", "/run", "/tmp", "/root", "/var/run", "/var/tmp"];
 
-/// All that decides what a guest of QEMU does: two of the same image do the same.
+/// All inputs of a guest of QEMU: two guests of the same image behave identically.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The kernel's image, a file of the host.
     pub kernel: PathBuf,
-    /// What it starts from: its init, the kernel's modules.
+    /// The files that it boots from: its init, the kernel's modules.
     pub boot: BTreeMap<PathBuf, Entry>,
-    /// The guest's files by their paths, its job among them.
+    /// The guest's files by path, including its job.
     pub files: BTreeMap<PathBuf, Entry>,
-    /// Million instructions a second.
+    /// The CPU's speed in 10^6 instructions per second.
     pub mips: u32,
-    /// Its memory in bytes, beside that for its files.
+    /// Its memory in bytes, without the memory for its files.
     pub memory_bytes: u64,
-    /// What all random numbers come from.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
 impl Image {
-    /// That of `machine`, with the files of this host.
+    /// The image of `machine`, with the files of this host.
     ///
     /// # Errors
     /// When a file that it names cannot be read.
@@ -56,12 +56,12 @@ impl Image {
         })
     }
 
-    /// All entries, of what it starts from and of its files.
+    /// All entries: boot files and the guest's files.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.boot.values().chain(self.files.values())
     }
 
-    /// The files of the host that it is made of; their paths can be changed.
+    /// Mutable paths of all host files in the image.
     pub fn sources(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let all = self.boot.values_mut().chain(self.files.values_mut());
         let copies = all.filter_map(|entry| match entry {

@@ -1,4 +1,4 @@
-//! An archive of files for a kernel to unpack at its start: cpio in the form `newc`
+//! An archive of files that the kernel unpacks at boot (initramfs): cpio in the format `newc`
 //! (Documentation/driver-api/early-userspace/buffer-format.rst of Linux).
 
 use crate::files::Entry;
@@ -18,11 +18,11 @@ const HEAD_BYTES: usize = 110;
 /// The name of the last member.
 const TRAILER: &str = "TRAILER!!!";
 
-/// Writes `files` in the order of their paths, all of root's and of 1970: the same files give the
-/// same bytes. How many bytes there are.
+/// Writes `files` sorted by path, with owner root and time 0: the same files give the same bytes.
+/// Returns the size in bytes.
 ///
 /// # Errors
-/// When a file cannot be read or the archive not be written.
+/// When a file cannot be read or the archive cannot be written.
 pub(crate) fn write(files: &BTreeMap<PathBuf, Entry>, out: impl Write) -> io::Result<u64> {
     let mut out = Cpio { out, length: 0, inode: 0 };
     for (path, entry) in files {
@@ -69,7 +69,7 @@ impl<W: Write> Cpio<W> {
         self.put(bytes)
     }
 
-    /// Bytes, filled up to a multiple of four.
+    /// Writes bytes, padded to a multiple of four.
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)?;
         let missing = bytes.len().wrapping_neg() % 4;
@@ -79,10 +79,10 @@ impl<W: Write> Cpio<W> {
     }
 }
 
-/// Makes the files of an archive of [`write`] below the folder `root`.
+/// Unpacks an archive of [`write`] into the folder `root`.
 ///
 /// # Errors
-/// When it is no such archive, or a file cannot be made.
+/// When the archive is invalid, or a file cannot be created.
 pub(crate) fn unpack(mut from: impl Read, root: &Path) -> io::Result<()> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     loop {
@@ -123,7 +123,7 @@ pub(crate) fn unpack(mut from: impl Read, root: &Path) -> io::Result<()> {
     }
 }
 
-/// Passes over what fills up to a multiple of four.
+/// Skips the padding to a multiple of four.
 fn skip(from: &mut impl Read, length: usize) -> io::Result<()> {
     from.read_exact(&mut [0; 3][..length.wrapping_neg() % 4])
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::files::Files;
 
-    /// Read back by a cpio that others wrote, where there is one.
+    /// Reads the archive with busybox's cpio, if it is installed.
     #[test]
     fn others_read_it() {
         let mut files = Files::default();

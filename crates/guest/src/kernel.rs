@@ -1,4 +1,4 @@
-//! Where the guest's kernel is.
+//! Finds the guest's kernel.
 
 use crate::{Error, QemuKernel};
 use nix::unistd::{AccessFlags, access};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 /// The file name of the kernel.
 pub const KERNEL: &str = "thingbed-linux";
 
-/// The kernel that `THINGBED_KERNEL` names, else the one beside `tool`, in the folder above it,
-/// or in its package's folder.
+/// The kernel that `THINGBED_KERNEL` names, else the kernel in the folder of `tool`, in the folder
+/// above it, or in its package's folder.
 ///
 /// # Errors
-/// When there is none.
+/// When none exists.
 pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
     if let Some(wanted) = std::env::var_os("THINGBED_KERNEL") {
         let wanted = PathBuf::from(wanted);
@@ -25,15 +25,15 @@ pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// The name of the folder with the kernel for QEMU: `vmlinuz`, and modules in the order of their
-/// names.
+/// The name of the folder with the kernel for QEMU: `vmlinuz`, and modules, loaded in the order
+/// of their names.
 pub const QEMU_KERNEL: &str = "thingbed-qemu";
 
-/// The kernel for QEMU: in the folder that `THINGBED_QEMU_KERNEL` names, or in one where that of
-/// User Mode Linux could be, too.
+/// The kernel for QEMU: in the folder that `THINGBED_QEMU_KERNEL` names, else in the folders that
+/// [`find_kernel`] searches.
 ///
 /// # Errors
-/// When there is none.
+/// When none exists.
 pub fn find_qemu_kernel(tool: &Path) -> Result<QemuKernel, Error> {
     let folders = match std::env::var_os("THINGBED_QEMU_KERNEL") {
         Some(folder) => vec![PathBuf::from(folder)],
@@ -58,10 +58,10 @@ fn is_program(path: &Path) -> bool {
 
 fn folders(tool: &Path) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = Vec::new();
-    if let Some(beside) = tool.parent() {
-        folders.push(beside.to_owned());
-        folders.extend(beside.parent().map(Path::to_owned));
-        folders.extend(beside.parent().map(|prefix| prefix.join("lib/thingbed")));
+    if let Some(folder) = tool.parent() {
+        folders.push(folder.to_owned());
+        folders.extend(folder.parent().map(Path::to_owned));
+        folders.extend(folder.parent().map(|prefix| prefix.join("lib/thingbed")));
     }
     folders.push(PathBuf::from("/usr/lib/thingbed"));
     folders.dedup();
@@ -80,7 +80,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("release")).unwrap();
         let kernel = dir.path().join(KERNEL);
         std::fs::write(&kernel, "").unwrap();
-        // A file that cannot be run is none.
+        // A file that is not executable is not a kernel.
         let missing = find_kernel(&tool);
         std::fs::set_permissions(&kernel, std::fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(find_kernel(&tool).unwrap(), kernel);

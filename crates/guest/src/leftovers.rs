@@ -1,7 +1,7 @@
-//! The folders of guests whose tool was killed.
+//! Removes the folders of guests whose tool was killed.
 //!
-//! The kernel and all its programs end with the tool, by the host's kernel. What stays is the
-//! guest's folder, a few kB, which is named after the process that made it.
+//! When the tool dies, the host's kernel kills the guest's kernel and all its programs. The
+//! guest's folder of a few kB remains; its name contains the ID of the process that created it.
 
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::kill;
@@ -12,21 +12,20 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "thingbed-guest-";
-/// The file in a guest's folder that its tool holds locked.
+/// The file in a guest's folder that its tool keeps locked.
 const LOCK: &str = "lock";
 
-/// How the names of this process's folders begin. The process's number always takes as many
-/// characters.
+/// The name prefix of this process's folders. The process ID has a fixed width.
 pub(crate) fn prefix() -> String {
     format!("{NAME}{:010}-", std::process::id())
 }
 
-/// Where guests may have their folder and their memory, the best first.
+/// The candidate folders for guests' files and memory, the best first.
 pub(crate) fn folders() -> [PathBuf; 2] {
     [PathBuf::from("/dev/shm"), std::env::temp_dir()]
 }
 
-/// Removes the folders of this user's guests whose tool is gone; how many there were.
+/// Removes the folders of this user's guests whose tool has ended; returns their number.
 pub fn remove_leftovers() -> usize {
     let [first, second] = folders();
     remove_in(&first) + if first == second { 0 } else { remove_in(&second) }
@@ -38,8 +37,8 @@ pub(crate) fn remove_in(folder: &Path) -> usize {
     left.filter(|path| fs::remove_dir_all(path).is_ok()).count()
 }
 
-/// Takes the folder for this process: as long as the file lives, it is in use. Process numbers
-/// alone do not say so, since containers that share a folder have numbers of their own.
+/// Locks the folder for this process until the returned file is dropped. Process IDs are not
+/// enough, because containers that share a folder have separate process IDs.
 pub(crate) fn lock(folder: &Path) -> io::Result<Flock<File>> {
     let file = File::create(folder.join(LOCK))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| errno.into())
@@ -70,7 +69,7 @@ mod tests {
         gone.wait().unwrap();
         let left = dir.path().join(format!("{NAME}{:010}-aB3", gone.id()));
         let living = dir.path().join(format!("{}aB3", prefix()));
-        // Of a process in another container, whose number means nothing here.
+        // Of a process in another container, whose ID is unknown here.
         let locked = dir.path().join(format!("{NAME}{:010}-cD4", gone.id()));
         for path in [&left, &living, &locked, &dir.path().join("thingbed-guest-notes")] {
             fs::create_dir(path).unwrap();

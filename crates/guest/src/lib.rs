@@ -1,17 +1,17 @@
-//! A guest: a Linux kernel of its own, in which one command of the tool runs in virtual time.
+//! A guest: a separate Linux kernel, in which one command of the tool runs in virtual time.
 //!
 //! ```text
 //! host: Guest::boot(&Machine) ── kernel ──> init() ──> the command
-//!       next() <── lines of its standard output, its exit status, the console's last words
+//!       next() <── lines of its standard output, its exit status, the console's last lines
 //!       send() ──> lines of its standard input
 //! ```
-//! The crate knows nothing of experiments, and has two engines. With User Mode Linux in time-travel
-//! mode programs cost no time, and the clock moves to the next timer when all of them wait; it
-//! sees the host's files, and can write to the folders that it is given alone. With QEMU the clock
-//! counts instructions, and the guest has files of its own. Neither needs a privilege.
+//! The crate does not depend on experiments, and has two engines. With User Mode Linux in
+//! time-travel mode, computation takes no time, and the clock moves to the next timer when all
+//! programs wait; the guest sees the host's files, and can write only to its writable folders.
+//! With QEMU the clock counts instructions, and the guest has its own files. Neither needs a
+//! privilege.
 
 mod acpi;
-mod asked;
 mod boot;
 mod console;
 mod error;
@@ -24,6 +24,7 @@ mod leftovers;
 mod libraries;
 mod machine;
 mod monitor;
+mod open_trace;
 mod qemu;
 mod randomness;
 mod running;

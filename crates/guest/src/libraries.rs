@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where the loader looks last.
+/// The folders that the loader searches last.
 const USUAL: [&str; 6] = [
     "/lib",
     "/usr/lib",
@@ -24,8 +24,8 @@ const USUAL: [&str; 6] = [
 pub(crate) struct Libraries(Option<HashMap<String, PathBuf>>);
 
 impl Libraries {
-    /// The interpreter and the libraries that the ELF file at `path` names; libraries that are
-    /// nowhere are left out, as the loader will say it. Nothing for what is no whole ELF file.
+    /// The interpreter and the libraries that the ELF file at `path` names. Omits missing
+    /// libraries: the loader reports them. Empty if the file is not a complete ELF file.
     pub fn of(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let bytes = std::fs::read(path)?;
         let Ok(file) = ElfBytes::<AnyEndian>::minimal_parse(&bytes) else { return Ok(Vec::new()) };
@@ -70,7 +70,7 @@ impl Libraries {
     }
 }
 
-/// What `ldconfig -p` lists of 64-bit libraries.
+/// The 64-bit libraries that `ldconfig -p` lists.
 fn cache() -> HashMap<String, PathBuf> {
     let programs = ["/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"];
     let output = programs.iter().find_map(|program| Command::new(program).arg("-p").output().ok());

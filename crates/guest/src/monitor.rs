@@ -1,4 +1,4 @@
-//! QEMU's machine protocol (QMP): JSON, a line each.
+//! A client of the QEMU Machine Protocol (QMP): JSON, one value per line.
 
 use crate::snapshot::STATE;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::Duration;
 
-/// How often it is looked at whether the state is written.
+/// Polling interval of QEMU's progress in saving or loading a snapshot.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A connection to QEMU.
@@ -17,7 +17,7 @@ pub(crate) struct Monitor<I = ChildStdin, O = BufReader<ChildStdout>> {
 }
 
 impl Monitor {
-    /// That to a QEMU whose standard streams speak this protocol.
+    /// Connects to a QEMU that has QMP on its standard streams.
     pub fn of(child: &mut Child) -> io::Result<Self> {
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Self { input, output: BufReader::new(output) }),
@@ -27,7 +27,7 @@ impl Monitor {
 }
 
 impl<I: Write, O: BufRead> Monitor<I, O> {
-    /// Waits until the guest stops, and has its state written.
+    /// Waits until the guest pauses, and saves its state.
     pub fn save(&mut self) -> io::Result<()> {
         self.begin()?;
         while self.hear()?["event"] != "STOP" {}
@@ -38,14 +38,16 @@ impl<I: Write, O: BufRead> Monitor<I, O> {
             match answer["status"].as_str() {
                 Some("completed") => return Ok(()),
                 Some("failed") => {
-                    return Err(io::Error::other(format!("QEMU could not save it: {answer}")));
+                    return Err(io::Error::other(format!(
+                        "QEMU could not save the snapshot: {answer}"
+                    )));
                 }
                 _ => std::thread::sleep(LOOK),
             }
         }
     }
 
-    /// Has the guest go on from the state that QEMU finds at the descriptor.
+    /// Restores the guest's state from the descriptor, and resumes the guest.
     pub fn load(&mut self, fd: i32) -> io::Result<()> {
         self.begin()?;
         let uri = format!("fd:{fd}");
@@ -56,7 +58,7 @@ impl<I: Write, O: BufRead> Monitor<I, O> {
         self.ask(json!({"execute": "cont"})).map(drop)
     }
 
-    /// Memory that host and guest share is no part of a state.
+    /// Excludes memory that host and guest share from the snapshot.
     fn begin(&mut self) -> io::Result<()> {
         self.ask(json!({"execute": "qmp_capabilities"}))?;
         let capabilities = json!([{"capability": "x-ignore-shared", "state": true}]);

@@ -1,7 +1,7 @@
-//! QEMU, whose clock counts instructions: software emulation of one processor, with nothing that
-//! waits for the host. A guest goes on from the state of a started one (`snapshot.rs`); its files come,
-//! and its results leave, through memory, so that a run depends on nothing but its inputs
-//! (`-icount` with `rr=record`, which orders timers).
+//! QEMU, whose clock counts instructions: software emulation of one CPU, without devices that wait
+//! for the host. A guest starts from a snapshot of a booted guest (`snapshot.rs`). Shared memory
+//! carries files and results, so that a run depends only on its inputs (`-icount` with
+//! `rr=record`, which orders timers).
 
 use crate::acpi;
 use crate::boot;
@@ -18,66 +18,67 @@ use std::process::Command;
 
 /// The emulator.
 const QEMU: &str = "qemu-system-x86_64";
-/// The most that results take together; the file has holes.
+/// Maximum size of all results in bytes; the file is sparse.
 const RESULTS_BYTES: u64 = 1 << 30;
-/// The most that the names of files take which programs asked for.
+/// Maximum size in bytes of the list of files that programs opened.
 const NAMES_BYTES: u64 = 16 << 20;
-/// A guest has no less memory than this. All have a power of two, so that few states of started
-/// guests are needed; the host gives pages when they are first used.
+/// Minimum memory of a guest in bytes. Sizes are powers of two, so that few snapshots are needed;
+/// the host allocates pages on first use.
 const LEAST_BYTES: u64 = 2 << 30;
-/// The emulator's own speed; above it the guest is told that its clock ticks slower.
+/// The emulator's maximum speed, in 10^6 instructions per second. For a higher speed the kernel's
+/// command line states a slower clock.
 const REAL_MIPS: u32 = 1_000;
 const ACPI: &str = "acpi";
-/// The memory through which the guest has its files, and hands over its results.
+/// The file of the shared memory for the guest's files and results.
 const SHARED: &str = "shared";
-/// The descriptor from which QEMU reads the state of a started guest.
+/// The descriptor from which QEMU reads the snapshot.
 pub(crate) const STATE_FD: i32 = 3;
-/// What a guest starts from.
+/// The file of the guest's initramfs.
 pub(crate) const FILES: &str = "files";
-/// The processor: one that is the same in each version of QEMU from 7.2 on, with what programs for
-/// x86-64-v3 need. Not in it is what QEMU's emulation lacks, random numbers, and copying by `rep movsb`
-/// (`erms`), which the emulation does byte by byte. Its timer never sleeps (`arat`).
+/// The CPU model: identical in each version of QEMU from 7.2 on, with the features of x86-64-v3.
+/// Excludes features that QEMU's emulation lacks, random numbers, and `rep movsb` (`erms`), which
+/// the emulation executes byte by byte. Its timer never sleeps (`arat`).
 const CPU: &str = "Haswell-v4,-erms,-rdrand,-pcid,-invpcid,-x2apic,-tsc-deadline,-spec-ctrl,+arat";
 
-/// What decides how a guest starts, beside its files.
+/// The parameters of a guest's boot, without its files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Million instructions a second.
+    /// The CPU's speed in 10^6 instructions per second.
     mips: u32,
     memory_mib: u64,
-    /// The memory for files and results.
+    /// The size of the shared memory for files and results.
     shared_bytes: u64,
 }
 
 impl Shape {
-    /// That of a guest with the memory of `image` and `packed` bytes of files, which are there
-    /// twice while they are unpacked.
+    /// The parameters of a guest with the memory of `image` and `packed` bytes of files, which are
+    /// twice in memory during unpacking.
     fn of(image: &Image, packed: u64) -> Self {
         let memory = (image.memory_bytes + 2 * packed).max(LEAST_BYTES).next_power_of_two();
         let shared_bytes = packed.max(RESULTS_BYTES).next_power_of_two();
         Self { mips: image.mips, memory_mib: memory >> 20, shared_bytes }
     }
 
-    /// The instructions of the emulator's second, as a power of two: see [`shift`].
+    /// The `shift` of QEMU's `-icount`: see [`shift`].
     pub fn shift(self) -> u32 {
         shift(self.mips)
     }
 }
 
-/// The emulator's path.
+/// The path of the emulator.
 pub(crate) fn program() -> Option<PathBuf> {
     in_path(QEMU)
 }
 
-/// The emulator's version, as it says it itself; none where there is none. Another one may count
-/// instructions otherwise.
+/// The first line of the emulator's `--version`; none if it is not installed. Versions may count
+/// instructions differently.
 pub fn emulator() -> Option<String> {
     let output = Command::new(program()?).arg("--version").output().ok()?;
     String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
 }
 
-/// The command that has the guest of `image` go on; its files come into `folder`, in which it has to
-/// start. States of started guests are kept in `cache`.
+/// The command that runs the guest of `image` from a snapshot in `cache`. Puts its files into
+/// `folder`, which must be its working directory.
 pub(crate) fn command(image: &Image, cache: &Path, folder: &Path) -> Result<Command, Error> {
     let packed = initramfs::write(&image.files, io::sink());
     let shape = Shape::of(image, packed.map_err(Error::io("read the guest's files"))?);
@@ -91,11 +92,11 @@ pub(crate) fn command(image: &Image, cache: &Path, folder: &Path) -> Result<Comm
     let mut command = base(image, shape, folder)?;
     let icount = format!("{},rr=record,rrfile=record", icount(shape));
     command.args(["-icount", &icount, "-incoming", "defer", "-S"]);
-    // SAFETY: between fork and exec, a system call that may be used there; the state is open then.
+    // SAFETY: an async-signal-safe call between fork and exec; the snapshot's file is open then.
     unsafe {
         command.pre_exec(move || {
             Errno::result(libc::dup2(state.as_raw_fd(), STATE_FD))?;
-            // Where it had that number before, it would be closed.
+            // `dup2` to the same number would leave close-on-exec set.
             Errno::result(libc::fcntl(STATE_FD, libc::F_SETFD, 0))?;
             Ok(())
         });
@@ -103,20 +104,20 @@ pub(crate) fn command(image: &Image, cache: &Path, folder: &Path) -> Result<Comm
     Ok(command)
 }
 
-/// Makes the memory that the host and the guest share.
+/// Creates the file of the memory that the host and the guest share.
 pub(crate) fn share(folder: &Path, shape: Shape) -> Result<(), Error> {
     File::create(folder.join(SHARED))
         .and_then(|file| file.set_len(shape.shared_bytes))
-        .map_err(Error::io("make the memory for the guest's files and results"))
+        .map_err(Error::io("create the memory for the guest's files and results"))
 }
 
-/// QEMU as it both starts a guest and has it go on, in `folder`.
+/// The command line of QEMU, for both booting and restoring a guest, in `folder`.
 pub(crate) fn base(image: &Image, shape: Shape, folder: &Path) -> Result<Command, Error> {
     let mut command = Command::new(program().ok_or(Error::NoQemu)?);
     command.env_clear().args(arguments(shape)).arg("-kernel").arg(&image.kernel);
-    // What a guest starts from it has, when it goes on.
+    // A restored guest already has its boot files, so this file is empty then.
     if !folder.join(FILES).exists() {
-        File::create(folder.join(FILES)).map_err(Error::io("make a file for the guest"))?;
+        File::create(folder.join(FILES)).map_err(Error::io("create a file for the guest"))?;
     }
     command.args(["-initrd", FILES]);
     if shape.mips > REAL_MIPS {
@@ -151,8 +152,8 @@ pub(crate) fn icount(shape: Shape) -> String {
     format!("shift={},sleep=off", shape.shift())
 }
 
-/// The instructions of the emulator's second, as a power of two: a thousand million at 0. Faster
-/// processors are had by a guest that believes that its clock ticks slower.
+/// The `shift` of QEMU's `-icount`: an instruction takes 2^shift ns, so 0 means 10^9 instructions
+/// per second. A faster CPU needs a guest whose clock ticks slower.
 fn shift(mips: u32) -> u32 {
     match mips {
         REAL_MIPS.. => 0,
@@ -160,7 +161,7 @@ fn shift(mips: u32) -> u32 {
     }
 }
 
-/// The kernel's command line: nothing random, and no tests of the kernel's own at its start.
+/// The kernel's command line: disables randomness and the kernel's self-tests at boot.
 pub(crate) fn line(shape: Shape) -> String {
     let mut line = "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=off norandmaps \
                     nokaslr cryptomgr.notests initcall_blacklist=load_system_certificate_list \
@@ -173,9 +174,9 @@ pub(crate) fn line(shape: Shape) -> String {
     line
 }
 
-/// Unpacks what the guest handed over into the folders of the host; the names of files that its
-/// programs asked for. The guest may have written anything: only plain files and folders are taken,
-/// below those folders, and no more than its memory for results could hold.
+/// Unpacks the guest's results into the folders of the host; returns the names of files that its
+/// programs opened. The guest is untrusted: accepts only regular files and folders below those
+/// folders, and at most the size of its memory for results.
 pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String>, Error> {
     let take = || -> io::Result<Vec<String>> {
         let mut archive = tar::Archive::new(BufReader::new(File::open(folder.join(SHARED))?));
@@ -196,10 +197,10 @@ pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String
         }
         Ok(names)
     };
-    take().map_err(Error::io("take over the guest's results"))
+    take().map_err(Error::io("unpack the guest's results"))
 }
 
-/// Where a file that the guest hands over goes: `0/summary.json` into the first of `mounts`.
+/// The host path for a file of the guest's results: `0/summary.json` goes to the first mount.
 fn place(path: &Path, mounts: &[Mount]) -> Option<PathBuf> {
     let mut parts = path.components();
     let Some(Component::Normal(number)) = parts.next() else { return None };
@@ -239,7 +240,7 @@ mod tests {
             let mut header = tar::Header::new_gnu();
             header.set_entry_type(*kind);
             let bytes: &[u8] = if kind.is_file() { b"evil" } else { b"" };
-            // Names that the library would refuse, too.
+            // Written as raw bytes, because the library refuses some of these names.
             let raw = header.as_old_mut();
             raw.name[..name.len()].copy_from_slice(name.as_bytes());
             raw.linkname[..link.len()].copy_from_slice(link.as_bytes());
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(all, ["good", "sub"]);
         assert!(names(&outside).is_empty());
 
-        // A link in place of the folder itself, of a folder in it, and of the names.
+        // A link in place of the folder itself, of a folder in it, and of the list of names.
         fs::write(outside.join("secret"), "").unwrap();
         let links = [
             (Is::Symlink, "0", out.as_str()),

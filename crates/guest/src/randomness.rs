@@ -1,11 +1,11 @@
-//! The random numbers of a guest that has none of its host.
+//! Seeds the random numbers of a guest that has no entropy from its host.
 
 use nix::errno::Errno;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Words of 32 bits that the kernel is given: twice what it waits for.
+/// Number of 32-bit words for the kernel: twice what it waits for.
 const WORDS: usize = 16;
 /// `RNDADDENTROPY` and `RNDRESEEDCRNG` of linux/random.h.
 const ADD_ENTROPY: libc::c_ulong = 0x4008_5203;
@@ -19,15 +19,15 @@ struct Pool {
     words: [u32; WORDS],
 }
 
-/// Gives the kernel what all its random numbers come from. Without it, the first one who asks waits
-/// for a second in which the kernel gathers jitter, in a busy loop.
+/// Seeds the kernel's random numbers. Without a seed, the first reader waits for a second, in which
+/// the kernel gathers jitter in a busy loop.
 ///
 /// # Errors
 /// When the kernel refuses it.
 pub(crate) fn seed(seed: u64) -> io::Result<()> {
     let pool = Pool { bits: 32 * WORDS as i32, bytes: 4 * WORDS as i32, words: words(seed) };
     let device = OpenOptions::new().write(true).open("/dev/urandom")?;
-    // SAFETY: the structure is as the kernel has it, and lives over the call; the other call has no
+    // SAFETY: the structure has the kernel's layout and lives over the call; the other call has no
     // argument.
     unsafe {
         Errno::result(libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &raw const pool))?;
@@ -54,7 +54,7 @@ mod tests {
     fn seeds_give_words_that_are_their_own() {
         assert_eq!(words(7), words(7));
         assert_ne!(words(7), words(8));
-        // The first of splitmix64 from 0 is e220a8397b1dcdaf.
+        // The first value of splitmix64 with seed 0 is e220a8397b1dcdaf.
         assert_eq!(words(0)[0], 0xe220_a839);
     }
 }

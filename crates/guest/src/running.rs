@@ -1,18 +1,18 @@
-//! What a guest does, for when its clock stands still.
+//! The running program of a guest, to diagnose a stalled clock.
 
-/// What the guest's processor runs.
+/// The program that the guest's CPU runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
-    /// The guest's time in ns since its start.
+    /// The guest's time in ns since its boot.
     pub at_ns: u64,
     /// The name of the program.
     pub program: String,
-    /// Its process, by the guest's number.
+    /// Its process ID in the guest.
     pub pid: u32,
 }
 
 impl Running {
-    /// Reads the kernel's answer: `guest: at 1200 ns, running python3 (57)`.
+    /// Parses the kernel's answer: `guest: at 1200 ns, running python3 (57)`.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (at, rest) = line.trim().strip_prefix("guest: at ")?.split_once(" ns, running ")?;
         // A name may contain anything.

@@ -1,10 +1,10 @@
-//! Guests of QEMU that have started: kernel up, modules loaded, init running. Starting one takes
-//! seconds, at `--cpu 8` half a minute, nearly all of it the kernel's calibration of a timer by a
-//! busy loop. So each guest goes on from such a state, made once for each kernel, processor and
-//! memory, and kept by the digest of all that it was made from.
+//! Snapshots of booted guests of QEMU: kernel up, modules loaded, init running. A boot takes
+//! seconds, at `--cpu 8` half a minute, nearly all of it the kernel's calibration of a timer in a
+//! busy loop. So each guest starts from a snapshot, made once for each kernel, CPU and memory
+//! size. The cache's key is the digest of all inputs of the boot.
 //!
-//! The state is that of one instruction, at which the guest's init stops its machine (by the
-//! `pvpanic` device), and the guest has nothing random in it yet: its memory is the same each time.
+//! The snapshot is taken at one fixed instruction, at which the guest's init pauses the machine
+//! (by the `pvpanic` device). Nothing in the guest is random yet: its memory is always identical.
 
 use crate::files::Entry;
 use crate::monitor::Monitor;
@@ -22,29 +22,30 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// How states are made; another one for each change here.
+/// The format version of snapshots; change it with each change in how they are made.
 const FORM: &str = "1";
-/// States that are kept; the ones that were used last.
+/// Maximum number of snapshots in the cache; the least recently used ones are removed.
 const KEPT: usize = 6;
-/// The state's file in the folder that it is made in.
+/// The name of the snapshot's file in the folder in which QEMU writes it.
 pub(crate) const STATE: &str = "state";
-/// The ending of a copy of it in the cache that is not complete.
+/// The extension of an incomplete copy in the cache.
 const UNFINISHED: &str = "unfinished";
-/// A copy takes seconds: one this old was left by a tool that was killed.
+/// A copy takes seconds: an incomplete copy of this age is left over from a killed tool.
 const UNFINISHED_FOR: Duration = Duration::from_secs(3600);
 
-/// The state from which the guest of `image` goes on, with `packed` bytes of files: from `cache`,
-/// else made in `scratch` and put there. Where `cache` cannot be written, it stays in `scratch`.
+/// Opens the snapshot for the guest of `image`. Takes it from `cache`; else boots a guest in
+/// `scratch` and copies its snapshot to `cache`, or leaves it in `scratch` if `cache` is not
+/// writable.
 pub(crate) fn state(
     image: &Image,
     shape: qemu::Shape,
     cache: &Path,
     scratch: &Path,
 ) -> Result<File, Error> {
-    let name = key(image, shape).map_err(Error::io("read what the guest starts from"))?;
+    let name = key(image, shape).map_err(Error::io("read the guest's boot files"))?;
     let path = cache.join(format!("{name}.state"));
     let usable = fs::create_dir_all(cache).is_ok();
-    // Others that want the same one wait until it is made.
+    // Other processes that need the same snapshot wait for this lock.
     let lock = File::create(cache.join(format!("{name}.lock")));
     let _lock = lock.and_then(|file| {
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
@@ -59,12 +60,12 @@ pub(crate) fn state(
     if copied {
         let _ = fs::remove_file(&made);
         forget_old(cache);
-        return File::open(&path).map_err(Error::io("open the state of a started guest"));
+        return File::open(&path).map_err(Error::io("open the snapshot"));
     }
-    File::open(&made).map_err(Error::io("open the state of a started guest"))
+    File::open(&made).map_err(Error::io("open the snapshot"))
 }
 
-/// Removes all states in `cache`; returns their number.
+/// Removes all snapshots in `cache`; returns their number.
 pub fn remove_states(cache: &Path) -> usize {
     for path in with_ending(cache, UNFINISHED) {
         let _ = fs::remove_file(path);
@@ -73,7 +74,7 @@ pub fn remove_states(cache: &Path) -> usize {
     all.iter().filter(|path| fs::remove_file(path).is_ok()).count()
 }
 
-/// The files in `cache` with this ending, the most recently used first.
+/// The files in `cache` with this extension, the most recently used first.
 fn with_ending(cache: &Path, ending: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(cache).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut all: Vec<_> = entries
@@ -84,7 +85,7 @@ fn with_ending(cache: &Path, ending: &str) -> Vec<PathBuf> {
     all.into_iter().rev().map(|(_, path)| path).collect()
 }
 
-/// Keeps the states that were used last, and removes copies that a killed tool left unfinished.
+/// Removes the least recently used snapshots, and incomplete copies of killed tools.
 fn forget_old(cache: &Path) {
     for path in with_ending(cache, STATE).iter().skip(KEPT) {
         let _ = fs::remove_file(path);
@@ -98,7 +99,7 @@ fn forget_old(cache: &Path) {
     }
 }
 
-/// Copies a file by way of `unfinished`, so that `to` is complete once it exists.
+/// Copies a file to `unfinished` and renames it to `to`, so that `to` is always complete.
 fn copy(from: &Path, unfinished: &Path, to: &Path) -> io::Result<()> {
     let copied = fs::copy(from, unfinished).and_then(|_| fs::rename(unfinished, to));
     if copied.is_err() {
@@ -107,14 +108,14 @@ fn copy(from: &Path, unfinished: &Path, to: &Path) -> io::Result<()> {
     copied
 }
 
-/// A digest of all that a state is made from.
+/// The cache key: a digest of all inputs of a snapshot.
 fn key(image: &Image, shape: qemu::Shape) -> io::Result<String> {
     let mut sum = Sha256::new();
     let mut say = |text: &str| {
         sum.update((text.len() as u64).to_le_bytes());
         sum.update(text);
     };
-    // An emulator reads the states that it wrote itself.
+    // An emulator reads only snapshots that it wrote itself.
     let emulator = qemu::program().ok_or(io::ErrorKind::NotFound)?;
     say(&stamp(&fs::canonicalize(emulator)?)?);
     say(FORM);
@@ -131,13 +132,13 @@ fn key(image: &Image, shape: qemu::Shape) -> io::Result<String> {
     Ok(hexadecimal(sum))
 }
 
-/// What tells a file of the system from another version of it.
+/// An identifier of a version of a system file: path, size and modification time.
 fn stamp(path: &Path) -> io::Result<String> {
     let found = fs::metadata(path)?;
     Ok(format!("{} {} {}.{}", path.display(), found.len(), found.mtime(), found.mtime_nsec()))
 }
 
-/// SHA-256 of a file; found once for each version of it.
+/// SHA-256 of a file, cached for each version of the file.
 fn digest(path: &Path) -> io::Result<String> {
     static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     let stamp = stamp(path)?;
@@ -164,14 +165,14 @@ fn hexadecimal(sum: Sha256) -> String {
     })
 }
 
-/// Starts the guest of `image` up to where its init stops it, and writes its state to `scratch`.
+/// Boots the guest of `image` until its init pauses it, and writes its snapshot to `scratch`.
 fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> {
     File::create(scratch.join(qemu::FILES))
         .and_then(|file| initramfs::write(&image.boot, BufWriter::new(file)))
-        .map_err(Error::io("pack what the guest starts from"))?;
+        .map_err(Error::io("pack the guest's boot files"))?;
     qemu::share(scratch, shape)?;
     let console = File::create(scratch.join("console"));
-    let console = console.map_err(Error::io("make the file of the guest's console"))?;
+    let console = console.map_err(Error::io("create the file of the guest's console"))?;
     let mut command: Command = qemu::base(image, shape, scratch)?;
     command.args(["-icount", &qemu::icount(shape)]);
     command.current_dir(scratch).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(console);
@@ -180,31 +181,31 @@ fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> 
     let asked = Monitor::of(&mut child).and_then(|mut monitor| monitor.save());
     let _ = child.kill();
     let _ = child.wait();
-    // It is of no use once the guest runs.
+    // Not needed after the snapshot.
     let _ = fs::remove_file(scratch.join(qemu::FILES));
     asked.map_err(|error| Error::Died {
-        how: format!("while it was started: {error}"),
+        how: format!("during boot: {error}"),
         words: crate::console::last_words(&scratch.join("console")),
     })?;
-    begin_at_zero(&scratch.join(STATE), shape.shift())
-        .map_err(Error::io("read the state of a started guest"))
+    begin_at_zero(&scratch.join(STATE), shape.shift()).map_err(Error::io("read the snapshot"))
 }
 
-/// Has the count of instructions in a state begin at 0, and its clock go on: record and replay hold
-/// the first step from 0 in an `int` (replay-internal.c of QEMU 7.2 to 10.0), and a guest that took
-/// 2^31 instructions to start would end there. The clock is the `bias` in ns, and the count times
-/// 2^shift ns.
+/// Sets the instruction count in a snapshot to 0 without changing its clock. Record and replay
+/// store the first step from 0 in an `int` (replay-internal.c of QEMU 7.2 to 10.0), so a guest
+/// that took 2^31 instructions to boot would end there. The clock is `bias` (ns) plus the count
+/// times 2^shift ns.
 fn begin_at_zero(path: &Path, shift: u32) -> io::Result<()> {
-    /// A subsection: its kind, its name with the length before it, its version.
+    /// A subsection: its type, the length of its name, its name, its version.
     const MARK: &[u8] = b"\x05\x0ctimer/icount\0\0\0\x01";
-    /// Devices come after the memory, and take less than this.
+    /// Maximum size in bytes of the devices' state, which comes after the memory.
     const TAIL_BYTES: u64 = 16 << 20;
     let mut file = OpenOptions::new().read(true).write(true).open(path)?;
     let from = file.metadata()?.len().saturating_sub(TAIL_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut tail = Vec::new();
     file.read_to_end(&mut tail)?;
-    let lacking = || io::Error::other("it has no count of instructions: another version of QEMU?");
+    let lacking =
+        || io::Error::other("it has no instruction count; is this another version of QEMU?");
     let at = tail.windows(MARK.len()).rposition(|bytes| bytes == MARK).ok_or_else(lacking)?;
     let at = at + MARK.len();
     let number = |at: usize| {
@@ -218,7 +219,7 @@ fn begin_at_zero(path: &Path, shift: u32) -> io::Result<()> {
     file.write_all(&0_i64.to_be_bytes())
 }
 
-/// What each state is made of, beside the tool's own files.
+/// The boot files of a guest: the tool as init, folders, and the kernel's modules.
 pub(crate) fn boot_files(
     machine: &crate::Machine,
     kernel: &crate::QemuKernel,

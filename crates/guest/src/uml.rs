@@ -1,29 +1,29 @@
-//! User Mode Linux in time-travel mode: programs cost no time.
+//! User Mode Linux in time-travel mode: computation takes no time.
 
 use crate::boot::{self, Job};
 use crate::{Error, Machine};
 use std::path::Path;
 use std::process::Command;
 
-/// The guest's own folder on the host, as its kernel and its init find it: through the host's
-/// `/proc`. Random numbers come from the kernel's command line, too, so that it has to be the
-/// same each time.
+/// The path of the guest's folder for its kernel and its init, through the host's `/proc`. A fixed
+/// path, because the kernel's command line influences its random numbers and must not vary.
 const HERE: &str = "/proc/self/cwd";
-/// The FIFO from which its kernel reads while it stands still, in the guest's folder.
+/// The FIFO in the guest's folder from which its kernel reads while it is paused.
 pub(crate) const KEYS: &str = "keys";
 
-/// The command that starts it; its files come into `folder`, in which it has to start.
+/// The command that starts the guest. Puts its files into `folder`, which must be its working
+/// directory.
 pub(crate) fn command(machine: &Machine, kernel: &Path, folder: &Path) -> Result<Command, Error> {
     std::os::unix::fs::symlink(&machine.tool, folder.join("init"))
-        .map_err(Error::io("make the link to the guest's init"))?;
+        .map_err(Error::io("create the link to the guest's init"))?;
     nix::unistd::mkfifo(&folder.join(KEYS), nix::sys::stat::Mode::S_IRWXU)
-        .map_err(|errno| Error::io("make the guest's keys")(errno.into()))?;
+        .map_err(|errno| Error::io("create the guest's input FIFO")(errno.into()))?;
     Job::of(machine)
         .with_output_of(folder)
         .write(folder)
-        .map_err(Error::io("write what the guest is to run"))?;
+        .map_err(Error::io("write the guest's job"))?;
     let mut command = Command::new(kernel);
-    // It makes a folder of its own in its home, for its control socket.
+    // The kernel creates a folder in its home for its control socket.
     command.args(arguments(machine)).env_clear().env("HOME", folder);
     Ok(command)
 }
@@ -31,7 +31,7 @@ pub(crate) fn command(machine: &Machine, kernel: &Path, folder: &Path) -> Result
 /// The kernel's command line.
 fn arguments(machine: &Machine) -> Vec<String> {
     let mut arguments: Vec<String> = [
-        // Programs cost no time; a fixed start, so that the same run has the same times.
+        // Computation takes no time. The fixed start time gives a repeated run the same times.
         "time-travel=inf-cpu",
         "norandmaps",
         "random.trust_cpu=off",

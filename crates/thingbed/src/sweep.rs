@@ -28,22 +28,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Runs an experiment and shows what came of it.
+/// Runs an experiment and shows its results.
 pub fn run(arguments: &Run) -> Status {
     have(arguments).0
 }
 
-/// The same without showing what came of it.
+/// Runs an experiment without showing its results.
 pub(crate) fn again(arguments: &Run) -> (Status, Option<PathBuf>) {
     run_of(arguments, false)
 }
 
-/// The same, and where its runs lie, if there are any.
+/// Runs an experiment; also returns the folder of its runs, if there are any.
 pub(crate) fn have(arguments: &Run) -> (Status, Option<PathBuf>) {
     run_of(arguments, true)
 }
 
-/// Has the runs of an experiment or a capsule.
+/// Executes the runs of an experiment or a capsule.
 fn run_of(arguments: &Run, shown: bool) -> (Status, Option<PathBuf>) {
     let opened = match capsule::opened(arguments) {
         Ok(opened) => opened,
@@ -62,7 +62,7 @@ fn run_of(arguments: &Run, shown: bool) -> (Status, Option<PathBuf>) {
     }
 }
 
-/// What there is before anything runs.
+/// A sweep that is checked and ready to run.
 pub(crate) struct Prepared<'a> {
     pub arguments: &'a Run,
     pub experiment: Experiment,
@@ -76,19 +76,19 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// The same with the guests of a capsule.
+    /// Uses the guests of a capsule.
     pub fn with(self, capsule: &'a Capsule) -> Self {
         Self { capsule: Some(capsule), ..self }
     }
 
-    /// Has all runs.
+    /// Executes all runs.
     pub fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
         let status = self.sweep().run(&self.runs(), shown);
         (status, Some(self.folder.clone()))
     }
 
-    /// Its runs. Repeats outermost: a machine that drifts touches all cells alike, and a sweep cut
-    /// short has something of each. A capsule's are those that it has an image of.
+    /// The runs, with repeats outermost: drift of the machine affects all cells equally, and an
+    /// interrupted sweep has results of each cell. With a capsule, only runs that have an image.
     pub fn runs(&self) -> Vec<(u32, &Cell)> {
         if let Some(capsule) = self.capsule {
             let packed = capsule.manifest.runs.iter();
@@ -113,7 +113,7 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Reads an experiment and makes the folder of its runs; says what is wrong.
+/// Reads an experiment and creates the folder of its runs; prints errors.
 pub(crate) fn prepare<'a>(
     arguments: &'a Run,
     capsule: Option<&'a Capsule>,
@@ -143,7 +143,7 @@ pub(crate) fn prepare<'a>(
     if let Some(capsule) = capsule {
         cells.retain(|cell| capsule.has(cell, &repeats));
         if cells.is_empty() {
-            complain("the capsule has no such run\n  leave out --only to have all its runs");
+            complain("the capsule has no such run\n  leave out --only to run all its cells");
             return Err(Status::Wrong);
         }
     }
@@ -186,7 +186,7 @@ pub(crate) fn prepare<'a>(
     })
 }
 
-/// The cells once for each CPU, where there are several.
+/// The cells, once for each CPU if there are several.
 fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
     if cpus.len() < 2 {
         return cells;
@@ -196,7 +196,7 @@ fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
     all.collect()
 }
 
-/// Warns of what this machine will hardly manage, once, before anything starts.
+/// Warns once, before the first run, about cells that may overload this machine.
 fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
     let plans = cells.iter().filter_map(|cell| Some((cell, experiment.plan(cell, 0, seed).ok()?)));
     let cores = crate::show::cores();
@@ -207,8 +207,8 @@ fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
     }
 }
 
-/// Refuses a sweep of which some cell has nothing to measure, or needs what this machine's
-/// kernel lacks, before anything starts.
+/// Refuses a sweep, before the first run, if a cell has nothing to measure or needs a feature
+/// that this machine's kernel lacks.
 pub(crate) fn check_plans(
     arguments: &Run,
     experiment: &Experiment,
@@ -218,18 +218,18 @@ pub(crate) fn check_plans(
     let tool = current_exe();
     let clock = arguments.clock(experiment);
     if clock == Clock::Real && !arguments.cpu.is_empty() {
-        let text = "--cpu needs virtual time: in real time programs have this machine's CPU\n  use \
+        let text = "--cpu needs virtual time: in real time programs run on this machine's CPU\n  use \
                     --clock virtual, or leave out --cpu";
         return Err(Error::Clock(text.to_owned()));
     }
     if clock == Clock::Real && arguments.jobs.is_some_and(|jobs| jobs > 1) {
-        let text = "--jobs needs virtual time: in real time runs side by side disturb each \
+        let text = "--jobs needs virtual time: in real time parallel runs disturb each \
                     other\n  use --clock virtual, or leave out --jobs";
         return Err(Error::Clock(text.to_owned()));
     }
     if clock == Clock::Real && arguments.on.is_some() {
-        let text = "--on slurm needs virtual time: runs in real time need a machine for \
-                    themselves\n  add --clock virtual or --cpu";
+        let text = "--on slurm needs virtual time: a run in real time needs an idle \
+                    machine\n  add --clock virtual or --cpu";
         return Err(Error::Clock(text.to_owned()));
     }
     for cell in cells {
@@ -248,7 +248,7 @@ pub(crate) fn check_plans(
     Ok(())
 }
 
-/// Refuses files that a guest is to have and that are not there.
+/// Refuses missing files among those that the experiment's `files` names.
 fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
     if arguments.cpus().iter().all(|cpu| cpu.is_infinite()) {
         return Ok(());
@@ -273,14 +273,14 @@ fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
     }
 }
 
-/// Refuses to stop what cannot be stopped.
+/// Refuses `--stop-at` for runs that cannot be paused.
 fn check_stop(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(), Error> {
     if arguments.stop_at.is_none() {
         return Ok(());
     }
     let infinite = arguments.cpus().iter().all(|cpu| cpu.is_infinite());
     let text = match arguments.clock(experiment) {
-        Clock::Real => "--stop-at needs virtual time: real time does not stand still\n  add \
+        Clock::Real => "--stop-at needs virtual time: real time cannot be paused\n  add \
                         --clock virtual"
             .to_owned(),
         Clock::Virtual if !infinite || arguments.cpus().len() > 1 => {
@@ -289,7 +289,7 @@ fn check_stop(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(
                 .to_owned()
         }
         Clock::Virtual if runs > 1 => format!(
-            "--stop-at stops one run, and these are {runs}\n  pick one with --only, e.g. --only \
+            "--stop-at stops one run, and there are {runs}\n  select one with --only, e.g. --only \
              model=udp,repeat=0"
         ),
         Clock::Virtual => return Ok(()),
@@ -301,12 +301,12 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, Into::into)
 }
 
-/// What helps when Thingbed itself was too slow in virtual time.
+/// Advice for runs in virtual time in which Thingbed itself was too slow.
 const SLOW_CPU: &str = "Thingbed shares the CPU of virtual time with the nodes, and was too slow on \
                         it, so those figures may be Thingbed's and not the system's. Use a higher \
                         --cpu, or --cpu infinite.";
 
-/// A sweep that is being run.
+/// A running sweep.
 pub(crate) struct Sweep<'a> {
     pub arguments: &'a Run,
     pub experiment: &'a Experiment,
@@ -314,7 +314,7 @@ pub(crate) struct Sweep<'a> {
     pub seed: u64,
     pub interrupted: Arc<AtomicBool>,
     pub frame_path: Option<FramePath>,
-    /// Where guests come from, if not from this machine.
+    /// The source of guests, if not this machine.
     pub capsule: Option<&'a Capsule>,
 }
 
@@ -390,12 +390,12 @@ impl Sweep<'_> {
             unwritten = true;
         }
         let mut status = status_of(&outcomes);
-        // Also when the end came between two runs, so that none of them was cut short.
+        // Also if the interrupt came between two runs, so that no run was interrupted.
         if self.interrupted.load(Relaxed) && outcomes.len() < runs.len() {
             status = Status::Interrupted;
         }
         let summaries = self.all(&outcomes);
-        // When all were finished before, nothing was written yet.
+        // If all runs were finished before, no file has been written yet.
         if self.arguments.resume.is_some()
             && let Err(error) = self.keep(&summaries, single)
         {
@@ -411,12 +411,12 @@ impl Sweep<'_> {
         self.end(&summaries, status)
     }
 
-    /// Writes what a process elsewhere needs to have runs of this sweep.
+    /// Writes the file that a process on another node needs to execute runs of this sweep.
     fn begin_elsewhere(&self) -> Result<(), Error> {
         Origin::of(self).write(&self.folder)
     }
 
-    /// How many runs there are at once. In real time a run needs the machine for itself.
+    /// Number of parallel runs: one in real time, in which parallel runs disturb each other.
     fn jobs(&self) -> usize {
         match self.arguments.clock(self.experiment) {
             Clock::Real => 1,
@@ -424,14 +424,14 @@ impl Sweep<'_> {
         }
     }
 
-    /// How long a run's programs have their schedule.
+    /// Duration of a run's schedule.
     fn schedule(&self, (repeat, cell): &(u32, &Cell)) -> Duration {
         let plan = self.plan(cell, *repeat);
         plan.map_or(Duration::ZERO, |plan| Duration::from_nanos(plan.duration.as_ns()))
     }
 
-    /// The summary of a run that an interrupted sweep has finished. Invalid ones are repeated
-    /// if `--retry` asks for that.
+    /// The summary of a run that an interrupted sweep has finished; none for invalid runs with
+    /// `--retry`, which are repeated.
     fn finished(&self, cell: &Cell, repeat: u32) -> Option<Value> {
         self.arguments.resume.as_ref()?;
         let summary = resume::had(&self.folder.join(name(cell, repeat)))?;
@@ -439,8 +439,8 @@ impl Sweep<'_> {
         (!repeated).then_some(summary)
     }
 
-    /// Runs a cell until the run is not invalid, or `--retry` is used up. Invalid runs are kept
-    /// in `rejected`.
+    /// Repeats a cell's run while it is invalid, at most `--retry` times. Moves invalid runs to
+    /// `rejected`.
     fn repeatedly(
         &self,
         (repeat, cell): (u32, &Cell),
@@ -461,7 +461,7 @@ impl Sweep<'_> {
                     return Err(error);
                 }
             };
-            // In virtual time the same run has the same verdict.
+            // In virtual time a repeated run has the same verdict.
             let real = self.arguments.clock(self.experiment) == Clock::Real;
             let invalid = real && finished.verdict.status == measure::Status::Invalid;
             let mut word = word(&finished);
@@ -480,7 +480,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// The summaries that the sweep has by now.
+    /// The summaries of the runs so far.
     fn all(&self, outcomes: &[Outcome]) -> Vec<Value> {
         let mut all: Vec<Value> =
             outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok().cloned()).collect();
@@ -490,7 +490,7 @@ impl Sweep<'_> {
         all
     }
 
-    /// The summaries that expectations are about: with several CPUs, those with the first.
+    /// The summaries for expectations: with several CPUs, those of the first CPU.
     fn expected_of(&self, summaries: &[Value]) -> Vec<Value> {
         let first = self.arguments.cpus()[0].to_string();
         let counts = |summary: &&Value| {
@@ -500,7 +500,7 @@ impl Sweep<'_> {
         summaries.iter().filter(counts).cloned().collect()
     }
 
-    /// Writes what there is so far: a sweep that is killed keeps it.
+    /// Writes the results so far, so that a killed sweep keeps them.
     fn keep(&self, summaries: &[Value], single: bool) -> Result<(), Error> {
         if !single {
             write(&self.folder.join("summary.json"), summaries)?;
@@ -531,7 +531,7 @@ impl Sweep<'_> {
         let advice = trust.advice(&again, &page);
         let advice = match self.arguments.clock(self.experiment) {
             Clock::Real => advice,
-            // To repeat the run would change nothing.
+            // A repeated run would have the same verdict.
             Clock::Virtual => advice.map(|_| SLOW_CPU.to_owned()),
         };
         if let Some(advice) = advice {
@@ -546,7 +546,7 @@ impl Sweep<'_> {
     }
 }
 
-/// The folder of the sweep, with the files that the report needs.
+/// Creates the folder of the sweep, with the files that the report needs.
 pub(crate) fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf, Error> {
     let folder = sweep_folder(&arguments.out, &experiment.name, seed)?;
     let copy = |from: &Path, name: &str| {

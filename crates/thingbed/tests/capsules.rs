@@ -109,8 +109,8 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
     let outside = manifest(&good, "e.yaml", 1)
         .replace("\"expected\": {}", "\"expected\": {\"/dev/zero\": \"\"}");
     let cases: [(&str, String, &str); 8] = [
-        ("../../out", String::new(), "which no capsule has"),
-        ("/tmp/out", String::new(), "which no capsule has"),
+        ("../../out", String::new(), "which is not part of a capsule"),
+        ("/tmp/out", String::new(), "which is not part of a capsule"),
         ("blobs/abc", String::new(), "is damaged: its SHA-256 is"),
         ("capsule.json", manifest("../../etc/passwd", "e.yaml", 1), "is no digest"),
         ("capsule.json", manifest(&good, "../e.yaml", 1), "is no file name"),
@@ -135,12 +135,12 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
     let yaml = READER.replace("files: [data.txt]\n", "reference: /etc/hostname\n");
     let files = [("capsule.json".into(), own), ("home/e.yaml".into(), yaml.into())];
     pack(&bed.path().join("reference.capsule"), &files);
-    bed.thingbed(&["run", "reference.capsule"]).expect(2, &["is no file of the capsule"]);
+    bed.thingbed(&["run", "reference.capsule"]).expect(2, &["is not a file of the capsule"]);
     pack(&bed.path().join("empty.capsule"), &[("home/e.yaml".into(), Vec::new())]);
     run("empty.capsule", &["it has no capsule.json"]);
     let half = fs::read(bed.path().join("3.capsule")).unwrap();
     fs::write(bed.path().join("half.capsule"), &half[..half.len() / 2]).unwrap();
-    run("half.capsule", &["was cut short"]);
+    run("half.capsule", &["the copy is incomplete"]);
     let mut left: Vec<_> =
         fs::read_dir(bed.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
     left.retain(|name| !name.to_string_lossy().ends_with(".capsule") && name != "payload.xml");
@@ -153,11 +153,11 @@ fn what_cannot_be_packed_is_refused() {
     bed.write("e.yaml", READER);
     bed.write("data.txt", "");
     bed.thingbed(&["pack", "e.yaml", "--cpu", "infinite"])
-        .expect(2, &["a capsule has a CPU of finite"]);
-    bed.thingbed(&["pack", "e.capsule"]).expect(2, &["is a capsule already"]);
-    bed.thingbed(&["pack", "e.yaml", "-o", "e.zip"]).expect(2, &["ends in .capsule"]);
+        .expect(2, &["a capsule needs a CPU of finite"]);
+    bed.thingbed(&["pack", "e.capsule"]).expect(2, &["is already a capsule"]);
+    bed.thingbed(&["pack", "e.yaml", "-o", "e.zip"]).expect(2, &["must end in .capsule"]);
     let (at, _) =
         (bed.path(), bed.write("out.yaml", &READER.replace("b: {}", "b: {external: eth9}")));
-    bed.thingbed(&["pack", "out.yaml"]).expect(2, &["lives in real time"]);
+    bed.thingbed(&["pack", "out.yaml"]).expect(2, &["runs in real time"]);
     assert!(!at.join("runs").exists());
 }

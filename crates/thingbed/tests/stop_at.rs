@@ -40,7 +40,7 @@ fn time_stands_still_while_a_shell_works_and_goes_on_when_told() {
     );
     let runs = [(); 2].map(|()| {
         stopped(&bed, &typed)
-            .expect(0, &["stands still at 1.2000", "no node is called `nobody`", "VALID"])
+            .expect(0, &["is paused at 1.2000", "no node is called `nobody`", "VALID"])
     });
     let all = runs.each_ref().map(times);
     let [a, b, c] = all[0][..] else { panic!("{:?}\n{}", all, runs[0].out) };
@@ -57,7 +57,7 @@ fn time_stands_still_while_a_shell_works_and_goes_on_when_told() {
 fn it_can_be_ended_there_and_is_refused_where_time_cannot_stop() {
     let bed = Bed::new();
     bed.write("e.yaml", PING);
-    stopped(&bed, "quit\n").expect(130, &["stands still", "the user stopped it after 1.2 s"]);
+    stopped(&bed, "quit\n").expect(130, &["is paused", "the user stopped it after 1.2 s"]);
     let refused = |more: &[&str], words: &[&str]| {
         let run = ["run", "e.yaml", "--stop-at", "1 s"];
         bed.thingbed(&[&run[..], more].concat()).expect(2, words);
@@ -66,6 +66,6 @@ fn it_can_be_ended_there_and_is_refused_where_time_cannot_stop() {
     refused(&["--cpu", "1"], &["--stop-at needs --cpu infinite"]);
     refused(
         &["--clock", "virtual", "--repeat", "2"],
-        &["--stop-at stops one run, and these are 2"],
+        &["--stop-at stops one run, and there are 2"],
     );
 }

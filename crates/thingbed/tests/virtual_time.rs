@@ -341,7 +341,7 @@ fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
     bed.write("read.sh", "name=secret; read line <$name.txt; echo $line\n");
     let path = fs::canonicalize(bed.path()).unwrap().join("secret.txt");
     let path = path.display();
-    let words = [format!("the guest does not have: {path}"), format!("files: [{path}]")];
+    let words = [format!("the guest lacks: {path}"), format!("files: [{path}]")];
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &words.each_ref().map(String::as_str));
     // A named file is copied, also with a space in its name.
     let named = "name=\"my data\"; read line <\"$name.txt\"; echo $line\n";

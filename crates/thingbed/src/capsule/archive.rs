@@ -1,4 +1,4 @@
-//! The file of a capsule: a tar archive, compressed by gzip, so that anybody can look into it.
+//! The capsule's file format: a gzipped tar archive, readable with standard tools.
 
 use super::manifest::digest;
 use super::{BLOBS, EXPECTED, HOME};
@@ -10,10 +10,10 @@ use std::io::{self, Read, Write};
 use std::path::{Component, Path};
 use tar::{Archive, EntryType, HeaderMode};
 
-/// Unpacked, a capsule has no more than this.
+/// Size limit of an unpacked capsule, in bytes.
 const MOST_BYTES: u64 = 32 << 30;
 
-/// Writes what is in `folder`, in the order of names.
+/// Archives the content of `folder`, sorted by name.
 pub(super) fn pack(folder: &Path, out: impl Write) -> io::Result<()> {
     let mut archive = tar::Builder::new(GzEncoder::new(out, Compression::fast()));
     archive.mode(HeaderMode::Deterministic);
@@ -32,19 +32,19 @@ pub(super) fn pack(folder: &Path, out: impl Write) -> io::Result<()> {
     archive.into_inner()?.finish()?.flush()
 }
 
-/// Unpacks into `folder` what a capsule may have: files in its own folders.
+/// Unpacks a capsule into `folder`. Accepts only files in the folders of a capsule.
 pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
     let damaged = |error: io::Error| {
-        format!("{error}\n  it is not a capsule of `thingbed pack`, or was cut short on its way")
+        format!("{error}\n  it is not a capsule of `thingbed pack`, or the copy is incomplete")
     };
     let written = |error: io::Error| match error.kind() {
         io::ErrorKind::StorageFull => format!(
-            "could not unpack it: {error}\n  free space in {}, or set TMPDIR to a folder with more",
+            "could not unpack it: {error}\n  free space in {}, or set TMPDIR to a folder with more space",
             std::env::temp_dir().display()
         ),
         _ => format!("could not unpack it: {error}"),
     };
-    // Also what the archive says of its entries has a limit then.
+    // This also limits the archive's metadata.
     let mut archive = Archive::new(GzDecoder::new(file).take(MOST_BYTES));
     let mut left = MOST_BYTES;
     for entry in archive.entries().map_err(damaged)? {
@@ -53,7 +53,10 @@ pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
         let parts: Vec<_> = name.components().collect();
         let harmless = parts.iter().all(|part| matches!(part, Component::Normal(_)));
         if !harmless || entry.header().entry_type() != EntryType::Regular {
-            return Err(format!("it has the entry `{}`, which no capsule has", name.display()));
+            return Err(format!(
+                "it has the entry `{}`, which is not part of a capsule",
+                name.display()
+            ));
         }
         left = left
             .checked_sub(entry.size())
@@ -76,7 +79,7 @@ pub(super) fn unpack(file: File, folder: &Path) -> Result<(), String> {
             }
         }
     }
-    // What follows the archive's end is read, too, so that its checksum is compared.
+    // Read to the end of the file, so that gzip's checksum is compared.
     let mut rest = archive.into_inner().take(1 << 20);
     io::copy(&mut rest, &mut io::sink()).map(drop).map_err(damaged)
 }

@@ -1,4 +1,4 @@
-//! The command `verify` for a capsule: its runs again, beside what they were.
+//! The command `verify` for a capsule: repeats its runs and compares the results.
 
 use super::{Capsule, digest};
 use crate::arguments::{Run, Verify};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs::{self, File};
 use std::path::Path;
 
-/// Has the runs of a capsule again and compares their files with its digests.
+/// Repeats the runs of a capsule and compares their files with its digests.
 pub fn verify(wanted: &Verify) -> Status {
     let capsule = match Capsule::open(&wanted.folder) {
         Ok(capsule) => capsule,
@@ -21,7 +21,7 @@ pub fn verify(wanted: &Verify) -> Status {
     let scratch = match scratch(&wanted.folder) {
         Ok(scratch) => scratch,
         Err(error) => {
-            complain(format!("could not make a folder for the runs: {error}"));
+            complain(format!("could not create a folder for the runs: {error}"));
             return Status::Failed;
         }
     };
@@ -49,12 +49,12 @@ pub fn verify(wanted: &Verify) -> Status {
         }
     }
     let runs = capsule.manifest.runs.len();
-    say(format_args!("the same: all {files} files of {runs} runs"));
+    say(format_args!("identical: all {files} files of {runs} runs"));
     let _ = fs::remove_dir_all(&scratch);
     Status::Fine
 }
 
-/// What differs in a run, figures first.
+/// Describes the differences of a run, figures first; none if it has no differences.
 fn differs(capsule: &Capsule, number: usize, folder: &Path) -> Option<String> {
     let run = &capsule.manifest.runs[number];
     let name = sweep::name(&run.cell, run.repeat);

@@ -1,4 +1,4 @@
-//! What a capsule has: `capsule.json` in it.
+//! The capsule's manifest: its file `capsule.json`.
 
 use experiment::{Cell, Cpu};
 use guest::{Entry, Image};
@@ -12,26 +12,26 @@ use std::path::{Component, Path, PathBuf};
 
 /// The file's name.
 const NAME: &str = "capsule.json";
-/// The form of capsules that this program writes and reads.
+/// The format version of capsules that this program writes and reads.
 pub(super) const FORMAT: u32 = 1;
-/// The table of contents takes no more than this.
+/// Size limit of the manifest in bytes.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
-/// A guest with more memory than this is none of ours.
+/// Limit of a guest's memory in bytes; Thingbed creates no larger guests.
 const MOST_BYTES: u64 = 64 << 30;
 
-/// The table of contents.
+/// The manifest.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub format: u32,
-    /// The version and commit of the Thingbed that made it, and that runs in its guests.
+    /// Version and commit of the Thingbed that made the capsule and that runs in its guests.
     pub thingbed: String,
     pub commit: String,
-    /// The version of QEMU that had its runs.
+    /// The version of QEMU that executed its runs.
     #[serde(default)]
     pub emulator: Option<String>,
     /// The experiment's name.
     pub experiment: String,
-    /// The name of the experiment file, and the folder that it had.
+    /// The name of the experiment file, and its original folder.
     pub file: PathBuf,
     pub home: PathBuf,
     pub seed: u64,
@@ -45,14 +45,14 @@ pub(crate) struct Manifest {
 pub(crate) struct Packed {
     pub cell: Cell,
     pub repeat: u32,
-    /// The files of it are digests.
+    /// The guest's image; its files are digests.
     pub image: Image,
     /// SHA-256 of each file of its folder.
     pub expected: BTreeMap<PathBuf, String>,
 }
 
 impl Manifest {
-    /// That of the capsule in `folder`, once everything in it has been found to be harmless.
+    /// Reads and validates the manifest of the capsule in `folder`.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let path = folder.join(NAME);
         if fs::metadata(&path).is_ok_and(|found| found.len() > MOST_TEXT_BYTES) {
@@ -62,13 +62,13 @@ impl Manifest {
             fs::read_to_string(path).map_err(|error| format!("it has no {NAME}: {error}"))?;
         let manifest: Self = serde_json::from_str(&text).map_err(|error| {
             format!(
-                "its {NAME} is damaged, or of another version of Thingbed (this is {}): {error}",
+                "its {NAME} is damaged, or from another version of Thingbed (this is {}): {error}",
                 env!("CARGO_PKG_VERSION")
             )
         })?;
         if manifest.format != FORMAT {
             return Err(format!(
-                "it has the form {}, and this version of Thingbed reads {FORMAT}\n  use Thingbed {}",
+                "it has format {}, and this version of Thingbed reads format {FORMAT}\n  use Thingbed {}",
                 manifest.format, manifest.thingbed
             ));
         }
@@ -80,14 +80,14 @@ impl Manifest {
         fs::write(folder.join(NAME), serde_json::to_vec(self)?)
     }
 
-    /// Whoever wrote it may have meant harm: no name in it leads out of the capsule.
+    /// Validates the manifest, which may be hostile: no path in it may leave the capsule.
     fn check(&self) -> Result<(), String> {
         let plain = |path: &Path| path.components().count() == 1 && is_inside(path);
         if !plain(&self.file) {
             return Err(format!("`{}` is no file name", self.file.display()));
         }
         if self.cpu.is_empty() || self.cpu.iter().any(|cpu| cpu.is_infinite()) {
-            return Err("it has no CPU of finite speed, as each capsule has".to_owned());
+            return Err("it has no CPU of finite speed, which a capsule needs".to_owned());
         }
         for run in &self.runs {
             let copies = run.image.entries().filter_map(|entry| match entry {
@@ -104,14 +104,17 @@ impl Manifest {
                 return Err(format!("`{}` is no file of a run", name.display()));
             }
             if run.image.memory_bytes > MOST_BYTES {
-                return Err(format!("a guest of it wants {} B of memory", run.image.memory_bytes));
+                return Err(format!(
+                    "a guest of it asks for too much memory: {} B",
+                    run.image.memory_bytes
+                ));
             }
             if run
                 .cell
                 .iter()
                 .any(|(axis, value)| [axis, value].iter().any(|t| t.contains(['/', '\0'])))
             {
-                return Err("a cell of it has a name that is no file name".to_owned());
+                return Err("a cell of it has a name that is not a file name".to_owned());
             }
         }
         match self.runs.is_empty() {
@@ -126,7 +129,7 @@ fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// SHA-256 of all that can be read, in hexadecimal digits.
+/// SHA-256 of the whole input, in hexadecimal digits.
 pub(crate) fn digest(mut from: impl Read) -> io::Result<String> {
     let mut sum = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

@@ -1,5 +1,5 @@
-//! Capsules: an experiment with all that its runs need, in one file, to have the same runs
-//! elsewhere. Each run is a guest's image, whose files lie beside it by their digests.
+//! Capsules: one self-contained file with an experiment and all inputs of its runs, to reproduce
+//! the runs on another machine. Each run is a guest's image; files are stored by digest.
 
 mod archive;
 mod compare;
@@ -23,32 +23,32 @@ use tempfile::TempDir;
 
 /// The ending of a capsule's name.
 pub(crate) const ENDING: &str = "capsule";
-/// The files of the experiment's folder, as paths in the experiment file name them.
+/// The folder for the files of the experiment, at the paths that the experiment file names.
 const HOME: &str = "home";
-/// The files of the guests, by digest.
+/// The folder for the files of the guests, named by digest.
 const BLOBS: &str = "blobs";
-/// The figures that a run had, by its number.
+/// The folder for the expected figures of runs, by number.
 const EXPECTED: &str = "expected";
 
-/// The files of one guest take no more than this.
+/// Size limit of one guest's files, in bytes.
 const MOST_FILES_BYTES: u64 = 16 << 30;
 
-/// An unpacked capsule. Dropped, it is gone.
+/// An unpacked capsule. Drop removes its folder.
 #[derive(Debug)]
 pub(crate) struct Capsule {
-    /// The file that it came from.
+    /// The capsule file.
     pub path: PathBuf,
     folder: TempDir,
     pub manifest: Manifest,
 }
 
-/// Whether `path` is meant as a capsule.
+/// Whether `path` names a capsule, by its extension.
 pub(crate) fn is_capsule(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == ENDING)
 }
 
 impl Capsule {
-    /// An empty one that is to become the file at `path`, unpacked in a folder beside it.
+    /// Creates an empty capsule for the file `path`, unpacked in a folder next to it.
     pub fn new(path: &Path, manifest: Manifest) -> io::Result<Self> {
         let parent = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -64,7 +64,7 @@ impl Capsule {
     /// Unpacks the file at `path`.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// A message that says what is wrong with the capsule.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed = |why: String| format!("could not read the capsule {}: {why}", path.display());
         let file = File::open(path).map_err(|error| failed(error.to_string()))?;
@@ -79,7 +79,7 @@ impl Capsule {
         Ok(capsule)
     }
 
-    /// Whether each guest's files fit into a machine: one file may be there under many names.
+    /// Checks that each guest's files fit into memory: one file may have many names.
     fn check_sizes(&self) -> Result<(), String> {
         let blobs = self.folder.path().join(BLOBS);
         for run in &self.manifest.runs {
@@ -114,7 +114,7 @@ impl Capsule {
         fs::canonicalize(self.folder.path().join(HOME)).ok()
     }
 
-    /// The image of a run, with files of this host.
+    /// The image of a run, with the paths of files on this host.
     pub fn image(&self, cell: &Cell, repeat: u32) -> Option<Image> {
         let found = self.number(cell, repeat)?;
         let mut image = self.manifest.runs[found].image.clone();
@@ -128,13 +128,13 @@ impl Capsule {
         self.manifest.runs.iter().position(|run| run.cell == *cell && run.repeat == repeat)
     }
 
-    /// Whether it has a run of `cell`, whose CPU is left out, among `repeats`.
+    /// Whether the capsule has a run of `cell` (without its CPU) among `repeats`.
     pub fn has(&self, cell: &Cell, repeats: &Range<u32>) -> bool {
         let runs = self.manifest.runs.iter().filter(|run| repeats.contains(&run.repeat));
         runs.map(|run| run.cell.without(CPU_AXIS)).any(|own| own == *cell)
     }
 
-    /// Takes a file of the host into the capsule; the name that it has there.
+    /// Adds a file of the host to the capsule; returns its name there.
     pub fn take(&self, from: &Path) -> io::Result<PathBuf> {
         let name = digest(File::open(from)?)?;
         let to = self.folder.path().join(BLOBS).join(&name);
@@ -144,7 +144,7 @@ impl Capsule {
         Ok(PathBuf::from(name))
     }
 
-    /// Keeps the files of the run in `folder`: digests of all, and the figures themselves.
+    /// Records the results of the run in `folder`: digests of all files, and the figures.
     pub fn expect(&mut self, number: usize, folder: &Path) -> io::Result<()> {
         let own = self.folder.path().join(EXPECTED).join(number.to_string());
         fs::create_dir_all(&own)?;
@@ -161,13 +161,13 @@ impl Capsule {
         Ok(())
     }
 
-    /// A figures file of a run, as it was.
+    /// The recorded figures file of a run.
     pub fn figures(&self, number: usize, name: &Path) -> Option<Value> {
         let path = self.folder.path().join(EXPECTED).join(number.to_string()).join(name);
         serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
     }
 
-    /// Writes the file.
+    /// Writes the capsule file.
     pub fn write(&self) -> io::Result<()> {
         self.manifest.write(self.folder.path())?;
         let parent = self.path.parent().filter(|parent| *parent != Path::new(""));
@@ -179,8 +179,8 @@ impl Capsule {
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o644))
     }
 
-    /// Makes the files that the experiment file names beside it: it is read here, too, and is
-    /// wrong without them.
+    /// Copies the files that the experiment file names into the folder of the experiment file:
+    /// the host parses it, too, and refuses it without them.
     pub fn restore_home(&self) -> io::Result<()> {
         let home = self.folder.path().join(HOME);
         for run in &self.manifest.runs {
@@ -205,11 +205,11 @@ impl Capsule {
     }
 }
 
-/// The options that `run` has with the capsule that it names, and that capsule; nothing where it
-/// names an experiment file.
+/// Opens the capsule that `run` names and returns it with the options for its runs; none if
+/// `run` names an experiment file.
 ///
 /// # Errors
-/// What is wrong with the capsule, or with options that it decides itself.
+/// When the capsule is invalid, or when an option contradicts a setting that the capsule fixes.
 pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
     if !is_capsule(&run.file) {
         return Ok(None);
@@ -225,8 +225,8 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         return Err(format!(
-            "{option} cannot be used with a capsule: its runs are what they are\n  unpack the \
-             experiment to change it: tar xzf {} {HOME}",
+            "{option} cannot be used with a capsule: a capsule fixes its runs\n  to change the \
+             experiment, unpack it: tar xzf {} {HOME}",
             run.file.display()
         ));
     }
@@ -234,11 +234,11 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
     if let Ok(experiment) = Experiment::read(&capsule.file())
         && let Some(reference) = &experiment.reference
     {
-        // It is copied beside the results, which people pass on.
+        // Thingbed copies it into the results, which users publish.
         let inside = |path: &Path| Some(fs::canonicalize(path).ok()?.starts_with(capsule.home()?));
         if inside(reference) != Some(true) {
             return Err(format!(
-                "its experiment has the reference {}, which is no file of the capsule",
+                "its experiment has the reference {}, which is not a file of the capsule",
                 reference.display()
             ));
         }

@@ -1,4 +1,4 @@
-//! The command `pack`: has an experiment's runs, and puts them into a capsule.
+//! The command `pack`: executes an experiment's runs and writes a capsule.
 
 use super::manifest::FORMAT;
 use super::{Capsule, ENDING, Manifest, Packed, is_capsule};
@@ -12,10 +12,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The CPU of a capsule where none is asked for.
+/// The default CPU of a capsule.
 const CPU: Cpu = Cpu::Mips(1_000);
 
-/// Makes a capsule.
+/// Creates a capsule.
 pub fn pack(wanted: &Pack) -> Status {
     match packed(wanted) {
         Ok(status) => status,
@@ -28,21 +28,23 @@ pub fn pack(wanted: &Pack) -> Status {
 
 fn packed(wanted: &Pack) -> Result<Status, String> {
     if is_capsule(&wanted.file) {
-        return Err(format!("{} is a capsule already", wanted.file.display()));
+        return Err(format!("{} is already a capsule", wanted.file.display()));
     }
     if wanted.cpu.iter().any(|cpu| cpu.is_infinite()) {
-        return Err("a capsule has a CPU of finite speed: it runs by QEMU alone, and brings its \
-                    kernel and its files\n  leave out --cpu, or use e.g. --cpu 8"
-            .to_owned());
+        return Err(
+            "a capsule needs a CPU of finite speed: only QEMU runs capsules, which contain \
+                    kernel and files\n  leave out --cpu, or use e.g. --cpu 8"
+                .to_owned(),
+        );
     }
     let mut name = wanted.file.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{ENDING}"));
     let to = wanted.out.clone().unwrap_or_else(|| PathBuf::from(name));
     if !is_capsule(&to) {
-        return Err(format!("the name of a capsule ends in .{ENDING}: {}", to.display()));
+        return Err(format!("the name of a capsule must end in .{ENDING}: {}", to.display()));
     }
     let scratch = tempfile::Builder::new().prefix("thingbed-pack-").tempdir();
-    let scratch = scratch.map_err(|error| format!("could not make a folder: {error}"))?;
+    let scratch = scratch.map_err(|error| format!("could not create a folder: {error}"))?;
     let run = run(wanted, scratch.path());
     let prepared = match sweep::prepare(&run, None) {
         Ok(prepared) => prepared,
@@ -66,7 +68,7 @@ fn packed(wanted: &Pack) -> Result<Status, String> {
     written.map_err(|error| format!("could not write {}: {error}", to.display()))?;
     let size = fs::metadata(&to).map_or(0, |found| found.len());
     remark(format_args!(
-        "{}: {} runs, {:.0} MB; thingbed run {0} has them again, thingbed verify {0} compares",
+        "{}: {} runs, {:.0} MB; thingbed run {0} repeats them, thingbed verify {0} compares",
         to.display(),
         capsule.manifest.runs.len(),
         size as f64 / 1e6
@@ -90,10 +92,10 @@ fn run(wanted: &Pack, out: &Path) -> Run {
     }
 }
 
-/// A capsule with the images of all runs, which have not been had yet.
+/// Creates a capsule with the images of all runs, before any run has executed.
 fn gather(prepared: &Prepared<'_>, to: &Path) -> Result<Capsule, Error> {
     let failed = |error: io::Error| Error::Guest {
-        text: format!("could not make the capsule {}: {error}", to.display()),
+        text: format!("could not create the capsule {}: {error}", to.display()),
         ends_sweep: true,
     };
     let arguments = prepared.arguments;

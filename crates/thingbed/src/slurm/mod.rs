@@ -1,5 +1,5 @@
-//! Sweeps on a cluster of Slurm: an array job, of which each task has one run. The runs' folders
-//! say what came of them, as for `--resume`; Slurm is asked only whether a task is still to come.
+//! Sweeps on a Slurm cluster: an array job with one task per run. Results are read from the runs'
+//! folders, as for `--resume`; Slurm only tells whether a task is still pending or running.
 
 mod queue;
 mod task;
@@ -22,21 +22,22 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The folder of a sweep for what Slurm needs and says.
+/// The folder of a sweep for Slurm's scripts, logs and lists of runs.
 pub(crate) const FOLDER: &str = "slurm";
-/// How often runs and tasks are looked at.
+/// Polling interval of runs and tasks.
 const PERIOD: Duration = Duration::from_millis(500);
-/// So long a folder may need to be seen here after its task has ended elsewhere.
+/// Time limit for a folder to appear here after its task ended on another node (shared file
+/// systems cache).
 const GRACE: Duration = Duration::from_secs(15);
-/// The last lines of a task's output that an error shows.
+/// Number of last lines of a task's output that an error shows.
 const WORDS: usize = 5;
 
-/// What a run came to, and how long it took.
+/// The result of a run and its duration.
 pub(crate) type Ended = (Result<Finished, Error>, Duration);
 
 impl Sweep<'_> {
-    /// Has `todo`, numbers of `runs`, on the cluster, and gives each result to `ended` as it
-    /// comes. After a break, or when the user interrupts, the rest is cancelled.
+    /// Executes the runs `todo` (indices into `runs`) on the cluster and passes each result to
+    /// `ended` when it arrives. Cancels the rest after a break or a user's interrupt.
     pub(crate) fn on_slurm(
         &self,
         runs: &[(u32, &Cell)],
@@ -78,7 +79,7 @@ impl Sweep<'_> {
                 let run = self.folder.join(&names[at]);
                 let over = match states.get(&at) {
                     Some(State::Pending | State::Running(_)) => false,
-                    // Its folder may be on its way through the network.
+                    // The network file system may not show its folder yet.
                     None | Some(State::Ended) => {
                         let since = open
                             .get_mut(&at)
@@ -88,7 +89,7 @@ impl Sweep<'_> {
                 };
                 let took = task::took(&folder, &names[at]);
                 let result = match took {
-                    // It is written last.
+                    // A task writes this file last.
                     Some(took) if resume::had(&run).is_some() => {
                         (virtual_time::finished(&run), took)
                     }
@@ -124,7 +125,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Tasks by what they do.
+/// Summary of tasks by state, for the progress line.
 fn text(states: &BTreeMap<usize, State>) -> String {
     let mut nodes: Vec<&str> = states
         .values()
@@ -140,7 +141,7 @@ fn text(states: &BTreeMap<usize, State>) -> String {
     format!("{running} running on {} nodes, {waiting} waiting", nodes.len())
 }
 
-/// Why a task has no results.
+/// The message for a task without results.
 fn failed(folder: &Path, at: usize) -> Error {
     let log = log(folder, at);
     let words = fs::read_to_string(&log).unwrap_or_default();
@@ -148,8 +149,8 @@ fn failed(folder: &Path, at: usize) -> Error {
     let last = lines[lines.len().saturating_sub(WORDS)..].join("\n  ");
     let text = match last.is_empty() {
         true => format!(
-            "a task of Slurm ended without results and said nothing\n  was it cancelled? \
-             Otherwise: does each node see {} and {} under these paths?",
+            "a task of Slurm ended without results and without output\n  was it cancelled? \
+             If not, check that each node has {} and {} at these paths",
             folder.display(),
             crate::surroundings::current_exe().display()
         ),
@@ -162,7 +163,7 @@ fn cluster(text: String) -> Error {
     Error::Guest { text, ends_sweep: true }
 }
 
-/// The file of what a task prints.
+/// The log file of a task.
 fn log(folder: &Path, at: usize) -> PathBuf {
     folder.join(format!("{at}.log"))
 }

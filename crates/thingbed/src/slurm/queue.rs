@@ -1,4 +1,4 @@
-//! Slurm's own commands.
+//! Slurm's commands: `sbatch`, `squeue`, `scancel`.
 
 use crate::surroundings::current_exe;
 use nix::sys::signal::{Signal, kill};
@@ -13,31 +13,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Tasks of one array at most: below Slurm's usual limit (`MaxArraySize` 1001).
+/// Maximum number of tasks per array: below Slurm's default limit (`MaxArraySize` 1001).
 const MOST: usize = 1000;
-/// How the name begins of the file with the names of all runs, a line each. Each submission has
-/// one: tasks of an earlier one may still be on their way.
+/// Name prefix of the file with the names of all runs, one per line. Each submission has a new
+/// file: tasks of an earlier submission may still be queued.
 const NAMES: &str = "runs";
-/// How long a command of Slurm may take.
+/// Timeout of a Slurm command.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How long tasks may take to end when they are told to.
+/// Timeout for tasks to end after cancellation.
 const END: Duration = Duration::from_secs(60);
 
-/// What a task does.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum State {
-    /// It waits for its turn; also after its node died.
+    /// Queued; also requeued after its node failed.
     Pending,
-    /// It runs on this node.
+    /// Runs on this node.
     Running(String),
-    /// It is over, or nearly so.
+    /// Ended or ending.
     Ended,
 }
 
-/// Arrays of tasks that were submitted. Dropped, those that are not over are cancelled.
+/// The submitted job arrays. Drop cancels those that have not ended.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    /// The number of each array's job.
+    /// The job ID of each array.
     ids: Vec<String>,
     over: std::cell::Cell<bool>,
 }
@@ -50,10 +50,10 @@ impl fmt::Display for Jobs {
 }
 
 impl Jobs {
-    /// Submits a task for each of `names`, at most `jobs` at once.
+    /// Submits a task for each of `names`; at most `jobs` run at once.
     ///
     /// # Errors
-    /// What Slurm says, with what to do.
+    /// Slurm's error message, with advice.
     pub fn submit(folder: &Path, names: &[String], jobs: Option<u32>) -> Result<Self, String> {
         let write = |name: &str, text: String| {
             let path = folder.join(name);
@@ -71,7 +71,7 @@ impl Jobs {
             let mut command = Command::new("sbatch");
             command
                 .args(["--parsable", "--requeue", "--open-mode=append", "--job-name=thingbed"])
-                // Its output is written by the script itself, by the run's number.
+                // The script redirects its output to a file with the run's number.
                 .args(["--output=/dev/null", "--cpus-per-task=1"])
                 .arg(format!("--array=0-{}{limit}", chunk.len() - 1))
                 .arg(folder.join(&script));
@@ -82,21 +82,21 @@ impl Jobs {
         Ok(submitted)
     }
 
-    /// What the tasks do that Slurm still knows, by their number.
+    /// The states of the tasks that Slurm still knows, by run number.
     pub fn states(&self) -> Result<BTreeMap<usize, State>, String> {
         let mut command = Command::new("squeue");
         command.args(["-h", "-r", "-o", "%F|%K|%T|%N", "-t", "all", "-j", &self.ids.join(",")]);
         let answer = match ask(&mut command) {
             Ok(answer) => answer,
-            // It forgets jobs some minutes after their end.
+            // Slurm removes jobs some minutes after their end.
             Err(text) if text.contains("Invalid job id") => String::new(),
-            // The controller may be on its way back: the tasks do not need it.
+            // The controller may be restarting; tasks run without it.
             Err(_) => return Ok(self.unknown()),
         };
         Ok(answer.lines().filter_map(|line| self.task(line)).collect())
     }
 
-    /// All tasks as if they were to come.
+    /// All tasks as queued.
     fn unknown(&self) -> BTreeMap<usize, State> {
         (0..self.ids.len() * MOST).map(|at| (at, State::Pending)).collect()
     }
@@ -109,7 +109,7 @@ impl Jobs {
         let state = match parts.next()? {
             "RUNNING" | "COMPLETING" | "CONFIGURING" | "SUSPENDED" | "STOPPED" | "SIGNALING"
             | "STAGE_OUT" => State::Running(parts.next().unwrap_or_default().to_owned()),
-            // One whose node died is put back.
+            // Slurm requeues a task whose node failed.
             "PENDING" | "REQUEUED" | "REQUEUE_HOLD" | "REQUEUE_FED" | "RESIZING" | "NODE_FAIL" => {
                 State::Pending
             }
@@ -118,12 +118,12 @@ impl Jobs {
         Some((array * MOST + at, state))
     }
 
-    /// All tasks are over.
+    /// Marks all tasks as ended, so that drop cancels none.
     pub fn done(&self) {
         self.over.set(true);
     }
 
-    /// Ends all tasks and waits until they have ended.
+    /// Cancels all tasks and waits until they have ended.
     pub fn cancel(&self) {
         self.over.set(true);
         let _ = ask(Command::new("scancel").arg("--quiet").args(&self.ids));
@@ -162,13 +162,13 @@ fn text(folder: &Path, list: &str, first: usize) -> String {
     )
 }
 
-/// What a command of Slurm answers.
+/// Runs a Slurm command and returns its output.
 fn ask(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = within(LIMIT, command.stdin(Stdio::null())).map_err(|error| {
         format!(
-            "could not run {name}: {error}\n  --on slurm needs Slurm's commands on this machine: \
-             apt install slurm-client, or leave out --on slurm to have the runs here"
+            "could not run {name}: {error}\n  --on slurm needs Slurm's commands on this machine\n  \
+             apt install slurm-client, or leave out --on slurm to run here"
         )
     })?;
     match output.status.success() {
@@ -180,8 +180,8 @@ fn ask(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// What a command printed. One that takes longer than `limit` is killed: Slurm's wait for as long
-/// as their controller is away.
+/// Runs a command and returns its output; kills it after `limit`. Slurm's commands wait as long
+/// as the controller is down.
 fn within(limit: Duration, command: &mut Command) -> std::io::Result<Output> {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (pid, ended) = (Pid::from_raw(child.id() as i32), Arc::new(AtomicBool::new(false)));
@@ -199,10 +199,10 @@ fn within(limit: Duration, command: &mut Command) -> std::io::Result<Output> {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).map(|_| bytes)
     };
-    // What they answer fits into a pipe, but for long lists of tasks, which come first.
+    // Their output fits into a pipe, except for long lists of tasks, which come first.
     let stdout = child.stdout.take().map_or(Ok(Vec::new()), |mut pipe| read(&mut pipe));
     let stderr = child.stderr.take().map_or(Ok(Vec::new()), |mut pipe| read(&mut pipe));
-    // Before it is waited for: its number is nobody else's until then.
+    // Kill before `wait`: until then the process ID cannot be reused.
     ended.store(true, Relaxed);
     let _ = guard.join();
     Ok(Output { status: child.wait()?, stdout: stdout?, stderr: stderr? })

@@ -1,5 +1,4 @@
-//! The hidden command `task`: one run of a sweep that another process began, on whatever node
-//! of a cluster this is.
+//! The hidden command `task`: executes one run of a sweep on a node of a cluster.
 
 use super::FOLDER;
 use crate::origin::Origin;
@@ -10,9 +9,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Has the run `wanted` of the sweep in `folder`.
+/// Executes the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
-    // Slurm may start a task again that was over, and one of an earlier sweep may come late.
+    // Slurm may restart a finished task, and a task of an earlier submission may start late.
     if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(FOLDER), wanted).is_some() {
         remark(format_args!("{wanted}  finished before"));
         return Status::Fine;
@@ -74,13 +73,13 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
     }
 }
 
-/// What the task that had the run `wanted` took; none before its end.
+/// The cost of the task that executed the run `wanted`; none before its end.
 pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
     let text = fs::read_to_string(path(folder, wanted)).ok()?;
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
-/// The file that a task writes last.
+/// The path of the file that a task writes last.
 fn path(folder: &Path, wanted: &str) -> PathBuf {
     folder.join(format!("{wanted}.took"))
 }

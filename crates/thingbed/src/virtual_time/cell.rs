@@ -1,4 +1,4 @@
-//! The guest's side: the hidden command that has one run.
+//! The guest's side: the hidden command that executes one run.
 
 use super::hold;
 use super::wire::{INTERRUPT, Message, Request};
@@ -12,12 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
-/// Has the run that `request`, as JSON, asks for. What it says goes to standard output.
+/// Executes the run of `request` (JSON). Writes messages to standard output, one JSON value per
+/// line.
 pub fn cell(request: &str) -> Status {
     let request: Request = match serde_json::from_str(request) {
         Ok(request) => request,
         Err(error) => {
-            crate::complain(format!("`guest-cell` is for Thingbed itself: {error}"));
+            crate::complain(format!("`guest-cell` is internal to Thingbed: {error}"));
             return Status::Wrong;
         }
     };
@@ -62,8 +63,8 @@ fn run(request: &Request, interrupted: &Arc<AtomicBool>) -> Result<bool, Error> 
     Ok(runner::run(&plan, &folder, &options, &mut reporter)?.interrupted)
 }
 
-/// The frame path of a guest; none for the best that works. In User Mode Linux the ring's
-/// wake-ups wait for the next tick, so that frames would be up to 10 ms late.
+/// The frame path of a guest; none selects the best that works. Not the ring in User Mode Linux:
+/// its wake-ups wait for the next tick, so frames would be up to 10 ms late.
 fn best_path(plan: &Plan, cpu: Cpu) -> Option<FramePath> {
     let netem = plan.networks.iter().any(|network| network.backend == Backend::Netem);
     match (cpu, netem) {
@@ -73,7 +74,7 @@ fn best_path(plan: &Plan, cpu: Cpu) -> Option<FramePath> {
     }
 }
 
-/// The plan, also of a cell with a value that the file's matrix lacks.
+/// The plan of the cell, which may have values that the file's matrix lacks.
 fn plan(request: &Request) -> Result<Plan, Error> {
     let mut experiment = Experiment::read(&request.file)?;
     for (axis, value) in request.cell.iter() {
@@ -88,7 +89,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
     Ok(Plan { cell: request.name.clone(), ..plan })
 }
 
-/// Tells the host how far the run is.
+/// Sends the progress of the run to the host.
 struct Reporter {
     stop_at: Option<Span>,
     interrupted: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The files of the host that a run needs in a guest with files of its own.
+//! The files of the host that a guest with its own file system (QEMU) needs for a run.
 
 use super::wire::Request;
 use experiment::Plan;
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs that a plan needs without naming them, and what in it says so.
+/// Programs that a plan needs without naming them, by the word in the plan that implies them.
 const BY_WORD: [(&str, &[&str]); 3] =
     [("mqtt", &["mosquitto"]), ("dhcp", &["dnsmasq", "busybox"]), ("dns", &["dnsmasq"])];
 
-/// What `request`'s run of `plan` needs: the tool's own files, every path and every program that
-/// the plan names, and what interpreters among them load. What only a program itself names is
-/// not found; an experiment names it in a command line or in `env`.
+/// The files that `request`'s run of `plan` needs: the tool's own files, each path and program
+/// that the plan names, and the libraries of interpreters among them. Does not find files that
+/// only a program itself names; an experiment names them in a command line, `env` or `files`.
 pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     let plan = serde_json::to_value(plan).unwrap_or_default();
     let mut words = BTreeSet::new();
@@ -26,22 +26,22 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
         files.extend(named(word, &request.home));
     }
     files.extend(request.files.iter().cloned());
-    // The file is read there again, and whether files of other cells exist is checked then.
+    // The guest parses the file again, and then checks that the files of all cells exist.
     let text = std::fs::read_to_string(&request.file).unwrap_or_default();
-    files.extend(of_text(&text, &request.home));
+    files.extend(named_in_text(&text, &request.home));
     for (word, programs) in BY_WORD {
         if plan.to_string().contains(word) {
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
         }
     }
-    // Whatever shells call beside what is named here.
+    // Shells often call it, also in commands that do not name it.
     files.extend(guest::in_path("sleep"));
     let loaded: Vec<PathBuf> = files.iter().flat_map(|file| loaded(file)).collect();
     files.extend(loaded);
     files.into_iter().collect()
 }
 
-/// The words of all texts in `value`, as a shell would separate them, and the texts themselves.
+/// Collects all texts in `value`, and their words as a shell would split them.
 fn words_of(value: &Value, words: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
@@ -58,23 +58,23 @@ fn words_of(value: &Value, words: &mut BTreeSet<String>) {
 /// The file that a word names: an absolute path, one relative to `home`, or a program in PATH.
 fn named(word: &str, home: &Path) -> Option<PathBuf> {
     let plain = !word.is_empty() && !word.contains(['/', '\0']);
-    of_home(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
+    file_at(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
 }
 
-/// The files that the text of an experiment names, but for what its comments say.
-fn of_text(text: &str, home: &Path) -> Vec<PathBuf> {
+/// The files that the text of an experiment names, without its comments.
+fn named_in_text(text: &str, home: &Path) -> Vec<PathBuf> {
     let lines = text.lines().map(|line| match line.trim_start().starts_with('#') {
         true => "",
         false => line.split(" #").next().unwrap_or_default(),
     });
     let words =
         lines.flat_map(|line| line.split(|c: char| c.is_whitespace() || "\"'`,[]{}()".contains(c)));
-    words.filter_map(|word| of_home(word, home)).collect()
+    words.filter_map(|word| file_at(word, home)).collect()
 }
 
-/// The file at an absolute path or one relative to `home`. A folder that has the experiment in
-/// it, or that each system has, is nothing that a word means: it would bring all files there.
-fn of_home(word: &str, home: &Path) -> Option<PathBuf> {
+/// The file at an absolute path or at a path relative to `home`. None for a folder that contains
+/// the experiment, the user's home and folders of the system: they would add all files there.
+fn file_at(word: &str, home: &Path) -> Option<PathBuf> {
     const SYSTEM: [&str; 9] =
         ["/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/usr", "/usr/local", "/usr/share"];
     let plain = (1..4096).contains(&word.len()) && !word.contains('\0');
@@ -88,7 +88,7 @@ fn of_home(word: &str, home: &Path) -> Option<PathBuf> {
     (!is_folder || !(above || system || of_user)).then_some(path)
 }
 
-/// The folders that an interpreter or a runtime loads its parts from.
+/// The folders from which an interpreter or a runtime loads its library.
 fn loaded(program: &Path) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -102,7 +102,7 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
         let own = String::from_utf8_lossy(&text).into_owned();
         let given = std::env::var_os("PYTHONPATH").unwrap_or_default();
         let given = std::env::split_paths(&given).filter(|path| path.is_absolute());
-        let given = given.filter_map(|path| of_home(path.to_str()?, Path::new("/")));
+        let given = given.filter_map(|path| file_at(path.to_str()?, Path::new("/")));
         return own.lines().map(PathBuf::from).chain(given).collect();
     }
     if name == "java" {
@@ -139,12 +139,12 @@ mod tests {
         std::fs::write(home.join("a.csv"), "").unwrap();
         let text = "# 1 .. 10 nodes, see a.csv\nrun: [sh, -c, 'cd .. && ls ../.. . /etc /home']\n\
                     payload: data # or a.csv\n";
-        assert_eq!(of_text(text, &home), [home.join("data")]);
+        assert_eq!(named_in_text(text, &home), [home.join("data")]);
         for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/usr/..", ""] {
-            assert_eq!(of_home(word, &home), None, "{word}");
+            assert_eq!(file_at(word, &home), None, "{word}");
         }
-        // One that is named is meant.
-        assert_eq!(of_home("../secret", &home), Some(home.join("../secret")));
+        // A file that is named explicitly is added.
+        assert_eq!(file_at("../secret", &home), Some(home.join("../secret")));
     }
 
     #[test]

@@ -1,12 +1,11 @@
-//! The guest's side of a run that is stopped at a moment: time stands still, and the user has
-//! shells in nodes.
+//! The guest's side of `--stop-at`: the clock is paused, and the user has shells in nodes.
 //!
-//! A read of `/proc/hold` halts the guest's kernel until the host writes. So that a shell can
-//! work, it is read only when all programs wait: with an infinite CPU no time passes while one
-//! of them runs.
+//! A read of `/proc/hold` halts the guest's kernel until the host writes. Shells must still
+//! work, so this code reads it only when all programs wait: with an infinite CPU no time passes
+//! while a program runs.
 
+use super::pause::{PauseCommand, PauseEvent};
 use super::wire::Message;
-use super::wish::{Held, Wish};
 use crate::live::OWN_TERMINAL;
 use crate::surroundings::current_exe;
 use medium::monotonic_now;
@@ -20,61 +19,64 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What halts the guest.
+/// The file whose read halts the guest.
 const HOLD: &str = "/proc/hold";
 
-/// Stops the guest at `at_ns` after `start_ns`, on a thread of its own.
+/// Starts a thread that pauses the guest `at_ns` after `start_ns` (ns).
 pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
     std::thread::spawn(move || {
-        // Timers of this thread are not rounded.
+        // Timers of this thread are exact (slack of 1 ns).
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         sleep_until(start_ns + at_ns);
         if let Err(error) = hold(start_ns, &interrupted) {
-            say(Held::Failed(format!("could not stop the run: {error}")));
+            say(PauseEvent::Failed(format!("could not stop the run: {error}")));
         }
     });
 }
 
-/// Does what the user wants until the run is to go on.
+/// Executes the user's commands until the run continues.
 fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     let opened = File::open(HOLD).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
-            "the guest's kernel cannot be held: it is of an older version; make kernel",
+            "the guest's kernel cannot pause: it is an older version\n  make kernel",
         ),
         _ => error,
     });
     let mut host = Host(BufReader::new(opened?));
     loop {
-        say(Held::At(monotonic_now() - start_ns));
-        match host.wish()? {
-            Wish::Shell { node, rows, columns } => {
+        say(PauseEvent::At(monotonic_now() - start_ns));
+        match host.command()? {
+            PauseCommand::Shell { node, rows, columns } => {
                 let ended = shell(&node, (rows, columns), &mut host);
-                say(ended.map_or_else(|error| Held::Failed(error.to_string()), |()| Held::Left));
+                say(ended.map_or_else(
+                    |error| PauseEvent::Failed(error.to_string()),
+                    |()| PauseEvent::Left,
+                ));
             }
-            Wish::Pass(ns) => sleep_until(monotonic_now() + ns),
-            Wish::Go => return Ok(()),
-            Wish::End => {
+            PauseCommand::Pass(ns) => sleep_until(monotonic_now() + ns),
+            PauseCommand::Go => return Ok(()),
+            PauseCommand::End => {
                 interrupted.store(true, Relaxed);
                 return Ok(());
             }
-            Wish::Keys(_) | Wish::Size { .. } => {}
+            PauseCommand::Keys(_) | PauseCommand::Size { .. } => {}
         }
     }
 }
 
-/// Whoever sits at the host.
+/// The connection to the user at the host.
 struct Host(BufReader<File>);
 
 impl Host {
-    fn wish(&mut self) -> io::Result<Wish> {
+    fn command(&mut self) -> io::Result<PauseCommand> {
         let mut line = String::new();
         self.0.read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
     }
 }
 
-/// A shell in a node, until it ends.
+/// Runs a shell in a node until it ends.
 fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result<()> {
     let size =
         |rows, columns| Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
@@ -92,19 +94,19 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
             return Ok(());
         }
         if others_run() {
-            // While this one sleeps the others go on; time itself moves once all wait.
+            // The other programs run during this sleep; the clock moves only when all wait.
             std::thread::sleep(Duration::from_nanos(1));
             continue;
         }
-        say(Held::Waits);
-        match host.wish()? {
-            Wish::Keys(keys) => terminal.write_all(&keys)?,
-            Wish::Size { rows, columns } => {
+        say(PauseEvent::Waits);
+        match host.command()? {
+            PauseCommand::Keys(keys) => terminal.write_all(&keys)?,
+            PauseCommand::Size { rows, columns } => {
                 let size = size(rows, columns);
                 // SAFETY: reads one structure that lives over the call.
                 unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
             }
-            Wish::Pass(ns) => {
+            PauseCommand::Pass(ns) => {
                 let until = monotonic_now() + ns;
                 while monotonic_now() < until {
                     let left = Duration::from_nanos(until.saturating_sub(monotonic_now()));
@@ -113,7 +115,7 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
                     }
                 }
             }
-            Wish::Go | Wish::End | Wish::Shell { .. } => {
+            PauseCommand::Go | PauseCommand::End | PauseCommand::Shell { .. } => {
                 child.kill()?;
                 return child.wait().map(drop);
             }
@@ -121,10 +123,10 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
     }
 }
 
-/// Passes on what the shell printed, or prints within `wait`; whether it goes on.
+/// Forwards the shell's output, waiting up to `wait` for it; returns whether the shell runs.
 fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<bool> {
     let mut buffer = [0; 4096];
-    // At least a millisecond where there is one: less would not end.
+    // In whole milliseconds, the unit of poll(2).
     let wait = PollTimeout::try_from(wait.as_millis().clamp(0, 60_000) as i32);
     let mut wait = wait.unwrap_or(PollTimeout::ZERO);
     loop {
@@ -135,15 +137,14 @@ fn print(terminal: &mut File, child: &mut Child, wait: Duration) -> io::Result<b
             return Ok(child.try_wait()?.is_none());
         }
         match terminal.read(&mut buffer) {
-            // The last of those who had it open has closed it.
+            // The last process that had the terminal open has closed it.
             Ok(0) | Err(_) => return child.wait().map(|_| false),
-            Ok(length) => say(Held::Printed(buffer[..length].to_vec())),
+            Ok(length) => say(PauseEvent::Printed(buffer[..length].to_vec())),
         }
     }
 }
 
-/// Whether any other program has something to do, by the number that can run
-/// (`/proc/loadavg`, proc(5)).
+/// Whether any other program is runnable, by the count in `/proc/loadavg` (proc(5)).
 fn others_run() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let running = text.split_whitespace().nth(3).and_then(|word| word.split('/').next());
@@ -156,6 +157,6 @@ fn sleep_until(ns: u64) {
     }
 }
 
-fn say(held: Held) {
-    super::cell::say(&Message::Held(held));
+fn say(event: PauseEvent) {
+    super::cell::say(&Message::Held(event));
 }

@@ -1,9 +1,9 @@
-//! The host's side: a guest for one run, what it says shown, its results read.
+//! The host's side: starts a guest for one run, shows its messages and reads its results.
 
 use super::files::files;
-use super::pulse::Pulse;
 use super::refusal::refusal;
 use super::session::Session;
+use super::stall::StallDetector;
 use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
@@ -17,11 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Where a guest has the run's folder, whatever it is called here.
+/// The run's folder in the guest; independent of its path on the host.
 pub(crate) const FOLDER: &str = "/run/results";
-/// The guest's clock begins on 2026-01-01, so that a run has the same times on each day.
+/// The guest's clock starts at 2026-01-01 00:00 UTC (s since 1970), so that a run has the same
+/// times on each day.
 const START_S: u64 = 1_767_225_600;
-/// What a guest sees of the caller's environment: what finds programs and their parts.
+/// The variables that a guest inherits from the caller: those that locate programs and libraries.
 const ENVIRONMENT: [&str; 9] = [
     "PATH",
     "HOME",
@@ -33,19 +34,20 @@ const ENVIRONMENT: [&str; 9] = [
     "NODE_PATH",
     "THINGBED_FRAME_PATH",
 ];
-/// Where a guest does not see the host's files.
+/// Folders in which a guest does not see the host's files.
 const HIDDEN: [&str; 4] = ["/run", "/dev", "/proc", "/sys"];
-/// The memory of a guest without programs, and what a program may add to it.
+/// The memory of a guest without programs, and the addition for each program, in bytes.
 const BASE_BYTES: u64 = 1 << 30;
 const PROGRAM_BYTES: u64 = 8 << 20;
-/// A guest has no more memory than this, or it would start nowhere: limits are not what programs use.
+/// Maximum memory of a guest in bytes. The sum of the nodes' limits may exceed any host, but
+/// programs use less than their limits.
 const MOST_BYTES: u64 = 16 << 30;
-/// How often the user's wish to end is looked at.
+/// Polling interval of the user's interrupt.
 const TICK: Duration = Duration::from_millis(200);
-/// How long the clock may stand still before the run is given up: some programs compute for long.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// The run fails after the clock has not moved for this time: some programs compute for long.
+const STALL_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Where a guest's results come from and go to.
+/// The mount of a guest's results folder.
 ///
 /// # Errors
 /// When there is no such folder.
@@ -54,11 +56,11 @@ pub(crate) fn results(folder: &Path) -> Result<Vec<Mount>, Error> {
     Ok(vec![Mount { host, guest: PathBuf::from(FOLDER) }])
 }
 
-/// Listens to a guest until its run is over; its results are in `folder` then. `nodes` are those
-/// that the user may enter where the run is to stand still; none where it is not.
+/// Serves a guest until its run ends; then the results are in `folder`. `nodes` are the nodes in
+/// which the user can open shells while the run is paused; none without `--stop-at`.
 ///
 /// # Errors
-/// When it died, or the run failed.
+/// When the guest died, or the run failed.
 pub(crate) fn in_guest(
     mut guest: Guest,
     nodes: Option<Vec<String>>,
@@ -67,19 +69,19 @@ pub(crate) fn in_guest(
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<Finished, Error> {
-    let outcome = converse(&mut guest, nodes, interrupted, screen);
+    let outcome = serve(&mut guest, nodes, interrupted, screen);
     let missing = guest.missing(home);
     if !missing.is_empty() {
-        screen.aside(|| crate::remark(forgotten(&missing)));
+        screen.aside(|| crate::remark(missing_files_warning(&missing)));
     }
-    let interrupted = outcome.map_err(|error| at_home(error, folder))?;
+    let interrupted = outcome.map_err(|error| with_host_paths(error, folder))?;
     Ok(Finished { interrupted, ..finished(folder)? })
 }
 
-/// The run that was written into `folder`.
+/// Reads the results of a run from `folder`.
 ///
 /// # Errors
-/// When it was not, or by another version.
+/// When there are none, or when another version wrote them.
 pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
     let run: Value = read(&folder.join("run.json"))?;
     let verdict = serde_json::from_value(run["verdict"].clone()).map_err(|error| unread(&error))?;
@@ -90,7 +92,7 @@ pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
 /// Refuses a plan that cannot run in virtual time, or on this machine.
 ///
 /// # Errors
-/// What stands in the way, and what to do.
+/// The reason and the fix.
 pub(crate) fn check(plan: &Plan, cpu: Cpu, tool: &Path) -> Result<(), Error> {
     if let Some(text) = refusal(plan) {
         return Err(Error::Clock(text));
@@ -111,7 +113,7 @@ fn engine(cpu: Cpu, tool: &Path) -> Result<Engine, Error> {
     }
 }
 
-/// The guest of the run of `plan` that `request` asks for; what it hands over goes to `writable`.
+/// The guest for `request`, a run of `plan`; its results go to `writable`.
 ///
 /// # Errors
 /// When there is no kernel for it.
@@ -122,7 +124,7 @@ pub(crate) fn machine(
 ) -> Result<Machine, Error> {
     if let Some(hidden) = HIDDEN.iter().find(|hidden| request.home.starts_with(hidden)) {
         return Err(Error::Clock(format!(
-            "the experiment is in {}, and a guest has a {hidden} of its own\n  move the experiment \
+            "the experiment is in {}, and a guest has its own {hidden}\n  move the experiment \
              to another folder, e.g. below your home",
             request.home.display()
         )));
@@ -140,15 +142,15 @@ pub(crate) fn machine(
         directory: request.home.clone(),
         writable,
         memory_bytes: memory(plan),
-        // Repeats differ in what programs draw, as they do in what links do.
+        // Each repeat has other random numbers in programs, as it has in links.
         seed: plan.seed.wrapping_mul(1_000_003).wrapping_add(plan.repeat.into()),
         cache: cache(),
         start_s: START_S,
     })
 }
 
-/// The memory in bytes of the guest of `plan`: room for its programs, and what the limits of nodes
-/// let these have.
+/// The memory of the guest of `plan` in bytes: a base, a part for each program, and the sum of
+/// the nodes' limits.
 fn memory(plan: &Plan) -> u64 {
     let programs = (plan.nodes.len() + plan.workloads.len()) as u64;
     let limits = plan.nodes.iter().filter_map(|node| node.limits.memory);
@@ -156,52 +158,56 @@ fn memory(plan: &Plan) -> u64 {
     (BASE_BYTES + PROGRAM_BYTES * programs).saturating_add(allowed).min(MOST_BYTES)
 }
 
-/// Where states of started guests are kept.
+/// The folder for snapshots of booted guests.
 pub(crate) fn cache() -> PathBuf {
     image::Cache::of_user().path().with_file_name("guests")
 }
 
-/// Listens until the guest has gone; whether the user ended the run.
-fn converse(
+/// Handles the guest's messages until it ends; returns whether the user interrupted the run.
+fn serve(
     guest: &mut Guest,
     nodes: Option<Vec<String>>,
     interrupted: &AtomicBool,
     screen: &mut Screen,
 ) -> Result<bool, Error> {
-    let (mut finished, mut told) = (None, false);
+    let (mut finished, mut interrupt_sent) = (None, false);
     let mut session = nodes.map(|nodes| Session::new(nodes, interrupted));
-    let mut pulse = Pulse::new();
+    let mut stall = StallDetector::new();
     loop {
-        if interrupted.load(Relaxed) && !told {
-            told = true;
-            // One that has gone by itself is found below.
+        if interrupted.load(Relaxed) && !interrupt_sent {
+            interrupt_sent = true;
+            // `next` below detects a guest that has ended.
             if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
                 return Err(Error::Interrupted);
             }
         }
         match guest.next(TICK).map_err(failed)? {
             Event::Silence => {
-                let still = pulse.still(guest);
+                let still = stall.still(guest);
                 if let Some((time, program)) = &still {
                     screen.stuck(*time, program);
                 }
-                // It would hear the user when the program waits, which it does not.
+                // The guest receives the interrupt only when the program waits, which never
+                // happens here.
                 match still {
-                    Some(_) if told => return Err(Error::Interrupted),
-                    Some((time, program)) if time > PATIENCE => return Err(spins(&program)),
+                    Some(_) if interrupt_sent => return Err(Error::Interrupted),
+                    Some((time, program)) if time > STALL_TIMEOUT => {
+                        return Err(busy_wait_error(&program));
+                    }
                     _ => {}
                 }
             }
             Event::Line(line) => {
                 match serde_json::from_str(&line) {
                     Ok(Message::Progress(progress)) => screen.progress(&progress),
-                    Ok(Message::Held(held)) => {
-                        // Only where the user asked to stop does a guest reach the terminal.
+                    Ok(Message::Held(event)) => {
+                        // Without `--stop-at` a guest has no access to the terminal.
                         let Some(session) = &mut session else { continue };
                         screen.become_log();
-                        if let Some(wish) = session.hear(held) {
-                            // One that has gone is found in the next round.
-                            let _ = guest.answer(&serde_json::to_string(&wish).unwrap_or_default());
+                        if let Some(command) = session.handle(event) {
+                            // The next iteration detects a guest that has ended.
+                            let _ =
+                                guest.answer(&serde_json::to_string(&command).unwrap_or_default());
                         }
                     }
                     Ok(Message::Finished { interrupted }) => finished = Some(interrupted),
@@ -211,10 +217,10 @@ fn converse(
                     Ok(Message::Failed { text, ends_sweep, .. }) => {
                         return Err(Error::Guest { text, ends_sweep });
                     }
-                    // Something that a program wrote to a descriptor that is not its own.
+                    // A program wrote to a descriptor of Thingbed.
                     Err(_) => {}
                 }
-                pulse = Pulse::new();
+                stall = StallDetector::new();
             }
             Event::Ended(status) => {
                 return finished.ok_or_else(|| Error::Guest {
@@ -226,8 +232,8 @@ fn converse(
     }
 }
 
-/// Tells of files that programs asked for and did not have.
-fn forgotten(missing: &[PathBuf]) -> String {
+/// The warning about files that programs looked for and that the guest lacks.
+fn missing_files_warning(missing: &[PathBuf]) -> String {
     const SHOWN: usize = 5;
     let first: Vec<String> =
         missing.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
@@ -236,26 +242,26 @@ fn forgotten(missing: &[PathBuf]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "warning: programs asked for files of this machine that the guest does not have: {0}{more}\n  \
+        "warning: programs looked for files of this machine that the guest lacks: {0}{more}\n  \
          name them in the experiment: files: [{0}]",
         first.join(", "),
     )
 }
 
-fn spins(program: &str) -> Error {
+fn busy_wait_error(program: &str) -> Error {
     Error::Guest {
         text: format!(
-            "virtual time has stood still for {} s: `{program}` computes without waiting, and \
-             programs cost no time\n  a loop that neither sleeps, nor reads or writes, nor asks \
-             for the time never ends there: change the program, or use --clock real",
-            PATIENCE.as_secs()
+            "virtual time has not moved for {} s: `{program}` computes without waiting, and \
+             computation takes no virtual time\n  a loop that neither sleeps, nor does I/O, nor reads \
+             the clock never ends: change the program, or use --clock real",
+            STALL_TIMEOUT.as_secs()
         ),
         ends_sweep: false,
     }
 }
 
-/// An error with the paths that the user knows.
-fn at_home(error: Error, folder: &Path) -> Error {
+/// Replaces the guest's paths in an error by the host's.
+fn with_host_paths(error: Error, folder: &Path) -> Error {
     match error {
         Error::Guest { text, ends_sweep } => {
             let text = text.replace(FOLDER, &folder.display().to_string());
@@ -265,7 +271,7 @@ fn at_home(error: Error, folder: &Path) -> Error {
     }
 }
 
-/// What a guest's error means for a sweep.
+/// Converts a guest's error into an error of the run.
 pub(crate) fn failed(error: guest::Error) -> Error {
     let ends_sweep = !matches!(error, guest::Error::Died { .. } | guest::Error::OutOfMemory);
     Error::Guest { text: error.to_string(), ends_sweep }

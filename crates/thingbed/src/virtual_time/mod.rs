@@ -1,14 +1,14 @@
-//! Runs in virtual time: each is one run of the tool itself in a guest kernel of its own.
+//! Runs in virtual time: for each run, a separate guest kernel executes the tool itself.
 
 mod cell;
 mod files;
 mod hold;
 mod host;
-mod pulse;
+mod pause;
 mod refusal;
 mod session;
+mod stall;
 mod wire;
-mod wish;
 
 pub use cell::cell;
 pub(crate) use host::{FOLDER, cache, check, failed, finished, in_guest, machine, results};

@@ -1,12 +1,12 @@
-//! What cannot be had in virtual time, and why.
+//! Refuses plans with features that virtual time does not support.
 
 use experiment::Plan;
 
-/// Why `plan` cannot run in virtual time and what to do, if it cannot.
+/// The reason why `plan` cannot run in virtual time, and the fix; none if it can.
 pub(crate) fn refusal(plan: &Plan) -> Option<String> {
     if let Some(node) = plan.nodes.iter().find(|node| node.external.is_some()) {
         return Some(format!(
-            "node {} is `external`: hardware lives in real time, and cannot wait for a virtual \
+            "node {} is `external`: hardware runs in real time, and cannot wait for a virtual \
              clock\n  use --clock real, or replace the node by a program",
             node.name
         ));

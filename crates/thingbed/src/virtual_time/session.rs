@@ -1,6 +1,6 @@
-//! The host's side of a run that is stopped at a moment: the user's terminal.
+//! The host's side of `--stop-at`: the prompt and shells in the user's terminal.
 
-use super::wish::{Held, Wish};
+use super::pause::{PauseCommand, PauseEvent};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use nix::unistd::read;
@@ -9,20 +9,20 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
-/// Ctrl-] lets this much time pass while a shell is open.
+/// Ctrl-] advances the clock by `STEP_NS` (ns) while a shell is open.
 const ESCAPE: u8 = 0x1d;
-/// What a terminal takes for the end of input.
+/// Ctrl-D, the terminal's end of input.
 const END: u8 = 4;
 const STEP_NS: u64 = 100_000_000;
-/// How often it is looked at whether the user wants an end.
+/// Polling interval of the user's interrupt, in ms.
 const TICK_MS: u8 = 200;
 
-/// What the user sees and says.
+/// The dialogue with the user.
 pub(super) struct Session<'a> {
     interrupted: &'a AtomicBool,
     nodes: Vec<String>,
     terminal: bool,
-    /// The terminal as it was before a shell had it.
+    /// The terminal's settings before a shell used it.
     saved: Option<Termios>,
     greeted: bool,
     size: (u16, u16),
@@ -34,21 +34,21 @@ impl<'a> Session<'a> {
         Self { interrupted, nodes, terminal, saved: None, greeted: false, size: size() }
     }
 
-    /// What the user wants next, if the guest waits for that.
-    pub fn hear(&mut self, held: Held) -> Option<Wish> {
-        match held {
-            Held::At(ns) => Some(self.ask(ns)),
-            Held::Waits => Some(self.typed()),
-            Held::Printed(bytes) => {
+    /// Handles a message; returns the user's next command if the guest waits for one.
+    pub fn handle(&mut self, event: PauseEvent) -> Option<PauseCommand> {
+        match event {
+            PauseEvent::At(ns) => Some(self.ask(ns)),
+            PauseEvent::Waits => Some(self.read_input()),
+            PauseEvent::Printed(bytes) => {
                 let mut out = io::stdout().lock();
                 let _ = out.write_all(&bytes).and_then(|()| out.flush());
                 None
             }
-            Held::Left => {
+            PauseEvent::Left => {
                 self.restore();
                 None
             }
-            Held::Failed(text) => {
+            PauseEvent::Failed(text) => {
                 self.restore();
                 crate::complain(text);
                 None
@@ -56,15 +56,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Asks until the answer can be understood.
-    fn ask(&mut self, ns: u64) -> Wish {
+    /// Prompts until the user enters a valid command.
+    fn ask(&mut self, ns: u64) -> PauseCommand {
         let at = format!("{:.6} s", ns as f64 / 1e9);
         if !self.greeted {
             self.greeted = true;
             crate::remark(format_args!(
-                "The run stands still at {at}; nodes: {}\n  NODE opens a shell there (exit ends \
-                 it; Ctrl-] lets 100 ms pass), `go` goes on, `go 50ms` goes on for that long, \
-                 `quit` ends the run",
+                "The run is paused at {at}; nodes: {}\n  NODE opens a shell there (exit closes \
+                 it; Ctrl-] advances the clock by 100 ms), `go` continues, `go 50ms` continues for \
+                 50 ms, `quit` ends the run",
                 self.nodes.join(", ")
             ));
         }
@@ -73,7 +73,11 @@ impl<'a> Session<'a> {
             let _ = write!(out, "{at}> ").and_then(|()| out.flush());
             drop(out);
             let Some(line) = self.line() else {
-                return if self.interrupted.load(Relaxed) { Wish::End } else { Wish::Go };
+                return if self.interrupted.load(Relaxed) {
+                    PauseCommand::End
+                } else {
+                    PauseCommand::Go
+                };
             };
             if !self.terminal {
                 crate::remark(&line);
@@ -81,57 +85,57 @@ impl<'a> Session<'a> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let advice = match words.as_slice() {
                 [] => continue,
-                ["go"] => return Wish::Go,
+                ["go"] => return PauseCommand::Go,
                 ["go", span] => match span.parse::<Span>() {
-                    Ok(span) => return Wish::Pass(span.as_ns()),
+                    Ok(span) => return PauseCommand::Pass(span.as_ns()),
                     Err(error) => error.to_string(),
                 },
-                ["quit" | "exit"] => return Wish::End,
+                ["quit" | "exit"] => return PauseCommand::End,
                 [node] if self.nodes.iter().any(|known| known == node) => {
                     if self.terminal {
                         self.take_terminal();
                     }
                     self.size = size();
                     let (rows, columns) = self.size;
-                    return Wish::Shell { node: (*node).to_owned(), rows, columns };
+                    return PauseCommand::Shell { node: (*node).to_owned(), rows, columns };
                 }
                 _ => format!("no node is called `{line}`"),
             };
-            crate::remark(format_args!("{advice}; a node, `go`, `go 50ms` or `quit`"));
+            crate::remark(format_args!("{advice}; enter a node, `go`, `go 50ms` or `quit`"));
         }
     }
 
-    /// What is typed into the shell next.
-    fn typed(&mut self) -> Wish {
+    /// The next input for the shell.
+    fn read_input(&mut self) -> PauseCommand {
         if !self.terminal {
-            // As one would type them: the next line is for whoever waits then.
-            return Wish::Keys(
+            // One line at a time, as from a keyboard: the next line may be for the prompt.
+            return PauseCommand::Keys(
                 self.line().map_or_else(|| vec![END], |line| (line + "\n").into_bytes()),
             );
         }
         let now = size();
         if now != self.size {
             self.size = now;
-            return Wish::Size { rows: now.0, columns: now.1 };
+            return PauseCommand::Size { rows: now.0, columns: now.1 };
         }
-        if !self.is_typed() {
-            return Wish::End;
+        if !self.wait_for_input() {
+            return PauseCommand::End;
         }
         let mut buffer = [0; 128];
         match read(io::stdin(), &mut buffer) {
-            Ok(0) | Err(_) => Wish::Keys(vec![END]),
-            Ok(1) if buffer[0] == ESCAPE => Wish::Pass(STEP_NS),
-            Ok(length) => Wish::Keys(buffer[..length].to_vec()),
+            Ok(0) | Err(_) => PauseCommand::Keys(vec![END]),
+            Ok(1) if buffer[0] == ESCAPE => PauseCommand::Pass(STEP_NS),
+            Ok(length) => PauseCommand::Keys(buffer[..length].to_vec()),
         }
     }
 
-    /// The next line of standard input, read byte by byte: what follows may be for a shell. None
-    /// at its end, or when the user interrupts.
+    /// The next line of standard input, read byte by byte because the rest may be for a shell.
+    /// None at the end of input, or after an interrupt.
     fn line(&self) -> Option<String> {
         let mut line = Vec::new();
         loop {
             let mut byte = [0];
-            if !self.is_typed() {
+            if !self.wait_for_input() {
                 return None;
             }
             match read(io::stdin(), &mut byte) {
@@ -144,8 +148,8 @@ impl<'a> Session<'a> {
         Some(String::from_utf8_lossy(&line).trim().to_owned())
     }
 
-    /// Waits until there is something to read; false when the user wants an end.
-    fn is_typed(&self) -> bool {
+    /// Waits for input; false after an interrupt.
+    fn wait_for_input(&self) -> bool {
         while !self.interrupted.load(Relaxed) {
             let stdin = io::stdin();
             let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
@@ -178,7 +182,7 @@ impl Drop for Session<'_> {
     }
 }
 
-/// Rows and columns of the terminal; 24 and 80 where there is none.
+/// Rows and columns of the terminal; 24 and 80 without a terminal.
 fn size() -> (u16, u16) {
     let mut size = nix::pty::Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: writes one structure that lives over the call.

@@ -1,21 +1,21 @@
-//! What the tool and the tool in a guest tell each other: JSON, a line each.
+//! The protocol between the tool on the host and the tool in a guest: JSON, one value per line.
 
-use super::wish::Held;
+use super::pause::PauseEvent;
 use experiment::{Cell, Cpu};
 use runner::{Error, Progress};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::Span;
 
-/// The run that a guest is to have. Paths are those that the guest sees.
+/// The run that a guest executes. Paths are those in the guest.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// The experiment file.
     pub file: PathBuf,
-    /// Programs of the experiment start in its folder.
+    /// The working directory of the experiment's programs.
     pub home: PathBuf,
     pub cell: Cell,
-    /// What the run's files call the cell.
+    /// The cell's name in the run's files.
     pub name: Cell,
     pub repeat: u32,
     pub seed: u64,
@@ -25,38 +25,38 @@ pub(crate) struct Request {
     pub cpu: Cpu,
     pub capture: bool,
     pub replay: Option<PathBuf>,
-    /// What the experiment's `files` names, for a guest with files of its own.
+    /// The paths in the experiment's `files`, for a guest with its own file system.
     #[serde(skip)]
     pub files: Vec<PathBuf>,
-    /// When the run is to stand still, since the start of the schedule.
+    /// When to pause the run, since the start of the schedule.
     pub stop_at: Option<Span>,
 }
 
-/// What the tool in the guest says.
+/// A message from the tool in the guest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
-    /// How far the run is.
+    /// The progress of the run.
     Progress(Progress),
-    /// What a run that stands still says to the user.
-    Held(Held),
+    /// A message of a paused run.
+    Held(PauseEvent),
     /// The run is over, and its folder is written.
     Finished {
-        /// Whether the user ended it.
+        /// Whether the user interrupted it.
         interrupted: bool,
     },
     /// The run failed.
     Failed {
         text: String,
-        /// Whether the user ended it before there was anything to report.
+        /// Whether the user interrupted it before it had results.
         interrupted: bool,
-        /// Whether other runs would fail likewise.
+        /// Whether other runs would fail for the same reason.
         ends_sweep: bool,
     },
 }
 
 impl Message {
-    /// The message that tells of `error`.
+    /// The message for `error`.
     pub fn failed(error: &Error) -> Self {
         Self::Failed {
             text: error.to_string(),
@@ -65,11 +65,11 @@ impl Message {
         }
     }
 
-    /// The line of it.
+    /// The message as a line of JSON.
     pub fn line(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// The line by which the host says that the user wants it to end.
+/// The line that the host sends when the user interrupts the run.
 pub(crate) const INTERRUPT: &str = "interrupt";

@@ -1,5 +1,5 @@
-//! The files that programs of a guest ask its kernel for, by name. One that is on the host and
-//! not in the guest was forgotten, and its program may only look as if it worked.
+//! Traces the names of files that programs of a guest open. A file that is on the host but not in
+//! the guest is missing, and its program may fail without an error.
 
 use nix::mount::{MsFlags, mount};
 use std::collections::BTreeSet;
@@ -7,17 +7,17 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel's tracing is.
+/// Mount point of the kernel's tracefs.
 const TRACING: &str = "/sys/kernel/tracing";
-/// Probes at the functions through which all calls with a path take it from a program; compilers
-/// may have put the one into the other.
+/// Kprobes at the functions in which all system calls copy a path from a program; compilers may
+/// inline one into the other.
 const PROBES: [&str; 2] = ["getname", "getname_flags"];
 const ENABLE: &str = "events/thingbed/enable";
-/// The first so many KiB of what is asked for are kept.
+/// Size of the trace buffer in KiB; later entries are dropped.
 const KIB: &str = "4096";
-/// More names than this are not told.
+/// Maximum number of names.
 const MOST: usize = 10_000;
-/// What programs ask for that is of no matter, or that each guest has of its own.
+/// Paths that programs open without needing them, or that each guest has itself.
 const USUAL: [&str; 26] = [
     "/dev",
     "/proc",
@@ -47,7 +47,7 @@ const USUAL: [&str; 26] = [
     "/usr/lib/x86_64-linux-gnu/gconv",
 ];
 
-/// Begins to note names, where the kernel can do that.
+/// Starts the trace, if the kernel supports it.
 pub(crate) fn begin() -> io::Result<()> {
     mount(Some("tracefs"), TRACING, Some("tracefs"), MsFlags::empty(), None::<&str>)?;
     let write = |name: &str, text: &str| fs::write(Path::new(TRACING).join(name), text);
@@ -62,7 +62,7 @@ pub(crate) fn begin() -> io::Result<()> {
     write(ENABLE, "1")
 }
 
-/// The names that were noted.
+/// The traced names.
 pub(crate) fn end() -> io::Result<BTreeSet<String>> {
     fs::write(Path::new(TRACING).join(ENABLE), "0")?;
     let trace = BufReader::new(fs::File::open(Path::new(TRACING).join("trace"))?);
@@ -77,11 +77,11 @@ fn name(line: &[u8]) -> Option<String> {
     Some(name.strip_suffix('"')?.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Those of `asked` that are files of this host and not among `known`, the guest's; relative ones
-/// are of `home`.
+/// The names in `asked` that are files of this host but not in `known`, the guest's files.
+/// Relative names are relative to `home`.
 pub(crate) fn missing(asked: &[String], known: &BTreeSet<PathBuf>, home: &Path) -> Vec<PathBuf> {
     let paths: BTreeSet<PathBuf> = asked.iter().map(|name| home.join(name)).collect();
-    // One file may be asked for by many names, and be there by another one.
+    // One file may have many names, of which the guest may have another one.
     let real = |path: PathBuf| {
         let usual = USUAL.iter().any(|usual| path.starts_with(usual)) && !path.starts_with(home);
         let lacks = !usual && !known.contains(&path);
