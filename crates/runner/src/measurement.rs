@@ -188,10 +188,8 @@ impl Bench {
         let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
         let by_netem = impairments.done(controller.lab);
         let changes = socket.map(ControlSocket::close).unwrap_or_default();
-        let usage = match options.is_costless() {
-            false => sampler.end(),
-            true => sampler.end().without_cpu(),
-        };
+        let usage = sampler.end();
+        let usage = if options.is_costless() { usage.without_cpu() } else { usage };
         phases.push(("stop", medium::monotonic_now()));
         controller.stop()?;
         phases.push(("write", medium::monotonic_now()));
@@ -201,13 +199,12 @@ impl Bench {
             failures.push(Failure::Bed(error.to_string()));
             Vec::new()
         });
-        let faults = faults.made;
         Ok(Conducted {
             phases,
             start_ns,
             jobs,
             failures,
-            faults,
+            faults: faults.made,
             changes,
             usage,
             scheduled,
