@@ -3,7 +3,7 @@
 use crate::correlated::Correlated;
 use crate::loss::{Loss, LossUnit};
 use crate::{Frame, Impairment, Instant, Trains};
-use units::{Draw, Purpose, RandomStream, Ratio};
+use units::{Draw, Purpose, Ratio};
 
 /// Random decisions about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,33 +20,12 @@ pub struct Decision {
     pub delay: u64,
 }
 
-/// The random streams used per frame, computed once.
-#[derive(Debug, Clone, Copy)]
-struct Streams {
-    jitter: RandomStream,
-    corrupt: RandomStream,
-    duplicate: RandomStream,
-    reorder: RandomStream,
-}
-
-impl Streams {
-    fn of(draw: Draw) -> Self {
-        Self {
-            jitter: draw.of(Purpose::Jitter),
-            corrupt: draw.of(Purpose::Corrupt),
-            duplicate: draw.of(Purpose::Duplicate),
-            reorder: draw.of(Purpose::Reorder),
-        }
-    }
-}
-
 /// Makes random decisions about the frames of one flow, in their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Decider {
     draw: Draw,
     loss: Loss,
     trains: Option<Box<Trains>>,
-    streams: Streams,
     jitter: Correlated,
     corrupt: Correlated,
     duplicate: Correlated,
@@ -61,7 +40,6 @@ impl Decider {
             draw,
             loss: loss(config),
             trains: trains(config.loss_unit),
-            streams: Streams::of(draw),
             jitter: Correlated::new(config.correlation),
             corrupt: Correlated::new(config.corrupt_correlation),
             duplicate: Correlated::new(config.duplicate_correlation),
@@ -120,7 +98,6 @@ impl Decider {
     /// Uses these random numbers from now on, for a decider without state.
     pub fn aim(&mut self, draw: Draw) {
         self.draw = draw;
-        self.streams = Streams::of(draw);
         self.loss.forget_unit();
     }
 
@@ -149,20 +126,26 @@ impl Decider {
     ) -> Decision {
         let trains = self.trains.as_mut();
         let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
-        let (draw, streams) = (self.draw, self.streams);
+        let draw = self.draw;
         let overtakes = self.overtakes(config, index);
         Decision {
             lost: self.loss.takes(draw, index, unit),
-            duplicated: takes(&mut self.duplicate, streams.duplicate, config.duplicate, index),
+            duplicated: takes(
+                &mut self.duplicate,
+                draw,
+                Purpose::Duplicate,
+                config.duplicate,
+                index,
+            ),
             overtakes,
-            corrupt: takes(&mut self.corrupt, streams.corrupt, config.corrupt, index)
+            corrupt: takes(&mut self.corrupt, draw, Purpose::Corrupt, config.corrupt, index)
                 .then(|| (draw.uniform(Purpose::Bit, index) * 4_294_967_296.0) as u32),
             delay: match overtakes {
                 true => 0,
                 false if config.jitter.as_ns() == 0 => config.delay.as_ns(),
                 false => {
                     let shape = &config.distribution;
-                    config.delay_ns(self.jitter.shaped(shape, streams.jitter, index))
+                    config.delay_ns(self.jitter.shaped(shape, draw.of(Purpose::Jitter), index))
                 }
             },
         }
@@ -188,7 +171,7 @@ impl Decider {
         if config.reorder.fraction() == 0.0 {
             return false;
         }
-        let u = self.reorder.next(self.streams.reorder, index);
+        let u = self.reorder.next(self.draw.of(Purpose::Reorder), index);
         let overtakes =
             self.delayed >= config.gap.saturating_sub(1) && u < config.reorder.fraction();
         self.delayed = if overtakes { 0 } else { self.delayed.saturating_add(1) };
@@ -196,8 +179,8 @@ impl Decider {
     }
 }
 
-fn takes(draws: &mut Correlated, lot: RandomStream, share: Ratio, index: u64) -> bool {
-    share.fraction() > 0.0 && draws.next(lot, index) < share.fraction()
+fn takes(draws: &mut Correlated, draw: Draw, purpose: Purpose, share: Ratio, index: u64) -> bool {
+    share.fraction() > 0.0 && draws.next(draw.of(purpose), index) < share.fraction()
 }
 
 fn loss(config: &Impairment) -> Loss {

@@ -98,13 +98,14 @@ impl Flow {
         let ports = u64::from(self.ports[0]) << 16 | u64::from(self.ports[1]);
         let kind = u64::from(self.ethertype) << 40 | u64::from(self.protocol) << 32 | ports;
         let (source, destination) = (&self.source, &self.destination);
-        let addresses =
-            [half(source, 0), half(source, 8), half(destination, 0), half(destination, 8)];
-        addresses.into_iter().fold(units::mix(kind), |id, word| match word {
-            // The upper halves of IPv4 addresses.
-            0 => id.rotate_left(7),
-            word => units::mix(id ^ word),
-        })
+        let add = |id: u64, word: u64| units::mix(id ^ word);
+        match self.ethertype {
+            // Each address has four bytes.
+            IPV4 | ARP => add(units::mix(kind), half(source, 0) << 32 | half(destination, 0)),
+            _ => [half(source, 0), half(source, 8), half(destination, 0), half(destination, 8)]
+                .into_iter()
+                .fold(units::mix(kind), add),
+        }
     }
 }
 

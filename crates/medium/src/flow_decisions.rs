@@ -46,6 +46,14 @@ struct FlowState {
     decider: Option<Box<(Arc<Impairment>, Decider)>>,
 }
 
+impl FlowState {
+    fn next_position(&mut self, flow: u64) -> Position {
+        let index = self.next;
+        self.next += 1;
+        Position { flow, index }
+    }
+}
+
 impl FlowDecisions {
     pub fn new(config: &Impairment, draw: Draw) -> Self {
         Self {
@@ -60,7 +68,10 @@ impl FlowDecisions {
     /// unless the model is replaced.
     pub fn change(&mut self, config: &Impairment) {
         self.stateless = Decider::new(config, self.draw);
-        self.has_state = Decider::has_state(config);
+        let had_state = std::mem::replace(&mut self.has_state, Decider::has_state(config));
+        if had_state && !self.has_state {
+            self.flows.values_mut().for_each(|flow| flow.decider = None);
+        }
     }
 
     /// Whether earlier frames influence decisions.
@@ -71,12 +82,11 @@ impl FlowDecisions {
     /// Takes the next position of the flow of `frame`.
     pub fn position(&mut self, frame: &Frame) -> Position {
         let flow = Flow::of(frame.head()).id();
-        let known = self.flows.contains_key(&flow) || self.flows.len() < MAX_FLOWS;
-        let flow = if known { flow } else { OTHERS };
-        let state = self.flows.entry(flow).or_default();
-        let index = state.next;
-        state.next += 1;
-        Position { flow, index }
+        if let Some(state) = self.flows.get_mut(&flow) {
+            return state.next_position(flow);
+        }
+        let flow = if self.flows.len() < MAX_FLOWS { flow } else { OTHERS };
+        self.flows.entry(flow).or_default().next_position(flow)
     }
 
     /// The decision about `frame`, at this position, which arrived at `now`. Call it in the order
@@ -98,12 +108,11 @@ impl FlowDecisions {
 
     fn decider(&mut self, config: &Arc<Impairment>, flow: u64) -> &mut Decider {
         let draw = self.draw.of_flow(flow);
-        let state = self.flows.entry(flow).or_default();
         if !self.has_state {
-            state.decider = None;
             self.stateless.aim(draw);
             return &mut self.stateless;
         }
+        let state = self.flows.entry(flow).or_default();
         let fresh = || Box::new((Arc::clone(config), Decider::new(config, draw)));
         let (before, decider) = &mut **state.decider.get_or_insert_with(fresh);
         if !Arc::ptr_eq(before, config) {
