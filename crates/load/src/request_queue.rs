@@ -29,8 +29,8 @@ pub(crate) struct SlotTimes {
     pub begun: Nanos,
     /// When the slot could carry the next request.
     pub ready: Nanos,
-    /// How long the target occupied the slot before: the time to connect, or from the last
-    /// request sent to its answer.
+    /// How long the target occupied the slot before: from the last request sent to its answer
+    /// or to the end of its connection, and the time to connect again.
     pub occupied: Nanos,
 }
 
@@ -40,11 +40,12 @@ impl SlotTimes {
         Self { vacant: at, begun: at, ready: at, occupied }
     }
 
-    /// A slot whose connection was begun at `begun`, after the last one ended at `vacant`.
-    pub fn connected(vacant: Nanos, begun: Nanos, ready: Nanos) -> Self {
+    /// A slot whose connection was begun at `begun`, after the last one left it as `before`.
+    pub fn connected(before: &Self, begun: Nanos, ready: Nanos) -> Self {
+        let vacant = before.ready;
         let begun = begun.max(vacant);
         let ready = ready.max(begun);
-        Self { vacant, begun, ready, occupied: ready - begun }
+        Self { vacant, begun, ready, occupied: before.occupied.saturating_add(ready - begun) }
     }
 
     /// How long a request with this intended time waited until the target freed the slot or
@@ -154,15 +155,27 @@ mod tests {
         assert_eq!(slot.wait(50), 0);
         assert_eq!(slot.wait(70), 0, "it was free when the request was due");
         // The first connection: begun 5 late, accepted 10 later.
-        let first = SlotTimes::connected(0, 25, 35);
+        let first = SlotTimes::connected(&SlotTimes::default(), 25, 35);
         assert_eq!(first.wait(20), 10);
         assert_eq!(first.wait(30), 5, "another request had it opened");
         assert_eq!(first.wait(40), 0);
         // Closed at 50, begun again at 53, accepted at 60.
-        let again = SlotTimes::connected(50, 53, 60);
+        let again = SlotTimes::connected(&SlotTimes::freed(50, 0), 53, 60);
         assert_eq!(again.wait(20), 30 + 7);
         assert_eq!(again.wait(52), 7);
         assert_eq!(again.wait(55), 5);
+    }
+
+    /// A target that never answers within the timeout is responsible for the wait, although
+    /// connecting to it again takes no time.
+    #[test]
+    fn a_request_that_timed_out_occupied_its_connection() {
+        let mut queue = RequestQueue::default();
+        let closed = SlotTimes::freed(1_500_000, 1_500_000);
+        let again = SlotTimes::connected(&closed, 1_500_100, 1_500_150);
+        assert_eq!(again.occupied, 1_500_050);
+        assert_eq!(queue.wait(&again, 200_000, 1_500_400), 1_300_000 + 50);
+        assert!(!queue.is_machine_bound(), "it was late by 350");
     }
 
     #[test]
@@ -171,7 +184,7 @@ mod tests {
             for begun in 0..6 {
                 for ready in 0..6 {
                     for intended in 0..6 {
-                        let slot = SlotTimes::connected(vacant, begun, ready);
+                        let slot = SlotTimes::connected(&SlotTimes::freed(vacant, 1), begun, ready);
                         assert!(slot.wait(intended) <= 12);
                         let raw = SlotTimes { vacant, begun, ready, occupied: 0 };
                         raw.wait(intended);

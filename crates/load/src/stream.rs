@@ -11,7 +11,7 @@ use crate::epoll::Epoll;
 use crate::outstanding::Outstanding;
 use crate::pacer::{Next, Pacer};
 use crate::request_feed::Operation;
-use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, RequestQueue, Waiting};
+use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, RequestQueue, SlotTimes, Waiting};
 use crate::run::Shared;
 use crate::settings::Settings;
 use crate::targets::Targets;
@@ -34,8 +34,8 @@ struct Pool {
     /// Connections that carry one request at a time and are free, the longest free first.
     free: VecDeque<usize>,
     queue: RequestQueue,
-    /// When closed connections ended that have no replacement yet.
-    vacated: Vec<Nanos>,
+    /// The slots of closed connections that have no replacement yet.
+    vacated: Vec<SlotTimes>,
 }
 
 impl Pool {
@@ -232,8 +232,8 @@ impl<'a> Sender<'a> {
         self.made += 1;
         let name = format!("thingbed-{}-{}-{}", std::process::id(), self.number, self.made);
         let pool = &mut self.pools[target];
-        let (to, vacant) = (pool.to, pool.vacated.pop().unwrap_or(0));
-        match Connection::open(self.scheme, (to, target), self.settings.from, &name, vacant) {
+        let (to, before) = (pool.to, pool.vacated.pop().unwrap_or_default());
+        match Connection::open(self.scheme, (to, target), self.settings.from, &name, before) {
             Ok(connection) => {
                 let place = self.free.pop().unwrap_or_else(|| {
                     self.connections.push(None);
@@ -271,9 +271,14 @@ impl<'a> Sender<'a> {
         pool.connections.retain(|other| *other != place);
         pool.free.retain(|other| *other != place);
         if !connection.is_opening() {
-            // A connection that delivered its last answer was free from then on.
-            let spent = connection.is_spent();
-            pool.vacated.push(if spent { connection.slot().ready } else { clock::now() });
+            // A connection that delivered its last answer was free from then on. One that is
+            // closed while it waits for an answer was occupied by the target until now.
+            let now = clock::now();
+            let waited = now.saturating_sub(connection.since().unwrap_or(now));
+            pool.vacated.push(match connection.is_spent() {
+                true => *connection.slot(),
+                false => SlotTimes::freed(now, waited),
+            });
         }
         for number in connection.in_flight() {
             self.outstanding.unreachable(number, why);

@@ -15,8 +15,8 @@ pub const MOST_ADDRESSES: usize = 1024;
 pub(crate) struct ForwardingTable {
     endpoints: usize,
     gone: HashSet<usize>,
-    /// Nodes' own addresses, which Thingbed assigns, once they have sent. Read twice per
-    /// frame.
+    /// Nodes' own addresses, which Thingbed assigns: known before their first frame, because
+    /// nodes with permanent neighbours need not ask for them. Read twice per frame.
     places: FxHashMap<[u8; 6], usize>,
     /// Endpoint that owns an address.
     owners: FxHashMap<[u8; 6], usize>,
@@ -42,6 +42,7 @@ impl ForwardingTable {
     pub fn attach(&mut self, own: Option<[u8; 6]>) {
         if let Some(own) = own {
             self.owners.insert(own, self.endpoints);
+            self.places.insert(own, self.endpoints);
         }
         self.endpoints += 1;
         self.parts.iter_mut().for_each(|parts| parts.push(0));

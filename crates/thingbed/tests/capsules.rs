@@ -114,7 +114,7 @@ fn whatever_a_capsule_holds_it_stays_in_its_folder_and_says_what_is_wrong() {
         ("blobs/abc", String::new(), "is damaged: its SHA-256 is"),
         ("capsule.json", manifest("../../etc/passwd", "e.yaml", 1), "is no digest"),
         ("capsule.json", manifest(&good, "../e.yaml", 1), "is no file name"),
-        ("capsule.json", manifest(&good, "e.yaml", u64::MAX), "B of memory"),
+        ("capsule.json", manifest(&good, "e.yaml", u64::MAX), "asks for too much memory"),
         ("capsule.json", outside, "is no file of a run"),
         // It would run with the files of this machine.
         ("capsule.json", infinite, "no CPU of finite speed"),

@@ -257,7 +257,7 @@ fn links_are_looked_at_and_changed_by_hand() {
     ask(&["set", "near", "los=1%"]).expect(2, &["did you mean `loss`?"]);
     ask(&["set", "near", "loss=120%"]).expect(2, &["120"]);
     bed.thingbed(&["link", "set", "near", "loss", "--lab", &lab])
-        .expect(2, &["`loss` is not KEY=VALUE; write for example `loss=10%`"]);
+        .expect(2, &["`loss` is not KEY=VALUE; write, for example, `loss=10%`"]);
     bed.thingbed(&["link", "show", "--lab", "1"]).expect(1, &["no lab `1` is running"]);
 
     // SAFETY: sends a signal to a process of this test.

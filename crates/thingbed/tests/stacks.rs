@@ -114,7 +114,7 @@ fn http_puts_and_posts_opcua_shares_out_and_quic_sends_early() {
 #[test]
 fn what_cannot_be_is_said_before_anything_runs() {
     for (exchange, more, word) in [
-        ("      protocol: {opcua: {variables: 11}}", "", "from 1 to 10"),
+        ("      protocol: {opcua: {variables: 11}}", "", "use 1 to 10"),
         (
             "      protocol: {quic: {early_data: true}}\n      connection: kept",
             "",

@@ -102,10 +102,11 @@ fn libcoaps_client_at_its_server() {
 #[test]
 fn iperf3_one_way_and_the_other() {
     let bed = Bed::new();
-    let twice = "iperf3 -c server -n 200K && iperf3 -c server -n 200K -R";
+    // A server refuses a test while it still cleans up after the last one: one for each.
+    let twice = "iperf3 -c server -n 200K && iperf3 -c server -p 5202 -n 200K -R";
     let trial = Trial {
         needs: &["iperf3"],
-        server: "[iperf3, -s, --forceflush]".into(),
+        server: "[sh, -c, 'iperf3 -s -p 5202 & exec iperf3 -s --forceflush']".into(),
         ready: "tcp: 5201",
         clients: vec![(format!("[sh, -c, '{twice}']"), vec!["receiver", "iperf Done"])],
     };

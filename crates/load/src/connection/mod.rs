@@ -87,13 +87,13 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Begins to connect to a target with its number, as the replacement of a connection
-    /// that ended at `vacant` (0 for none). `name` is the MQTT client identifier.
+    /// that left its slot `before` (the default for none). `name` is the MQTT client identifier.
     pub fn open(
         scheme: Scheme,
         (to, target): (SocketAddr, usize),
         from: Option<IpAddr>,
         name: &str,
-        vacant: Nanos,
+        before: SlotTimes,
     ) -> io::Result<Self> {
         let family = if to.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
         let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -127,7 +127,7 @@ impl Connection {
             target,
             state: State::Connecting,
             begun,
-            slot: SlotTimes { vacant, ..SlotTimes::default() },
+            slot: before,
             full_since: None,
             greeting: if scheme == Scheme::Mqtt { mqtt::connect(name) } else { Vec::new() },
             out: Vec::with_capacity(4_096),
@@ -300,7 +300,7 @@ impl Connection {
 
     fn accepted(&mut self, at: Nanos) -> Progress {
         self.state = State::Open;
-        self.slot = SlotTimes::connected(self.slot.vacant, self.begun, at);
+        self.slot = SlotTimes::connected(&self.slot, self.begun, at);
         Progress::Open
     }
 
@@ -407,7 +407,8 @@ mod tests {
     fn client_events(text: &str) -> (Vec<String>, SlotTimes) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
-        let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
+        let mut connection =
+            Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
@@ -446,7 +447,8 @@ mod tests {
     fn a_peer_that_never_stops_does_not_keep_others_waiting() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
-        let mut connection = Connection::open(Scheme::Http, (to, 0), None, "", 0).unwrap();
+        let mut connection =
+            Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         assert!(matches!(next_event(&mut connection), Progress::Open));
         connection.send(&get(), 7, true, clock::now()).unwrap();
@@ -467,7 +469,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         drop(listener);
-        let why = match Connection::open(Scheme::Tcp, (to, 0), None, "", 0) {
+        let why = match Connection::open(Scheme::Tcp, (to, 0), None, "", SlotTimes::default()) {
             Err(error) => error.to_string(),
             Ok(mut connection) => match next_event(&mut connection) {
                 Progress::Closed(why) => why,

@@ -152,7 +152,7 @@ pub(super) mod tests {
             ("qos", json!(3), "0, 1 and 2"),
             ("port", json!(0), "65535"),
             ("keep_alive_s", json!(1), "5 or more"),
-            ("schedule", json!([[0, 9], [1, 8]]), "order"),
+            ("schedule", json!([[0, 9], [1, 8]]), "sorted by time"),
             ("schedule", json!([[10_000_000_000u64, 9]]), "9999999999"),
             ("publish", json!("a/#"), "topic"),
             ("publish", Value::Null, "topic"),
