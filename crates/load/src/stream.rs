@@ -271,14 +271,7 @@ impl<'a> Sender<'a> {
         pool.connections.retain(|other| *other != place);
         pool.free.retain(|other| *other != place);
         if !connection.is_opening() {
-            // A connection that delivered its last answer was free from then on. One that is
-            // closed while it waits for an answer was occupied by the target until now.
-            let now = clock::now();
-            let waited = now.saturating_sub(connection.since().unwrap_or(now));
-            pool.vacated.push(match connection.is_spent() {
-                true => *connection.slot(),
-                false => SlotTimes::freed(now, waited),
-            });
+            pool.vacated.push(connection.vacated());
         }
         for number in connection.in_flight() {
             self.outstanding.unreachable(number, why);

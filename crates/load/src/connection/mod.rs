@@ -177,6 +177,16 @@ impl Connection {
         &self.slot
     }
 
+    /// The slot that an open connection leaves when it is closed now. One that delivered its last
+    /// answer was free from then on; one that waits for an answer was occupied by the target.
+    pub fn vacated(&self) -> SlotTimes {
+        let now = clock::now();
+        match self.is_spent() {
+            true => self.slot,
+            false => SlotTimes::freed(now, now.saturating_sub(self.since().unwrap_or(now))),
+        }
+    }
+
     /// Since when the oldest request, or the connection attempt, has been waiting.
     pub fn since(&self) -> Option<Nanos> {
         if self.is_opening() {
