@@ -26,16 +26,26 @@ drain: 5 s
 const LOOK: &str = "busybox ip link show hw0; busybox ip -4 addr show hw0; \
                     cd /sys/class/net/hw0; cat flags mtu address; cd - > /dev/null";
 
+/// Waits for a condition instead of an interval, because a busy machine takes its time: the kernel
+/// itself reports the carrier of a new interface up to a second late.
+const AWAIT: &str = "separate() { [ $(readlink /proc/$hardware/ns/net) != \
+                     $(readlink /proc/$$/ns/net) ]; }; \
+                     carrier() { [ $(cat /sys/class/net/hw0/operstate) = up ]; }; \
+                     pinged() { grep -q 'bytes from' runs/plant/*/programs/gateway.0.out 2> /dev/null; }; \
+                     await() { tries=0; until $1; do tries=$((tries + 1)); \
+                     [ $tries -lt 600 ] || { echo not within 60 s: $1 >&2; exit 99; }; \
+                     busybox sleep 0.1; done; };";
+
 /// Runs a shell line in which `hw0` is a host interface, connected to hardware with the address
 /// 10.6.0.2.
 fn with_hardware(bed: &Bed, line: &str) -> Said {
     let line = format!(
-        "tool={}; busybox ip link add hw0 type veth; \
-         unshare -n sh -c 'busybox sleep 60' & hardware=$!; busybox sleep 0.2; \
+        "tool={}; busybox ip link add hw0 type veth; {AWAIT} \
+         unshare -n sh -c 'busybox sleep 60' & hardware=$!; await separate; \
          peer=$(ls /sys/class/net | grep veth); busybox ip link set $peer netns $hardware; \
          there() {{ nsenter -t $hardware -n busybox \"$@\"; }}; \
          there ip addr add 10.6.0.2/24 dev $peer; there ip link set $peer up; \
-         busybox ip link set hw0 up; {line}",
+         busybox ip link set hw0 up; await carrier; {line}",
         env!("CARGO_BIN_EXE_thingbed")
     );
     let mut command = Command::new("unshare");
@@ -90,9 +100,8 @@ fn after_a_kill_the_interface_is_as_it_was() {
     let look = LOOK;
     let line = format!(
         "{{ {look}; }} > before; $tool run e.yaml -q & \
-         until grep -q 'bytes from' runs/plant/*/programs/gateway.0.out 2>/dev/null; \
-         do busybox sleep 0.1; done; {{ {look}; }} > during; kill -9 $!; wait $!; \
-         busybox sleep 0.3; {{ {look}; }} > after; exit 0"
+         await pinged; {{ {look}; }} > during; kill -9 $!; wait $!; \
+         restored() {{ {{ {look}; }} > after; busybox cmp -s before after; }}; await restored; exit 0"
     );
     with_hardware(&bed, &line).expect(0, &[]);
     let read = |name: &str| fs::read_to_string(bed.path().join(name)).unwrap();
