@@ -112,7 +112,7 @@ fn medium_round(uncut: bool, control: &str, loss: f64) -> Result<(Rate, Counts),
     let gives = if uncut { FrameFormat::SuperFrames } else { FrameFormat::Frames };
     let carrier = FrameBackend::over_taps(taps.into_iter().map(|fd| End { fd, gives }).collect())?;
     let (mut spec, places) = frames::switch(2, &Endpoint::default());
-    let up = Impairment { loss: format!("{loss} %").parse()?, ..Impairment::default() };
+    let up = Impairment { loss: format!("{loss} %").parse::<units::Ratio>()?.into(), ..Impairment::default() };
     spec.endpoints[0].up = up;
     let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
     let engine = frames::start(carrier, vec![spec], places, accounting, 0)?;

@@ -7,6 +7,7 @@ use measure::Accounting;
 use medium::{Endpoint, Engine, FrameBackend, FramePath, Impairment, Limit, Place, SegmentSpec};
 use std::error::Error;
 use std::time::{Duration, Instant};
+use units::{Ratio, Span};
 
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -28,9 +29,9 @@ pub fn switch(count: usize, link: &Endpoint) -> (SegmentSpec, Vec<Place>) {
 /// A link with delay, loss and a queue limit.
 pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
     let up = Impairment {
-        delay: "2 ms".parse()?,
-        loss: "0.01 %".parse()?,
-        queue: Limit::Frames(1_000_000),
+        delay: "2 ms".parse::<Span>()?.into(),
+        loss: "0.01 %".parse::<Ratio>()?.into(),
+        queue: Limit::Frames(1_000_000).into(),
         ..Impairment::default()
     };
     Ok(Endpoint { up, ..Endpoint::default() })
@@ -38,24 +39,12 @@ pub fn impaired() -> Result<Endpoint, Box<dyn Error>> {
 
 /// A link with all random impairments in both directions, and a rate above the load.
 pub fn all_impairments() -> Result<Endpoint, Box<dyn Error>> {
-    let way = Impairment {
-        delay: "1 ms".parse()?,
-        jitter: "0.2 ms".parse()?,
-        correlation: "20 %".parse()?,
-        distribution: medium::Distribution::Normal,
-        gilbert_elliott: Some(medium::GilbertElliott {
-            p: "0.01 %".parse()?,
-            r: "50 %".parse()?,
-            loss_bad: "100 %".parse()?,
-            loss_good: "0 %".parse()?,
-        }),
-        corrupt: "0.01 %".parse()?,
-        duplicate: "0.01 %".parse()?,
-        reorder: "0.01 %".parse()?,
-        rate: Some("10 Gbit/s".parse()?),
-        queue: Limit::Frames(1_000_000),
-        ..Impairment::default()
-    };
+    let way: Impairment = serde_json::from_value(serde_json::json!({
+        "delay": "1 ms", "jitter": "0.2 ms", "correlation": "20 %", "distribution": "normal",
+        "gilbert_elliott": {"p": "0.01 %", "r": "50 %"},
+        "corrupt": "0.01 %", "duplicate": "0.01 %", "reorder": "0.01 %",
+        "rate": "10 Gbit/s", "queue": 1_000_000,
+    }))?;
     Ok(Endpoint { up: way.clone(), down: way, ..Endpoint::default() })
 }
 

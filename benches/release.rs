@@ -82,8 +82,8 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let count = case.nodes;
     let (lab, carrier) = nodes::up_by(case.path, count, |i| vec![i ^ 1])?;
     let delayed = Impairment {
-        delay: "30 ms".parse()?,
-        queue: Limit::Frames(QUEUE),
+        delay: "30 ms".parse::<units::Span>()?.into(),
+        queue: Limit::Frames(QUEUE).into(),
         ..Impairment::default()
     };
     let link = Endpoint { up: delayed, ..Endpoint::default() };

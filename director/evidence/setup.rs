@@ -4,7 +4,7 @@ use crate::wire::{HEADERS, Link};
 use director::session::{Config, Security};
 use director::{Conditions, ModelId, Nanos, Pattern};
 use experiment::{Interaction, Plan, Workload};
-use medium::{Endpoint, GilbertElliott, Impairment, SegmentSpec};
+use medium::{Endpoint, GilbertElliott, Impairment, Loss, SegmentSpec};
 use units::{Rate, Ratio, Span};
 
 const KEY: &[u8] = b"a key that both ends have";
@@ -113,22 +113,24 @@ impl Setup {
     /// A run of `messages` messages with one model, over a network with the conditions `here`,
     /// which the director knows: the hub's link has the rate, the members' links delay and lose.
     pub fn at(here: &Conditions, model: ModelId, messages: u64, seed: u64) -> Self {
-        let mut member = Impairment { delay: Span::from_ns(here.rtt_ns / 2), ..Default::default() };
+        let delay = Span::from_ns(here.rtt_ns / 2).into();
+        let mut member = Impairment { delay, ..Default::default() };
         if here.burst > 1.0 && here.loss > 0.0 {
             let r = 1.0 / here.burst;
             let p = here.loss * r / (1.0 - here.loss);
             let share = |value| Ratio::from_fraction(value).unwrap_or_default();
-            member.gilbert_elliott = Some(GilbertElliott {
+            member.loss = Loss::GilbertElliott(GilbertElliott {
                 p: share(p),
                 r: share(r),
                 loss_bad: share(1.0),
                 loss_good: share(0.0),
             });
         } else {
-            member.loss = Ratio::from_fraction(here.loss).unwrap_or_default();
+            member.loss = Ratio::from_fraction(here.loss).unwrap_or_default().into();
         }
         let rate = Rate::from_bit_s(here.rate_bit_s as u64);
-        let hub = Impairment { rate, ..Default::default() };
+        let transmission = rate.map(Into::into).unwrap_or_default();
+        let hub = Impairment { transmission, ..Default::default() };
         let ways =
             |of: &Impairment| Endpoint { up: of.clone(), down: of.clone(), ..Endpoint::default() };
         let count = here.group as usize;

@@ -4,17 +4,14 @@
 
 use libfuzzer_sys::fuzz_target;
 use measure::Classifier;
-use medium::{ReadResult, Endpoint, Impairment, ReadBuffer, LossUnit, Segment, SegmentSpec};
+use medium::{ReadResult, Endpoint, Impairment, ReadBuffer, Segment, SegmentSpec};
 
 fuzz_target!(|frames: Vec<Vec<u8>>| {
-    let lossy = Impairment {
-        loss: "10 %".parse().unwrap(),
-        corrupt: "10 %".parse().unwrap(),
-        duplicate: "10 %".parse().unwrap(),
-        loss_unit: LossUnit::Train,
-        rate: "1 Mbit/s".parse().ok(),
-        ..Impairment::default()
-    };
+    let lossy: Impairment = serde_json::from_value(serde_json::json!({
+        "loss": "10 %", "loss_unit": "train", "corrupt": "10 %", "duplicate": "10 %",
+        "rate": "1 Mbit/s",
+    }))
+    .unwrap();
     let link = Endpoint { up: lossy.clone(), down: lossy, ..Endpoint::default() };
     let spec = SegmentSpec { endpoints: vec![link; 4], impaired: true, ..SegmentSpec::switch(1) };
     let mut segment = Segment::new(&spec);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use medium::{Distribution, Impairment, Overlay, Table, Trace};
+use medium::{Distribution, Impairment, Keys, Table, Trace};
 use std::path::Path;
 
 fuzz_target!(|text: &str| {
@@ -16,7 +16,7 @@ fuzz_target!(|text: &str| {
             assert!(shape.quantile(u).abs() <= 4.0);
         }
     }
-    if let Ok(overlay) = serde_json::from_str::<Overlay>(text) {
-        let _ = overlay.on(&Impairment::default());
+    if let Ok(changes) = serde_json::from_str::<Keys>(text) {
+        let _ = Impairment::default().with(&changes);
     }
 });

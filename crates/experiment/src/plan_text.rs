@@ -1,7 +1,7 @@
 //! Text form of a plan, for people.
 
 use crate::exchange::{Connection, Exchange, ExchangeProtocol};
-use crate::impairment_text::{impairment, time};
+use medium::time_text as time;
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
@@ -148,8 +148,8 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
     if let Some(profile) = &first.profile {
         writeln!(f, "    profile {}: {}", profile.name, profile.quality)?;
     }
-    writeln!(f, "    up:   {}", impairment(&first.up))?;
-    writeln!(f, "    down: {}", impairment(&first.down))?;
+    writeln!(f, "    up:   {}", first.up.text())?;
+    writeln!(f, "    down: {}", first.down.text())?;
     if let Some(radio) = &first.states {
         let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
         writeln!(f, "    radio: {}", names.join(", "))?;

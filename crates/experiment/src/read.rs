@@ -207,14 +207,21 @@ impl<'n, 's> Fields<'n, 's> {
 
     /// Value of an optional key.
     pub fn optional<T: Read>(&mut self, key: &'static str) -> Option<T> {
-        let (_, node) = self.take(key)?;
-        if node.content == Content::Nothing { None } else { T::read(node, self.sink) }
+        let node = self.value(key, false)?;
+        T::read(node, self.sink)
     }
 
     /// Value of a required key.
     pub fn required<T: Read>(&mut self, key: &'static str) -> Option<T> {
+        let node = self.value(key, true)?;
+        T::read(node, self.sink)
+    }
+
+    /// Unread value of a key; a missing one is reported if it is required.
+    pub fn value(&mut self, key: &'static str, is_required: bool) -> Option<&'n Node> {
         match self.take(key) {
-            Some((_, node)) if node.content != Content::Nothing => T::read(node, self.sink),
+            Some((_, node)) if node.content != Content::Nothing => Some(node),
+            _ if !is_required => None,
             Some((k, _)) => {
                 let problem = Problem::new(format!("`{key}` has no value")).at(k.place);
                 self.sink.add(problem);

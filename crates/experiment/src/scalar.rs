@@ -5,7 +5,8 @@ use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
-use medium::Limit;
+use medium::{Limit, SignedBytes};
+use serde_json::Value;
 use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 
 /// Text of a scalar; anything else is reported as not being `what`.
@@ -123,25 +124,17 @@ impl Read for Frequency {
     }
 }
 
-/// A size that may be negative, such as `-14 B`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Signed(pub i32);
-
-impl Read for Signed {
+impl Read for SignedBytes {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let text = text(node, "a size such as `24 B` or `-14 B`", sink)?;
-        let (sign, size) = match text.trim_start().strip_prefix('-') {
-            Some(size) => (-1, size),
-            None => (1, text),
-        };
-        let problem = match size.parse::<Bytes>() {
-            // No header and no frame is larger.
-            Ok(bytes) if bytes.get() <= 65_535 => return Some(Self(sign * bytes.get() as i32)),
-            Ok(_) => Problem::new(format!("`{text}` is over 65535 B")),
-            Err(error) => Problem::new(error.to_string()),
-        };
-        sink.add(problem.at(node.place).label("expected a size such as `24 B` or `-14 B`"));
-        None
+        match text.parse() {
+            Ok(size) => Some(size),
+            Err(error) => {
+                let problem = Problem::new(error).at(node.place);
+                sink.add(problem.label("expected a size such as `24 B` or `-14 B`"));
+                None
+            }
+        }
     }
 }
 
@@ -229,13 +222,30 @@ pub(crate) trait Word: Sized + Copy + 'static {
 
 /// Reads one of the words of `T`.
 pub(crate) fn word<T: Word>(node: &Node, sink: &mut Sink) -> Option<T> {
-    let given = text(node, T::WHAT, sink)?;
-    let found = T::WORDS.iter().find(|(word, _)| *word == given).map(|(_, value)| *value);
+    let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
+    let given = one_of(node, T::WHAT, &words, sink)?;
+    T::WORDS.iter().find(|(word, _)| *word == given).map(|(_, value)| *value)
+}
+
+/// Reads the text of a valid `T`.
+pub(crate) fn raw<T: Read>(node: &Node, sink: &mut Sink) -> Option<Value> {
+    T::read(node, sink)?;
+    text(node, "a text", sink).map(Value::from)
+}
+
+/// Reads one of these words of `what`.
+pub(crate) fn one_of<'w>(
+    node: &Node,
+    what: &str,
+    words: &[&'w str],
+    sink: &mut Sink,
+) -> Option<&'w str> {
+    let given = text(node, what, sink)?;
+    let found = words.iter().copied().find(|word| *word == given);
     if found.is_none() {
-        let words: Vec<&str> = T::WORDS.iter().map(|(word, _)| *word).collect();
-        let problem = Problem::new(format!("`{given}` is not {}", T::WHAT))
+        let problem = Problem::new(format!("`{given}` is not {what}"))
             .at(node.place)
-            .label(advice(given, &words));
+            .label(advice(given, words));
         let known = format!("known: {}", words.join(", "));
         let problem = if problem.label == known { problem } else { problem.note(known) };
         sink.add(problem);

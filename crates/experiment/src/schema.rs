@@ -4,9 +4,9 @@ use crate::clock::Clock;
 use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu,
-    Directions, File, Foreign, ForeignModel, Gilbert, HttpKeys, Markov, MqttKeys, OpcuaKeys,
-    Outage, Payload, Protocol, QuicKeys, Ready, Red, Resources, Shape, Slot, Sweep, Tls, TlsFiles,
+    Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, File,
+    Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, Protocol, QuicKeys, Ready,
+    Resources, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -14,10 +14,10 @@ use crate::mqtt::{MqttPattern, MqttVersion};
 use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
-use crate::scalar::{Frequency, Signed, Word};
+use crate::scalar::{Frequency, Word};
 use crate::stacks::{HttpMethod, Timestamps};
 use crate::subnet::Subnet;
-use medium::{Limit, LossUnit};
+use medium::{Limit, SignedBytes};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
@@ -60,7 +60,7 @@ impl<T: Describe, const AXIS: bool> JsonSchema for At<T, AXIS> {
 #[derive(JsonSchema)]
 #[schemars(transparent)]
 #[allow(dead_code)]
-struct Axis(#[schemars(regex(pattern = r"\$\{[^}]+\}"))] String);
+pub(crate) struct Axis(#[schemars(regex(pattern = r"\$\{[^}]+\}"))] String);
 
 /// Quantities: a number and one of the units.
 macro_rules! quantities {
@@ -99,7 +99,6 @@ words!(
     Backend,
     Clock,
     InteractionPattern,
-    LossUnit,
     OutsideModel,
     Comparison,
     Directions
@@ -192,9 +191,9 @@ macro_rules! derived {
         }
     )*};
 }
-derived!(bool, f64, u32, u64, Channel, Cell, Shape);
+derived!(bool, f64, u32, u64, Channel, Cell);
 derived!(Board, BoardCpu, BoardRadio);
-derived!(Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
+derived!(Ready);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
     fn describe(_: &mut SchemaGenerator) -> Schema {
@@ -211,7 +210,7 @@ impl Describe for Cpu {
     }
 }
 
-impl Describe for Signed {
+impl Describe for SignedBytes {
     fn describe(_: &mut SchemaGenerator) -> Schema {
         let pattern = r"^\s*[-+]?[0-9.]+\s*(B|kB|KiB)\s*$";
         json_schema!({ "type": "string", "pattern": pattern, "examples": ["24 B", "-14 B"] })
@@ -329,7 +328,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
-        same!(file::Change, file::Fault, Gilbert, Markov, Cells, Codel, Red, Slot, Outage, Ready);
+        same!(file::Change, file::Fault, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
         same!(file::Exchange, CoapKeys, MqttKeys, Sweep);

@@ -43,11 +43,11 @@ fn names_are_those_of_the_files() {
 fn the_lab_has_no_weather_and_the_field_has() {
     for profile in all().iter().filter(|profile| profile.name.ends_with("-lab")) {
         for way in [&profile.up, &profile.down] {
-            assert_eq!((way.jitter.as_ns(), way.mean_loss()), (0, 0.0), "{}", profile.name);
+            assert_eq!((way.delay.jitter.as_ns(), way.mean_loss()), (0, 0.0), "{}", profile.name);
         }
     }
     let field = LinkProfile::find("edge-field", Path::new("")).unwrap();
-    assert!(field.up.jitter.as_ns() > 0 && field.up.mean_loss() > 0.0 && field.up.keep_order);
+    assert!(field.up.delay.jitter.as_ns() > 0 && field.up.mean_loss() > 0.0 && field.up.delay.keep_order);
 }
 
 /// The plan of a network with `profile` and the lines `extra`.
@@ -82,7 +82,9 @@ fn one_value_said_otherwise_leaves_all_others() {
     let edge = LinkProfile::find("edge-lab", Path::new("")).unwrap();
     let link = &plan.nodes[0].links[0];
     let mut expected = edge.up.clone();
-    expected.grant.as_mut().unwrap().cycle = Some("141 ms".parse().unwrap());
+    let mut grant = expected.transmission.grant().unwrap().clone();
+    grant.cycle = Some("141 ms".parse().unwrap());
+    expected.transmission = medium::Scheduler::Grant(grant).into();
     assert_eq!((&link.up, &link.down), (&expected, &edge.down));
     let server = &plan.nodes[1].links[0];
     assert!(server.up.is_none() && server.down.is_none() && server.profile.is_none());
@@ -92,7 +94,7 @@ fn one_value_said_otherwise_leaves_all_others() {
 fn a_model_of_loss_takes_the_place_of_another() {
     let plan = planned("ieee802154", "    links: {meter: {up: {loss: 5 %}}}\n").unwrap();
     let up = &plan.nodes[0].links[0].up;
-    assert_eq!((up.loss.percent(), up.gilbert_elliott.is_none()), (5.0, true));
-    assert!(plan.nodes[1].links[0].up.gilbert_elliott.is_some());
+    assert_eq!(up.loss, "5 %".parse::<units::Ratio>().unwrap().into());
+    assert!(matches!(plan.nodes[1].links[0].up.loss, medium::Loss::GilbertElliott(_)));
     assert_eq!(plan.networks[0].mtu.get(), 113);
 }

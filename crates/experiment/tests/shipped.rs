@@ -52,11 +52,12 @@ fn the_two_constrained_networks_are_kept_apart() {
         matches!(physical.networks[0].channel, PlannedChannel::Shared(r) if r.bit_s() == 250_000)
     );
     assert!(physical.nodes[0].links[0].down.is_none());
-    assert_eq!(physical.nodes[1].links[0].up.loss.fraction(), 0.3);
+    assert_eq!(physical.nodes[1].links[0].up.mean_loss(), 0.3);
     let paper = plan("constrained-paper");
     assert_eq!(paper.networks[0].channel, PlannedChannel::Switch);
     assert!(paper.nodes[0].links[0].up.is_none() && paper.nodes[1].links[0].up.is_none());
-    assert_eq!(paper.nodes[0].links[0].down.burst.get(), 1600);
+    let down = &paper.nodes[0].links[0].down.transmission.scheduler;
+    assert!(matches!(down, Some(medium::Scheduler::Rate { burst, .. }) if burst.get() == 1600));
     for plan in [physical, paper] {
         let Workload::Interaction(interaction) = &plan.workloads[0] else { panic!() };
         assert_eq!(interaction.down, InteractionPattern::PgmPublishSubscribe);
@@ -149,8 +150,8 @@ fn the_other_cellular_sweeps_resolve() {
     for cell in loss.cells(&Only::parse("loss=5 %").unwrap()).unwrap() {
         let plan = loss.plan(&cell, 0, 7).unwrap();
         let link = &plan.nodes[0].links[0];
-        assert_eq!((link.up.loss.percent(), link.down.loss.percent()), (5.0, 5.0), "{cell}");
-        assert!(link.up.grant.is_some());
+        assert_eq!((link.up.mean_loss(), link.down.mean_loss()), (0.05, 0.05), "{cell}");
+        assert!(link.up.transmission.grant().is_some());
     }
 }
 

@@ -7,7 +7,7 @@
 //! false alarms is at most the nominal one.
 
 use crate::chain::ChainBound;
-use medium::{Impairment, LossUnit};
+use medium::{Impairment, Loss, LossUnit, RandomLoss};
 use statrs::function::beta::beta_reg;
 use std::sync::Arc;
 
@@ -32,18 +32,22 @@ impl Losses {
         if let Some(bound) = chain(configured) {
             return Self::Chain(bound);
         }
+        let random = match configured.loss {
+            Loss::Random(random) => random,
+            _ => RandomLoss::default(),
+        };
         // An autoregressive sequence with this correlation has the variance of fewer independent
         // draws, by this factor. The normal variables behind the draws have a slightly higher
         // correlation than the draws (at most 4.72 %: 2 sin(pi c/6)).
-        let correlation = configured.loss_correlation.fraction();
+        let correlation = random.correlation.fraction();
         let normal = 2.0 * (std::f64::consts::FRAC_PI_6 * correlation).sin();
         let neighbours = (1.0 + normal) / (1.0 - normal).max(1e-3);
-        let unit = match configured.loss_unit {
+        let unit = match random.unit {
             LossUnit::Frame => 1.0,
             // A datagram of 64 KiB or a train has at most this many frames.
             LossUnit::Datagram | LossUnit::Train => (65_536.0 / mean_bytes.max(1.0)).max(1.0),
         };
-        Self::Independent { share: configured.loss.fraction(), frames_a_draw: neighbours * unit }
+        Self::Independent { share: random.share.fraction(), frames_a_draw: neighbours * unit }
     }
 
     /// The two-sided p-value of `lost` losses among `of` frames: the probability of as many or more

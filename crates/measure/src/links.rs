@@ -1,6 +1,6 @@
 //! Configured against measured impairments of links.
 
-use medium::{Impairment, Totals};
+use medium::{Impairment, Scheduler, Totals};
 use std::sync::Arc;
 
 /// One direction of one link over an interval.
@@ -66,9 +66,10 @@ impl LinkRow {
 
     /// Configured rate in bit/s, 0 for none.
     pub fn rate_asked_bit_s(&self) -> f64 {
-        match (&self.asked.trace, self.asked.rate) {
-            (Some(trace), _) => trace.mean_bit_s(),
-            (None, rate) => rate.map_or(0.0, |rate| rate.bit_s() as f64),
+        match &self.asked.transmission.scheduler {
+            Some(Scheduler::Trace(trace)) => trace.mean_bit_s(),
+            Some(Scheduler::Rate { rate, .. }) => rate.bit_s() as f64,
+            Some(Scheduler::Grant(_)) | None => 0.0,
         }
     }
 

@@ -106,7 +106,7 @@ pub fn write_links(
         ("delay_got_ms_mean", real(|r| r.delay_got_ms())),
         ("delay_got_ms_max", real(|r| r.got.delay_max as f64 / 1e6)),
         ("delay_tolerance_ms", tolerance(&|r| tolerances.delay_ms(r))),
-        ("jitter_asked_ms", real(|r| r.asked.jitter.as_ms())),
+        ("jitter_asked_ms", real(|r| r.asked.delay.jitter.as_ms())),
         ("loss_asked_pct", real(|r| r.loss_asked_pct())),
         ("loss_got_pct", real(|r| r.loss_got_pct())),
         ("loss_tolerance_pct", tolerance(&|r| tolerances.loss_pct(r))),

@@ -4,7 +4,8 @@
 use crate::chain::ChainBound;
 use crate::chance::{Losses, mean_tolerance};
 use crate::links::LinkRow;
-use medium::{GilbertElliott, Impairment, Markov};
+use medium::{Impairment, Loss, Scheduler};
+use units::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -72,9 +73,9 @@ impl Tolerances {
     pub fn delay_ms(&self, row: &LinkRow) -> f64 {
         let asked = &row.asked;
         let passed = row.got.passed.max(1) as f64;
-        let delay = asked.delay.as_ms();
+        let delay = asked.delay.mean.as_ms();
         let (deviation, bound) = variation_ms(asked);
-        let correlation = asked.correlation.fraction();
+        let correlation = asked.delay.correlation.fraction();
         let draws = passed * (1.0 - correlation).max(1e-3) / (1.0 + correlation);
         let spread = mean_tolerance(deviation, bound, draws, self.alpha);
         // With few frames, a single late one moves the mean; the verdict judges the lateness of
@@ -127,7 +128,10 @@ impl Tolerances {
             let (asked, got) = (row.loss_asked_pct(), row.loss_got_pct());
             return Some(found("loss", asked, got, self.loss_pct(row), "%"));
         }
-        let plain = row.asked.rate.is_some() && row.asked.burst.get() == 0;
+        let plain = matches!(
+            row.asked.transmission.scheduler,
+            Some(Scheduler::Rate { burst: Bytes::ZERO, .. })
+        );
         let (asked, got) = (row.rate_asked_bit_s(), row.rate_got_bit_s());
         // Each frame's time is rounded up to whole nanoseconds.
         let rounding = asked * row.got.frames as f64 / row.got.busy.max(1) as f64;
@@ -203,7 +207,7 @@ fn tests(row: &LinkRow) -> usize {
 
 /// Standard deviation of a frame's delay and its greatest distance from the mean, in ms.
 fn variation_ms(asked: &Impairment) -> (f64, f64) {
-    let (shape, jitter) = (&asked.distribution, asked.jitter.as_ms());
+    let (shape, jitter) = (&asked.delay.distribution, asked.delay.jitter.as_ms());
     let ends = [
         shape.quantile(0.0),
         shape.quantile(1.0 - f64::EPSILON),
@@ -211,18 +215,18 @@ fn variation_ms(asked: &Impairment) -> (f64, f64) {
     ];
     let furthest = ends.iter().map(|end| (end - shape.mean()).abs()).fold(0.0, f64::max);
     // An undelayed frame differs from the others by the whole delay.
-    let moved = asked.reorder.fraction();
-    let moved = (moved * (1.0 - moved)).sqrt() * asked.delay.as_ms();
-    let overtaking = if moved > 0.0 { asked.delay.as_ms() } else { 0.0 };
+    let moved = asked.reorder.share.fraction();
+    let moved = (moved * (1.0 - moved)).sqrt() * asked.delay.mean.as_ms();
+    let overtaking = if moved > 0.0 { asked.delay.mean.as_ms() } else { 0.0 };
     ((shape.deviation() * jitter).hypot(moved), furthest * jitter + overtaking)
 }
 
 /// Whether delays exceed their mean by design: frames wait for earlier ones or for a slot, or
 /// variations that would make the delay negative are cut off.
 fn is_longer(asked: &Impairment) -> bool {
-    let lowest = asked.distribution.quantile(0.0) * asked.jitter.as_ms();
-    let waits = asked.keep_order && asked.jitter.as_ns() > 0;
-    waits || asked.slot.is_some() || asked.delay.as_ms() + lowest < 0.0
+    let lowest = asked.delay.distribution.quantile(0.0) * asked.delay.jitter.as_ms();
+    let waits = asked.delay.keep_order && asked.delay.jitter.as_ns() > 0;
+    waits || asked.slot.0.is_some() || asked.delay.mean.as_ms() + lowest < 0.0
 }
 
 /// Whether the row's measured loss depends on its configuration alone. Not so for a channel that
@@ -230,22 +234,19 @@ fn is_longer(asked: &Impairment) -> bool {
 /// whose copy is lost still arrives, nor for netem's drops at a full queue, which are counted as
 /// losses.
 fn has_clear_loss(row: &LinkRow) -> bool {
-    let doubtful = row.asked.duplicate.fraction() > 0.0 || row.asked.rate.is_some();
+    let doubtful = row.asked.duplicate.share.fraction() > 0.0 || row.asked.rate().is_some();
     !(row.sends_again || row.by_netem && doubtful)
 }
 
 /// The cache key and the bound of a loss model with states.
 fn chain(asked: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
     let key = |model: &dyn std::fmt::Debug| format!("{model:?}");
-    match (asked.gilbert_elliott, asked.markov) {
-        (Some(model), _) => Some((
-            key(&model),
-            Box::new(move || ChainBound::gilbert_elliott(&model as &GilbertElliott)),
-        )),
-        (None, Some(model)) => {
-            Some((key(&model), Box::new(move || ChainBound::markov(&model as &Markov))))
+    match asked.loss {
+        Loss::Random(_) => None,
+        Loss::GilbertElliott(model) => {
+            Some((key(&model), Box::new(move || ChainBound::gilbert_elliott(&model))))
         }
-        (None, None) => None,
+        Loss::Markov(model) => Some((key(&model), Box::new(move || ChainBound::markov(&model)))),
     }
 }
 

@@ -1,6 +1,12 @@
 use super::*;
-use medium::{Distribution, Totals};
+use medium::{Delay, Distribution, Keys, Totals};
 use units::{Draw, Purpose};
+
+fn set(asked: &mut Impairment, key: &str, value: &str) {
+    let mut change = Keys::default();
+    change.insert(key, &value);
+    *asked = asked.with(&change).unwrap();
+}
 
 fn row(change: impl FnOnce(&mut Impairment, &mut Totals)) -> LinkRow {
     let (mut asked, mut got) = (Impairment::default(), Totals::default());
@@ -32,7 +38,7 @@ fn off(row: &LinkRow) -> Option<&'static str> {
 fn a_delay_is_compared_by_its_mean_and_lateness() {
     let with = |ns: u64, late: u64| {
         row(|asked, got| {
-            asked.delay = "30 ms".parse().unwrap();
+            asked.delay.mean = "30 ms".parse().unwrap();
             got.delay_sum = 10_000 * ns;
             (got.released, got.late_sum) = (10_000, 10_000 * late);
         })
@@ -45,7 +51,7 @@ fn a_delay_is_compared_by_its_mean_and_lateness() {
 fn of_few_frames_one_may_be_as_late_as_the_verdict_lets_one_be() {
     let with = |frames: u64, delay_ms: f64, late_ms: f64| {
         row(|asked, got| {
-            asked.delay = "10 ms".parse().unwrap();
+            asked.delay.mean = "10 ms".parse().unwrap();
             (got.frames, got.passed, got.released) = (frames, frames, frames);
             got.delay_sum = (frames as f64 * delay_ms * 1e6) as u64;
             got.late_sum = (late_ms * 1e6) as u64;
@@ -64,7 +70,7 @@ fn of_few_frames_one_may_be_as_late_as_the_verdict_lets_one_be() {
 fn a_loss_may_differ_by_what_chance_allows() {
     let lost = |lost: u64| {
         row(|asked, got| {
-            asked.loss = "30 %".parse().unwrap();
+            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
             got.lost = lost;
         })
     };
@@ -77,7 +83,7 @@ fn a_loss_may_differ_by_what_chance_allows() {
 fn the_more_is_compared_the_further_one_may_be_off() {
     let lost = |lost: u64| {
         row(|asked, got| {
-            asked.loss = "30 %".parse().unwrap();
+            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
             got.lost = lost;
         })
     };
@@ -93,21 +99,21 @@ fn the_more_is_compared_the_further_one_may_be_off() {
 fn bursts_and_trains_may_vary_more() {
     let tolerance = |change: &dyn Fn(&mut Impairment)| {
         let row = row(|asked, _| {
-            asked.loss = "10 %".parse().unwrap();
+            asked.loss = "10 %".parse::<units::Ratio>().unwrap().into();
             change(asked);
         });
         Tolerances::of(std::slice::from_ref(&row)).loss_pct(&row)
     };
     let alone = tolerance(&|_| ());
-    assert!(tolerance(&|a| a.loss_correlation = "50 %".parse().unwrap()) > 1.5 * alone);
-    assert!(tolerance(&|a| a.loss_unit = medium::LossUnit::Train) > 10.0 * alone);
+    assert!(tolerance(&|a| set(a, "loss_correlation", "50 %")) > 1.5 * alone);
+    assert!(tolerance(&|a| set(a, "loss_unit", "train")) > 10.0 * alone);
 }
 
 #[test]
 fn a_rate_is_compared_by_the_time_it_took() {
     let took = |ns: u64| {
         row(|asked, got| {
-            asked.rate = units::Rate::from_bit_s(1_000_000);
+            asked.transmission = units::Rate::from_bit_s(1_000_000).unwrap().into();
             (got.wire_bytes, got.busy) = (1_000_000, ns);
         })
     };
@@ -119,9 +125,9 @@ fn a_rate_is_compared_by_the_time_it_took() {
 fn netem_is_compared_by_the_loss_that_it_counts_and_by_no_delay() {
     let with = |lost: u64, duplicate: &str| {
         let mut row = row(|asked, got| {
-            asked.delay = "30 ms".parse().unwrap();
-            asked.loss = "30 %".parse().unwrap();
-            asked.duplicate = duplicate.parse().unwrap();
+            asked.delay.mean = "30 ms".parse().unwrap();
+            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            asked.duplicate.share = duplicate.parse().unwrap();
             got.lost = lost;
         });
         row.by_netem = true;
@@ -132,14 +138,15 @@ fn netem_is_compared_by_the_loss_that_it_counts_and_by_no_delay() {
     assert_eq!(off(&with(3_500, "0 %")), Some("loss"));
     assert_eq!(off(&with(3_500, "5 %")), None);
     let mut rated = with(3_500, "0 %");
-    Arc::make_mut(&mut rated.asked).rate = units::Rate::from_bit_s(1_000_000);
+    Arc::make_mut(&mut rated.asked).transmission =
+        units::Rate::from_bit_s(1_000_000).unwrap().into();
     assert_eq!(off(&rated), None, "drops of a full queue may be among them");
 }
 
 #[test]
 fn changing_links_and_channels_that_send_again_are_not_compared() {
     let mut row = row(|asked, got| {
-        asked.loss = "30 %".parse().unwrap();
+        asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
         got.lost = 0;
     });
     assert_eq!(off(&row), Some("loss"));
@@ -153,7 +160,7 @@ fn changing_links_and_channels_that_send_again_are_not_compared() {
 fn many_intervals_of_a_frame_each_are_compared_together() {
     let one = |lost: u64| {
         row(|asked, got| {
-            asked.loss = "2 %".parse().unwrap();
+            asked.loss = "2 %".parse::<units::Ratio>().unwrap().into();
             (got.frames, got.passed, got.lost) = (1, 1, lost);
         })
     };
@@ -180,18 +187,18 @@ fn sound(
     for link in 0..nodes {
         for (number, direction) in ["up", "down"].into_iter().enumerate() {
             let draw = Draw::new(seed, link, number as u64);
-            let share = asked.loss.fraction();
+            let share = asked.mean_loss();
             let mut index = 0;
             for interval in 0..intervals {
                 let mut got = Totals { frames, bytes: 100 * frames, ..Totals::default() };
                 for _ in 0..frames {
                     got.lost += u64::from(draw.uniform(Purpose::Loss, index) < share);
-                    let jitters = match asked.jitter.as_ns() {
+                    let jitters = match asked.delay.jitter.as_ns() {
                         0 => 0.0,
-                        _ => asked.distribution.quantile(draw.uniform(Purpose::Jitter, index)),
+                        _ => asked.delay.distribution.quantile(draw.uniform(Purpose::Jitter, index)),
                     };
-                    let jitter = (jitters * asked.jitter.as_ns() as f64) as i64;
-                    got.delay_sum += asked.delay.as_ns().saturating_add_signed(jitter);
+                    let jitter = (jitters * asked.delay.jitter.as_ns() as f64) as i64;
+                    got.delay_sum += asked.delay.mean.as_ns().saturating_add_signed(jitter);
                     index += 1;
                 }
                 // A lost frame has no delay.
@@ -213,8 +220,8 @@ fn sound(
 
 /// Number of valid runs among 1,000 that are reported.
 fn flagged(nodes: u64, intervals: u64, frames: u64, loss: &str) -> usize {
-    let mut asked = Impairment { loss: loss.parse().unwrap(), ..Impairment::default() };
-    asked.delay = "20 ms".parse().unwrap();
+    let mut asked = Impairment { loss: loss.parse::<units::Ratio>().unwrap().into(), ..Impairment::default() };
+    asked.delay.mean = "20 ms".parse().unwrap();
     let asked = Arc::new(asked);
     let is_flagged = |seed: &u64| {
         let rows = sound(*seed, nodes, intervals, frames, &asked);
@@ -243,9 +250,12 @@ fn jitter_of_any_shape_is_no_deviation() {
     for shape in [Distribution::Uniform, Distribution::Normal, Distribution::Pareto] {
         for frames in [1, 5, 300] {
             let asked = Arc::new(Impairment {
-                delay: "30 ms".parse().unwrap(),
-                jitter: "5 ms".parse().unwrap(),
-                distribution: shape.clone(),
+                delay: Delay {
+                    mean: "30 ms".parse().unwrap(),
+                    jitter: "5 ms".parse().unwrap(),
+                    distribution: shape.clone(),
+                    ..Delay::default()
+                },
                 ..Impairment::default()
             });
             let flagged = (0..200u64).filter(|seed| {

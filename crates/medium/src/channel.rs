@@ -71,7 +71,7 @@ impl SharedLink {
     fn new(rate: Rate, fair: bool, configs: Vec<Impairment>) -> Self {
         Self {
             sender: Serialiser::new(rate, Bytes::new(0)),
-            queues: configs.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
+            queues: configs.iter().map(|config| Queue::new(config.queue)).collect(),
             configs,
             turns: VecDeque::new(),
             fair,
@@ -84,13 +84,13 @@ impl SharedLink {
 
     /// Adds a link with these settings.
     pub fn attach(&mut self, config: &Impairment) {
-        self.queues.push(Queue::new(config.queue, config.codel, config.red));
+        self.queues.push(Queue::new(config.queue));
         self.configs.push(config.clone());
     }
 
     /// Applies new settings to `link`.
     pub fn change(&mut self, link: usize, config: &Impairment) {
-        self.queues[link].change(config.queue, config.codel, config.red);
+        self.queues[link].change(config.queue);
         self.configs[link] = config.clone();
     }
 
@@ -144,7 +144,7 @@ impl SharedLink {
         events: &mut Vec<ChannelEvent>,
     ) {
         let len = frame.frame.size();
-        let left = self.sender.send(self.configs[link].framing().on_wire(len), now);
+        let left = self.sender.send(self.configs[link].transmission.framing.on_wire(len), now);
         (self.busy_until, self.sending) = (left, (link, len));
         events.push(ChannelEvent::Left(link, frame, left));
     }

@@ -1,6 +1,7 @@
 //! CoDel (controlled delay, RFC 8289): drops frames by their queueing delay.
 
 use crate::Instant;
+use crate::keys::{Contradictions, Key, Keys, Kind, Model};
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -17,6 +18,30 @@ pub struct Codel {
 impl Default for Codel {
     fn default() -> Self {
         Self { target: Span::from_ns(5_000_000), interval: Span::from_ns(100_000_000) }
+    }
+}
+
+pub(crate) const CODEL: Model = Model {
+    name: "Codel",
+    what: "CoDel",
+    doc: "CoDel queue management (RFC 8289).",
+    keys: &[
+        Key::new("target", Kind::Time, "Acceptable standing delay. Default: 5 ms."),
+        Key::new(
+            "interval",
+            Kind::Time,
+            "Time above the target before drops start. Default: 100 ms.",
+        ),
+    ],
+};
+
+impl Codel {
+    pub(crate) fn check(keys: &Keys, found: &mut Contradictions) {
+        let codel: Keys = keys.get("codel").unwrap_or_default();
+        if codel.get::<Span>("interval") == Some(Span::ZERO) {
+            let fix = "use about the longest round trip; the default is `100 ms`";
+            found.add("codel.interval", "an interval of 0", fix);
+        }
     }
 }
 

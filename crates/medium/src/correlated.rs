@@ -1,9 +1,10 @@
 //! Uniform random numbers with serial correlation.
 
 use crate::Distribution;
+use crate::decisions::Arrival;
 use crate::distribution::normal;
 use statrs::function::erf::erfc;
-use units::{RandomStream, Ratio};
+use units::{Purpose, RandomStream, Ratio};
 
 /// A sequence of uniform numbers with a given lag-1 correlation.
 ///
@@ -18,6 +19,12 @@ pub(crate) struct Correlated {
     /// Weight of the new normal number: sqrt(1 - r^2).
     own: f64,
     last: Option<f64>,
+}
+
+impl Default for Correlated {
+    fn default() -> Self {
+        Self::new(Ratio::default())
+    }
 }
 
 impl Correlated {
@@ -38,6 +45,12 @@ impl Correlated {
         }
         let number = self.step(fresh);
         (0.5 * erfc(-number / std::f64::consts::SQRT_2)).min(1.0 - f64::EPSILON)
+    }
+
+    /// Whether something that happens to this share of frames happens to this one.
+    pub fn takes(&mut self, frame: &Arrival<'_>, purpose: Purpose, share: Ratio) -> bool {
+        let share = share.fraction();
+        share > 0.0 && self.next(frame.draw.of(purpose), frame.index) < share
     }
 
     /// The quantile of `shape` for the frame at `index`. A normal shape uses the normal
@@ -63,7 +76,7 @@ impl Correlated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Draw, Purpose};
+    use units::Draw;
 
     fn sequence(correlation: f64) -> Vec<f64> {
         let mut draws = Correlated::new(Ratio::from_fraction(correlation).unwrap());

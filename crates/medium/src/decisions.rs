@@ -1,9 +1,19 @@
 //! Random impairment decisions for each frame of a direction.
 
-use crate::correlated::Correlated;
-use crate::loss::{Loss, LossUnit};
-use crate::{Frame, Impairment, Instant, Trains};
-use units::{Draw, Purpose, Ratio};
+pub(crate) use crate::impairment::Decider;
+use crate::{Frame, Instant};
+use units::Draw;
+
+/// A frame to decide about.
+#[derive(Debug)]
+pub(crate) struct Arrival<'a> {
+    pub frame: &'a Frame,
+    /// Its number in its flow.
+    pub index: u64,
+    pub now: Instant,
+    /// Random numbers of its flow.
+    pub draw: Draw,
+}
 
 /// Random decisions about one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,205 +30,27 @@ pub struct Decision {
     pub delay: u64,
 }
 
-/// Makes random decisions about the frames of one flow, in their order.
-#[derive(Debug, Clone)]
-pub(crate) struct Decider {
-    draw: Draw,
-    loss: Loss,
-    trains: Option<Box<Trains>>,
-    jitter: Correlated,
-    corrupt: Correlated,
-    duplicate: Correlated,
-    reorder: Correlated,
-    /// Frames delayed since the last one that overtook.
-    delayed: u32,
-}
-
-impl Decider {
-    pub fn new(config: &Impairment, draw: Draw) -> Self {
-        Self {
-            draw,
-            loss: loss(config),
-            trains: trains(config.loss_unit),
-            jitter: Correlated::new(config.correlation),
-            corrupt: Correlated::new(config.corrupt_correlation),
-            duplicate: Correlated::new(config.duplicate_correlation),
-            reorder: Correlated::new(config.reorder_correlation),
-            delayed: 0,
-        }
-    }
-
-    /// Applies the new settings instead of `before`. A model keeps its state unless it is
-    /// replaced by another model.
-    pub fn change(&mut self, before: &Impairment, config: &Impairment) {
-        let fresh = Self::new(config, self.draw);
-        match (&mut self.loss, fresh.loss) {
-            (Loss::Random { share, .. }, Loss::Random { share: new, .. })
-                if before.loss_correlation == config.loss_correlation =>
-            {
-                *share = new;
-            }
-            (Loss::GilbertElliott { config, .. }, Loss::GilbertElliott { config: new, .. }) => {
-                *config = new;
-            }
-            (Loss::Markov { config, .. }, Loss::Markov { config: new, .. }) => *config = new,
-            (loss, fresh) => *loss = fresh,
-        }
-        if before.loss_unit != config.loss_unit {
-            self.trains = fresh.trains;
-        }
-        let kept = [
-            (&mut self.jitter, fresh.jitter, before.correlation, config.correlation),
-            (
-                &mut self.corrupt,
-                fresh.corrupt,
-                before.corrupt_correlation,
-                config.corrupt_correlation,
-            ),
-            (
-                &mut self.duplicate,
-                fresh.duplicate,
-                before.duplicate_correlation,
-                config.duplicate_correlation,
-            ),
-            (
-                &mut self.reorder,
-                fresh.reorder,
-                before.reorder_correlation,
-                config.reorder_correlation,
-            ),
-        ];
-        for (draws, fresh, was, is) in kept {
-            if was != is {
-                *draws = fresh;
-            }
-        }
-    }
-
-    /// Uses these random numbers from now on, for a decider without state.
-    pub fn aim(&mut self, draw: Draw) {
-        self.draw = draw;
-        self.loss.forget_unit();
-    }
-
-    /// Whether decisions depend on the flow's earlier frames.
-    pub fn has_state(config: &Impairment) -> bool {
-        let correlations = [
-            config.loss_correlation,
-            config.correlation,
-            config.corrupt_correlation,
-            config.duplicate_correlation,
-        ];
-        config.gilbert_elliott.is_some()
-            || config.markov.is_some()
-            || config.loss_unit != LossUnit::Frame
-            || config.reorder.fraction() > 0.0
-            || correlations.iter().any(|correlation| correlation.fraction() > 0.0)
-    }
-
-    /// The decision for `frame`, number `index` of its flow, which arrived at `now`.
-    pub fn decide(
-        &mut self,
-        config: &Impairment,
-        index: u64,
-        frame: &Frame,
-        now: Instant,
-    ) -> Decision {
-        let trains = self.trains.as_mut();
-        let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
-        let draw = self.draw;
-        let overtakes = self.overtakes(config, index);
-        Decision {
-            lost: self.loss.takes(draw, index, unit),
-            duplicated: takes(
-                &mut self.duplicate,
-                draw,
-                Purpose::Duplicate,
-                config.duplicate,
-                index,
-            ),
-            overtakes,
-            corrupt: takes(&mut self.corrupt, draw, Purpose::Corrupt, config.corrupt, index)
-                .then(|| (draw.uniform(Purpose::Bit, index) * 4_294_967_296.0) as u32),
-            delay: match overtakes {
-                true => 0,
-                false if config.jitter.as_ns() == 0 => config.delay.as_ns(),
-                false => {
-                    let shape = &config.distribution;
-                    config.delay_ns(self.jitter.shaped(shape, draw.of(Purpose::Jitter), index))
-                }
-            },
-        }
-    }
-
-    /// The decision for a duplicate, independent of the original.
-    pub fn decide_copy(&self, config: &Impairment, index: u64) -> Decision {
-        let draw = self.draw.of_copies();
-        Decision {
-            lost: draw.uniform(Purpose::Loss, index) < config.mean_loss(),
-            delay: match config.jitter.as_ns() {
-                0 => config.delay.as_ns(),
-                _ => config
-                    .delay_ns(config.distribution.quantile(draw.uniform(Purpose::Jitter, index))),
-            },
-            ..Decision::default()
-        }
-    }
-
-    /// tc-netem's rule: after `gap - 1` delayed frames, each frame overtakes with the
-    /// configured probability.
-    fn overtakes(&mut self, config: &Impairment, index: u64) -> bool {
-        if config.reorder.fraction() == 0.0 {
-            return false;
-        }
-        let u = self.reorder.next(self.draw.of(Purpose::Reorder), index);
-        let overtakes =
-            self.delayed >= config.gap.saturating_sub(1) && u < config.reorder.fraction();
-        self.delayed = if overtakes { 0 } else { self.delayed.saturating_add(1) };
-        overtakes
-    }
-}
-
-fn takes(draws: &mut Correlated, draw: Draw, purpose: Purpose, share: Ratio, index: u64) -> bool {
-    share.fraction() > 0.0 && draws.next(draw.of(purpose), index) < share.fraction()
-}
-
-fn loss(config: &Impairment) -> Loss {
-    match (config.gilbert_elliott, config.markov) {
-        (Some(model), _) => Loss::gilbert_elliott(model),
-        (None, Some(model)) => Loss::markov(model),
-        (None, None) => Loss::random(config.loss, config.loss_correlation),
-    }
-}
-
-fn trains(unit: LossUnit) -> Option<Box<Trains>> {
-    match unit {
-        LossUnit::Frame => None,
-        LossUnit::Datagram => Some(Box::new(Trains::of_datagrams())),
-        LossUnit::Train => Some(Box::default()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Distribution;
+    use crate::{Distribution, Impairment};
 
     const FRAME: [u8; 127] = [0; 127];
 
     fn decisions(change: impl FnOnce(&mut Impairment)) -> Vec<Decision> {
         let mut config = Impairment::default();
         change(&mut config);
-        let mut fates = Decider::new(&config, Draw::new(7, 1, 0));
-        let frame = Frame::from(&FRAME[..]);
-        (0..100_000).map(|i| fates.decide(&config, i, &frame, i * 1_000_000_000)).collect()
+        let mut fates = Decider::new(&config);
+        let (frame, draw) = (&Frame::from(&FRAME[..]), Draw::new(7, 1, 0));
+        let arrival = |index| Arrival { frame, index, now: index * 1_000_000_000, draw };
+        (0..100_000).map(|index| fates.decide(&config, &arrival(index))).collect()
     }
 
     fn jittered(distribution: Distribution) -> Vec<f64> {
         let all = decisions(|config| {
-            config.delay = "30 ms".parse().unwrap();
-            config.jitter = "5 ms".parse().unwrap();
-            config.distribution = distribution;
+            config.delay.mean = "30 ms".parse().unwrap();
+            config.delay.jitter = "5 ms".parse().unwrap();
+            config.delay.distribution = distribution;
         });
         all.iter().map(|decision| decision.delay as f64 / 1e6).collect()
     }
@@ -258,9 +90,9 @@ mod tests {
     fn shares_are_those_asked_for() {
         let share = |n: usize| n as f64 / 1e5;
         let all = decisions(|config| {
-            config.corrupt = "10 %".parse().unwrap();
-            config.duplicate = "20 %".parse().unwrap();
-            config.loss = "30 %".parse().unwrap();
+            config.corrupt.share = "10 %".parse().unwrap();
+            config.duplicate.share = "20 %".parse().unwrap();
+            config.loss = "30 %".parse::<units::Ratio>().unwrap().into();
         });
         let count = |of: fn(&Decision) -> bool| share(all.iter().filter(|d| of(d)).count());
         // Four standard deviations of a binomial of 100,000: at most 0.006.
@@ -272,7 +104,7 @@ mod tests {
 
     #[test]
     fn any_bit_may_be_turned_over() {
-        let all = decisions(|config| config.corrupt = "100 %".parse().unwrap());
+        let all = decisions(|config| config.corrupt.share = "100 %".parse().unwrap());
         let places: Vec<f64> =
             all.iter().map(|d| f64::from(d.corrupt.unwrap()) / 4_294_967_296.0).collect();
         let far = kolmogorov(places, |x| x);
@@ -282,9 +114,9 @@ mod tests {
     #[test]
     fn every_gapth_frame_overtakes() {
         let all = decisions(|config| {
-            config.delay = "30 ms".parse().unwrap();
-            config.reorder = "100 %".parse().unwrap();
-            config.gap = 5;
+            config.delay.mean = "30 ms".parse().unwrap();
+            config.reorder.share = "100 %".parse().unwrap();
+            config.reorder.gap = 5;
         });
         assert!(all.iter().enumerate().all(|(i, d)| d.overtakes == (i % 5 == 4)));
         assert!(all.iter().all(|d| d.delay == if d.overtakes { 0 } else { 30_000_000 }));
@@ -293,9 +125,9 @@ mod tests {
     #[test]
     fn a_gap_and_a_share_give_the_predicted_mean_delay() {
         let change = |config: &mut Impairment| {
-            config.delay = "30 ms".parse().unwrap();
-            config.reorder = "25 %".parse().unwrap();
-            config.gap = 3;
+            config.delay.mean = "30 ms".parse().unwrap();
+            config.reorder.share = "25 %".parse().unwrap();
+            config.reorder.gap = 3;
         };
         let mut config = Impairment::default();
         change(&mut config);
@@ -306,11 +138,11 @@ mod tests {
 
     #[test]
     fn one_impairment_does_not_change_the_draws_of_another() {
-        let alone = decisions(|config| config.loss = "30 %".parse().unwrap());
+        let alone = decisions(|config| config.loss = "30 %".parse::<units::Ratio>().unwrap().into());
         let along = decisions(|config| {
-            config.loss = "30 %".parse().unwrap();
-            config.corrupt = "10 %".parse().unwrap();
-            config.jitter = "5 ms".parse().unwrap();
+            config.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            config.corrupt.share = "10 %".parse().unwrap();
+            config.delay.jitter = "5 ms".parse().unwrap();
         });
         assert!(alone.iter().zip(&along).all(|(a, b)| a.lost == b.lost));
     }

@@ -28,11 +28,11 @@ pub enum Distribution {
 
 /// Quantiles from a file in iproute2's `.dist` format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "PathBuf", into = "PathBuf")]
 pub struct Table {
     /// Path of the file.
     pub file: PathBuf,
     /// The quantiles in jitters. Not stored with a plan; the file path is.
-    #[serde(skip)]
     quantiles: Arc<[f32]>,
 }
 
@@ -75,6 +75,19 @@ pub enum TableError {
         /// The number of values.
         count: usize,
     },
+}
+
+impl From<PathBuf> for Table {
+    /// A table whose file is not read yet.
+    fn from(file: PathBuf) -> Self {
+        Self { file, quantiles: Arc::default() }
+    }
+}
+
+impl From<Table> for PathBuf {
+    fn from(table: Table) -> Self {
+        table.file
+    }
 }
 
 impl Table {

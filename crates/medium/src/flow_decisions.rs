@@ -1,6 +1,6 @@
 //! Random decisions of one direction, flow by flow.
 
-use crate::decisions::{Decider, Decision};
+use crate::decisions::{Arrival, Decider, Decision};
 use crate::{Flow, Frame, Impairment, Instant};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Position {
 #[derive(Debug, Clone)]
 pub(crate) struct FlowDecisions {
     draw: Draw,
-    /// For flows without state, with the random numbers of the flow that it was last used for.
+    /// For flows without state.
     stateless: Decider,
     has_state: bool,
     flows: FxHashMap<u64, FlowState>,
@@ -58,8 +58,8 @@ impl FlowDecisions {
     pub fn new(config: &Impairment, draw: Draw) -> Self {
         Self {
             draw,
-            stateless: Decider::new(config, draw),
-            has_state: Decider::has_state(config),
+            stateless: Decider::new(config),
+            has_state: config.has_state(),
             flows: FxHashMap::default(),
         }
     }
@@ -67,8 +67,8 @@ impl FlowDecisions {
     /// Applies these settings to the frames from now on. The state of a flow's model continues,
     /// unless the model is replaced.
     pub fn change(&mut self, config: &Impairment) {
-        self.stateless = Decider::new(config, self.draw);
-        let had_state = std::mem::replace(&mut self.has_state, Decider::has_state(config));
+        self.stateless = Decider::new(config);
+        let had_state = std::mem::replace(&mut self.has_state, config.has_state());
         if had_state && !self.has_state {
             self.flows.values_mut().for_each(|flow| flow.decider = None);
         }
@@ -98,22 +98,22 @@ impl FlowDecisions {
         frame: &Frame,
         now: Instant,
     ) -> Decision {
-        self.decider(config, position.flow).decide(config, position.index, frame, now)
+        let frame =
+            Arrival { frame, index: position.index, now, draw: self.draw.of_flow(position.flow) };
+        self.decider(config, position.flow).decide(config, &frame)
     }
 
     /// The decision about a duplicate, independent of the original.
-    pub fn decide_copy(&mut self, config: &Arc<Impairment>, position: Position) -> Decision {
-        self.decider(config, position.flow).decide_copy(config, position.index)
+    pub fn decide_copy(&self, config: &Impairment, position: Position) -> Decision {
+        config.decide_copy(self.draw.of_flow(position.flow).of_copies(), position.index)
     }
 
     fn decider(&mut self, config: &Arc<Impairment>, flow: u64) -> &mut Decider {
-        let draw = self.draw.of_flow(flow);
         if !self.has_state {
-            self.stateless.aim(draw);
             return &mut self.stateless;
         }
         let state = self.flows.entry(flow).or_default();
-        let fresh = || Box::new((Arc::clone(config), Decider::new(config, draw)));
+        let fresh = || Box::new((Arc::clone(config), Decider::new(config)));
         let (before, decider) = &mut **state.decider.get_or_insert_with(fresh);
         if !Arc::ptr_eq(before, config) {
             decider.change(before, config);
@@ -126,7 +126,7 @@ impl FlowDecisions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GilbertElliott;
+    use crate::{GilbertElliott, Loss};
     use etherparse::PacketBuilder;
     use units::Ratio;
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn random() -> Impairment {
-        Impairment { loss: share(30.0), ..Impairment::default() }
+        Impairment { loss: share(30.0).into(), ..Impairment::default() }
     }
 
     fn bursts() -> Impairment {
@@ -165,7 +165,7 @@ mod tests {
             loss_bad: share(100.0),
             loss_good: share(0.0),
         };
-        Impairment { gilbert_elliott: Some(config), ..Impairment::default() }
+        Impairment { loss: Loss::GilbertElliott(config), ..Impairment::default() }
     }
 
     #[test]

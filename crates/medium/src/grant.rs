@@ -30,6 +30,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use spec::GRANT;
 pub use spec::GrantSpec;
 
 use crate::Instant;

@@ -1,225 +1,303 @@
 //! Impairments of one direction of a link, with the parameter names of tc-netem.
 
-use crate::codel::Codel;
-use crate::distribution::Distribution;
-use crate::grant::GrantSpec;
-use crate::loss::{GilbertElliott, LossUnit, Markov};
-use crate::outage::Outage;
-use crate::queue::Limit;
-use crate::red::Red;
-use crate::serialiser::{Cell, Framing};
-use crate::slot::Slot;
-use crate::trace::Trace;
-use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Ratio, Span};
+use crate::corrupt::Corrupt;
+use crate::decisions::{Arrival, Decision};
+use crate::delay::Delay;
+use crate::duplicate::Duplicate;
+use crate::keys::{Contradictions, Key, Keys, Quantity};
+use crate::loss::Loss;
+use crate::outage::Outages;
+use crate::queue::QueueSpec;
+use crate::reorder::Reorder;
+use crate::server::Transmission;
+use crate::slot::Slotting;
+use crate::stage::{ChannelWait, Stage};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use std::path::Path;
+use units::{Draw, Rate};
 
-/// Impairments of one direction of a link.
-///
-/// They apply in the order of a wire: outage, duplication, queue, serialisation, loss,
-/// corruption, propagation, slot. A lost frame has used its share of the rate (tc-netem
-/// decides loss first).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Impairment {
-    /// Mean time from the end of serialisation to delivery.
-    pub delay: Span,
-    /// Variation of the delay; see [`Distribution`]. A delay is never below 0.
-    pub jitter: Span,
-    /// Correlation of a frame's delay variation with that of the previous frame.
-    #[serde(skip_serializing_if = "none")]
-    pub correlation: Ratio,
-    /// Distribution of the delay variation.
-    pub distribution: Distribution,
-    /// Whether frames keep their order. If not, jitter reorders frames, as in tc-netem.
-    pub keep_order: bool,
-    /// Share of frames (or other units) lost at random.
-    pub loss: Ratio,
-    /// Correlation of successive loss decisions.
-    #[serde(skip_serializing_if = "none")]
-    pub loss_correlation: Ratio,
-    /// Unit of loss: frame, datagram or train.
-    pub loss_unit: LossUnit,
-    /// Two-state loss model, instead of `loss`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gilbert_elliott: Option<GilbertElliott>,
-    /// Four-state loss model, instead of `loss`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub markov: Option<Markov>,
-    /// Share of frames with one flipped bit.
-    #[serde(skip_serializing_if = "none")]
-    pub corrupt: Ratio,
-    /// Correlation of successive corruption decisions.
-    #[serde(skip_serializing_if = "none")]
-    pub corrupt_correlation: Ratio,
-    /// Share of frames duplicated.
-    #[serde(skip_serializing_if = "none")]
-    pub duplicate: Ratio,
-    /// Correlation of successive duplication decisions.
-    #[serde(skip_serializing_if = "none")]
-    pub duplicate_correlation: Ratio,
-    /// Share of frames that are not delayed, and so overtake others.
-    #[serde(skip_serializing_if = "none")]
-    pub reorder: Ratio,
-    /// Correlation of successive reordering decisions.
-    #[serde(skip_serializing_if = "none")]
-    pub reorder_correlation: Ratio,
-    /// Every `gap`-th frame may overtake; 1 allows any.
-    #[serde(skip_serializing_if = "is_one")]
-    pub gap: u32,
-    /// Data rate of the link, including the link header; `None` means unlimited.
-    pub rate: Option<Rate>,
-    /// Token bucket depth: bytes that an idle link sends at once. 0 makes the rate a pure
-    /// serialisation time.
-    pub burst: Bytes,
-    /// Bytes per frame on the link in addition to its length; negative values reduce it.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub overhead: i32,
-    /// Cells into which the link cuts frames.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cell: Option<Cell>,
-    /// Delivery opportunities of a recorded link, instead of `rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<Trace>,
-    /// Grants of a cellular network, instead of `rate`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub grant: Option<GrantSpec>,
-    /// Queue limit in front of the rate; excess frames are dropped.
-    pub queue: Limit,
-    /// CoDel: drops by queueing delay.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub codel: Option<Codel>,
-    /// RED: drops by mean queue length.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub red: Option<Red>,
-    /// Slots in which gathered frames leave together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub slot: Option<Slot>,
-    /// Times without any forwarding.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub outages: Vec<Outage>,
-}
-
-fn none(ratio: &Ratio) -> bool {
-    ratio.fraction() == 0.0
-}
-
-fn is_one(number: &u32) -> bool {
-    *number == 1
-}
-
-fn is_zero(number: &i32) -> bool {
-    *number == 0
-}
-
-impl Default for Impairment {
-    fn default() -> Self {
-        let none = Ratio::default();
-        Self {
-            delay: Span::ZERO,
-            jitter: Span::ZERO,
-            correlation: none,
-            distribution: Distribution::Uniform,
-            keep_order: false,
-            loss: none,
-            loss_correlation: none,
-            loss_unit: LossUnit::Frame,
-            gilbert_elliott: None,
-            markov: None,
-            corrupt: none,
-            corrupt_correlation: none,
-            duplicate: none,
-            duplicate_correlation: none,
-            reorder: none,
-            reorder_correlation: none,
-            gap: 1,
-            rate: None,
-            burst: Bytes::new(0),
-            overhead: 0,
-            cell: None,
-            trace: None,
-            grant: None,
-            queue: Limit::default(),
-            codel: None,
-            red: None,
-            slot: None,
-            outages: Vec::new(),
+/// Declares the stages of a link, in the order of their keys in the experiment file.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $stage:ident: $kind:ty,)*) => {
+        /// Impairments of one direction of a link.
+        ///
+        /// They apply in the order of a wire: outage, duplication, queue, serialisation, loss,
+        /// corruption, propagation, slot. A lost frame has used its share of the rate (tc-netem
+        /// decides loss first). Serialises as the keys of the experiment file.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Impairment {
+            $($(#[$doc])* pub $stage: $kind,)*
         }
-    }
+
+        /// Makes random decisions about the frames of one flow, in their order.
+        #[derive(Debug, Clone, Default)]
+        pub(crate) struct Decider {
+            $($stage: <$kind as Stage>::Flow,)*
+        }
+
+        impl Decider {
+            pub fn new(config: &Impairment) -> Self {
+                Self { $($stage: config.$stage.flow(),)* }
+            }
+
+            /// Applies the new settings instead of `before`. A model keeps its state unless it
+            /// is replaced by another model.
+            pub fn change(&mut self, before: &Impairment, config: &Impairment) {
+                $(config.$stage.change_flow(&mut self.$stage, &before.$stage);)*
+            }
+
+            /// The decision about a frame.
+            pub fn decide(&mut self, config: &Impairment, frame: &Arrival<'_>) -> Decision {
+                let mut decision = Decision::default();
+                $(config.$stage.decide(&mut self.$stage, frame, &mut decision);)*
+                $(config.$stage.decide_delay(&mut self.$stage, frame, &mut decision);)*
+                decision
+            }
+        }
+
+        impl Impairment {
+            /// All keys of the experiment file, in the order of its documentation.
+            pub fn all_keys() -> impl Iterator<Item = &'static Key> {
+                [$(<$kind>::KEYS,)*].into_iter().flatten()
+            }
+
+            /// The settings from keys of the file. Files that they name are not read; see
+            /// [`Self::load`].
+            ///
+            /// # Errors
+            /// If a key is unknown, or a value has the wrong type.
+            pub fn read(keys: &Keys) -> Result<Self, String> {
+                let known = |name: &&String| Self::all_keys().any(|key| key.name == *name);
+                if let Some(unknown) = keys.0.keys().find(|name| !known(name)) {
+                    return Err(format!("unknown key `{unknown}`"));
+                }
+                Ok(Self { $($stage: <$kind>::read(keys)?,)* })
+            }
+
+            /// The keys that differ from the defaults. [`Self::read`] reads them back, except
+            /// for the contents of files.
+            pub fn keys(&self) -> Keys {
+                let mut keys = Keys::default();
+                $(self.$stage.write(&mut keys);)*
+                keys
+            }
+
+            /// The keys that these keys remove from a link when they change it: those of the
+            /// models that they do not name, if they name another one.
+            pub fn replaced(keys: &Keys) -> Vec<&'static str> {
+                let mut replaced = Vec::new();
+                for models in [$(<$kind>::MODELS,)*] {
+                    if models.iter().any(|own| keys.has(own[0])) {
+                        let others = models.iter().filter(|own| !keys.has(own[0]));
+                        replaced.extend(others.flat_map(|own| own.iter().copied()));
+                    }
+                }
+                replaced
+            }
+
+            /// Contradictions in the keys of a link, and keys without effect.
+            pub fn check(keys: &Keys, wait: ChannelWait) -> Contradictions {
+                let mut found = Contradictions::default();
+                $(<$kind>::check(keys, wait, &mut found);)*
+                found
+            }
+
+            /// Keys that do not suit frames of up to `longest` bytes, including the link header.
+            pub fn check_longest(keys: &Keys, longest: u64) -> Contradictions {
+                let mut found = Contradictions::default();
+                $(<$kind>::check_longest(keys, longest, &mut found);)*
+                found
+            }
+
+            /// What the kernel's netem lacks: the feature, and the fix.
+            pub fn check_netem(keys: &Keys) -> Contradictions {
+                let mut found = Contradictions::default();
+                $(<$kind>::check_netem(keys, &mut found);)*
+                found
+            }
+
+            /// Reads the files that the settings name, relative to `base`. Files that cannot be
+            /// read are reported.
+            pub fn load(&mut self, base: &Path) -> Contradictions {
+                let mut found = Contradictions::default();
+                $(self.$stage.load(base, &mut found);)*
+                found
+            }
+
+            /// These settings with some keys changed, or reset by `null`.
+            ///
+            /// # Errors
+            /// As [`Self::read`].
+            pub fn with(&self, changes: &Keys) -> Result<Self, String> {
+                let mut keys = self.keys();
+                keys.0.extend(changes.0.clone());
+                let mut new = Self::read(&keys)?;
+                $(new.$stage.keep_loaded(&self.$stage);)*
+                Ok(new)
+            }
+
+            /// Text for people, with the file's terms, in the order in which a frame passes the
+            /// stages.
+            pub fn text(&self) -> String {
+                if self.is_none() {
+                    return "no impairments".to_owned();
+                }
+                let mut parts = [$((<$kind>::ORDER, self.$stage.text(self)),)*];
+                parts.sort_by_key(|(order, _)| *order);
+                let parts: Vec<_> = parts.into_iter().filter_map(|(_, text)| text).collect();
+                parts.join(", ")
+            }
+
+            /// Whether frames pass without impairment.
+            pub fn is_none(&self) -> bool {
+                true $(&& self.$stage.is_none())*
+            }
+
+            /// Whether any decision about a frame is random.
+            pub fn is_random(&self) -> bool {
+                false $(|| self.$stage.is_random())*
+            }
+
+            /// Whether decisions depend on the flow's earlier frames.
+            pub(crate) fn has_state(&self) -> bool {
+                false $(|| self.$stage.has_state())*
+            }
+
+            /// The value of a key that can be ramped and rounded; `None` for other keys, and
+            /// for an unlimited rate.
+            pub fn quantity(&mut self, key: &str) -> Option<Quantity<'_>> {
+                $(if let Some(quantity) = self.$stage.quantity(key) {
+                    return Some(quantity);
+                })*
+                None
+            }
+
+            /// Minimum delay of any frame, in ns.
+            pub(crate) fn least_delay_ns(&self) -> u64 {
+                let may_undelay = false $(|| self.$stage.may_undelay())*;
+                if may_undelay { 0 } else { 0 $(+ self.$stage.least_delay_ns())* }
+            }
+
+            /// Long-term share of frames lost.
+            pub fn mean_loss(&self) -> f64 {
+                let passes = |lost: f64, share: f64| match (lost, share) {
+                    (0.0, share) => share,
+                    (lost, 0.0) => lost,
+                    (lost, share) => 1.0 - (1.0 - lost) * (1.0 - share),
+                };
+                [$(self.$stage.mean_loss(),)*].into_iter().fold(0.0, passes)
+            }
+
+            /// The decision about the duplicate of frame `index`, independent of the original.
+            pub(crate) fn decide_copy(&self, draw: Draw, index: u64) -> Decision {
+                let mut decision = Decision::default();
+                $(self.$stage.decide_copy(draw, index, &mut decision);)*
+                decision
+            }
+        }
+    };
+}
+
+stages! {
+    /// Time from the end of serialisation to delivery, and its variation.
+    delay: Delay,
+    /// Loss of frames at random.
+    loss: Loss,
+    /// Frames with one flipped bit.
+    corrupt: Corrupt,
+    /// Frames that are duplicated.
+    duplicate: Duplicate,
+    /// Frames that overtake others.
+    reorder: Reorder,
+    /// When frames leave: at a rate, by a recorded trace, or by a network's grants.
+    transmission: Transmission,
+    /// The queue in front of it.
+    queue: QueueSpec,
+    /// Slots in which collected frames leave together.
+    slot: Slotting,
+    /// Times without any forwarding.
+    outage: Outages,
 }
 
 impl Impairment {
-    /// Whether frames pass without impairment.
-    pub fn is_none(&self) -> bool {
-        // Ignore the settings that have no effect by themselves.
-        let bare = Self {
-            correlation: Ratio::default(),
-            distribution: Distribution::Uniform,
-            keep_order: false,
-            loss_correlation: Ratio::default(),
-            loss_unit: LossUnit::Frame,
-            corrupt_correlation: Ratio::default(),
-            duplicate_correlation: Ratio::default(),
-            reorder_correlation: Ratio::default(),
-            gap: 1,
-            burst: Bytes::new(0),
-            overhead: 0,
-            cell: None,
-            queue: Limit::default(),
-            codel: None,
-            red: None,
-            ..self.clone()
-        };
-        bare == Self::default()
-    }
-
-    /// Whether frames may have to queue on the link.
-    pub fn is_rated(&self) -> bool {
-        self.rate.is_some() || self.trace.is_some() || self.grant.is_some()
-    }
-
-    /// Whether any decision about a frame is random.
-    pub fn is_random(&self) -> bool {
-        self.jitter != Span::ZERO
-            || self.mean_loss() > 0.0
-            || [self.corrupt, self.duplicate, self.reorder].iter().any(|share| !none(share))
-    }
-
-    /// Overhead and cells of frames on the link's wire.
-    pub fn framing(&self) -> Framing {
-        Framing { overhead: self.overhead, cell: self.cell }
-    }
-
-    /// Long-term share of frames lost, for any loss model.
-    pub fn mean_loss(&self) -> f64 {
-        match (self.gilbert_elliott, self.markov) {
-            (Some(model), _) => model.mean(),
-            (None, Some(model)) => model.mean(),
-            (None, None) => self.loss.fraction(),
-        }
-    }
-
-    /// Minimum delay of any frame, in ns.
-    pub(crate) fn least_delay_ns(&self) -> u64 {
-        match none(&self.reorder) {
-            true => self.delay_ns(self.distribution.least()),
-            // A frame that overtakes is not delayed.
-            false => 0,
-        }
-    }
-
-    /// The delay in ns that deviates from the mean by `jitters`.
-    pub(crate) fn delay_ns(&self, jitters: f64) -> u64 {
-        let offset = jitters * self.jitter.as_ns() as f64;
-        (self.delay.as_ns() as f64 + offset).max(0.0) as u64
+    /// Data rate; `None` without a rate, or if a trace or grants schedule the link.
+    pub fn rate(&self) -> Option<Rate> {
+        self.transmission.rate()
     }
 
     /// Long-term mean delay in ns: includes reordering and the mean of the variation. It is
     /// higher than this if the variation is truncated at a delay of 0.
     pub fn mean_delay_ns(&self) -> f64 {
-        // After `gap - 1` delayed frames, each frame overtakes with that probability.
-        let reorder = self.reorder.fraction();
-        let delayed = 1.0 - reorder / (1.0 + f64::from(self.gap.max(1) - 1) * reorder);
-        let mean = self.distribution.mean() * self.jitter.as_ns() as f64;
-        delayed * (self.delay.as_ns() as f64 + mean)
+        (1.0 - self.reorder.mean_share()) * self.delay.mean_ns()
+    }
+}
+
+impl Serialize for Impairment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.keys().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Impairment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::read(&Keys::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::{Ratio, Span};
+
+    #[test]
+    fn keys_are_written_as_they_are_read() {
+        let all = serde_json::json!({
+            "delay": "30 ms", "jitter": "45 ms", "clip": true, "correlation": "25 %",
+            "distribution": "pareto", "keep_order": true, "loss": "3 %",
+            "loss_correlation": "25 %", "loss_unit": "train", "corrupt": "1 %",
+            "corrupt_correlation": "2 %", "duplicate": "1 %", "duplicate_correlation": "2 %",
+            "reorder": "5 %", "reorder_correlation": "50 %", "gap": 5, "rate": "1 Mbit/s",
+            "burst": "1600 B", "overhead": "-14 B", "cell": {"size": "48 B", "overhead": "5 B"},
+            "queue": "9 kB", "codel": {"target": "5 ms", "interval": "100 ms"},
+            "slot": {"min": "1 ms", "max": "2 ms", "packets": 5, "bytes": "1500 B"},
+            "outage": [{"at": "1 s", "lasts": "1 s"}]
+        });
+        let expected: Keys = serde_json::from_value(all.clone()).unwrap();
+        let written = Impairment::read(&expected).unwrap().keys();
+        assert_eq!(Impairment::read(&written), Impairment::read(&expected));
+        let missing = expected.0.keys().find(|key| !written.has(key));
+        assert_eq!(missing, None);
+        assert_eq!(Impairment::default().keys(), Keys::default());
+    }
+
+    #[test]
+    fn what_is_no_key_or_no_value_is_refused() {
+        let read = |value| Impairment::read(&serde_json::from_value(value).unwrap()).unwrap_err();
+        assert!(read(serde_json::json!({"los": "5 %"})).contains("los"));
+        assert!(read(serde_json::json!({"loss": "5 ms"})).contains("share"));
+        assert!(read(serde_json::json!({"red": {"min": "5 kB"}})).contains("`max`"));
+    }
+
+    fn keys(value: serde_json::Value) -> Keys {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_change_touches_its_keys_alone() {
+        let config = || Impairment {
+            delay: "30 ms".parse::<Span>().unwrap().into(),
+            loss: "10 %".parse::<Ratio>().unwrap().into(),
+            transmission: Rate::from_bit_s(1_000_000).unwrap().into(),
+            ..Impairment::default()
+        };
+        let changes = serde_json::json!({"loss": "50 %", "rate": null, "queue": "9 kB"});
+        let new = config().with(&keys(changes));
+        let want = Impairment {
+            loss: "50 %".parse::<Ratio>().unwrap().into(),
+            transmission: Transmission::default(),
+            queue: crate::Limit::Bytes("9 kB".parse().unwrap()).into(),
+            ..config()
+        };
+        assert_eq!(new, Ok(want));
     }
 }

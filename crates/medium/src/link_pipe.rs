@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{self, Cause, Step, TransitFrame};
 use crate::totals::{Record, Totals};
-use crate::{Direction, Frame, Impairment, Instant, Overlay, States};
+use crate::{Direction, Frame, Impairment, Instant, Keys, States};
 use std::sync::Arc;
 use units::{Draw, Span};
 
@@ -85,12 +85,12 @@ impl LinkPipe {
             has_timetable: false,
             gates: gates(&config, draw),
             down: false,
-            queue: Queue::new(config.queue, config.codel, config.red),
-            server: Server::new(&config),
+            queue: Queue::new(config.queue),
+            server: Server::new(config.transmission.scheduler.as_ref()),
             busy_until: 0,
             sending: 0,
             turn_requested: false,
-            slots: config.slot.map(|slot| Box::new(Slots::new(slot, draw))),
+            slots: config.slot.0.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             last_release: 0,
             epoch: 0,
@@ -180,14 +180,14 @@ impl LinkPipe {
     ///
     /// # Errors
     /// If a key is unknown or a value has the wrong type. Nothing changes then.
-    pub(crate) fn set(&mut self, set: &Overlay, over: Span, now: Instant) -> Result<(), String> {
+    pub(crate) fn set(&mut self, set: &Keys, over: Span, now: Instant) -> Result<(), String> {
         self.follow_ramps(now);
         let changing = self.ramps.is_some();
         let mut ramps = match self.ramps.take() {
             Some(ramps) => *ramps,
             None => Ramps::at_rest((*self.config).clone()),
         };
-        let made = set.on(ramps.target()).map(|target| {
+        let made = ramps.target().with(set).map(|target| {
             self.record.end_interval(&self.config, changing, now);
             ramps.set(set.0.keys().map(String::as_str), target, (now, over));
             self.configure(ramps.at(now));
@@ -201,16 +201,14 @@ impl LinkPipe {
     /// Applies these settings. Frames already sent are not affected.
     fn configure(&mut self, config: Impairment) {
         self.decisions.change(&config);
-        Server::change(&mut self.server, &self.config, &config);
-        if (self.config.queue, self.config.codel, self.config.red)
-            != (config.queue, config.codel, config.red)
-        {
-            self.queue.change(config.queue, config.codel, config.red);
+        Server::change(&mut self.server, &self.config.transmission, &config.transmission);
+        if self.config.queue != config.queue {
+            self.queue.change(config.queue);
         }
         if self.config.slot != config.slot {
-            self.slots = config.slot.map(|slot| Box::new(Slots::new(slot, self.draw)));
+            self.slots = config.slot.0.map(|slot| Box::new(Slots::new(slot, self.draw)));
         }
-        if self.config.outages != config.outages {
+        if self.config.outage != config.outage {
             self.gates = gates(&config, self.draw);
         }
         self.config = Arc::new(config);
@@ -301,7 +299,7 @@ impl LinkPipe {
         steps: &mut Vec<Step>,
     ) -> (Position, Decision) {
         if !self.counts_flows() {
-            let delay = self.config.delay.as_ns();
+            let delay = self.config.delay.mean.as_ns();
             return (Position::default(), Decision { delay, ..Decision::default() });
         }
         let position = self.decisions.position(frame);
@@ -330,7 +328,7 @@ impl LinkPipe {
             return None;
         }
         let count = frame.count() as u64;
-        let decision = Decision { delay: self.config.delay.as_ns(), ..Decision::default() };
+        let decision = Decision { delay: self.config.delay.mean.as_ns(), ..Decision::default() };
         self.record.totals.frames += count;
         self.record.totals.bytes += frame.size() as u64;
         let release = self.release_time(&decision, now);
@@ -365,7 +363,7 @@ impl LinkPipe {
     /// Release time of a frame that left at `left`.
     fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
         let mut release = left + decision.delay;
-        if self.config.keep_order && !decision.overtakes {
+        if self.config.delay.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
         }
@@ -392,7 +390,7 @@ impl LinkPipe {
 }
 
 fn gates(config: &Impairment, draw: Draw) -> Vec<Gate> {
-    let outages = config.outages.iter().enumerate();
+    let outages = config.outage.0.iter().enumerate();
     outages.map(|(number, outage)| Gate::new(*outage, draw, number as u64)).collect()
 }
 

@@ -1,13 +1,17 @@
 //! Tests of directions in virtual time.
 
 use super::*;
-use crate::{Cell, Codel, Limit, Outage, Overlay, Serialiser, Slot, Trace};
+use crate::{Cell, Codel, Discipline, Keys, Limit, Outage, Outages, Scheduler, Serialiser, Slot, Trace, Transmission};
 use units::{Bytes, Rate, Ratio};
 
 const FRAME: [u8; 127] = [0; 127];
 const MS: Instant = 1_000_000;
 /// 127 bytes at 250 kbit/s.
 const TIME: Instant = 4_064_000;
+
+fn rate(bit_s: u64) -> Transmission {
+    Rate::from_bit_s(bit_s).unwrap().into()
+}
 
 /// Outcome of a frame.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,7 +94,7 @@ fn nothing_asked_nothing_done() {
 
 #[test]
 fn loss_is_the_share_asked_and_independent() {
-    let mut link = Link::new(|config| config.loss = share(30.0));
+    let mut link = Link::new(|config| config.loss = share(30.0).into());
     let fates = link.fates(1_000_000, 1);
     let lost: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Dropped(Cause::Lost)).collect();
     let mean = |n: usize| n as f64 / 1e6;
@@ -105,8 +109,8 @@ fn loss_is_the_share_asked_and_independent() {
 fn jitter_reorders_unless_order_is_kept() {
     let in_order = |keep: bool| {
         let mut link = Link::new(|config| {
-            (config.delay, config.jitter) = (span(30), span(5));
-            config.keep_order = keep;
+            (config.delay.mean, config.delay.jitter) = (span(30), span(5));
+            config.delay.keep_order = keep;
         });
         releases(&link.fates(1000, 100_000)).is_sorted()
     };
@@ -116,8 +120,8 @@ fn jitter_reorders_unless_order_is_kept() {
 #[test]
 fn a_full_queue_drops_and_drains_at_the_rate() {
     let mut link = Link::new(|config| {
-        config.rate = Rate::from_bit_s(250_000);
-        config.queue = Limit::Frames(3);
+        config.transmission = rate(250_000);
+        config.queue.limit = Limit::Frames(3);
     });
     (0..5).for_each(|_| link.send(&FRAME, 0));
     link.send(&FRAME, TIME);
@@ -130,8 +134,8 @@ fn a_full_queue_drops_and_drains_at_the_rate() {
 #[test]
 fn the_throughput_is_the_rates_over_a_long_time() {
     let mut link = Link::new(|config| {
-        config.rate = Rate::from_bit_s(1_000_000);
-        config.queue = Limit::Frames(100_000);
+        config.transmission = rate(1_000_000);
+        config.queue.limit = Limit::Frames(100_000);
     });
     let last = *releases(&link.fates(10_000, 0)).last().unwrap();
     assert_eq!(last, 10_000 * 127 * 8_000);
@@ -142,9 +146,10 @@ fn the_throughput_is_the_rates_over_a_long_time() {
 #[test]
 fn overhead_and_cells_take_their_share_of_the_rate() {
     let mut link = Link::new(|config| {
-        config.rate = Rate::from_bit_s(8_000_000);
-        config.overhead = 8;
-        config.cell = Some(Cell { size: Bytes::new(48), overhead: Bytes::new(5) });
+        config.transmission = rate(8_000_000);
+        config.transmission.framing.overhead = 8;
+        let cell = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
+        config.transmission.framing.cell = Some(cell);
     });
     assert_eq!(link.fates(1, 0), [Fate::Release(3 * 53 * 1000)]);
 }
@@ -152,7 +157,7 @@ fn overhead_and_cells_take_their_share_of_the_rate() {
 #[test]
 fn a_trace_is_followed_from_the_start_of_impairments() {
     let trace = Trace::parse("t".as_ref(), "2\n10\n").unwrap();
-    let mut link = Link::new(|config| config.trace = Some(trace));
+    let mut link = Link::new(|config| config.transmission = Scheduler::Trace(trace).into());
     link.direction.begin(100 * MS);
     link.send(&FRAME, 101 * MS);
     link.send(&FRAME, 103 * MS);
@@ -164,8 +169,8 @@ fn codel_keeps_the_wait_near_its_target() {
     // 250 kbit/s; the offered load exceeds it by a tenth.
     let wait = |codel: Option<Codel>| {
         let mut link = Link::new(|config| {
-            config.rate = Rate::from_bit_s(250_000);
-            config.codel = codel;
+            config.transmission = rate(250_000);
+            config.queue.discipline = codel.map_or(Discipline::DropTail, Discipline::Codel);
         });
         let gap = TIME * 10 / 11;
         let fates = link.fates(20_000, gap);
@@ -185,7 +190,8 @@ fn codel_keeps_the_wait_near_its_target() {
 #[test]
 fn an_outage_takes_what_leaves_in_it() {
     let mut link = Link::new(|config| {
-        config.outages = vec![Outage::Scheduled { at: span(10), lasts: span(5), every: None }];
+        let outage = Outage::Scheduled { at: span(10), lasts: span(5), every: None };
+        config.outage = Outages(vec![outage]);
     });
     let fates = link.fates(20, MS);
     let gone = |i: usize| fates[i] == Fate::Dropped(Cause::Outage);
@@ -196,8 +202,8 @@ fn an_outage_takes_what_leaves_in_it() {
 #[test]
 fn a_copy_comes_as_well_and_has_delays_of_its_own() {
     let mut link = Link::new(|config| {
-        config.duplicate = share(100.0);
-        (config.delay, config.jitter) = (span(30), span(5));
+        config.duplicate.share = share(100.0);
+        (config.delay.mean, config.delay.jitter) = (span(30), span(5));
     });
     let releases = releases(&link.fates(100, 100 * MS));
     assert_eq!(releases.len(), 200);
@@ -207,7 +213,7 @@ fn a_copy_comes_as_well_and_has_delays_of_its_own() {
 
 #[test]
 fn corruption_turns_one_bit_over() {
-    let mut link = Link::new(|config| config.corrupt = share(100.0));
+    let mut link = Link::new(|config| config.corrupt.share = share(100.0));
     link.fates(100, 1);
     let bits = |frame: &Frame| frame.head().iter().map(|byte| byte.count_ones()).sum::<u32>();
     assert!(link.frames.iter().all(|frame| frame.size() == 127 && bits(frame) == 1));
@@ -216,18 +222,18 @@ fn corruption_turns_one_bit_over() {
 #[test]
 fn what_overtakes_is_not_delayed() {
     let mut link = Link::new(|config| {
-        config.delay = span(30);
-        config.reorder = share(100.0);
-        config.gap = 2;
+        config.delay = span(30).into();
+        config.reorder.share = share(100.0);
+        config.reorder.gap = 2;
     });
     assert_eq!(releases(&link.fates(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
 }
 
 #[test]
 fn a_change_holds_from_its_moment() {
-    let mut link = Link::new(|config| config.rate = Rate::from_bit_s(250_000));
+    let mut link = Link::new(|config| config.transmission = rate(250_000));
     (0..3).for_each(|_| link.send(&FRAME, 0));
-    let faster = serde_json::from_str::<Overlay>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
+    let faster = serde_json::from_str::<Keys>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
     link.direction.set(&faster, Span::ZERO, MS).unwrap();
     link.turns_until(Instant::MAX);
     // The first frame is already on the wire; the others take a tenth of the time.
@@ -239,7 +245,7 @@ fn a_change_holds_from_its_moment() {
 #[test]
 fn a_slot_is_made_for_those_that_gather() {
     let config = Slot { min: span(10), max: span(10), packets: None, bytes: None };
-    let link = Link::new(|a| a.slot = Some(config));
+    let link = Link::new(|a| a.slot.0 = Some(config));
     assert!(link.direction.slots.is_some(), "tested in its module and in the segment");
 }
 
@@ -247,10 +253,12 @@ fn a_slot_is_made_for_those_that_gather() {
 fn the_same_frames_meet_the_same_fate() {
     let run = || {
         Link::new(|config| {
-            (config.delay, config.jitter) = (span(30), span(5));
-            (config.loss, config.corrupt, config.duplicate) = (share(5.0), share(5.0), share(5.0));
-            config.correlation = share(25.0);
-            config.outages = vec![Outage::Random { mean_up: span(500), mean_down: span(50) }];
+            (config.delay.mean, config.delay.jitter) = (span(30), span(5));
+            config.loss = share(5.0).into();
+            (config.corrupt.share, config.duplicate.share) = (share(5.0), share(5.0));
+            config.delay.correlation = share(25.0);
+            let outage = Outage::Random { mean_up: span(500), mean_down: span(50) };
+            config.outage = Outages(vec![outage]);
         })
         .fates(10_000, 100_000)
     };
@@ -261,8 +269,8 @@ fn the_same_frames_meet_the_same_fate() {
 fn serialisers_of_the_first_version_give_the_same_times() {
     let mut serialiser = Serialiser::new(Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
     let mut link = Link::new(|config| {
-        config.rate = Rate::from_bit_s(250_000);
-        config.burst = Bytes::new(1600);
+        let (rate, burst) = (Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
+        config.transmission = Scheduler::Rate { rate, burst }.into();
     });
     let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
     assert_eq!(releases(&link.fates(50, 0)), want);
@@ -271,7 +279,7 @@ fn serialisers_of_the_first_version_give_the_same_times() {
 #[test]
 fn a_replay_decides_again_what_was_decided() {
     let run = |seed: u64, replay: Option<Vec<Recorded>>| {
-        let config = Impairment { loss: share(30.0), ..Impairment::default() };
+        let config = Impairment { loss: share(30.0).into(), ..Impairment::default() };
         let mut direction = LinkPipe::new(config, Draw::new(seed, 1, 0));
         if let Some(replay) = replay {
             direction.replay(Replay::new(replay));

@@ -1,8 +1,38 @@
-//! Loss models: random, and bursts from Markov chains.
+//! Loss: random, and in bursts from Markov chains.
 
+mod chains;
+
+use crate::Trains;
 use crate::correlated::Correlated;
+use crate::decisions::{Arrival, Decision};
+use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
+use crate::stage::{ChannelWait, Stage};
+use crate::Impairment;
+pub use chains::{GilbertElliott, Markov};
 use serde::{Deserialize, Serialize};
 use units::{Draw, Purpose, Ratio};
+
+/// Loss of a link: one of the models.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Loss {
+    /// Units with the same probability; with a share of 0, no loss.
+    Random(RandomLoss),
+    /// Bursts from two states.
+    GilbertElliott(GilbertElliott),
+    /// Bursts from four states.
+    Markov(Markov),
+}
+
+/// Random loss.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct RandomLoss {
+    /// Share of units lost.
+    pub share: Ratio,
+    /// Correlation of successive decisions.
+    pub correlation: Ratio,
+    /// What is lost as a whole.
+    pub unit: LossUnit,
+}
 
 /// The unit of one loss decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,199 +48,236 @@ pub enum LossUnit {
     Train,
 }
 
-/// Gilbert-Elliott model: a good and a bad state with separate loss probabilities (E. O.
-/// Elliott, BSTJ 42, 1963). The letters are those of tc-netem.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GilbertElliott {
-    /// Transition probability from good to bad, per frame.
-    pub p: Ratio,
-    /// Transition probability from bad to good, per frame.
-    pub r: Ratio,
-    /// Loss probability in the bad state.
-    #[serde(rename = "1-h")]
-    pub loss_bad: Ratio,
-    /// Loss probability in the good state.
-    #[serde(rename = "1-k")]
-    pub loss_good: Ratio,
+/// State of a loss model in one flow.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LossFlow {
+    draws: Correlated,
+    /// Numbers the loss units of several frames.
+    trains: Option<Box<Trains>>,
+    /// The last such unit, and whether it is lost.
+    last: Option<(u64, bool)>,
+    /// Gilbert-Elliott: whether the state is bad; `None` before the first frame.
+    bad: Option<bool>,
+    /// Markov: 1 to 4; `None` before the first frame.
+    state: Option<u8>,
 }
 
-/// tc-netem's four states: 1 received, 2 received within a burst, 3 lost within a burst, 4
-/// isolated loss (S. Salsano and others, "Definition of a general and intuitive loss model
-/// for packet networks", 2012). `pij` is the transition probability from state i to state j
-/// per frame; state 4 always returns to 1.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Markov {
-    /// Start of a loss burst.
-    pub p13: Ratio,
-    /// End of a loss burst.
-    pub p31: Ratio,
-    /// From loss to reception within a burst.
-    pub p32: Ratio,
-    /// From reception back to loss within a burst.
-    pub p23: Ratio,
-    /// Isolated loss.
-    pub p14: Ratio,
+impl Default for Loss {
+    fn default() -> Self {
+        Self::Random(RandomLoss::default())
+    }
 }
 
-impl GilbertElliott {
-    /// Long-term share of frames in the bad state; 0 if there are no transitions.
-    fn bad(&self) -> f64 {
-        let (p, r) = (self.p.fraction(), self.r.fraction());
-        if p + r == 0.0 { 0.0 } else { p / (p + r) }
+impl From<Ratio> for Loss {
+    /// Independent losses of single frames.
+    fn from(share: Ratio) -> Self {
+        Self::Random(RandomLoss { share, ..RandomLoss::default() })
     }
+}
 
-    /// Long-term share of frames lost; 1-k if no transition leads to the bad state.
-    pub fn mean(&self) -> f64 {
-        let bad = self.bad();
-        bad * self.loss_bad.fraction() + (1.0 - bad) * self.loss_good.fraction()
-    }
-
-    /// Ratio of the variance of the loss share between runs to that of independent losses,
-    /// over a long time. From the chain's autocorrelation (1-p-r)^n at lag n.
-    pub fn dispersion(&self) -> f64 {
-        let (p, r, mean) = (self.p.fraction(), self.r.fraction(), self.mean());
-        let variance = mean * (1.0 - mean);
-        if p + r == 0.0 || variance == 0.0 {
-            return 1.0;
+impl RandomLoss {
+    fn takes(&self, flow: &mut LossFlow, draw: Draw, unit: u64) -> bool {
+        if self.share.fraction() == 0.0 {
+            return false;
         }
-        let gap = self.loss_bad.fraction() - self.loss_good.fraction();
-        let states = p * r / (p + r).powi(2) * gap * gap;
-        1.0 + 2.0 * states * (1.0 - p - r) / (p + r) / variance
-    }
-}
-
-impl Markov {
-    /// Long-term share of frames lost, from the chain's stationary distribution.
-    pub fn mean(&self) -> f64 {
-        let [_, _, three, four] = self.stationary();
-        three + four
-    }
-
-    /// Long-term share of frames in states 1 to 4.
-    fn stationary(&self) -> [f64; 4] {
-        let [p13, p31, p32, p23, p14] =
-            [self.p13, self.p31, self.p32, self.p23, self.p14].map(Ratio::fraction);
-        if p23 == 0.0 && p32 > 0.0 && p13 > 0.0 {
-            // State 2 is never left.
-            return [0.0, 1.0, 0.0, 0.0];
+        // One decision for all frames of a unit.
+        let known = flow.last.filter(|(last, _)| self.unit != LossUnit::Frame && *last == unit);
+        if let Some((_, lost)) = known {
+            return lost;
         }
-        if p31 == 0.0 && p13 > 0.0 {
-            // The burst never ends: a chain of states 2 and 3.
-            let lost = if p32 + p23 == 0.0 { 1.0 } else { p23 / (p32 + p23) };
-            return [0.0, 1.0 - lost, lost, 0.0];
-        }
-        // Relative to state 1, from the balance of transitions.
-        let three = if p13 == 0.0 { 0.0 } else { p13 / p31 };
-        let two = if p23 == 0.0 { 0.0 } else { three * p32 / p23 };
-        [1.0, two, three, p14].map(|share| share / (1.0 + two + three + p14))
+        let lost = flow.draws.next(draw.of(Purpose::Loss), unit) < self.share.fraction();
+        flow.last = Some((unit, lost));
+        lost
     }
-
-    /// The state in which a flow begins, for `u` uniform in [0, 1).
-    fn first(&self, u: f64) -> u8 {
-        let mut below = 0.0;
-        let states = self.stationary().into_iter().zip(1..);
-        let reached = |(share, state)| {
-            below += share;
-            (u < below).then_some(state)
-        };
-        states.filter_map(reached).next().unwrap_or(1)
-    }
-}
-
-/// The index of the random number for the state before the first frame.
-const BEFORE: u64 = u64::MAX;
-
-/// Loss model of one flow in one direction of a link.
-#[derive(Debug, Clone)]
-pub(crate) enum Loss {
-    /// All units with the same probability.
-    Random { share: f64, draws: Correlated, last: Option<(u64, bool)> },
-    GilbertElliott {
-        config: GilbertElliott,
-        /// `None` before the first frame of the flow.
-        bad: Option<bool>,
-    },
-    Markov {
-        config: Markov,
-        /// 1 to 4; `None` before the first frame of the flow.
-        state: Option<u8>,
-    },
 }
 
 impl Loss {
-    pub fn random(share: Ratio, correlation: Ratio) -> Self {
-        let draws = Correlated::new(correlation);
-        Self::Random { share: share.fraction(), draws, last: None }
-    }
-
-    pub fn gilbert_elliott(config: GilbertElliott) -> Self {
-        Self::GilbertElliott { config, bad: None }
-    }
-
-    pub fn markov(config: Markov) -> Self {
-        Self::Markov { config, state: None }
-    }
-
-    /// Forgets the decision about the last unit.
-    pub fn forget_unit(&mut self) {
-        if let Self::Random { last, .. } = self {
-            *last = None;
+    /// Whether the frame `index` of its flow, in the loss unit `unit`, is lost. Call this in
+    /// frame order.
+    fn takes(&self, flow: &mut LossFlow, draw: Draw, index: u64, unit: u64) -> bool {
+        match self {
+            Self::Random(random) => random.takes(flow, draw, unit),
+            Self::GilbertElliott(model) => model.takes(flow, draw, index),
+            Self::Markov(model) => model.takes(flow, draw, index),
         }
     }
 
-    /// Whether the frame `index` of its flow, in the loss unit `unit`, is lost. Call this
-    /// in frame order.
-    pub fn takes(&mut self, draw: Draw, index: u64, unit: u64) -> bool {
+    fn unit(&self) -> LossUnit {
         match self {
-            Self::Random { share, .. } if *share == 0.0 => false,
-            Self::Random { share, draws, last } => match last {
-                // One decision for all frames of a unit.
-                Some((known, lost)) if *known == unit => *lost,
-                _ => {
-                    let lost = draws.next(draw.of(Purpose::Loss), unit) < *share;
-                    *last = Some((unit, lost));
-                    lost
-                }
-            },
-            Self::GilbertElliott { config, bad } => {
-                // A flow begins in the long-term distribution: short flows lose as many frames.
-                let first = || draw.uniform(Purpose::State, BEFORE) < config.bad();
-                let state = *bad.get_or_insert_with(first);
-                let loss = if state { config.loss_bad } else { config.loss_good };
-                let leave = if state { config.r } else { config.p };
-                *bad = Some(state ^ (draw.uniform(Purpose::State, index) < leave.fraction()));
-                // In most models a state loses nothing or everything, and needs no random
-                // number.
-                match loss.fraction() {
-                    share if share <= 0.0 => false,
-                    share if share >= 1.0 => true,
-                    share => draw.uniform(Purpose::Loss, index) < share,
-                }
-            }
-            Self::Markov { config, state } => {
-                let first = || config.first(draw.uniform(Purpose::State, BEFORE));
-                let before = *state.get_or_insert_with(first);
-                let now = next(config, before, draw.uniform(Purpose::State, index));
-                *state = Some(now);
-                matches!(now, 3 | 4)
-            }
+            Self::Random(random) => random.unit,
+            _ => LossUnit::Frame,
         }
     }
 }
 
-/// The state after `state`, for `u` uniform in [0, 1).
-fn next(config: &Markov, state: u8, u: f64) -> u8 {
-    match state {
-        1 if u < config.p14.fraction() => 4,
-        1 if u < config.p14.fraction() + config.p13.fraction() => 3,
-        2 if u < config.p23.fraction() => 3,
-        2 => 2,
-        3 if u < config.p32.fraction() => 2,
-        3 if u < config.p32.fraction() + config.p31.fraction() => 1,
-        3 => 3,
-        _ => 1,
+impl Stage for Loss {
+    const KEYS: &'static [Key] = &[
+        Key::new("loss", Kind::Share, "Random loss: share of frames (or other units)."),
+        Key::new(
+            "loss_correlation",
+            Kind::Share,
+            "Correlation of a loss decision with the previous one.",
+        ),
+        Key::new(
+            "loss_unit",
+            Kind::Word("a unit of loss", &["frame", "datagram", "train"]),
+            "Unit of loss: `frame`; `datagram`, all its fragments; or `train`, a datagram or \
+             back-to-back\nsegments of a flow. Default: `frame`.",
+        ),
+        Key::new(
+            "gilbert_elliott",
+            Kind::Map(&chains::GILBERT_ELLIOTT),
+            "Loss in a good and a bad state, in place of `loss`.",
+        ),
+        Key::new("markov", Kind::Map(&chains::MARKOV), "Loss in four states, in place of `loss`."),
+    ];
+    const ORDER: u8 = 4;
+    const MODELS: &'static [&'static [&'static str]] =
+        &[&["loss", "loss_correlation", "loss_unit"], &["gilbert_elliott"], &["markov"]];
+    type Flow = LossFlow;
+
+    fn read(keys: &Keys) -> Result<Self, String> {
+        if let Some(model) = keys.read("gilbert_elliott")? {
+            return GilbertElliott::read(&model).map(Self::GilbertElliott);
+        }
+        if let Some(model) = keys.read("markov")? {
+            return Markov::read(&model).map(Self::Markov);
+        }
+        Ok(Self::Random(RandomLoss {
+            share: keys.read_or_default("loss")?,
+            correlation: keys.read_or_default("loss_correlation")?,
+            unit: keys.read_or_default("loss_unit")?,
+        }))
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        match self {
+            Self::Random(random) => {
+                keys.put("loss", &random.share);
+                keys.put("loss_correlation", &random.correlation);
+                keys.put("loss_unit", &random.unit);
+            }
+            Self::GilbertElliott(model) => keys.insert("gilbert_elliott", model),
+            Self::Markov(model) => keys.insert("markov", model),
+        }
+    }
+
+    fn check(keys: &Keys, _: ChannelWait, found: &mut Contradictions) {
+        let models = ["loss", "gilbert_elliott", "markov"];
+        found.add_second(keys, &models, "a link has only one loss model");
+        let unit = keys.get::<LossUnit>("loss_unit").unwrap_or_default();
+        let given = models.iter().filter(|model| keys.has(model)).count();
+        if unit != LossUnit::Frame && given == 1 && !keys.has("loss") {
+            let text = "Markov loss models lose single frames only";
+            found.add("loss_unit", text, "remove this, or use `loss`");
+        }
+        let text = "a correlation of `loss` without `loss`";
+        found.add_without(keys, "loss_correlation", "loss", text);
+        let Some(markov) = keys.get::<Keys>("markov") else { return };
+        for (one, other) in [("p13", "p14"), ("p31", "p32")] {
+            let [a, b] = [one, other].map(|key| markov.get::<Ratio>(key).unwrap_or_default());
+            if markov.has(one) && markov.has(other) && a.fraction() + b.fraction() > 1.0 + 1e-9 {
+                let text = format!("{one} and {other} exceed 100 % together");
+                let fix = "both are transitions from the same state";
+                found.add(format!("markov.{other}"), text, fix);
+            }
+        }
+    }
+
+    fn check_netem(keys: &Keys, found: &mut Contradictions) {
+        if keys.get::<LossUnit>("loss_unit").unwrap_or_default() != LossUnit::Frame {
+            found.add("loss_unit", "loss of more than single frames", "use `frame`");
+        }
+    }
+
+    fn text(&self, _: &Impairment) -> Option<String> {
+        Some(match self {
+            Self::Random(random) => {
+                let unit = match random.unit {
+                    LossUnit::Frame => "frame",
+                    LossUnit::Datagram => "datagram",
+                    LossUnit::Train => "train",
+                };
+                format!("{} per {unit}", share_text("loss", random.share, random.correlation)?)
+            }
+            Self::GilbertElliott(model) => format!(
+                "Gilbert-Elliott loss: p {}, r {}, 1-h {}, 1-k {}",
+                model.p, model.r, model.loss_bad, model.loss_good
+            ),
+            Self::Markov(model) => format!(
+                "four-state loss: p13 {}, p31 {}, p32 {}, p23 {}, p14 {}",
+                model.p13, model.p31, model.p32, model.p23, model.p14
+            ),
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        matches!(self, Self::Random(random) if random.share.fraction() == 0.0)
+    }
+
+    fn quantity(&mut self, key: &str) -> Option<Quantity<'_>> {
+        match self {
+            Self::Random(random) if key == "loss" => Some(Quantity::Share(&mut random.share)),
+            _ => None,
+        }
+    }
+
+    fn mean_loss(&self) -> f64 {
+        match self {
+            Self::Random(random) => random.share.fraction(),
+            Self::GilbertElliott(model) => model.mean(),
+            Self::Markov(model) => model.mean(),
+        }
+    }
+
+    fn is_random(&self) -> bool {
+        self.mean_loss() > 0.0
+    }
+
+    fn has_state(&self) -> bool {
+        match self {
+            Self::Random(random) => {
+                random.unit != LossUnit::Frame || random.correlation.fraction() > 0.0
+            }
+            _ => true,
+        }
+    }
+
+    fn flow(&self) -> LossFlow {
+        let correlation = match self {
+            Self::Random(random) => random.correlation,
+            _ => Ratio::default(),
+        };
+        let trains = match self.unit() {
+            LossUnit::Frame => None,
+            LossUnit::Datagram => Some(Box::new(Trains::of_datagrams())),
+            LossUnit::Train => Some(Box::default()),
+        };
+        LossFlow { draws: Correlated::new(correlation), trains, ..LossFlow::default() }
+    }
+
+    fn change_flow(&self, flow: &mut LossFlow, before: &Self) {
+        let fresh = self.flow();
+        if self.unit() != before.unit() {
+            flow.trains = fresh.trains;
+        }
+        match (before, self) {
+            (Self::Random(before), Self::Random(now)) if before.correlation == now.correlation => {}
+            (Self::GilbertElliott(_), Self::GilbertElliott(_)) => {}
+            (Self::Markov(_), Self::Markov(_)) => {}
+            _ => *flow = LossFlow { trains: flow.trains.take(), ..fresh },
+        }
+    }
+
+    fn decide(&self, flow: &mut LossFlow, frame: &Arrival<'_>, decision: &mut Decision) {
+        let index = frame.index;
+        let unit = flow.trains.as_mut();
+        let unit = unit.map_or(index, |trains| trains.number(&frame.frame.first(), frame.now));
+        decision.lost |= self.takes(flow, frame.draw, index, unit);
+    }
+
+    fn decide_copy(&self, draw: Draw, index: u64, decision: &mut Decision) {
+        decision.lost |= draw.uniform(Purpose::Loss, index) < self.mean_loss();
     }
 }
 
@@ -224,9 +291,14 @@ mod tests {
         Ratio::from_fraction(percent / 100.0).unwrap()
     }
 
-    fn fates(mut loss: Loss) -> Vec<bool> {
-        let draw = Draw::new(7, 1, 0);
-        (0..FRAMES).map(|index| loss.takes(draw, index, index)).collect()
+    fn fates(loss: Loss) -> Vec<bool> {
+        let (draw, mut flow) = (Draw::new(7, 1, 0), loss.flow());
+        (0..FRAMES).map(|index| loss.takes(&mut flow, draw, index, index)).collect()
+    }
+
+    fn random(percent: f64, correlation: f64, unit: LossUnit) -> Loss {
+        let (share, correlation) = (share(percent), share(correlation));
+        Loss::Random(RandomLoss { share, correlation, unit })
     }
 
     fn mean(fates: &[bool]) -> f64 {
@@ -240,8 +312,8 @@ mod tests {
 
     #[test]
     fn correlation_makes_runs_and_leaves_the_share() {
-        let independent = fates(Loss::random(share(30.0), share(0.0)));
-        let correlated = fates(Loss::random(share(30.0), share(75.0)));
+        let independent = fates(random(30.0, 0.0, LossUnit::Frame));
+        let correlated = fates(random(30.0, 75.0, LossUnit::Frame));
         let length = |fates: &[bool]| {
             let runs = runs(fates);
             runs.iter().sum::<f64>() / runs.len() as f64
@@ -254,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_unit_is_lost_whole() {
-        let mut loss = Loss::random(share(50.0), share(0.0));
-        let draw = Draw::new(7, 1, 0);
-        let fates: Vec<_> = (0..1000).map(|i| loss.takes(draw, i, i / 10)).collect();
+        let loss = random(50.0, 0.0, LossUnit::Train);
+        let (draw, mut flow) = (Draw::new(7, 1, 0), loss.flow());
+        let fates: Vec<_> = (0..1000).map(|i| loss.takes(&mut flow, draw, i, i / 10)).collect();
         assert!(fates.chunks(10).all(|unit| unit.iter().all(|lost| *lost == unit[0])));
         assert!(mean(&fates) > 0.3 && mean(&fates) < 0.7);
     }
@@ -270,7 +342,7 @@ mod tests {
             loss_bad: share(100.0),
             loss_good: share(0.0),
         };
-        let fates = fates(Loss::gilbert_elliott(config));
+        let fates = fates(Loss::GilbertElliott(config));
         assert!((config.mean() - 2.0 / 27.0).abs() < 1e-12);
         let error = 4.0 * (config.mean() * config.dispersion() / FRAMES as f64).sqrt();
         assert!((mean(&fates) - config.mean()).abs() < error, "{}", mean(&fates));
@@ -291,7 +363,7 @@ mod tests {
             loss_bad: share(30.0),
             loss_good: share(1.0),
         };
-        let fates = fates(Loss::gilbert_elliott(config));
+        let fates = fates(Loss::GilbertElliott(config));
         let shares: Vec<f64> = fates.chunks(1000).map(mean).collect();
         let variance =
             shares.iter().map(|s| (s - config.mean()).powi(2)).sum::<f64>() / shares.len() as f64;
@@ -310,7 +382,7 @@ mod tests {
             p23: share(40.0),
             p14: share(0.5),
         };
-        let fates = fates(Loss::markov(config));
+        let fates = fates(Loss::Markov(config));
         // Bursts make the share vary more than independent losses; 0.004 is 4 standard
         // errors for a dispersion of 12.
         assert!((mean(&fates) - config.mean()).abs() < 0.004, "{} {}", mean(&fates), config.mean());

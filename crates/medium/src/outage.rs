@@ -1,12 +1,19 @@
 //! Times in which a link carries nothing.
 
 use crate::Instant;
-use serde::{Deserialize, Serialize};
+use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
+use crate::stage::{ChannelWait, Stage};
+use crate::Impairment;
+use serde::Serialize;
 use units::{Draw, Purpose, Span};
 
+/// Outages of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outages(pub Vec<Outage>);
+
 /// When a link is down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", untagged)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Outage {
     /// At a time after the start of impairments, for a span. With `every` it repeats: a
     /// flapping link.
@@ -16,7 +23,7 @@ pub enum Outage {
         /// Duration of each outage; less than `every`.
         lasts: Span,
         /// Time between the starts of two outages.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         every: Option<Span>,
     },
     /// Random: up and down times are exponentially distributed.
@@ -39,6 +46,127 @@ impl Outage {
             Self::Random { mean_up, mean_down } => {
                 let (up, down) = (mean_up.as_ns() as f64, mean_down.as_ns() as f64);
                 down / (up + down).max(1.0)
+            }
+        }
+    }
+}
+
+const OUTAGE: Model = Model {
+    name: "Outage",
+    what: "an outage",
+    doc: "Outages: scheduled by `at` and `lasts`, repeated with `every` for a flapping link; or \
+          random\nby `mean_up` and `mean_down`.",
+    keys: &[
+        Key::new("at", Kind::Time, "Start of the outage, from the start of the impairments."),
+        Key::new("lasts", Kind::Time, "Duration of the outage."),
+        Key::new("every", Kind::Time, "Time from the start of one outage to the start of the next."),
+        Key::new("mean_up", Kind::Time, "Mean time to failure."),
+        Key::new("mean_down", Kind::Time, "Mean time to repair."),
+    ],
+};
+
+impl Stage for Outages {
+    const KEYS: &'static [Key] = &[Key::new(
+        "outage",
+        Kind::OneOrMore(&OUTAGE),
+        "Outages: times without any transmission, scheduled or random.",
+    )];
+    const ORDER: u8 = 0;
+    type Flow = ();
+
+    fn read(keys: &Keys) -> Result<Self, String> {
+        let outages: Vec<Keys> = keys.read_or_default("outage")?;
+        outages.iter().map(Outage::read).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        keys.put("outage", &self.0);
+    }
+
+    fn check(keys: &Keys, _: ChannelWait, found: &mut Contradictions) {
+        let outages: Vec<Keys> = keys.get("outage").unwrap_or_default();
+        for (number, outage) in outages.iter().enumerate() {
+            Outage::check(outage, &format!("outage.{number}"), found);
+        }
+    }
+
+    fn check_netem(keys: &Keys, found: &mut Contradictions) {
+        if keys.has("outage") {
+            found.add("outage", "outages of a link", "use a `timetable` with `down`");
+        }
+    }
+
+    fn text(&self, _: &Impairment) -> Option<String> {
+        let texts: Vec<_> = self.0.iter().map(Outage::text).collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
+
+    fn is_none(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Outage {
+    fn read(keys: &Keys) -> Result<Self, String> {
+        Ok(match (keys.read("mean_up")?, keys.read("mean_down")?) {
+            (Some(mean_up), Some(mean_down)) => Self::Random { mean_up, mean_down },
+            _ => Self::Scheduled {
+                at: keys.require("at")?,
+                lasts: keys.require("lasts")?,
+                every: keys.read("every")?,
+            },
+        })
+    }
+
+    fn check(keys: &Keys, at: &str, found: &mut Contradictions) {
+        let first = |names: &[&'static str]| names.iter().copied().find(|name| keys.has(name));
+        match (first(&["at", "lasts", "every"]), first(&["mean_up", "mean_down"])) {
+            (Some(_), Some(random)) => {
+                let text = "an outage is either scheduled or random";
+                let fix = "use `at`, `lasts` and `every`, or `mean_up` and `mean_down`";
+                found.add(format!("{at}.{random}"), text, fix);
+            }
+            (None, Some(_)) if !(keys.has("mean_up") && keys.has("mean_down")) => {
+                let text = "a random outage needs both `mean_up` and `mean_down`";
+                let fix = "they are the mean time to failure and the mean time to repair";
+                found.add(at, text, fix);
+            }
+            (Some(_), None) if !(keys.has("at") && keys.has("lasts")) => {
+                found.add(at, "a scheduled outage needs `at` and `lasts`", "add the missing one");
+            }
+            (None, None) => {
+                let fix = "use `at` and `lasts`, or `mean_up` and `mean_down`";
+                found.add(at, "an outage without times", fix);
+            }
+            _ => {}
+        }
+        let [lasts, every] = ["lasts", "every"].map(|key| keys.get::<Span>(key));
+        if let (Some(lasts), Some(every)) = (lasts, every)
+            && lasts >= every
+        {
+            let text = format!("the outage lasts {lasts} of every {every}: the link is never up");
+            found.add(
+                format!("{at}.every"),
+                text,
+                "`every` counts from one start to the next",
+            );
+        }
+        for key in ["lasts", "mean_up", "mean_down"] {
+            if keys.get::<Span>(key) == Some(Span::ZERO) {
+                found.add(format!("{at}.{key}"), "a time of 0", "use more than 0 s");
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Scheduled { at, lasts, every } => {
+                let every = every.map(|every| format!(", every {}", time_text(every)));
+                let every = every.unwrap_or_default();
+                format!("down at {} for {}{every}", time_text(*at), time_text(*lasts))
+            }
+            Self::Random { mean_up, mean_down } => {
+                format!("up {} and down {} on average", time_text(*mean_up), time_text(*mean_down))
             }
         }
     }

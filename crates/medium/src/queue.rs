@@ -1,8 +1,11 @@
 //! Queue of a link and its drop policy.
 
 use crate::Instant;
-use crate::codel::{Codel, CodelState};
-use crate::red::{Red, RedState};
+use crate::codel::{CODEL, Codel, CodelState};
+use crate::keys::{Contradictions, Key, Keys, Kind, REMOVE, REMOVE_ONE};
+use crate::red::{RED, Red, RedState};
+use crate::Impairment;
+use crate::stage::{ChannelWait, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use units::{Bytes, Draw};
@@ -25,8 +28,145 @@ impl Default for Limit {
 }
 
 /// Drop policy, in addition to drops from a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Discipline {
+    /// None.
+    #[default]
+    DropTail,
+    /// By queueing delay.
+    Codel(Codel),
+    /// By mean queue length.
+    Red(Red),
+}
+
+/// Queue of a link, in front of its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct QueueSpec {
+    /// Excess frames are dropped.
+    pub limit: Limit,
+    /// Drops of further frames.
+    pub discipline: Discipline,
+}
+
+impl From<Limit> for QueueSpec {
+    fn from(limit: Limit) -> Self {
+        Self { limit, ..Self::default() }
+    }
+}
+
+impl Stage for QueueSpec {
+    const KEYS: &'static [Key] = &[
+        Key::new(
+            "queue",
+            Kind::Limit,
+            "Queue limit in front of the rate: frames, or bytes with a unit. Default: 1000 frames.",
+        ),
+        Key::new(
+            "codel",
+            Kind::Map(&CODEL),
+            "CoDel: drops by the frames' waiting time (RFC 8289).",
+        ),
+        Key::new("red", Kind::Map(&RED), "RED: drops by the mean queue length."),
+    ];
+    const ORDER: u8 = 3;
+    type Flow = ();
+
+    fn read(keys: &Keys) -> Result<Self, String> {
+        let discipline = match (keys.read::<Codel>("codel")?, keys.read::<Red>("red")?) {
+            (Some(codel), _) => Discipline::Codel(codel),
+            (None, Some(red)) => Discipline::Red(red),
+            (None, None) => Discipline::DropTail,
+        };
+        Ok(Self { limit: keys.read_or_default("queue")?, discipline })
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        keys.put("queue", &self.limit);
+        match &self.discipline {
+            Discipline::DropTail => {}
+            Discipline::Codel(codel) => keys.insert("codel", codel),
+            Discipline::Red(red) => keys.insert("red", red),
+        }
+    }
+
+    fn check(keys: &Keys, wait: ChannelWait, found: &mut Contradictions) {
+        for key in ["queue", "codel", "red"] {
+            check_rate(keys, key, wait, found);
+        }
+        for key in ["codel", "red"].into_iter().filter(|key| keys.has(key) && keys.has("grant")) {
+            let text =
+                format!("`{key}` together with `grant`, which sets the send times of frames");
+            found.add(key, text, "remove it; `queue` limits the queue length");
+        }
+        if let Some(Limit::Frames(0) | Limit::Bytes(Bytes::ZERO)) = keys.get("queue") {
+            found.add("queue", "a queue of 0 frames drops all frames", "use 1 or more");
+        }
+        if keys.has("codel") && keys.has("red") {
+            let text = "`codel` and `red` together: a queue has only one discipline";
+            found.add("codel|red", text, REMOVE_ONE);
+        }
+        Codel::check(keys, found);
+        Red::check(keys, found);
+    }
+
+    fn check_longest(keys: &Keys, longest: u64, found: &mut Contradictions) {
+        if let Some(Limit::Bytes(bytes)) = keys.get("queue")
+            && (1..longest).contains(&bytes.get())
+        {
+            let text = format!("a frame of {longest} B does not fit into a queue of {bytes}");
+            found.add("queue", text, format!("use `{longest} B` or more, or a smaller `mtu`"));
+        }
+    }
+
+    fn check_netem(keys: &Keys, found: &mut Contradictions) {
+        if let Some(Limit::Bytes(_)) = keys.get("queue") {
+            found.add("queue", "a queue in bytes", "use a number of frames");
+        }
+        for (key, what) in [("codel", "CoDel"), ("red", "RED")] {
+            if keys.has(key) {
+                found.add(key, what, REMOVE);
+            }
+        }
+    }
+
+    /// Text of a queue that frames may have to wait in.
+    fn text(&self, link: &Impairment) -> Option<String> {
+        link.transmission.scheduler.as_ref()?;
+        let limit = match self.limit {
+            Limit::Frames(frames) => format!("queue {frames}"),
+            Limit::Bytes(bytes) => format!("queue {bytes}"),
+        };
+        Some(match self.discipline {
+            Discipline::DropTail => limit,
+            Discipline::Codel(_) => limit + " (CoDel)",
+            Discipline::Red(_) => limit + " (RED)",
+        })
+    }
+
+    /// A queue alone delays nothing.
+    fn is_none(&self) -> bool {
+        true
+    }
+}
+
+/// Reports a `key` that has no effect if frames never queue: without a rate, and without a channel
+/// for which frames queue as they do for a rate.
+pub(crate) fn check_rate(keys: &Keys, key: &str, wait: ChannelWait, found: &mut Contradictions) {
+    let rated = ["rate", "trace", "grant"].iter().any(|rate| keys.has(rate));
+    if keys.has(key) && !rated && wait == ChannelWait::No {
+        needs_rate(key, found);
+    }
+}
+
+/// Reports a `key` that has no effect without a rate.
+pub(crate) fn needs_rate(key: &str, found: &mut Contradictions) {
+    let text = format!("`{key}` without a `rate` has no effect");
+    found.add(key, text, format!("add a `rate`, or remove `{key}`"));
+}
+
+/// State of a drop policy.
 #[derive(Debug, Clone)]
-pub(crate) enum Discipline {
+pub(crate) enum DisciplineState {
     DropTail,
     Codel(CodelState),
     Red(RedState),
@@ -36,7 +176,7 @@ pub(crate) enum Discipline {
 #[derive(Debug, Clone)]
 pub(crate) struct Queue<T> {
     limit: Limit,
-    discipline: Discipline,
+    discipline: DisciplineState,
     items: VecDeque<Waiting<T>>,
     bytes: u64,
 }
@@ -49,19 +189,19 @@ struct Waiting<T> {
 }
 
 impl<T> Queue<T> {
-    pub fn new(limit: Limit, codel: Option<Codel>, red: Option<Red>) -> Self {
-        let discipline = match (codel, red) {
-            (Some(codel), _) => Discipline::Codel(CodelState::new(codel)),
-            (None, Some(red)) => Discipline::Red(RedState::new(red)),
-            (None, None) => Discipline::DropTail,
+    pub fn new(spec: QueueSpec) -> Self {
+        let discipline = match spec.discipline {
+            Discipline::DropTail => DisciplineState::DropTail,
+            Discipline::Codel(codel) => DisciplineState::Codel(CodelState::new(codel)),
+            Discipline::Red(red) => DisciplineState::Red(RedState::new(red)),
         };
-        Self { limit, discipline, items: VecDeque::new(), bytes: 0 }
+        Self { limit: spec.limit, discipline, items: VecDeque::new(), bytes: 0 }
     }
 
     /// Applies another limit and discipline; queued items stay.
-    pub fn change(&mut self, limit: Limit, codel: Option<Codel>, red: Option<Red>) {
-        let Self { limit: new, discipline, .. } = Self::new(limit, codel, red);
-        (self.limit, self.discipline) = (new, discipline);
+    pub fn change(&mut self, spec: QueueSpec) {
+        let Self { limit, discipline, .. } = Self::new(spec);
+        (self.limit, self.discipline) = (limit, discipline);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -88,7 +228,7 @@ impl<T> Queue<T> {
             }
         };
         let early = match &mut self.discipline {
-            Discipline::Red(red) => red.drops(self.bytes, now, draw, index),
+            DisciplineState::Red(red) => red.drops(self.bytes, now, draw, index),
             _ => false,
         };
         if full || early {
@@ -105,7 +245,7 @@ impl<T> Queue<T> {
             let next = self.take(now)?;
             let waited = now.saturating_sub(next.since);
             let drops = match &mut self.discipline {
-                Discipline::Codel(codel) => codel.drops(waited, self.bytes, next.len.into(), now),
+                DisciplineState::Codel(codel) => codel.drops(waited, self.bytes, next.len.into(), now),
                 _ => false,
             };
             if !drops {
@@ -120,12 +260,12 @@ impl<T> Queue<T> {
         match &next {
             Some(next) => self.bytes -= u64::from(next.len),
             None => {
-                if let Discipline::Codel(codel) = &mut self.discipline {
+                if let DisciplineState::Codel(codel) = &mut self.discipline {
                     codel.empty();
                 }
             }
         }
-        if let Discipline::Red(red) = &mut self.discipline
+        if let DisciplineState::Red(red) = &mut self.discipline
             && self.items.is_empty()
         {
             red.idle(now);
@@ -144,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_limit_in_frames_counts_the_one_on_the_wire() {
-        let mut queue = Queue::new(Limit::Frames(2), None, None);
+        let mut queue = Queue::new(Limit::Frames(2).into());
         assert_eq!(queue.push('a', 100, 0, place(0), Some(100)), Ok(()));
         assert_eq!(queue.push('b', 100, 0, place(1), Some(100)), Err('b'));
         assert_eq!(queue.push('b', 100, 0, place(1), None), Ok(()));
@@ -158,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_limit_in_bytes_lets_small_frames_where_large_ones_do_not_fit() {
-        let mut queue = Queue::new(Limit::Bytes(Bytes::new(1000)), None, None);
+        let mut queue = Queue::new(Limit::Bytes(Bytes::new(1000)).into());
         assert_eq!(queue.push('a', 900, 0, place(0), None), Ok(()));
         assert_eq!(queue.push('b', 200, 0, place(1), None), Err('b'));
         assert_eq!(queue.push('c', 100, 0, place(2), None), Ok(()));

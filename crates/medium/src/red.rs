@@ -1,6 +1,7 @@
 //! RED (random early detection): drops by the mean queue length.
 
 use crate::Instant;
+use crate::keys::{Contradictions, Key, Keys, Kind, Model};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Draw, Purpose, Ratio};
 
@@ -14,9 +15,56 @@ pub struct Red {
     /// Mean length from which RED drops all frames.
     pub max: Bytes,
     /// Drop probability just below `max`.
+    #[serde(default = "probability")]
     pub probability: Ratio,
     /// Weight of the current length in the mean.
+    #[serde(default = "weight")]
     pub weight: Ratio,
+}
+
+fn probability() -> Ratio {
+    Ratio::from_fraction(0.02).unwrap_or_default()
+}
+
+fn weight() -> Ratio {
+    Ratio::from_fraction(0.002).unwrap_or_default()
+}
+
+pub(crate) const RED: Model = Model {
+    name: "Red",
+    what: "RED",
+    doc: "Random early detection.",
+    keys: &[
+        Key::new("min", Kind::Size, "Mean queue length from which frames are dropped.").required(),
+        Key::new("max", Kind::Size, "Mean queue length from which all frames are dropped.")
+            .required(),
+        Key::new(
+            "probability",
+            Kind::Share,
+            "Drop probability just below `max`. Default: 2 %.",
+        ),
+        Key::new(
+            "weight",
+            Kind::Share,
+            "Weight of the current queue length in the mean. Default: 0.2 %.",
+        ),
+    ],
+};
+
+impl Red {
+    pub(crate) fn check(keys: &Keys, found: &mut Contradictions) {
+        let red: Keys = keys.get("red").unwrap_or_default();
+        let [min, max] = ["min", "max"].map(|key| red.get::<Bytes>(key));
+        let (Some(min), Some(max)) = (min, max) else { return };
+        if min >= max {
+            let text = format!("`max` of {max} is not above `min` of {min}");
+            found.add("red.max", text, "RED drops frames between the two");
+        }
+        if red.get::<Ratio>("weight").is_some_and(|weight| weight.fraction() == 0.0) {
+            let text = "with a weight of 0 % the mean never changes";
+            found.add("red.weight", text, "write for example `0.2 %`");
+        }
+    }
 }
 
 /// RED's state variables, as in the paper's figure 2.

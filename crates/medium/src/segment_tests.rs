@@ -80,7 +80,7 @@ fn multicast_can_be_held_back() {
 #[test]
 fn nothing_is_due_before_its_time() {
     let mut switch = segment(Channel::Switch, |_, link| {
-        link.down.delay = "30 ms".parse().unwrap();
+        link.down.delay.mean = "30 ms".parse().unwrap();
     });
     switch.send(0, &unicast(0, 1), 0);
     assert!(switch.due(29_999_999).is_none());
@@ -101,7 +101,7 @@ fn a_multicast_takes_the_shared_channel_once() {
 #[test]
 fn each_receiver_of_a_multicast_has_losses_of_its_own() {
     let mut switch = segment(Channel::Switch, |_, link| {
-        link.down.loss = "30 %".parse().unwrap();
+        link.down.loss = "30 %".parse::<units::Ratio>().unwrap().into();
     });
     for now in 0..10_000 {
         switch.send(0, &unicast(0, 9), now);
@@ -119,9 +119,9 @@ fn each_receiver_of_a_multicast_has_losses_of_its_own() {
 fn the_same_seed_and_frames_meet_the_same_fate() {
     let run = || {
         let mut radio = segment(Channel::Shared(Rate::from_bit_s(250_000).unwrap()), |_, link| {
-            link.up.loss = "30 %".parse().unwrap();
-            link.up.jitter = "5 ms".parse().unwrap();
-            link.up.delay = "30 ms".parse().unwrap();
+            link.up.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            link.up.delay.jitter = "5 ms".parse().unwrap();
+            link.up.delay.mean = "30 ms".parse().unwrap();
         });
         (0..500).for_each(|i| radio.send(i % 4, &unicast((i % 4) as u8, 9), i as u64 * 1_000));
         drain(&mut radio)
@@ -295,7 +295,7 @@ fn a_second_change_leaves_the_ramp_of_another_key_as_it_is() {
     let intervals = switch.intervals()[0][0].clone();
     let changing: Vec<_> = intervals.iter().map(|i| (i.from / S, i.to / S, i.changing)).collect();
     assert_eq!(changing, [(10, 12, true), (12, 20, true), (20, 30, false)]);
-    assert_eq!(intervals[2].asked.delay, "100 ms".parse().unwrap());
+    assert_eq!(intervals[2].asked.delay.mean, "100 ms".parse().unwrap());
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn an_idle_link_says_what_it_would_do_now() {
     switch.impair(0);
     switch.change(set("{\"delay\": \"100 ms\"}", "10 s"), 0);
     let delays = [0, 5 * S, 20 * S].map(|at| switch.state(0, Direction::Up, at).now.delay);
-    assert_eq!(delays.map(|delay| delay.as_ns() / 1_000_000), [0, 50, 100]);
+    assert_eq!(delays.map(|delay| delay.mean.as_ns() / 1_000_000), [0, 50, 100]);
     // The ramp has ended, although no frame has ended it.
     assert_eq!(switch.state(0, Direction::Up, 20_000_000_000).target, None);
 }
@@ -348,7 +348,7 @@ fn frames_leave_in_slots() {
         bytes: None,
     };
     let mut switch = segment(Channel::Switch, |i, link| {
-        link.up.slot = (i == 0).then_some(slot);
+        link.up.slot.0 = (i == 0).then_some(slot);
     });
     switch.send(1, &unicast(1, 9), 0);
     drain(&mut switch);
@@ -364,8 +364,8 @@ fn contention(senders: usize, s: u64, loss: &str) -> (u64, Vec<[Totals; 2]>) {
     let spec = crate::CsmaSpec::default();
     let endpoints = (0..=senders).map(|_| {
         let mut link = Endpoint::default();
-        link.up.loss = loss.parse().unwrap();
-        link.up.queue = crate::Limit::Frames(3);
+        link.up.loss = loss.parse::<units::Ratio>().unwrap().into();
+        link.up.queue.limit = crate::Limit::Frames(3);
         link
     });
     let mut radio = Segment::new(&self::spec(Channel::Csma(spec), endpoints.collect()));
@@ -412,7 +412,8 @@ fn what_the_air_loses_is_sent_again() {
 fn a_grant_and_a_radios_states_hold_frames_back() {
     let ms = |ms: u64| Span::from_ns(ms * 1_000_000);
     let mut endpoint = Endpoint::default();
-    endpoint.up.grant = Some(crate::GrantSpec::always(ms(20), units::Bytes::new(148)));
+    let grant = crate::GrantSpec::always(ms(20), units::Bytes::new(148));
+    endpoint.up.transmission = crate::Scheduler::Grant(grant).into();
     endpoint.states = Some(crate::StatesSpec::idle_connected(ms(260), ms(10_000)));
     let mut cell = Segment::new(&spec(Channel::Switch, vec![endpoint, Endpoint::default()]));
     cell.impair(0);
@@ -432,7 +433,7 @@ fn a_grant_and_a_radios_states_hold_frames_back() {
 
 #[test]
 fn what_is_under_way_is_bounded_where_nothing_else_bounds_it() {
-    let mut switch = segment(Channel::Switch, |_, link| link.up.delay = "10 s".parse().unwrap());
+    let mut switch = segment(Channel::Switch, |_, link| link.up.delay.mean = "10 s".parse().unwrap());
     let long = [&[2, 0, 0, 0, 0, 9][..], &[2, 0, 0, 0, 0, 0], &[8, 0], &[0; 65_522]].concat();
     (0..1200).for_each(|now| switch.send(0, &long, now));
     assert_eq!(switch.waiting(), 1024, "64 MiB");

@@ -1,8 +1,53 @@
 //! Data rate as serialisation time, with a token bucket's burst.
 
 use crate::Instant;
+use crate::keys::{Key, Kind, Model};
 use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
 use units::{Bytes, Rate};
+
+/// A size that may be negative, such as `-14 B`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SignedBytes(pub i32);
+
+impl FromStr for SignedBytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (sign, size) = match text.trim_start().strip_prefix('-') {
+            Some(size) => (-1, size),
+            None => (1, text),
+        };
+        match size.parse::<Bytes>() {
+            // No header and no frame is larger.
+            Ok(bytes) if bytes.get() <= 65_535 => Ok(Self(sign * bytes.get() as i32)),
+            Ok(_) => Err(format!("`{text}` is over 65535 B")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl TryFrom<String> for SignedBytes {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<SignedBytes> for String {
+    fn from(size: SignedBytes) -> Self {
+        size.to_string()
+    }
+}
+
+impl fmt::Display for SignedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} B", self.0)
+    }
+}
 
 /// Fixed-size cells of a link, such as ATM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,6 +59,21 @@ pub struct Cell {
     #[serde(default)]
     pub overhead: Bytes,
 }
+
+pub(crate) const CELLS: Model = Model {
+    name: "Cells",
+    what: "cells",
+    doc: "Cells that a link splits frames into.",
+    keys: &[
+        Key::new(
+            "size",
+            Kind::Size,
+            "Bytes of the frame in each cell; the last cell is padded.",
+        )
+        .required(),
+        Key::new("overhead", Kind::Size, "Bytes of each cell's header. Default: 0 B."),
+    ],
+};
 
 /// Overhead and cells of a link's wire format: the same three parameters as tc-netem's
 /// `rate`.

@@ -1,7 +1,222 @@
 //! Transmission of one direction's frames, one after another.
 
+use crate::grant::GRANT;
+use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
+use crate::queue::{check_rate, needs_rate};
+use crate::serialiser::{CELLS, SignedBytes};
+use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
-use crate::{Grant, Impairment, Instant, Serialiser};
+use crate::{Cell, Framing, Grant, GrantSpec, Impairment, Instant, Serialiser, Trace};
+use std::path::Path;
+use units::{Bytes, Rate};
+
+/// What determines when frames leave.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scheduler {
+    /// A data rate, including the link header.
+    Rate {
+        /// The rate.
+        rate: Rate,
+        /// Token bucket depth: bytes that an idle link sends at once. 0 makes the rate a pure
+        /// serialisation time.
+        burst: Bytes,
+    },
+    /// Delivery opportunities of a recorded link.
+    Trace(Trace),
+    /// Grants of a cellular network.
+    Grant(GrantSpec),
+}
+
+/// How frames are transmitted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Transmission {
+    /// `None`: at once.
+    pub scheduler: Option<Scheduler>,
+    /// Overhead and cells of frames on the link's wire.
+    pub framing: Framing,
+}
+
+impl From<Rate> for Transmission {
+    /// A rate without burst.
+    fn from(rate: Rate) -> Self {
+        Scheduler::Rate { rate, burst: Bytes::ZERO }.into()
+    }
+}
+
+impl From<Scheduler> for Transmission {
+    fn from(scheduler: Scheduler) -> Self {
+        Self { scheduler: Some(scheduler), ..Self::default() }
+    }
+}
+
+impl Transmission {
+    /// The data rate; `None` without a rate, or with another scheduler.
+    pub fn rate(&self) -> Option<Rate> {
+        match self.scheduler {
+            Some(Scheduler::Rate { rate, .. }) => Some(rate),
+            _ => None,
+        }
+    }
+
+    /// Grants of a cellular network, if they schedule the link.
+    pub fn grant(&self) -> Option<&GrantSpec> {
+        match &self.scheduler {
+            Some(Scheduler::Grant(grant)) => Some(grant),
+            _ => None,
+        }
+    }
+}
+
+/// Minimum rate of netem, bit/s: it counts whole bytes per second.
+const NETEM_RATE: u64 = 8;
+
+impl Stage for Transmission {
+    const KEYS: &'static [Key] = &[
+        Key::new(
+            "rate",
+            Kind::Rate,
+            "Data rate of the link, headers included. Default: unlimited.",
+        ),
+        Key::new(
+            "burst",
+            Kind::Size,
+            "Burst that an idle link passes at once, B. Default: 0 B.",
+        ),
+        Key::new(
+            "overhead",
+            Kind::SignedSize,
+            "Overhead of each frame on the link, B, such as `24 B` or `-14 B`.",
+        ),
+        Key::new(
+            "cell",
+            Kind::Map(&CELLS),
+            "Cells that the link splits frames into, as ATM does.",
+        ),
+        Key::new(
+            "trace",
+            Kind::File,
+            "A file of delivery opportunities in Mahimahi's format, in place of `rate`.",
+        ),
+        Key::new(
+            "grant",
+            Kind::Map(&GRANT),
+            "Uplink grants of a cellular network, in place of `rate`: transport blocks that are \
+             requested\nand granted.",
+        ),
+    ];
+    const ORDER: u8 = 2;
+    type Flow = ();
+
+    fn read(keys: &Keys) -> Result<Self, String> {
+        let grant = keys.read("grant")?.map(Scheduler::Grant);
+        let trace = keys.read("trace")?.map(Scheduler::Trace);
+        let burst = keys.read_or_default("burst")?;
+        let rate = keys.read("rate")?.map(|rate| Scheduler::Rate { rate, burst });
+        let overhead: SignedBytes = keys.read_or_default("overhead")?;
+        let framing = Framing { overhead: overhead.0, cell: keys.read::<Cell>("cell")? };
+        Ok(Self { scheduler: grant.or(trace).or(rate), framing })
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        match &self.scheduler {
+            None => {}
+            Some(Scheduler::Rate { rate, burst }) => {
+                keys.insert("rate", rate);
+                keys.put("burst", burst);
+            }
+            Some(Scheduler::Trace(trace)) => keys.insert("trace", trace),
+            Some(Scheduler::Grant(grant)) => keys.insert("grant", grant),
+        }
+        keys.put("overhead", &SignedBytes(self.framing.overhead));
+        keys.put("cell", &self.framing.cell);
+    }
+
+    fn check(keys: &Keys, wait: ChannelWait, found: &mut Contradictions) {
+        let schedulers = ["rate", "trace", "grant"];
+        found.add_second(keys, &schedulers, "only one can schedule the link");
+        for key in schedulers.iter().filter(|key| wait == ChannelWait::Shared && keys.has(key)) {
+            found.add(*key, "the rate of a shared channel applies to frames going up", REMOVE);
+        }
+        if keys.has("burst") && !keys.has("rate") {
+            needs_rate("burst", found);
+        }
+        for key in ["overhead", "cell"] {
+            check_rate(keys, key, wait, found);
+        }
+        let cells: Keys = keys.get("cell").unwrap_or_default();
+        if cells.get::<Bytes>("size") == Some(Bytes::ZERO) {
+            found.add("cell.size", "cells of 0 B have no room for data", "ATM uses `48 B`");
+        }
+        if let Some(Err(wrong)) = keys.get::<GrantSpec>("grant").map(|grant| grant.check()) {
+            let (text, fix) = wrong.split_once("; ").unwrap_or((&wrong, ""));
+            found.add("grant", text, fix);
+        }
+    }
+
+    fn check_netem(keys: &Keys, found: &mut Contradictions) {
+        if keys.get::<Rate>("rate").is_some_and(|rate| rate.bit_s() < NETEM_RATE) {
+            found.add("rate", "a rate below 8 bit/s", "use a higher one");
+        }
+        if keys.get::<Bytes>("burst").is_some_and(|burst| burst > Bytes::ZERO) {
+            found.add("burst", "a burst above the rate", REMOVE);
+        }
+        for (key, what) in [("trace", "a recorded trace"), ("grant", "grants")] {
+            if keys.has(key) {
+                found.add(key, what, REMOVE);
+            }
+        }
+    }
+
+    fn text(&self, _: &Impairment) -> Option<String> {
+        let mut text = match self.scheduler.as_ref()? {
+            Scheduler::Rate { rate, burst: Bytes::ZERO } => rate.to_string(),
+            Scheduler::Rate { rate, burst } => format!("{rate} (burst {} B)", burst.get()),
+            Scheduler::Trace(trace) => {
+                format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
+            }
+            Scheduler::Grant(grant) => grant.text(),
+        };
+        if self.framing.overhead != 0 {
+            text += &format!(" ({:+} B per frame)", self.framing.overhead);
+        }
+        if let Some(cell) = self.framing.cell {
+            text += &format!(" (cells of {} + {} B)", cell.size.get(), cell.overhead.get());
+        }
+        Some(text)
+    }
+
+    fn is_none(&self) -> bool {
+        self.scheduler.is_none()
+    }
+
+    fn load(&mut self, base: &Path, found: &mut Contradictions) {
+        let Some(Scheduler::Trace(trace)) = &self.scheduler else { return };
+        self.scheduler = match Trace::read(&base.join(&trace.file)) {
+            Ok(trace) => Some(Scheduler::Trace(trace)),
+            Err(error) => {
+                let fix = "a file in the trace format of Mahimahi; paths are relative to this file";
+                found.add("trace", error.to_string(), fix);
+                None
+            }
+        }
+    }
+
+    fn keep_loaded(&mut self, before: &Self) {
+        if let (Some(Scheduler::Trace(trace)), Some(Scheduler::Trace(loaded))) =
+            (&mut self.scheduler, &before.scheduler)
+            && trace.file == loaded.file
+        {
+            *trace = loaded.clone();
+        }
+    }
+
+    fn quantity(&mut self, key: &str) -> Option<Quantity<'_>> {
+        match &mut self.scheduler {
+            Some(Scheduler::Rate { rate, .. }) if key == "rate" => Some(Quantity::Rate(rate)),
+            _ => None,
+        }
+    }
+}
 
 /// Transmission model of a link.
 #[derive(Debug, Clone)]
@@ -15,14 +230,13 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// The model that the settings select; `None` if frames never wait.
-    pub fn new(config: &Impairment) -> Option<Self> {
-        match (&config.grant, &config.trace, config.rate) {
-            (Some(grant), ..) => Some(Self::Grant(Grant::new(grant.clone()))),
-            (None, Some(trace), _) => Some(Self::Trace(Follower::new(trace.clone()))),
-            (None, None, Some(rate)) => Some(Self::Rate(Serialiser::new(rate, config.burst))),
-            (None, None, None) => None,
-        }
+    /// The sender of this scheduler; `None` if frames never wait.
+    pub fn new(scheduler: Option<&Scheduler>) -> Option<Self> {
+        Some(match scheduler? {
+            Scheduler::Rate { rate, burst } => Self::Rate(Serialiser::new(*rate, *burst)),
+            Scheduler::Trace(trace) => Self::Trace(Follower::new(trace.clone())),
+            Scheduler::Grant(grant) => Self::Grant(Grant::new(grant.clone())),
+        })
     }
 
     /// Whether it needs frames on arrival: several frames share a block, so a frame cannot
@@ -32,16 +246,16 @@ impl Server {
     }
 
     /// Applies the new settings. Frames already sent are not affected.
-    pub fn change(server: &mut Option<Self>, before: &Impairment, config: &Impairment) {
-        if config.grant.is_some() && before.grant == config.grant {
-            return;
-        }
-        match (server, &config.trace, config.rate) {
-            (Some(Self::Rate(serialiser)), None, Some(rate)) => {
-                serialiser.change(rate, config.burst);
+    pub fn change(server: &mut Option<Self>, before: &Transmission, now: &Transmission) {
+        match (server, &now.scheduler) {
+            (Some(Self::Rate(serialiser)), Some(Scheduler::Rate { rate, burst })) => {
+                serialiser.change(*rate, *burst);
             }
-            (Some(Self::Trace(follower)), Some(trace), _) if follower.follows(trace) => {}
-            (server, ..) => *server = Self::new(config),
+            (Some(Self::Trace(follower)), Some(Scheduler::Trace(trace)))
+                if follower.follows(trace) => {}
+            (Some(Self::Grant(_)), Some(Scheduler::Grant(_)))
+                if before.scheduler == now.scheduler => {}
+            (server, scheduler) => *server = Self::new(scheduler.as_ref()),
         }
     }
 

@@ -28,7 +28,7 @@ impl SharedMedium {
         Self {
             // The links' own streams are 0, 1, ...
             csma: Csma::new(spec, configs.len(), Draw::new(seed, u64::MAX, 0)),
-            queues: configs.iter().map(|a| Queue::new(a.queue, a.codel, a.red)).collect(),
+            queues: configs.iter().map(|a| Queue::new(a.queue)).collect(),
             heads: vec![None; configs.len()],
             losses: configs.iter().map(|a| a.mean_loss()).collect(),
             draws,
@@ -40,7 +40,7 @@ impl SharedMedium {
     /// Adds a link with these uplink settings.
     pub fn attach(&mut self, config: &Impairment, draw: Draw) {
         self.csma.attach();
-        self.queues.push(Queue::new(config.queue, config.codel, config.red));
+        self.queues.push(Queue::new(config.queue));
         self.heads.push(None);
         self.losses.push(config.mean_loss());
         self.draws.push(draw);
@@ -48,7 +48,7 @@ impl SharedMedium {
 
     /// Applies new settings to `link`.
     pub fn change(&mut self, link: usize, config: &Impairment) {
-        self.queues[link].change(config.queue, config.codel, config.red);
+        self.queues[link].change(config.queue);
         self.losses[link] = config.mean_loss();
     }
 

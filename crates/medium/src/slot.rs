@@ -1,24 +1,97 @@
 //! Slots: frames are gathered and leave together, as on a medium with time slots.
 
 use crate::Instant;
-use serde::{Deserialize, Serialize};
+use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
+use crate::stage::{ChannelWait, Stage};
+use crate::Impairment;
+use serde::Serialize;
 use units::{Bytes, Draw, Purpose, Span};
+
+/// Slots of a link; `None` without slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slotting(pub Option<Slot>);
 
 /// tc-netem's slots: the first frame without a slot opens one, `min` to `max` later. All
 /// frames that arrive by then leave together, up to the limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Slot {
     /// Minimum time to a slot.
     pub min: Span,
     /// Maximum time to a slot; drawn uniformly between both.
     pub max: Span,
     /// Maximum frames per slot; `None` for no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<u32>,
     /// Bytes per slot; a slot with any bytes left takes one more frame.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<Bytes>,
+}
+
+const SLOT: Model = Model {
+    name: "Slot",
+    what: "a slot",
+    doc: "Slots: frames are collected and sent together.",
+    keys: &[
+        Key::new("min", Kind::Time, "Minimum time from the first waiting frame to its slot.")
+            .required(),
+        Key::new("max", Kind::Time, "Maximum time. Default: `min`."),
+        Key::new("packets", Kind::Count, "Maximum frames per slot. Default: all."),
+        Key::new("bytes", Kind::Size, "Maximum bytes per slot. Default: all."),
+    ],
+};
+
+impl Stage for Slotting {
+    const KEYS: &'static [Key] =
+        &[Key::new("slot", Kind::Map(&SLOT), "Slots: frames are collected and sent together.")];
+    const ORDER: u8 = 8;
+    type Flow = ();
+
+    fn read(keys: &Keys) -> Result<Self, String> {
+        let Some(slot) = keys.read::<Keys>("slot")? else { return Ok(Self(None)) };
+        let min = slot.require("min")?;
+        Ok(Self(Some(Slot {
+            min,
+            max: slot.read("max")?.unwrap_or(min),
+            packets: slot.read("packets")?,
+            bytes: slot.read("bytes")?,
+        })))
+    }
+
+    fn write(&self, keys: &mut Keys) {
+        keys.put("slot", &self.0);
+    }
+
+    fn check(keys: &Keys, _: ChannelWait, found: &mut Contradictions) {
+        let Some(slot) = keys.get::<Keys>("slot") else { return };
+        let min = slot.get::<Span>("min").unwrap_or_default();
+        let max = slot.get::<Span>("max").unwrap_or(min);
+        if max < min {
+            let text = format!("`max` of {max} is below `min` of {min}");
+            found.add("slot.max", text, "it is the longest time to the next slot");
+        } else if max == Span::ZERO {
+            found.add("slot", "slots with no time between them", "use a `max` above 0");
+        }
+        if slot.get::<u32>("packets") == Some(0) {
+            found.add("slot.packets", "slots that carry no frame", "use 1 or more");
+        }
+        if slot.get::<Bytes>("bytes") == Some(Bytes::ZERO) {
+            found.add("slot.bytes", "slots that carry no byte", "write for example `1500 B`");
+        }
+    }
+
+    fn check_netem(_: &Keys, _: &mut Contradictions) {}
+
+    fn text(&self, _: &Impairment) -> Option<String> {
+        let Slot { min, max, .. } = self.0?;
+        Some(match min == max {
+            true => format!("slots of {}", time_text(min)),
+            false => format!("slots of {} .. {}", time_text(min), time_text(max)),
+        })
+    }
+
+    fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 /// State of the slots over time.

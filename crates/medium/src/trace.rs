@@ -15,11 +15,11 @@ const MS: Instant = 1_000_000;
 
 /// A trace of delivery opportunities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "PathBuf", into = "PathBuf")]
 pub struct Trace {
     /// Path of the file.
     pub file: PathBuf,
     /// Times of the opportunities, in ms. Not stored with a plan; the file path is.
-    #[serde(skip)]
     at_ms: Arc<[u32]>,
 }
 
@@ -72,6 +72,19 @@ pub enum TraceError {
         /// Path of the file.
         file: PathBuf,
     },
+}
+
+impl From<PathBuf> for Trace {
+    /// A trace whose file is not read yet.
+    fn from(file: PathBuf) -> Self {
+        Self { file, at_ms: Arc::default() }
+    }
+}
+
+impl From<Trace> for PathBuf {
+    fn from(trace: Trace) -> Self {
+        trace.file
+    }
 }
 
 impl Trace {

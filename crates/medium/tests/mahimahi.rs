@@ -6,7 +6,7 @@
 //! one, in ms. Its bytes are those of the IP packet and 4 of the TUN device's header. Lines
 //! about opportunities are removed.
 
-use medium::{Endpoint, Impairment, Limit, Segment, SegmentSpec, Trace};
+use medium::{Endpoint, Impairment, Limit, Scheduler, Segment, SegmentSpec, Trace};
 use std::path::Path;
 
 const MS: u64 = 1_000_000;
@@ -28,7 +28,11 @@ fn each_packet_departs_when_mahimahi_lets_it() {
     let log = std::fs::read_to_string(folder.join("up.log")).unwrap();
     let trace = Trace::read(&folder.join("up.trace")).unwrap();
     let up =
-        Impairment { trace: Some(trace), queue: Limit::Frames(u32::MAX), ..Impairment::default() };
+        Impairment {
+            transmission: Scheduler::Trace(trace).into(),
+            queue: Limit::Frames(u32::MAX).into(),
+            ..Impairment::default()
+        };
     let endpoints = vec![Endpoint { up, ..Endpoint::default() }, Endpoint::default()];
     let mut link =
         Segment::new(&SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) });

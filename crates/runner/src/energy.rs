@@ -101,7 +101,7 @@ fn work(
         let rate = match channel {
             Some(PlannedChannel::Shared(rate)) => Some(*rate),
             Some(PlannedChannel::Csma(csma)) => Some(csma.rate),
-            _ => row.asked.rate.or(radio.rate),
+            _ => row.asked.rate().or(radio.rate),
         };
         let time = match (row.got.busy, rate) {
             (0, rate) => row.got.bytes as f64 * 8.0 / rate?.bit_s() as f64,

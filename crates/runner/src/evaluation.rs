@@ -224,6 +224,6 @@ fn counts_of(
 /// The smallest configured delay above 0 of any link, in ns.
 fn smallest_delay(plan: &Plan) -> u64 {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
-    let delays = links.flat_map(|link| [link.up.delay, link.down.delay]);
+    let delays = links.flat_map(|link| [link.up.delay.mean, link.down.delay.mean]);
     delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use experiment::{Backend, Plan};
 use lab::{Chance, Direction, Lab, Loss, Netem, Passed, Slot};
-use medium::{Distribution, Impairment, Limit, Place};
+use medium::{Distribution, Framing, Impairment, Limit, Place};
 use nix::errno::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -149,7 +149,7 @@ pub(crate) fn excused(done: &[Done]) -> Excused {
             Direction::Down => excused.kernel += done.passed.dropped,
         }
         // Netem does not count the corrupted frames.
-        let turned = done.passed.frames as f64 * done.asked.corrupt.fraction();
+        let turned = done.passed.frames as f64 * done.asked.corrupt.share.fraction();
         excused.kernel += turned.ceil() as u64;
     }
     excused
@@ -176,37 +176,38 @@ fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
 /// `backend: netem`.
 fn netem(asked: &Impairment, seed: u64) -> Netem {
     let chance = |share, correlation| Chance { share, correlation };
-    let loss = match (asked.gilbert_elliott, asked.markov) {
-        (Some(model), _) => Loss::GilbertElliott {
+    let loss = match asked.loss {
+        medium::Loss::Random(random) => Loss::Random(chance(random.share, random.correlation)),
+        medium::Loss::GilbertElliott(model) => Loss::GilbertElliott {
             p: model.p,
             r: model.r,
             bad: model.loss_bad,
             good: model.loss_good,
         },
-        (None, Some(m)) => {
+        medium::Loss::Markov(m) => {
             Loss::Markov { p13: m.p13, p31: m.p31, p32: m.p32, p23: m.p23, p14: m.p14 }
         }
-        (None, None) => Loss::Random(chance(asked.loss, asked.loss_correlation)),
     };
-    let limit = match asked.queue {
-        Limit::Frames(frames) if asked.rate.is_some() => frames,
+    let limit = match asked.queue.limit {
+        Limit::Frames(frames) if asked.rate().is_some() => frames,
         _ => PLENTY,
     };
+    let Framing { overhead, cell } = asked.transmission.framing;
     Netem {
-        delay: asked.delay,
-        jitter: asked.jitter,
-        correlation: asked.correlation,
-        distribution: table(&asked.distribution),
+        delay: asked.delay.mean,
+        jitter: asked.delay.jitter,
+        correlation: asked.delay.correlation,
+        distribution: table(&asked.delay.distribution),
         loss,
-        corrupt: chance(asked.corrupt, asked.corrupt_correlation),
-        duplicate: chance(asked.duplicate, asked.duplicate_correlation),
-        reorder: chance(asked.reorder, asked.reorder_correlation),
-        gap: asked.gap,
-        rate: asked.rate,
-        overhead: asked.overhead,
-        cell: asked.cell.map(|cell| (cell.size, cell.overhead)),
+        corrupt: chance(asked.corrupt.share, asked.corrupt.correlation),
+        duplicate: chance(asked.duplicate.share, asked.duplicate.correlation),
+        reorder: chance(asked.reorder.share, asked.reorder.correlation),
+        gap: asked.reorder.gap,
+        rate: asked.rate(),
+        overhead,
+        cell: cell.map(|cell| (cell.size, cell.overhead)),
         limit,
-        slot: asked.slot.map(|slot| Slot {
+        slot: asked.slot.0.map(|slot| Slot {
             min: slot.min,
             max: slot.max,
             packets: slot.packets,
@@ -247,7 +248,7 @@ mod tests {
             "delay": "20 ms", "jitter": "5 ms", "correlation": "25 %", "loss": "3 %",
             "loss_correlation": "4 %", "duplicate": "5 %", "duplicate_correlation": "6 %",
             "corrupt": "7 %", "corrupt_correlation": "8 %", "reorder": "9 %",
-            "reorder_correlation": "10 %", "gap": 11, "rate": "1 Mbit/s", "overhead": -14,
+            "reorder_correlation": "10 %", "gap": 11, "rate": "1 Mbit/s", "overhead": "-14 B",
             "cell": {"size": "48 B", "overhead": "5 B"}, "queue": 12,
             "slot": {"min": "1 ms", "max": "2 ms", "packets": 13, "bytes": "14 B"},
         }));
@@ -255,7 +256,7 @@ mod tests {
         let percent = |of: f64| units::Ratio::from_fraction(of / 100.0).unwrap();
         assert_eq!(
             (got.delay, got.jitter, got.correlation),
-            (asked.delay, asked.jitter, percent(25.0))
+            (asked.delay.mean, asked.delay.jitter, percent(25.0))
         );
         let chance = |share, correlation| Chance {
             share: percent(share),
@@ -267,7 +268,7 @@ mod tests {
             [chance(5.0, 6.0), chance(7.0, 8.0), chance(9.0, 10.0)]
         );
         assert_eq!((got.gap, got.overhead, got.limit, got.seed), (11, -14, 12, 15));
-        assert_eq!(got.rate, asked.rate);
+        assert_eq!(got.rate, asked.rate());
         assert_eq!(got.cell.map(|(size, overhead)| (size.get(), overhead.get())), Some((48, 5)));
         let slot = got.slot.unwrap();
         assert_eq!((slot.min.as_ms(), slot.max.as_ms(), slot.packets), (1.0, 2.0, Some(13)));

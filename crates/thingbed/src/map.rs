@@ -4,7 +4,7 @@ use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
 use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
 use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
-use medium::Impairment;
+use medium::{Impairment, Loss};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -139,8 +139,8 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     let (hub, member) = (link(&interaction.source)?, link(interaction.sinks.first()?)?);
     let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
     // The larger loss of the two round trips: a message and its answer need both directions.
-    let loss = ways.map(|(one, other)| 1.0 - (1.0 - loss_share(one)) * (1.0 - loss_share(other)));
-    let delay: u64 = ways.iter().map(|(one, two)| one.delay.as_ns() + two.delay.as_ns()).sum();
+    let loss = ways.map(|(one, other)| 1.0 - (1.0 - one.mean_loss()) * (1.0 - other.mean_loss()));
+    let delay: u64 = ways.iter().map(|(one, two)| one.delay.mean.as_ns() + two.delay.mean.as_ns()).sum();
     let burst = ways.iter().flat_map(|(one, two)| [mean_burst(one), mean_burst(two)]);
     let links = [&hub.up, &hub.down, &member.up, &member.down];
     Some((
@@ -158,19 +158,11 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     ))
 }
 
-/// Long-run frame loss of a link, 0 to 1.
-fn loss_share(link: &Impairment) -> f64 {
-    match &link.gilbert_elliott {
-        Some(model) => model.mean(),
-        None => link.loss.fraction(),
-    }
-}
-
 /// Mean number of consecutive frames that a link loses.
 fn mean_burst(link: &Impairment) -> f64 {
-    match &link.gilbert_elliott {
-        Some(model) => 1.0 / model.r.fraction().max(1e-6),
-        None => 1.0,
+    match link.loss {
+        Loss::GilbertElliott(model) => 1.0 / model.r.fraction().max(1e-6),
+        _ => 1.0,
     }
 }
 
@@ -181,7 +173,7 @@ fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
         PlannedChannel::Cell { up, down } => Some(up.min(down)),
         PlannedChannel::Switch | PlannedChannel::Csma(_) => None,
     };
-    let rates = links.iter().filter_map(|link| link.rate).chain(shared);
+    let rates = links.iter().filter_map(|link| link.rate()).chain(shared);
     rates.map(|rate| rate.bit_s() as f64).reduce(f64::min)
 }
 

@@ -34,7 +34,7 @@ fn list(profiles: &[LinkProfile], json: bool) {
             json!({
                 "name": profile.name, "technology": profile.technology,
                 "up_bit_s": up, "down_bit_s": down,
-                "up_delay_ms": profile.up.delay.as_ms(), "down_delay_ms": profile.down.delay.as_ms(),
+                "up_delay_ms": profile.up.delay.mean.as_ms(), "down_delay_ms": profile.down.delay.mean.as_ms(),
                 "quality": profile.quality(),
             })
         };
@@ -45,7 +45,7 @@ fn list(profiles: &[LinkProfile], json: bool) {
     let rows = profiles.iter().map(|profile| {
         let [up, down] = profile.rates();
         let (name, technology) = (profile.name.clone(), profile.technology.clone());
-        let delay = format!("{} / {}", profile.up.delay.as_ms(), profile.down.delay.as_ms());
+        let delay = format!("{} / {}", profile.up.delay.mean.as_ms(), profile.down.delay.mean.as_ms());
         [name, technology, rate(up), rate(down), delay, profile.quality()]
     });
     table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());

@@ -4,7 +4,7 @@ use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use medium::{CsmaSpec, GrantSpec, StatesSpec};
+use medium::{CsmaSpec, StatesSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -75,25 +75,6 @@ fn find(node: &Node, word: &str) -> Option<Place> {
             false => find(value, word),
         }),
         Content::Nothing | Content::Broken => None,
-    }
-}
-
-impl Model for GrantSpec {
-    const WHAT: &'static str = "a grant";
-    const KEYS: &'static [&'static str] = &[
-        "tti",
-        "transport_block",
-        "efficiency",
-        "overhead",
-        "offset",
-        "cycle",
-        "request_period",
-        "delay",
-        "initial",
-        "hold",
-    ];
-    fn check(&self) -> Result<(), String> {
-        self.check()
     }
 }
 

@@ -1,154 +1,166 @@
-//! File format: impairments of a link in one direction.
+//! File format: impairments of a link in one direction, read by the keys of their stages.
 
-use crate::file::foreign::Foreign;
-use crate::file::models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
-use crate::read::{At, Fields, OneOrMore, Read, Sink};
-use crate::scalar::{Signed, Word, word};
+use crate::problem::Problem;
+use crate::read::{Fields, Read, Sink};
+use crate::scalar::{one_of, raw};
 use crate::source::Place;
-use crate::tree::Node;
-use medium::{GrantSpec, Limit, LossUnit};
-use schemars::JsonSchema;
+use crate::tree::{Content, Node};
+use medium::{ChannelWait, Contradictions, Key, Keys, Kind, Limit, Model, SignedBytes};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
 use units::{Bytes, Rate, Ratio, Span};
 
-/// Declares the keys of an impairment, their reader and their merge.
-macro_rules! impairment {
-    ($($(#[$doc:meta])* $key:ident: $kind:ty,)*) => {
-        /// Impairments of a link in one direction, in tc-netem's terms.
-        #[derive(Debug, Clone, Default, JsonSchema)]
-        #[schemars(deny_unknown_fields)]
-        pub(crate) struct Impairment {
-            $($(#[$doc])* pub $key: Option<At<$kind>>,)*
-        }
-
-        impl Read for Impairment {
-            fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-                let mut fields = Fields::of(node, "an impairment", sink)?;
-                let impairment = Self { $($key: fields.optional(stringify!($key)),)* };
-                fields.finish();
-                Some(impairment)
-            }
-        }
-
-        impl Impairment {
-            /// Returns these keys, with those of `base` where they are missing.
-            pub fn over(&self, base: &Self) -> Self {
-                Self { $($key: self.$key.clone().or_else(|| base.$key.clone()),)* }
-            }
-
-            /// The keys that are set, with the positions of their values.
-            pub fn keys(&self) -> Vec<(&'static str, Place)> {
-                let mut keys = Vec::new();
-                $(keys.extend(self.$key.as_ref().map(|at| (stringify!($key), at.place)));)*
-                keys
-            }
-        }
-    };
+/// Impairments of a link in one direction: keys with valid values, and their positions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Impairment {
+    pub keys: Keys,
+    /// By key, and for the keys in it, such as `markov.p14` and `outage.0.every`.
+    places: BTreeMap<String, Place>,
 }
 
-impairment! {
-    /// Mean delay from the end of serialisation to delivery.
-    delay: Span,
-    /// Jitter: variation of the delay.
-    jitter: Span,
-    /// Correlation of a frame's jitter with the previous frame's.
-    correlation: Ratio,
-    /// Distribution of the jitter: `uniform` within the jitter (default); `normal`, `pareto` or
-    /// `paretonormal`, scaled by the jitter; or `{table: FILE}` in iproute2's format.
-    distribution: Shape,
-    /// Whether negative delays are clipped to 0. Without it, a jitter above the delay is an error.
-    clip: bool,
-    /// Whether frames keep their order. Without it, jitter reorders frames.
-    keep_order: bool,
-    /// Random loss: share of frames (or other units).
-    loss: Ratio,
-    /// Correlation of a loss decision with the previous one.
-    loss_correlation: Ratio,
-    /// Unit of loss: `frame`; `datagram`, all its fragments; or `train`, a datagram or back-to-back
-    /// segments of a flow. Default: `frame`.
-    loss_unit: LossUnit,
-    /// Loss in a good and a bad state, in place of `loss`.
-    gilbert_elliott: Gilbert,
-    /// Loss in four states, in place of `loss`.
-    markov: Markov,
-    /// Share of frames with one flipped bit.
-    corrupt: Ratio,
-    /// Correlation of a corruption decision with the previous one.
-    corrupt_correlation: Ratio,
-    /// Share of frames that are duplicated.
-    duplicate: Ratio,
-    /// Correlation of a duplication decision with the previous one.
-    duplicate_correlation: Ratio,
-    /// Share of frames that are not delayed, and so overtake others.
-    reorder: Ratio,
-    /// Correlation of a reordering decision with the previous one.
-    reorder_correlation: Ratio,
-    /// Distance in frames between candidates for reordering. Default: 1.
-    gap: u32,
-    /// Data rate of the link, headers included. Default: unlimited.
-    rate: Rate,
-    /// Burst that an idle link passes at once, B. Default: 0 B.
-    burst: Bytes,
-    /// Overhead of each frame on the link, B, such as `24 B` or `-14 B`.
-    overhead: Signed,
-    /// Cells that the link splits frames into, as ATM does.
-    cell: Cells,
-    /// A file of delivery opportunities in Mahimahi's format, in place of `rate`.
-    trace: String,
-    /// Uplink grants of a cellular network, in place of `rate`: transport blocks that are requested
-    /// and granted.
-    grant: Foreign<GrantSpec>,
-    /// Queue limit in front of the rate: frames, or bytes with a unit. Default: 1000 frames.
-    queue: Limit,
-    /// CoDel: drops by the frames' waiting time (RFC 8289).
-    codel: Codel,
-    /// RED: drops by the mean queue length.
-    red: Red,
-    /// Slots: frames are collected and sent together.
-    slot: Slot,
-    /// Outages: times without any transmission, scheduled or random.
-    outage: OneOrMore<At<Outage>>,
+impl Read for Impairment {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut places = BTreeMap::new();
+        let fields = Fields::of(node, "an impairment", sink)?;
+        let keys = read_keys(medium::Impairment::all_keys(), fields, "", &mut places);
+        Some(Self { keys, places })
+    }
 }
-
-/// Loss models, of which a link has one, and the keys that belong to only one of them.
-const LOSSES: [(&str, &[&str]); 3] =
-    [("loss", &["loss_correlation", "loss_unit"]), ("gilbert_elliott", &[]), ("markov", &[])];
 
 impl Impairment {
-    /// The keys that these keys remove from a link when applied as a change: those of the loss
-    /// models that they do not name, if they name another one.
-    pub fn replaced(&self) -> Vec<&'static str> {
-        let named: Vec<&str> = self.keys().into_iter().map(|(key, _)| key).collect();
-        if !LOSSES.iter().any(|(model, _)| named.contains(model)) {
-            return Vec::new();
+    /// Returns these keys, with those of `base` where they are missing.
+    pub fn over(&self, base: &Self) -> Self {
+        let mut all = base.clone();
+        for key in self.keys.0.keys() {
+            all.remove(key);
         }
-        let others = LOSSES.iter().filter(|(model, _)| !named.contains(model));
-        others.flat_map(|(model, own)| std::iter::once(*model).chain(own.iter().copied())).collect()
+        all.keys.0.extend(self.keys.0.clone());
+        all.places.extend(self.places.clone());
+        all
     }
 
     /// The impairments of a link after these keys change `before`.
     pub fn after(&self, before: &Self) -> Self {
         let mut before = before.clone();
-        for key in self.replaced() {
-            match key {
-                "loss" => before.loss = None,
-                "loss_correlation" => before.loss_correlation = None,
-                "loss_unit" => before.loss_unit = None,
-                "gilbert_elliott" => before.gilbert_elliott = None,
-                _ => before.markov = None,
-            }
+        for key in medium::Impairment::replaced(&self.keys) {
+            before.remove(key);
         }
         self.over(&before)
     }
-}
 
-impl Word for LossUnit {
-    const WHAT: &'static str = "a unit of loss";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("frame", Self::Frame), ("datagram", Self::Datagram), ("train", Self::Train)];
-}
-
-impl Read for LossUnit {
-    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        word(node, sink)
+    fn remove(&mut self, key: &str) {
+        self.keys.0.remove(key);
+        self.places.retain(|path, _| path.split('.').next() != Some(key));
     }
+
+    /// Reports contradictions in a direction whose frames wait so.
+    pub fn check(&self, wait: ChannelWait, sink: &mut Sink) {
+        self.report(medium::Impairment::check(&self.keys, wait), sink);
+    }
+
+    /// Reports keys that do not suit packets of `mtu` with their Ethernet header.
+    pub fn check_mtu(&self, mtu: Bytes, sink: &mut Sink) {
+        self.report(medium::Impairment::check_longest(&self.keys, mtu.get() + 14), sink);
+    }
+
+    /// The settings; problems with the files that they name are reported. File names are relative
+    /// to `base`.
+    pub fn resolve(&self, base: &Path, sink: &mut Sink) -> medium::Impairment {
+        // A key that is missing in a map was reported before.
+        let mut settings = medium::Impairment::read(&self.keys).unwrap_or_default();
+        self.report(settings.load(base), sink);
+        settings
+    }
+
+    fn report(&self, found: Contradictions, sink: &mut Sink) {
+        for found in found.0 {
+            let problem = Problem::new(found.text).at(self.place(&found.at)).label(found.fix);
+            sink.add(problem);
+        }
+    }
+
+    /// Whether a key such as `distribution.table` is given.
+    pub fn has(&self, path: &str) -> bool {
+        self.places.contains_key(path)
+    }
+
+    /// Position of a key such as `markov.p14`; of the later one for `codel|red`.
+    pub fn place(&self, path: &str) -> Place {
+        let place = |path: &str| self.places.get(path).copied();
+        path.split('|').filter_map(place).max().unwrap_or_default()
+    }
+}
+
+/// Reads the keys of one map; the position of each goes to `places`, below `path`.
+fn read_keys<'k>(
+    known: impl IntoIterator<Item = &'k Key>,
+    mut fields: Fields<'_, '_>,
+    path: &str,
+    places: &mut BTreeMap<String, Place>,
+) -> Keys {
+    let mut keys = Keys::default();
+    for key in known {
+        let Some(node) = fields.value(key.name, key.is_required) else { continue };
+        let path = format!("{path}{}", key.name);
+        if let Some(value) = read_value(&key.kind, node, &path, places, fields.sink) {
+            keys.0.insert(key.name.to_owned(), value);
+            places.insert(path, node.place);
+        }
+    }
+    fields.finish();
+    keys
+}
+
+fn read_value(
+    kind: &Kind,
+    node: &Node,
+    path: &str,
+    places: &mut BTreeMap<String, Place>,
+    sink: &mut Sink,
+) -> Option<Value> {
+    match kind {
+        Kind::Flag => bool::read(node, sink).map(Value::from),
+        Kind::Count => u32::read(node, sink).map(Value::from),
+        Kind::Share => raw::<Ratio>(node, sink),
+        Kind::Time => raw::<Span>(node, sink),
+        Kind::Size => raw::<Bytes>(node, sink),
+        Kind::SignedSize => raw::<SignedBytes>(node, sink),
+        Kind::Rate => raw::<Rate>(node, sink),
+        Kind::Limit => Limit::read(node, sink).and_then(|limit| serde_json::to_value(limit).ok()),
+        Kind::File => raw::<String>(node, sink),
+        Kind::Word(what, words) => one_of(node, what, words, sink).map(Value::from),
+        Kind::WordOr(_, model) if matches!(node.content, Content::Map(_)) => {
+            read_model(model, node, path, places, sink)
+        }
+        Kind::WordOr(words, model) => {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            one_of(node, model.what, &words, sink).map(Value::from)
+        }
+        Kind::Map(model) => read_model(model, node, path, places, sink),
+        Kind::OneOrMore(model) => {
+            let nodes = match &node.content {
+                Content::List(nodes) => nodes.as_slice(),
+                _ => std::slice::from_ref(node),
+            };
+            let mut values = Vec::new();
+            for node in nodes {
+                let path = format!("{path}.{}", values.len());
+                values.extend(read_model(model, node, &path, places, sink));
+                places.insert(path, node.place);
+            }
+            Some(Value::Array(values))
+        }
+    }
+}
+
+fn read_model(
+    model: &Model,
+    node: &Node,
+    path: &str,
+    places: &mut BTreeMap<String, Place>,
+    sink: &mut Sink,
+) -> Option<Value> {
+    let fields = Fields::of(node, model.what, sink)?;
+    Some(Value::Object(read_keys(model.keys, fields, &format!("{path}."), places).0))
 }

@@ -24,7 +24,6 @@ pub(crate) use foreign::{Foreign, Model as ForeignModel};
 pub(crate) use group::{Addressing, Group, Limits, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use load::{Device, Load, Probe, Resources};
-pub(crate) use models::{Cells, Codel, Gilbert, Markov, Outage, Red, Shape, Slot};
 #[cfg(test)]
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};

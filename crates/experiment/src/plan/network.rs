@@ -1,7 +1,7 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use medium::{CsmaSpec, Direction, Overlay};
+use medium::{CsmaSpec, Direction, Keys};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -98,7 +98,7 @@ pub enum PlannedChangeKind {
         /// Directions.
         ways: Vec<Direction>,
         /// Changed keys.
-        set: Overlay,
+        set: Keys,
         /// Duration of the linear transition.
         over: Span,
     },

@@ -150,10 +150,10 @@ impl LinkProfile {
             _ => [None, None],
         };
         let of = |asked: &Impairment, slow: Option<medium::Slow>| {
-            if let Some(grant) = &asked.grant {
+            if let Some(grant) = asked.transmission.grant() {
                 return Some(grant.bit_s());
             }
-            let own = asked.rate.or(self.shared).map(|rate| rate.bit_s() as f64);
+            let own = asked.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
             own.or(slow.map(|slow| 8e9 / slow.byte.as_ns().max(1) as f64))
         };
         [of(&self.up, slow[0]), of(&self.down, slow[1])]

@@ -3,13 +3,10 @@
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::tree::{Content, Key, Node};
+use medium::Keys;
 
-/// Keys of the experiment, and the profile's keys that each replaces: a link has one loss model, a
-/// grant one kind of request.
-const REPLACES: [(&str, &[&str]); 6] = [
-    ("loss", &["gilbert_elliott", "markov"]),
-    ("gilbert_elliott", &["loss", "markov"]),
-    ("markov", &["loss", "gilbert_elliott"]),
+/// Keys of a grant, and the profile's keys that each replaces: it has one kind of request.
+const REPLACES: [(&str, &[&str]); 3] = [
     ("cycle", &["request_period", "delay"]),
     ("request_period", &["cycle"]),
     ("delay", &["cycle"]),
@@ -48,7 +45,10 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
 fn replaced(key: &str, over: &Node) -> bool {
     let own =
         |(typed, dropped): &(&str, &[&str])| dropped.contains(&key) && over.get(typed).is_some();
-    over.get(key).is_none() && REPLACES.iter().any(own)
+    let Content::Map(entries) = &over.content else { return false };
+    let named = entries.iter().map(|(key, _)| (key.text.clone(), true.into())).collect();
+    let is_replaced = medium::Impairment::replaced(&Keys(named)).contains(&key);
+    over.get(key).is_none() && (is_replaced || REPLACES.iter().any(own))
 }
 
 /// A key of `base` that contradicts `key`.

@@ -2,13 +2,11 @@
 
 mod board;
 mod capture;
-mod checks;
 mod cores;
 mod device;
 mod exchange;
 mod faults;
 mod hardware;
-mod impairments;
 mod interaction;
 mod load;
 mod mqtt;
@@ -28,7 +26,6 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 pub(crate) use board::cpu_of;
-pub(crate) use checks::{ChannelWait, check_change};
 use networks::Networks;
 pub(crate) use networks::is_mtu;
 use nodes::Nodes;
@@ -83,8 +80,8 @@ pub(crate) fn direction(
     base: &Path,
     sink: &mut Sink,
 ) -> medium::Impairment {
-    checks::check(asked, networks::channel_wait(channel, up), sink);
-    impairments::resolve(asked, base, sink)
+    asked.check(networks::channel_wait(channel, up), sink);
+    asked.resolve(base, sink)
 }
 
 /// A time that must be above 0.

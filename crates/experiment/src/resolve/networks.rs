@@ -9,14 +9,12 @@ use crate::plan::{
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
-use crate::resolve::checks::{self, ChannelWait};
-use crate::resolve::impairments;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use medium::StatesSpec;
+use medium::{ChannelWait, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -184,7 +182,7 @@ impl Resolved<'_> {
         }
         let directions = self.members.iter().flat_map(|(group, _)| {
             let Planned { up, down, .. } = self.impairments(group);
-            [up.rate, down.rate]
+            [up.rate(), down.rate()]
         });
         directions.flatten().min()
     }
@@ -256,7 +254,7 @@ fn resolve<'f>(
     let (mtu, placed) = (mtu?, channel);
     let channel = placed.as_ref().map(|at| &at.value);
     for way in directions(links).map(|(_, way, _)| way) {
-        checks::check_queue(way, mtu, sink);
+        way.check_mtu(mtu, sink);
     }
     let own = profile.and_then(|profile| profile.timetable.as_ref());
     let entries = own.into_iter().chain(&network.timetable).flatten();
@@ -269,7 +267,7 @@ fn resolve<'f>(
     // Problems with files were reported at the links before.
     let discard = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {
-        way.map(|asked| impairments::resolve(asked, base, discard)).unwrap_or_default()
+        way.map(|asked| asked.resolve(base, discard)).unwrap_or_default()
     };
     let links = links.into_iter().flat_map(Named::iter);
     let links = links.map(|(group, _, link)| {
@@ -381,8 +379,8 @@ fn check_links(
         }
     }
     for (_, way, up) in directions(links) {
-        checks::check(way, channel_wait(channel, up), sink);
-        impairments::resolve(way, base, sink);
+        way.check(channel_wait(channel, up), sink);
+        way.resolve(base, sink);
     }
 }
 

@@ -1,14 +1,14 @@
 //! Resolves changes on a network during a run.
 
-use crate::file::{Change, Channel, Directions, Impairment, Link, Shape};
+use crate::file::{Change, Channel, Directions, Impairment, Link};
 use crate::plan::{PlannedChange, PlannedChangeKind};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::channel_wait;
 use crate::resolve::nodes::Nodes;
-use crate::resolve::{checks, impairments};
 use crate::source::Place;
-use medium::{Direction, Overlay};
+use medium::{Direction, Keys};
+use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
 use units::{Bytes, Span};
@@ -146,7 +146,8 @@ impl Scope<'_, '_> {
                 });
                 let complete = set.after(before);
                 let channel_wait = channel_wait(self.channel, *way == Direction::Up);
-                checks::check_change(&complete, channel_wait, self.mtu, sink);
+                complete.check(channel_wait, sink);
+                complete.check_mtu(self.mtu, sink);
                 if sink.problems.len() > known {
                     return None;
                 }
@@ -202,28 +203,22 @@ impl Scope<'_, '_> {
     }
 }
 
-/// Converts the keys to the medium's types. Values from files cannot change during a run.
-pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Overlay {
-    for (key, place) in set.keys() {
-        let table = matches!(&set.distribution, Some(At { value: Shape::Table(_), .. }));
-        if key == "trace" || (key == "distribution" && table) {
-            let problem = Problem::new("values from a file cannot change during a run");
-            sink.add(problem.at(place).label("set it on the link from the start"));
-            return Overlay::default();
-        }
+/// The changed keys with complete values, and those that they replace. Values from files cannot
+/// change during a run.
+pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Keys {
+    if let Some(path) = ["trace", "distribution.table"].into_iter().find(|path| set.has(path)) {
+        let problem = Problem::new("values from a file cannot change during a run");
+        let key = path.split('.').next().unwrap_or(path);
+        sink.add(problem.at(set.place(key)).label("set it on the link from the start"));
+        return Keys::default();
     }
-    let complete = impairments::resolve(set, Path::new(""), &mut Sink::default());
-    let serde_json::Value::Object(mut values) = serde_json::to_value(&complete).unwrap_or_default()
-    else {
-        return Overlay::default();
-    };
-    let keys = set.keys().into_iter().filter(|(key, _)| *key != "clip");
-    let named = keys.map(|(key, _)| {
-        let key = if key == "outage" { "outages" } else { key };
-        // Serialisation omits default values; null means the default.
-        (key.to_owned(), values.remove(key).unwrap_or(serde_json::Value::Null))
-    });
-    let mut keys: serde_json::Map<_, _> = named.collect();
-    keys.extend(set.replaced().into_iter().map(|key| (key.to_owned(), serde_json::Value::Null)));
-    Overlay(keys)
+    let complete = set.resolve(Path::new(""), &mut Sink::default()).keys();
+    let named = set.keys.0.keys();
+    // A default value is not among the complete keys.
+    let value = |key: &str| complete.0.get(key).or(set.keys.0.get(key)).cloned();
+    let mut changed: Map<_, _> =
+        named.map(|key| (key.clone(), value(key).unwrap_or_default())).collect();
+    let replaced = medium::Impairment::replaced(&set.keys).into_iter();
+    changed.extend(replaced.map(|key| (key.to_owned(), Value::Null)));
+    Keys(changed)
 }

@@ -1,5 +1,6 @@
 //! Grant parameters of a cellular link, as in the experiment file.
 
+use crate::keys::{Key, Kind, Model, time_text};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Ratio, Span};
 
@@ -27,22 +28,45 @@ pub struct GrantSpec {
     pub offset: Span,
     /// Time from data at an idle sender to the first grant, if only the total is known; and
     /// from the end of that grant to the next, if `initial` was too small.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycle: Option<Span>,
     /// Requests are possible only at multiples of this time.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_period: Option<Span>,
     /// Time from request to grant; default 0.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Bytes of the first grant after an idle period, including overhead. Frames beyond
     /// that wait for a second grant without limit. Default: the first grant has no limit.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<Bytes>,
     /// How long the sender keeps its grant after its last block; default 0.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Span>,
 }
+
+pub(crate) const GRANT: Model = Model {
+    name: "Grant",
+    what: "a grant",
+    doc: "Grants of a cellular network. With `cycle`, or with `request_period` and `delay`, the \
+          sender\nrequests grants; without them it always has one.",
+    keys: &[
+        Key::new("tti", Kind::Time, "Duration of a transport block, and block period.").required(),
+        Key::new("transport_block", Kind::Size, "Bytes per transport block.").required(),
+        Key::new(
+            "efficiency",
+            Kind::Share,
+            "Share of a block that carries frames and their `overhead`. Default: 100 %.",
+        ),
+        Key::new("overhead", Kind::Size, "Bytes that the radio adds to each IP packet."),
+        Key::new("offset", Kind::Time, "Start of the first block; below `tti`."),
+        Key::new("cycle", Kind::Time, "Time from data at an idle sender to the first grant."),
+        Key::new("request_period", Kind::Time, "Requests are possible at multiples of this time."),
+        Key::new("delay", Kind::Time, "Time from request to grant. Default: 0 s."),
+        Key::new("initial", Kind::Size, "Bytes of the first grant. Default: no limit."),
+        Key::new("hold", Kind::Time, "How long a grant lasts after the last block. Default: 0 s."),
+    ],
+};
 
 fn all() -> Ratio {
     Ratio::from_fraction(1.0).expect("a share")
@@ -78,6 +102,30 @@ impl GrantSpec {
     /// Capacity of a block in 1/1000 byte; 0 only in a spec that [`Self::check`] rejects.
     pub(super) fn capacity(&self) -> u64 {
         (self.transport_block.get() as f64 * 1e3 * self.efficiency.fraction()).round() as u64
+    }
+
+    /// Text for people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("grants of {} B every {}", self.transport_block.get(), time_text(self.tti));
+        if self.efficiency.fraction() < 1.0 {
+            text += &format!(" at {} efficiency", self.efficiency);
+        }
+        let mut terms = Vec::new();
+        terms.extend(self.cycle.map(|cycle| format!("cycle {}", time_text(cycle))));
+        terms.extend(self.request_period.map(|period| format!("request period {}", time_text(period))));
+        terms.extend(self.delay.map(|delay| format!("delay {}", time_text(delay))));
+        terms.extend(self.initial.map(|bytes| format!("initial {} B", bytes.get())));
+        terms.extend(self.hold.map(|hold| format!("hold {}", time_text(hold))));
+        if self.overhead != Bytes::ZERO {
+            terms.push(format!("overhead {} B per packet", self.overhead.get()));
+        }
+        if self.offset != Span::ZERO {
+            terms.push(format!("offset {}", time_text(self.offset)));
+        }
+        if !terms.is_empty() {
+            text += &format!(" ({})", terms.join(", "));
+        }
+        text
     }
 
     /// Validates the parameters. The error says what is wrong and what to write.

@@ -62,11 +62,11 @@ impl LinkPipe {
         steps: &mut Vec<Step>,
     ) {
         let len = frame.frame.size();
-        if !self.ahead.has_room(len, self.config.queue, now) {
+        if !self.ahead.has_room(len, self.config.queue.limit, now) {
             self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
         }
-        let on_wire = self.config.framing().on_wire(len);
+        let on_wire = self.config.transmission.framing.on_wire(len);
         let (server, epoch) = (&mut self.server, self.epoch);
         let mut onward = |len: usize, at: Instant| match server {
             Some(server) => server.send(len, on_wire, at, epoch),
@@ -98,7 +98,7 @@ impl LinkPipe {
     }
 
     fn serve(&mut self, frame: TransitFrame, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        let bytes = self.config.framing().on_wire(frame.frame.size());
+        let bytes = self.config.transmission.framing.on_wire(frame.frame.size());
         let left = match &mut self.server {
             Some(server) => server.send(frame.frame.size(), bytes, now, self.epoch),
             None => now,

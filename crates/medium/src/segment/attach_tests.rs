@@ -12,13 +12,8 @@ fn frame(from: u8, to: u8) -> Vec<u8> {
 
 /// Several random impairments.
 fn end(number: u8) -> Endpoint {
-    let way = crate::Impairment {
-        delay: "5 ms".parse().unwrap(),
-        jitter: "1 ms".parse().unwrap(),
-        loss: "20 %".parse().unwrap(),
-        duplicate: "10 %".parse().unwrap(),
-        ..Default::default()
-    };
+    let keys = r#"{"delay": "5 ms", "jitter": "1 ms", "loss": "20 %", "duplicate": "10 %"}"#;
+    let way: crate::Impairment = serde_json::from_str(keys).unwrap();
     Endpoint { up: way.clone(), down: way, mac: Some([2, 0, 0, 0, 0, number]), states: None }
 }
 

@@ -25,11 +25,11 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Direction, Endpoint, Impairment, Overlay, SegmentSpec};
+    use crate::{Change, Direction, Endpoint, Impairment, Keys, SegmentSpec};
     use units::Span;
 
     fn way(change: impl FnOnce(&mut Impairment)) -> Impairment {
-        let mut way = Impairment { delay: "5 ms".parse().unwrap(), ..Impairment::default() };
+        let mut way = Impairment { delay: "5 ms".parse::<units::Span>().unwrap().into(), ..Impairment::default() };
         change(&mut way);
         way
     }
@@ -41,13 +41,13 @@ mod tests {
     }
 
     fn set(to: &str, over: &str) -> Change {
-        let set: Overlay = serde_json::from_value(serde_json::json!({ "delay": to })).unwrap();
+        let set: Keys = serde_json::from_value(serde_json::json!({ "delay": to })).unwrap();
         Change::Set { links: vec![(0, Direction::Up)], set, over: over.parse().unwrap() }
     }
 
     #[test]
     fn it_is_the_least_of_all_links_and_of_each_as_long_as_it_holds() {
-        let jittered = way(|way| way.jitter = "1 ms".parse().unwrap());
+        let jittered = way(|way| way.delay.jitter = "1 ms".parse().unwrap());
         let mut segment = segment(&[way(|_| ()), jittered]);
         assert_eq!(segment.lookahead(), 0, "nothing is in effect yet");
         segment.impair(0);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_overtakes_or_was_recorded_is_not_foreseen() {
-        let mut overtaking = segment(&[way(|way| way.reorder = "1 %".parse().unwrap())]);
+        let mut overtaking = segment(&[way(|way| way.reorder.share = "1 %".parse().unwrap())]);
         overtaking.impair(0);
         assert_eq!(overtaking.lookahead(), 0);
         let spec = SegmentSpec {
@@ -79,11 +79,11 @@ mod tests {
     #[test]
     fn no_frame_is_faster() {
         let wild = way(|way| {
-            way.jitter = Span::from_ns(1_200_000);
-            way.distribution = crate::Distribution::Normal;
-            way.correlation = "30 %".parse().unwrap();
-            way.duplicate = "20 %".parse().unwrap();
-            way.rate = Some("100 Mbit/s".parse().unwrap());
+            way.delay.jitter = Span::from_ns(1_200_000);
+            way.delay.distribution = crate::Distribution::Normal;
+            way.delay.correlation = "30 %".parse().unwrap();
+            way.duplicate.share = "20 %".parse().unwrap();
+            way.transmission = "100 Mbit/s".parse::<units::Rate>().unwrap().into();
         });
         let mut segment = segment(&[wild.clone(), wild]);
         segment.impair(0);

@@ -119,7 +119,7 @@ fn delays_copies_and_flipped_bits_are_those_of_frames() {
         lasts: "5 ms".parse().unwrap(),
         every: Some("15 ms".parse().unwrap()),
     };
-    up("outage", |link| link.outages = vec![wave]);
+    up("outage", |link| link.outage = crate::Outages(vec![wave]));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn rates_and_queues_see_each_segment() {
     let codel = "{\"rate\": \"300 Mbit/s\", \"codel\": {}, \"burst\": \"9 kB\"}";
     set("codel", codel);
     up("slots", |link| {
-        link.slot = Some(Slot {
+        link.slot.0 = Some(Slot {
             min: "2 ms".parse().unwrap(),
             max: "4 ms".parse().unwrap(),
             packets: Some(30),
@@ -138,10 +138,11 @@ fn rates_and_queues_see_each_segment() {
         });
     });
     up("grant", |link| {
-        link.grant = Some(GrantSpec::always("1 ms".parse().unwrap(), Bytes::new(40_000)));
+        let grant = GrantSpec::always("1 ms".parse().unwrap(), Bytes::new(40_000));
+        link.transmission = crate::Scheduler::Grant(grant).into();
     });
     let rate = Rate::from_bit_s(500_000_000).unwrap();
-    agree("shared", Channel::Shared(rate), |link| link.up.loss = "1 %".parse().unwrap());
+    agree("shared", Channel::Shared(rate), |link| link.up.loss = "1 %".parse::<units::Ratio>().unwrap().into());
     agree("cell", Channel::Cell { up: rate, down: rate }, |_| ());
     agree("radio", Channel::Switch, |link| {
         let span = |text: &str| text.parse().unwrap();
@@ -152,7 +153,7 @@ fn rates_and_queues_see_each_segment() {
 #[test]
 fn what_is_under_way_is_bounded_to_the_segment() {
     let mut link = Endpoint::default();
-    link.up.delay = "10 s".parse().unwrap();
+    link.up.delay.mean = "10 s".parse().unwrap();
     let endpoints = vec![link, Endpoint::default()];
     let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(7) };
     let [cut, uncut] = [true, false].map(|cut| {

@@ -3,9 +3,8 @@
 use crate::arguments::{Lab, Link, LinkSelector};
 use crate::live::{find, pairs};
 use crate::{Status, complain, say};
-use medium::{Direction, Impairment};
+use medium::{Direction, Impairment, Quantity};
 use runner::{Links, Reply, Request, Shown};
-use units::{Rate, Ratio, Span};
 
 /// Sends the request to the lab and prints the answer.
 pub fn link(what: &Link) -> Result<Status, String> {
@@ -30,14 +29,14 @@ pub fn link(what: &Link) -> Result<Status, String> {
 fn show(shown: &Shown) {
     let way = if shown.way == Direction::Up { "up  " } else { "down" };
     let mut text = match &shown.target {
-        Some(_) => experiment::describe(&rounded(&shown.now)),
-        None => experiment::describe(&shown.now),
+        Some(_) => rounded(&shown.now).text(),
+        None => shown.now.text(),
     };
     if shown.down {
         text = format!("DOWN ({text})");
     }
     if let Some(target) = &shown.target {
-        text += &format!("  -> {}", experiment::describe(target));
+        text += &format!("  -> {}", target.text());
     }
     if shown.rejected > 0 {
         let frames = if shown.rejected == 1 { "frame" } else { "frames" };
@@ -51,20 +50,18 @@ fn show(shown: &Shown) {
 
 /// Rounds values for display: during a ramp they have many digits.
 fn rounded(now: &Impairment) -> Impairment {
-    let time = |span: Span| Span::from_ns(span.as_ns() / 10_000 * 10_000);
-    let share = |ratio: Ratio| {
-        Ratio::from_fraction((ratio.fraction() * 1e4).round() / 1e4).unwrap_or(ratio)
-    };
-    Impairment {
-        delay: time(now.delay),
-        jitter: time(now.jitter),
-        loss: share(now.loss),
-        corrupt: share(now.corrupt),
-        duplicate: share(now.duplicate),
-        reorder: share(now.reorder),
-        rate: now.rate.map(|rate| Rate::from_bit_s(rate.bit_s() / 1_000 * 1_000).unwrap_or(rate)),
-        ..now.clone()
+    let mut now = now.clone();
+    for key in Impairment::all_keys() {
+        let Some(quantity) = now.quantity(key.name) else { continue };
+        let value = quantity.get();
+        let rounded = match &quantity {
+            Quantity::Time(_) => (value / 1e4).floor() * 1e4,
+            Quantity::Share(_) => (value * 1e4).round() / 1e4,
+            Quantity::Rate(_) => (value / 1e3).floor() * 1e3,
+        };
+        quantity.set(rounded);
     }
+    now
 }
 
 fn request(what: &Link) -> Result<(&Lab, Request), String> {
