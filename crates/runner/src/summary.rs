@@ -7,8 +7,8 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use experiment::InteractionPattern;
 use measure::{LinkRow, Message, Traffic};
+use record::InteractionPattern;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
