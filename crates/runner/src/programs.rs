@@ -105,7 +105,7 @@ mod tests {
             let experiment = Experiment::read(&file).unwrap();
             // The specs of a cell's programs differ from others' only in values.
             let cells = experiment.cells(&Only::all()).unwrap();
-            let few = cells.len().div_ceil(8).max(1);
+            let few = cells.len().div_ceil(3).max(1);
             for cell in cells.iter().step_by(few) {
                 let plan = experiment.plan(cell, 0, 7).unwrap();
                 let dir = tempfile::tempdir().unwrap();
