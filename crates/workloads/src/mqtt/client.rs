@@ -11,9 +11,7 @@ use crate::link::Warning;
 use crate::payload::Template;
 use crate::seen::Seen;
 use crate::wait::{Waiter, next_wake, wake_precisely};
-use record::MqttVersion;
-use record::control::{Command, Status};
-use record::spec::MqttSpec;
+use record::{MqttVersion, control::Command, control::Status, spec::MqttSpec};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 

@@ -3,8 +3,7 @@
 use super::ffi;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
-use record::MqttVersion;
-use record::spec::MqttSpec;
+use record::{MqttVersion, spec::MqttSpec};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
