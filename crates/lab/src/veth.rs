@@ -21,7 +21,7 @@ pub fn make_veth(
 ) -> Step<OwnedFd> {
     let peer = peer_of(number);
     netlink::make_veth(&spec.name, number, &peer, wire)?;
-    if !spec.super_frames {
+    if !spec.offload {
         plain(&socket()?, &spec.name)?;
     }
     let packets = within(wire, || packet_socket(spec, &peer, number, receives))?;
@@ -107,13 +107,13 @@ fn packet_socket(spec: &Interface, peer: &str, number: u32, receives: bool) -> S
     disable_ipv6(peer);
     up(&ioctls, peer)?;
     let packets = packets_at(peer, number, receives)?;
-    if spec.super_frames {
+    if spec.offload {
         behind_headers(&packets, peer)?;
     }
     Ok(packets)
 }
 
-/// Adds a `struct virtio_net_hdr` before the frames of a packet socket, for super-frames in both
+/// Adds a `struct virtio_net_hdr` before the frames of a packet socket, for unsegmented TCP in both
 /// directions.
 fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
     let on: libc::c_int = 1;
@@ -123,10 +123,10 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
         let (fd, option) = (packets.as_raw_fd(), libc::PACKET_VNET_HDR);
         libc::setsockopt(fd, libc::SOL_PACKET, option, (&raw const on).cast(), size)
     };
-    let failed = |errno| Failure::of(format!("have super-frames at {peer}"), errno);
+    let failed = |errno| Failure::of(format!("have unsegmented TCP at {peer}"), errno);
     Errno::result(set).map_err(failed)?;
     // The default of 208 KiB holds three of them. Without privileges the user's limit applies.
-    let bytes = SUPER_FRAMES_BYTES;
+    let bytes = OFFLOAD_QUEUE_BYTES;
     for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
         // SAFETY: as above.
         unsafe {
@@ -137,8 +137,8 @@ fn behind_headers(packets: &OwnedFd, peer: &str) -> Step<()> {
     Ok(())
 }
 
-/// Receive queue for super-frames, in bytes.
-const SUPER_FRAMES_BYTES: libc::c_int = 16 << 20;
+/// Receive queue for unsegmented TCP, in bytes.
+const OFFLOAD_QUEUE_BYTES: libc::c_int = 16 << 20;
 
 /// A packet socket at the interface `name` with this ifindex, of this process's network namespace.
 /// Without `receives` it only sends.
