@@ -91,9 +91,7 @@ fn map(model: &Model, generator: &mut SchemaGenerator) -> Schema {
 
 /// One of the words, or the model's only key, a file.
 fn one_of(words: &[(&str, &str)], model: &Model) -> Schema {
-    let word = |(word, about): &(&str, &str)| {
-        json!({ "type": "string", "const": word, "description": about })
-    };
+    let word = |(word, about): &(&str, &str)| json!({ "type": "string", "const": word, "description": about });
     let mut choices: Vec<Value> = words.iter().map(word).collect();
     for key in model.keys {
         let file = Map::from_iter([(key.name.to_owned(), json!({ "type": "string" }))]);

@@ -9,11 +9,7 @@ fn change(keys: &[&str], configured: &Configured) -> Result<Keys, String> {
     on(&PlannedChannel::Switch, keys, configured)
 }
 
-fn on(
-    channel: &PlannedChannel,
-    keys: &[&str],
-    configured: &Configured,
-) -> Result<Keys, String> {
+fn on(channel: &PlannedChannel, keys: &[&str], configured: &Configured) -> Result<Keys, String> {
     let pair = |key: &&str| {
         let (key, value) = key.split_once('=').unwrap();
         (key.to_owned(), value.to_owned())
@@ -166,7 +162,8 @@ fn messages(errors: &Errors) -> BTreeSet<String> {
 
 /// The settings of a link in a file with these keys, or the problems of the file.
 fn by_file(keys: &Texts) -> Result<Configured, BTreeSet<String>> {
-    let keys: String = keys.iter().map(|(key, value)| format!("        {key}: {value}\n")).collect();
+    let keys: String =
+        keys.iter().map(|(key, value)| format!("        {key}: {value}\n")).collect();
     let text = format!(
         "experiment: e\nnodes: {{a: {{}}, b: {{}}}}\nduration: 1 s\nworkloads: [{{command: {{on: a, \
          run: [\"true\"]}}}}]\nnetworks:\n  net:\n    attach: [a, b]\n    subnet: 10.0.0.0/24\n    \
@@ -185,8 +182,7 @@ fn a_live_change_of_any_key_obeys_the_rules_of_the_file() {
     let trace = folder.path().join("up.trace");
     std::fs::write(&trace, "1\n5\n").unwrap();
     let trace = trace.display().to_string();
-    let all: Texts =
-        Configured::all_keys().map(|key| (key.name, sample(key, &trace))).collect();
+    let all: Texts = Configured::all_keys().map(|key| (key.name, sample(key, &trace))).collect();
     let together = ["delay", "jitter", "loss", "corrupt", "duplicate", "reorder", "rate"];
     let together: Texts = together.iter().map(|key| (*key, all[key].clone())).collect();
     let (mut accepted, mut refused) = (0, 0);

@@ -1,13 +1,14 @@
 //! Text form of a plan, for people.
 
-use crate::exchange::{Connection, Exchange, ExchangeProtocol};
-use medium::time_text as time;
+use crate::exchange::Exchange;
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedLink,
     PlannedNode, Workload,
 };
+use medium::time_text as time;
+use record::{Connection, ExchangeProtocol, InteractionPattern};
 use std::fmt;
 use units::Span;
 
@@ -172,7 +173,7 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
     };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
     writeln!(f, "  {messages} messages, one per {every}, {recipients}: {replies} answers")?;
-    if plan.down == crate::InteractionPattern::PgmPublishSubscribe {
+    if plan.down == InteractionPattern::PgmPublishSubscribe {
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
     Ok(())

@@ -33,7 +33,8 @@ struct Cell {
 
 impl Cell {
     fn new(profile: &LinkProfile) -> Self {
-        let grant = |way: &medium::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
+        let grant =
+            |way: &medium::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
         let delays = [&profile.up, &profile.down].map(|way| way.delay.mean.as_ns());
         Self { up: grant(&profile.up), down: grant(&profile.down), delays }
     }

@@ -47,7 +47,11 @@ fn the_lab_has_no_weather_and_the_field_has() {
         }
     }
     let field = LinkProfile::find("edge-field", Path::new("")).unwrap();
-    assert!(field.up.delay.jitter.as_ns() > 0 && field.up.mean_loss() > 0.0 && field.up.delay.keep_order);
+    assert!(
+        field.up.delay.jitter.as_ns() > 0
+            && field.up.mean_loss() > 0.0
+            && field.up.delay.keep_order
+    );
 }
 
 /// The plan of a network with `profile` and the lines `extra`.

@@ -5,9 +5,9 @@ use crate::chain::ChainBound;
 use crate::chance::{Losses, mean_tolerance};
 use crate::links::LinkRow;
 use medium::{Impairment, Loss, Scheduler};
-use units::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::Bytes;
 
 /// Probability that chance alone makes any interval of a valid run deviate: one valid run in a
 /// thousand is reported as suspect.

@@ -195,7 +195,9 @@ fn sound(
                     got.lost += u64::from(draw.uniform(Purpose::Loss, index) < share);
                     let jitters = match asked.delay.jitter.as_ns() {
                         0 => 0.0,
-                        _ => asked.delay.distribution.quantile(draw.uniform(Purpose::Jitter, index)),
+                        _ => {
+                            asked.delay.distribution.quantile(draw.uniform(Purpose::Jitter, index))
+                        }
                     };
                     let jitter = (jitters * asked.delay.jitter.as_ns() as f64) as i64;
                     got.delay_sum += asked.delay.mean.as_ns().saturating_add_signed(jitter);
@@ -220,7 +222,8 @@ fn sound(
 
 /// Number of valid runs among 1,000 that are reported.
 fn flagged(nodes: u64, intervals: u64, frames: u64, loss: &str) -> usize {
-    let mut asked = Impairment { loss: loss.parse::<units::Ratio>().unwrap().into(), ..Impairment::default() };
+    let mut asked =
+        Impairment { loss: loss.parse::<units::Ratio>().unwrap().into(), ..Impairment::default() };
     asked.delay.mean = "20 ms".parse().unwrap();
     let asked = Arc::new(asked);
     let is_flagged = |seed: &u64| {

@@ -138,7 +138,8 @@ mod tests {
 
     #[test]
     fn one_impairment_does_not_change_the_draws_of_another() {
-        let alone = decisions(|config| config.loss = "30 %".parse::<units::Ratio>().unwrap().into());
+        let alone =
+            decisions(|config| config.loss = "30 %".parse::<units::Ratio>().unwrap().into());
         let along = decisions(|config| {
             config.loss = "30 %".parse::<units::Ratio>().unwrap().into();
             config.corrupt.share = "10 %".parse().unwrap();

@@ -1,10 +1,10 @@
 //! Delay and its variation.
 
+use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, Quantity, REMOVE, time_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 use crate::{Distribution, Table};
 use std::path::Path;
 use units::{Draw, Purpose, Ratio, Span};

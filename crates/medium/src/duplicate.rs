@@ -1,10 +1,10 @@
 //! Duplication of frames.
 
+use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 use units::{Purpose, Ratio};
 
 /// Share of frames that are duplicated.

@@ -2,12 +2,12 @@
 
 mod chains;
 
+use crate::Impairment;
 use crate::Trains;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 pub use chains::{GilbertElliott, Markov};
 use serde::{Deserialize, Serialize};
 use units::{Draw, Purpose, Ratio};
@@ -272,7 +272,7 @@ impl Stage for Loss {
     fn decide(&self, flow: &mut LossFlow, frame: &Arrival<'_>, decision: &mut Decision) {
         let index = frame.index;
         let unit = flow.trains.as_mut();
-        let unit = unit.map_or(index, |trains| trains.number(&frame.frame.first(), frame.now));
+        let unit = unit.map_or(index, |trains| trains.number(frame.frame, frame.now));
         decision.lost |= self.takes(flow, frame.draw, index, unit);
     }
 

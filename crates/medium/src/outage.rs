@@ -1,9 +1,9 @@
 //! Times in which a link carries nothing.
 
+use crate::Impairment;
 use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 use serde::Serialize;
 use units::{Draw, Purpose, Span};
 
@@ -59,7 +59,11 @@ const OUTAGE: Model = Model {
     keys: &[
         Key::new("at", Kind::Time, "Start of the outage, from the start of the impairments."),
         Key::new("lasts", Kind::Time, "Duration of the outage."),
-        Key::new("every", Kind::Time, "Time from the start of one outage to the start of the next."),
+        Key::new(
+            "every",
+            Kind::Time,
+            "Time from the start of one outage to the start of the next.",
+        ),
         Key::new("mean_up", Kind::Time, "Mean time to failure."),
         Key::new("mean_down", Kind::Time, "Mean time to repair."),
     ],
@@ -145,11 +149,7 @@ impl Outage {
             && lasts >= every
         {
             let text = format!("the outage lasts {lasts} of every {every}: the link is never up");
-            found.add(
-                format!("{at}.every"),
-                text,
-                "`every` counts from one start to the next",
-            );
+            found.add(format!("{at}.every"), text, "`every` counts from one start to the next");
         }
         for key in ["lasts", "mean_up", "mean_down"] {
             if keys.get::<Span>(key) == Some(Span::ZERO) {

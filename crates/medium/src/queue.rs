@@ -1,10 +1,10 @@
 //! Queue of a link and its drop policy.
 
+use crate::Impairment;
 use crate::Instant;
 use crate::codel::{CODEL, Codel, CodelState};
 use crate::keys::{Contradictions, Key, Keys, Kind, REMOVE, REMOVE_ONE};
 use crate::red::{RED, Red, RedState};
-use crate::Impairment;
 use crate::stage::{ChannelWait, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -245,7 +245,9 @@ impl<T> Queue<T> {
             let next = self.take(now)?;
             let waited = now.saturating_sub(next.since);
             let drops = match &mut self.discipline {
-                DisciplineState::Codel(codel) => codel.drops(waited, self.bytes, next.len.into(), now),
+                DisciplineState::Codel(codel) => {
+                    codel.drops(waited, self.bytes, next.len.into(), now)
+                }
                 _ => false,
             };
             if !drops {

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn an_unlimited_rate_is_on_no_line() {
-        let mut ramps = Ramps::at_rest(Impairment { transmission: Transmission::default(), ..start() });
+        let mut ramps =
+            Ramps::at_rest(Impairment { transmission: Transmission::default(), ..start() });
         ramps.set(["rate"].into_iter(), start(), (0, over(1000)));
         assert_eq!(ramps.at(1), start());
         assert!(ramps.settle(0));

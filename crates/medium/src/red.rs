@@ -38,11 +38,7 @@ pub(crate) const RED: Model = Model {
         Key::new("min", Kind::Size, "Mean queue length from which frames are dropped.").required(),
         Key::new("max", Kind::Size, "Mean queue length from which all frames are dropped.")
             .required(),
-        Key::new(
-            "probability",
-            Kind::Share,
-            "Drop probability just below `max`. Default: 2 %.",
-        ),
+        Key::new("probability", Kind::Share, "Drop probability just below `max`. Default: 2 %."),
         Key::new(
             "weight",
             Kind::Share,

@@ -1,10 +1,10 @@
 //! Reordering: frames that are not delayed, and so overtake others.
 
+use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 use units::{Purpose, Ratio, Span};
 
 /// Share of frames that are not delayed, by tc-netem's rule: after `gap - 1` delayed frames, each

@@ -65,12 +65,8 @@ pub(crate) const CELLS: Model = Model {
     what: "cells",
     doc: "Cells that a link splits frames into.",
     keys: &[
-        Key::new(
-            "size",
-            Kind::Size,
-            "Bytes of the frame in each cell; the last cell is padded.",
-        )
-        .required(),
+        Key::new("size", Kind::Size, "Bytes of the frame in each cell; the last cell is padded.")
+            .required(),
         Key::new("overhead", Kind::Size, "Bytes of each cell's header. Default: 0 B."),
     ],
 };

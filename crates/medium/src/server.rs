@@ -77,21 +77,13 @@ impl Stage for Transmission {
             Kind::Rate,
             "Data rate of the link, headers included. Default: unlimited.",
         ),
-        Key::new(
-            "burst",
-            Kind::Size,
-            "Burst that an idle link passes at once, B. Default: 0 B.",
-        ),
+        Key::new("burst", Kind::Size, "Burst that an idle link passes at once, B. Default: 0 B."),
         Key::new(
             "overhead",
             Kind::SignedSize,
             "Overhead of each frame on the link, B, such as `24 B` or `-14 B`.",
         ),
-        Key::new(
-            "cell",
-            Kind::Map(&CELLS),
-            "Cells that the link splits frames into, as ATM does.",
-        ),
+        Key::new("cell", Kind::Map(&CELLS), "Cells that the link splits frames into, as ATM does."),
         Key::new(
             "trace",
             Kind::File,

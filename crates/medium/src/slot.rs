@@ -1,9 +1,9 @@
 //! Slots: frames are gathered and leave together, as on a medium with time slots.
 
+use crate::Impairment;
 use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::Impairment;
 use serde::Serialize;
 use units::{Bytes, Draw, Purpose, Span};
 

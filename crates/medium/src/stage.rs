@@ -2,9 +2,9 @@
 //! does to a frame are in one file. The experiment file's reader, live changes, timetables,
 //! ramps, the JSON Schema and the text of a plan are derived from it.
 
+use crate::Impairment;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Quantity};
-use crate::Impairment;
 use std::fmt::Debug;
 use std::path::Path;
 use units::Draw;

@@ -27,12 +27,11 @@ fn each_packet_departs_when_mahimahi_lets_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mahimahi");
     let log = std::fs::read_to_string(folder.join("up.log")).unwrap();
     let trace = Trace::read(&folder.join("up.trace")).unwrap();
-    let up =
-        Impairment {
-            transmission: Scheduler::Trace(trace).into(),
-            queue: Limit::Frames(u32::MAX).into(),
-            ..Impairment::default()
-        };
+    let up = Impairment {
+        transmission: Scheduler::Trace(trace).into(),
+        queue: Limit::Frames(u32::MAX).into(),
+        ..Impairment::default()
+    };
     let endpoints = vec![Endpoint { up, ..Endpoint::default() }, Endpoint::default()];
     let mut link =
         Segment::new(&SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) });
@@ -54,7 +53,7 @@ fn each_packet_departs_when_mahimahi_lets_it() {
             }
             (_, Some(due)) => {
                 while let Some(delivery) = link.due(due) {
-                    let bytes = delivery.frame.size() - ETHERNET_HEADER + TUN_HEADER;
+                    let bytes = delivery.frame.len() - ETHERNET_HEADER + TUN_HEADER;
                     departed.push((delivery.intended / MS, bytes));
                 }
             }

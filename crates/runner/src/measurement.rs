@@ -6,7 +6,8 @@ use crate::faults::{Faults, InjectedFault};
 use crate::folder::Folder;
 use crate::hardware;
 use crate::idle::IdleTimeouts;
-use crate::jobs::{Job, port_down};
+use crate::interaction::port_down;
+use crate::jobs::Job;
 use crate::kernel_counts;
 use crate::live::{ControlSocket, Inventory, ManualChange, NodeApi};
 use crate::netem::{self, Impairments};
@@ -14,10 +15,11 @@ use crate::pinning::Affinity;
 use crate::prepare::Prepared;
 use crate::run::{Begun, Options, interactions};
 use crate::uplink::Uplink;
-use experiment::{InteractionPattern, Plan};
+use experiment::Plan;
 use lab::{Lab, Scheduled};
 use measure::{Accounting, Counts, Decisions, Failure, Sampler, Usage, Written};
 use medium::{Engine, FramePath, Outcome, Refused};
+use record::InteractionPattern;
 use std::sync::Arc;
 use units::Span;
 
@@ -112,7 +114,7 @@ impl Bench {
         let ends: Vec<_> = ends.into_iter().flatten().collect();
         let impairments = Impairments::of(plan, &topology.places, &ends)
             .map_err(Error::io("save the state of links"))?;
-        let backend = path.carrier(&mut lab, ends, &topology.uncut)?;
+        let backend = path.carrier(&mut lab, ends)?;
         let frame_path = backend.path();
         let refused =
             backend.refused().map_err(Error::io("count the frames that interfaces dropped"))?;

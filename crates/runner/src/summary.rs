@@ -7,8 +7,8 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use experiment::InteractionPattern;
 use measure::{LinkRow, Message, Traffic};
+use record::InteractionPattern;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 
@@ -181,9 +181,6 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
         rx += traffic.rx;
         medium_tx += traffic.all_tx[0];
         medium_rx += traffic.all_rx[0];
-        // A kernel counts an unsegmented frame as one.
-        kernel_tx += traffic.uncut[0];
-        kernel_rx += traffic.uncut[1];
     }
     for (port, place) in results.topology.places.iter().enumerate() {
         if nodes.contains(&results.topology.owners[place.segment][place.endpoint])

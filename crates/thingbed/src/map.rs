@@ -140,7 +140,8 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
     // The larger loss of the two round trips: a message and its answer need both directions.
     let loss = ways.map(|(one, other)| 1.0 - (1.0 - one.mean_loss()) * (1.0 - other.mean_loss()));
-    let delay: u64 = ways.iter().map(|(one, two)| one.delay.mean.as_ns() + two.delay.mean.as_ns()).sum();
+    let delay: u64 =
+        ways.iter().map(|(one, two)| one.delay.mean.as_ns() + two.delay.mean.as_ns()).sum();
     let burst = ways.iter().flat_map(|(one, two)| [mean_burst(one), mean_burst(two)]);
     let links = [&hub.up, &hub.down, &member.up, &member.down];
     Some((

@@ -45,7 +45,8 @@ fn list(profiles: &[LinkProfile], json: bool) {
     let rows = profiles.iter().map(|profile| {
         let [up, down] = profile.rates();
         let (name, technology) = (profile.name.clone(), profile.technology.clone());
-        let delay = format!("{} / {}", profile.up.delay.mean.as_ms(), profile.down.delay.mean.as_ms());
+        let delay =
+            format!("{} / {}", profile.up.delay.mean.as_ms(), profile.down.delay.mean.as_ms());
         [name, technology, rate(up), rate(down), delay, profile.quality()]
     });
     table(&std::iter::once(head).chain(rows).collect::<Vec<_>>());

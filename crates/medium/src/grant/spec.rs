@@ -106,13 +106,16 @@ impl GrantSpec {
 
     /// Text for people.
     pub(crate) fn text(&self) -> String {
-        let mut text = format!("grants of {} B every {}", self.transport_block.get(), time_text(self.tti));
+        let mut text =
+            format!("grants of {} B every {}", self.transport_block.get(), time_text(self.tti));
         if self.efficiency.fraction() < 1.0 {
             text += &format!(" at {} efficiency", self.efficiency);
         }
         let mut terms = Vec::new();
         terms.extend(self.cycle.map(|cycle| format!("cycle {}", time_text(cycle))));
-        terms.extend(self.request_period.map(|period| format!("request period {}", time_text(period))));
+        terms.extend(
+            self.request_period.map(|period| format!("request period {}", time_text(period))),
+        );
         terms.extend(self.delay.map(|delay| format!("delay {}", time_text(delay))));
         terms.extend(self.initial.map(|bytes| format!("initial {} B", bytes.get())));
         terms.extend(self.hold.map(|hold| format!("hold {}", time_text(hold))));

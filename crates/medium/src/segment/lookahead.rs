@@ -29,7 +29,10 @@ mod tests {
     use units::Span;
 
     fn way(change: impl FnOnce(&mut Impairment)) -> Impairment {
-        let mut way = Impairment { delay: "5 ms".parse::<units::Span>().unwrap().into(), ..Impairment::default() };
+        let mut way = Impairment {
+            delay: "5 ms".parse::<units::Span>().unwrap().into(),
+            ..Impairment::default()
+        };
         change(&mut way);
         way
     }
