@@ -3,3 +3,20 @@
 //!
 //! The crates that write and the crates that read use the same types, so that the compiler finds
 //! every use of a field that changes.
+
+mod evidence;
+mod figure;
+mod summary;
+mod timeline;
+mod verdict;
+mod workload_figures;
+
+pub use evidence::Subject;
+pub use figure::{Figure, Key, Over, Part, Scope, Shape, reduce};
+pub use summary::{Group, Lateness, Links, Messages, Mqtt, MqttRole, Summary, Times};
+pub use timeline::{Quarter, Timeline};
+pub use verdict::{Evidence, Reason, Status, Verdict, short};
+pub use workload_figures::{
+    Exchanges, Load, LoadTimes, Observed, OddCounts, ProbeStatistics, Probes, RequestCounts,
+    SectionFigures, Sender, SizeFigures, SpreadSummary,
+};

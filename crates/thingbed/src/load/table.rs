@@ -1,8 +1,9 @@
 //! Results of a load, as text for the terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use load::{Figures, Observed, PaceFigures, Percentiles, Series};
-use trace::{Spread, SpreadSummary};
+use load::{Figures, PaceFigures, Percentiles, Series};
+use record::{Observed, SpreadSummary};
+use trace::Spread;
 
 /// All results; the verdict on the schedule comes first.
 pub fn text(figures: &Figures) -> String {

@@ -6,12 +6,12 @@ use crate::control::{Command, Control, Status};
 use crate::error::Error;
 use crate::load::LoadSpec;
 use load::{Closed, Figures, Origin, Settings};
+use record::Timeline;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Scheme, Target, TraceSpec};
-use units::Timeline;
 
 /// Sends requests as `spec` describes after the start message, then waits for a stop message.
 ///
