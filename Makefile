@@ -50,10 +50,10 @@ lint:
 
 # Checks Python with ruff and mypy; installs both on first use. Needs python3-venv and PyPI.
 lint-python: $(PYTHON)/mypy
-	$(PYTHON)/ruff check evidence python crates/thingbed/tests/interop
-	$(PYTHON)/ruff format --check evidence python crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../adaptive/picture.py ../adaptive/peers_norm.py
-	cd python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
+	$(PYTHON)/ruff check evidence director crates/thingbed/tests/interop
+	$(PYTHON)/ruff format --check evidence director crates/thingbed/tests/interop
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
+	cd director/python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
 	python3 -m venv target/python
@@ -80,14 +80,14 @@ peers:
 	scripts/dependencies.sh peers
 	$(MAKE) target/peers/requirements.txt
 
-target/peers/requirements.txt: evidence/adaptive/requirements.txt
+target/peers/requirements.txt: director/evidence/requirements.txt
 	python3 -m venv target/peers
-	target/peers/bin/pip install --quiet -r evidence/adaptive/requirements.txt
-	cp evidence/adaptive/requirements.txt $@
+	target/peers/bin/pip install --quiet -r director/evidence/requirements.txt
+	cp director/evidence/requirements.txt $@
 
 map:
-	cargo run --release --locked -p bench --example adaptive -- map crates/director/map.json
-	python3 evidence/adaptive/picture.py crates/director/map.json docs/pictures/map.svg
+	cargo run --release --locked -p bench --example adaptive -- map director/core/map.json
+	python3 director/evidence/picture.py director/core/map.json docs/pictures/map.svg
 
 # The MQTT validation: 350 clients, six cells; two hours. Needs mosquitto.
 evidence-mqtt: build

@@ -2,7 +2,7 @@
 # Installs missing system packages, and prints each with its purpose before that. Argument: none for
 # building everything, `run` for what `make run` builds, `test` for testing, `kernel` for building the
 # guest kernel, `qemu` for QEMU's guest kernel, `netem` for the guest of evidence/netem, `peers` for
-# the protocols of evidence/adaptive/peers.py.
+# the protocols of director/evidence/peers.py.
 set -eu
 
 missing=()

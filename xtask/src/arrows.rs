@@ -5,6 +5,8 @@ use std::path::Path;
 
 /// The head of the table in ARCHITECTURE.md.
 const TABLE: &str = "| crate | depends on |";
+/// Folders of crates.
+const FAMILIES: [&str; 2] = ["crates", "director"];
 
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
@@ -15,18 +17,32 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 pub fn problems(root: &Path, architecture: &str) -> Result<Vec<String>, String> {
     let claimed = claimed(architecture)?;
     let mut actual = Arrows::new();
-    let crates = std::fs::read_dir(root.join("crates")).map_err(|error| error.to_string())?;
-    let folders: Vec<_> = crates.flatten().map(|entry| entry.path()).collect();
-    let names: BTreeSet<String> = folders.iter().map(|folder| crate_name(folder)).collect();
-    for folder in &folders {
-        let manifest = crate::read(&folder.join("Cargo.toml"))?;
-        actual.insert(crate_name(folder), dependencies(&manifest, &names));
+    let manifests = manifests(root)?;
+    let names: BTreeSet<String> = manifests.keys().cloned().collect();
+    for (name, manifest) in &manifests {
+        actual.insert(name.clone(), dependencies(manifest, &names));
     }
     Ok(differences(&claimed, &actual))
 }
 
-fn crate_name(folder: &Path) -> String {
-    folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+/// The manifests of all crates in the families' folders, by the crates' names.
+fn manifests(root: &Path) -> Result<BTreeMap<String, String>, String> {
+    let mut manifests = BTreeMap::new();
+    for family in FAMILIES {
+        let folders = std::fs::read_dir(root.join(family)).map_err(|error| error.to_string())?;
+        for place in folders.flatten().map(|entry| entry.path().join("Cargo.toml")) {
+            if place.exists() {
+                let manifest = crate::read(&place)?;
+                manifests.insert(crate_name(&manifest)?, manifest);
+            }
+        }
+    }
+    Ok(manifests)
+}
+
+fn crate_name(manifest: &str) -> Result<String, String> {
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = "));
+    name.map(|name| name.trim_matches('"').to_owned()).ok_or(format!("no name: {manifest}"))
 }
 
 fn claimed(architecture: &str) -> Result<Arrows, String> {
@@ -66,9 +82,7 @@ fn differences(claimed: &Arrows, actual: &Arrows) -> Vec<String> {
     for name in all {
         let (said, is) = (claimed.get(name).unwrap_or(&none), actual.get(name).unwrap_or(&none));
         for other in is.difference(said) {
-            problems.push(format!(
-                "crates/{name}: depends on {other}, ARCHITECTURE.md does not say so"
-            ));
+            problems.push(format!("{name}: depends on {other}, ARCHITECTURE.md does not say so"));
         }
         for other in said.difference(is) {
             problems
@@ -89,7 +103,8 @@ mod tests {
         let claimed = claimed(&text).unwrap();
         assert_eq!(claimed.len(), 3);
         let names = ["a", "b", "c"].map(str::to_owned).into();
-        let manifest = "[dependencies]\nc.workspace = true\nserde = \"1\"\n[dev-dependencies]\nb = { path = \"b\" }\n";
+        let manifest = "name = \"a\"\n[dependencies]\nc.workspace = true\nserde = \"1\"\n[dev-dependencies]\nb = { path = \"b\" }\n";
+        assert_eq!(crate_name(manifest).unwrap(), "a");
         let on = dependencies(manifest, &names);
         assert_eq!(on, ["c".to_owned()].into());
         let actual: Arrows =

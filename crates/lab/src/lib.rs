@@ -20,6 +20,7 @@ mod meter;
 mod nat;
 mod netem;
 mod netlink;
+mod node;
 mod nodes;
 mod ports;
 mod program;
@@ -42,7 +43,8 @@ pub use meter::{Meter, Reading, Source};
 pub use netem::{
     Chance, DISTRIBUTION_MOST, DISTRIBUTION_SCALE, JITTER_MOST, Loss, Netem, Passed, Slot,
 };
-pub use nodes::{Event, FIRST_INTERFACE, Lab, Member, Program};
+pub use node::{Event, Node, NodeKind, Program};
+pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{

@@ -7,18 +7,16 @@ use crate::error::Error;
 use crate::fork_server::{CONTROL, FORK_SERVER};
 use crate::ledger::Page;
 use crate::meter::Meter;
+use crate::node::{Event, Node};
 use crate::ports::Ports;
-use crate::wire::{
-    Exit, Failure, FromForkServer, Link, NodeSpec, ToForkServer, ToInit, Usage, pair, receive, send,
-};
+use crate::wire::{FromForkServer, Link, NodeSpec, ToForkServer, pair, receive, send};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
+use nix::sys::socket::MsgFlags;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -29,56 +27,6 @@ pub struct Member {
     pub spec: NodeSpec,
     /// Its resource limits.
     pub limits: Limits,
-}
-
-/// The configuration of a program.
-#[derive(Debug)]
-pub struct Program {
-    /// Its name or path, and its arguments.
-    pub argv: Vec<String>,
-    /// Environment variables in addition to the tool's.
-    pub env: Vec<(String, String)>,
-    /// Working directory. On a node with a separate root, a program without `control` starts in the
-    /// root's directory.
-    pub cwd: String,
-    /// Where its standard output goes.
-    pub stdout: OwnedFd,
-    /// Where its standard error goes.
-    pub stderr: OwnedFd,
-    /// A socket that it gets as descriptor 3 and in `THINGBED_CONTROL_FD`. Programs with one belong
-    /// to the tool and see the host's files on every node.
-    pub control: Option<OwnedFd>,
-}
-
-/// An event in a node. `id` is the one passed to [`Lab::run`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// A program has started.
-    Started {
-        /// The program.
-        id: u64,
-    },
-    /// A program could not be started.
-    NotStarted {
-        /// The program.
-        id: u64,
-        /// The cause.
-        failure: Failure,
-    },
-    /// A program has ended.
-    Ended {
-        /// The program.
-        id: u64,
-        /// Its exit status or signal.
-        exit: Exit,
-        /// Its resource usage.
-        usage: Usage,
-    },
-    /// A node's init has ended, and with it all of the node.
-    NodeGone {
-        /// The node's index.
-        node: usize,
-    },
 }
 
 /// The ifindex of the first node's first interface; those of all others follow in order. Above the
@@ -94,13 +42,7 @@ const METERED: u64 = 10;
 /// A running lab. Dropping it removes it.
 #[derive(Debug)]
 pub struct Lab {
-    pub(crate) sockets: Vec<Arc<OwnedFd>>,
-    pids: Vec<i32>,
-    pub(crate) names: Vec<String>,
-    /// Whether each node was destroyed.
-    gone: Vec<bool>,
-    /// Whether each node has a separate root.
-    rooted: Vec<bool>,
+    nodes: Vec<Node>,
     events: Receiver<Event>,
     sender: Sender<Event>,
     /// One thread for each set of nodes that started together.
@@ -115,10 +57,6 @@ pub struct Lab {
     groups: Option<(Groups, Page)>,
     /// Why nodes are in no groups that count, if so.
     uncounted: Option<String>,
-    /// Whether each node was ever limited.
-    limited: Vec<Arc<AtomicBool>>,
-    /// Number of reported kills for lack of memory, by node.
-    memory_kills: Vec<u64>,
 }
 
 impl Lab {
@@ -147,11 +85,7 @@ impl Lab {
         // From here on the fork server ends when `control` is closed, on any return.
         let (sender, events) = channel();
         let mut lab = Self {
-            sockets: Vec::with_capacity(members.len()),
-            pids: Vec::with_capacity(members.len()),
-            gone: Vec::new(),
-            rooted: Vec::new(),
-            names: Vec::new(),
+            nodes: Vec::with_capacity(members.len()),
             events,
             sender,
             readers: Vec::new(),
@@ -162,8 +96,6 @@ impl Lab {
             control: Some(control),
             groups,
             uncounted,
-            limited: Vec::new(),
-            memory_kills: Vec::new(),
         };
         let must = limited.is_some();
         let (_, attached) =
@@ -178,46 +110,24 @@ impl Lab {
         self.ports.take()
     }
 
-    /// The inits' process ids in the host's numbering, in the order of the members.
-    pub fn pids(&self) -> &[i32] {
-        &self.pids
+    /// The nodes, in the order of the members.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The nodes, to destroy some.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// The nodes' process ids in the host's numbering, in the order of the members.
+    pub fn pids(&self) -> Vec<i32> {
+        self.nodes.iter().map(|node| node.kind.pid()).collect()
     }
 
     /// The events of nodes, in order within each node.
     pub fn events(&self) -> &Receiver<Event> {
         &self.events
-    }
-
-    /// Starts a program in a node; its events have this `id`, which the caller chooses and uses
-    /// only once.
-    ///
-    /// # Errors
-    /// When the node is gone.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn run(&self, node: usize, id: u64, program: Program) -> Result<(), Error> {
-        let Program { argv, env, cwd, stdout, stderr, control } = program;
-        let run = ToInit::Run { id, argv, env, cwd, control: control.is_some() };
-        let mut fds = vec![stdout.as_raw_fd(), stderr.as_raw_fd()];
-        fds.extend(control.as_ref().map(AsRawFd::as_raw_fd));
-        send(&self.sockets[node], &run, &fds).map_err(Error::io("start a program in a node"))
-    }
-
-    /// Sends `signal` to a program and its process group; ignored if it has ended.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn signal(&self, node: usize, id: u64, signal: i32) {
-        let _ = send(&self.sockets[node], &ToInit::Signal { id, signal }, &[]);
-    }
-
-    /// Sends `signal` to every process of a node except its init.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn signal_all(&self, node: usize, signal: i32) {
-        let _ = send(&self.sockets[node], &ToInit::SignalAll { signal }, &[]);
     }
 
     /// Changes the limits of a node and all its processes; values that are `None` stay.
@@ -228,26 +138,29 @@ impl Lab {
     /// # Panics
     /// When the node does not exist.
     pub fn limit(&mut self, node: usize, limits: &Limits) -> Result<(), Error> {
-        let name = &self.names[node];
+        let node = &self.nodes[node];
+        let name = &node.name;
         if self.groups.is_none() {
             self.groups = Some(make_groups().map_err(|why| no_limits(name, why))?);
         }
         let Some((groups, _)) = &mut self.groups else { return Ok(()) };
-        let pids = crate::usage::members(self.pids[node]);
+        let pids = crate::usage::members(node.kind.pid());
         groups.limit(name, &pids, limits).map_err(|why| no_limits(name, why))?;
-        self.limited[node].store(true, Relaxed);
+        node.limited.store(true, Relaxed);
         Ok(())
     }
 
     /// A reader of the nodes' resource usage: from their control groups, or from `/proc` without
     /// them. It may be used on any thread and may outlive the lab.
     pub fn meter(&self) -> Meter {
+        let pids = self.pids();
         let Some((groups, _)) = self.groups.as_ref().filter(|_| self.uncounted.is_none()) else {
-            return Meter::of_processes(&self.pids);
+            return Meter::of_processes(&pids);
         };
         let source = groups.source();
-        let dirs = self.names.iter().map(|name| groups.dirs(name)).collect();
-        Meter::of_groups(source, &self.pids, dirs, &self.limited)
+        let dirs = self.nodes.iter().map(|node| groups.dirs(&node.name)).collect();
+        let limited: Vec<_> = self.nodes.iter().map(|node| node.limited.clone()).collect();
+        Meter::of_groups(source, &pids, dirs, &limited)
     }
 
     /// Why [`Self::meter`] has no control groups to read, if so.
@@ -262,40 +175,9 @@ impl Lab {
     /// When the node does not exist.
     pub fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {
         let (groups, _) = self.groups.as_ref()?;
-        let name = &self.names[node];
-        let kills = groups.memory_kills(name);
-        let told = std::mem::replace(&mut self.memory_kills[node], kills);
-        (kills > told).then(|| OutOfMemory { limit: groups.memory_limit(name) })
-    }
-
-    /// Ends a node and all its processes.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn destroy(&mut self, node: usize) {
-        self.gone[node] = true;
-        let _ = shutdown(self.sockets[node].as_raw_fd(), Shutdown::Both);
-    }
-
-    /// Records that a node is gone, as reported by an event.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn forget(&mut self, node: usize) {
-        self.gone[node] = true;
-    }
-
-    /// Whether a node has neither been destroyed nor ended otherwise.
-    ///
-    /// # Panics
-    /// When the node does not exist.
-    pub fn is_up(&self, node: usize) -> bool {
-        !self.gone[node]
-    }
-
-    /// The index of the node `name`.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|node| node == name)
+        let node = &mut self.nodes[node];
+        let limit = groups.memory_limit(&node.name);
+        node.out_of_memory(groups.memory_kills(&node.name), limit)
     }
 
     /// Sends a request to the fork server and waits for its reply.
@@ -323,9 +205,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        for socket in self.sockets.iter() {
-            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-        }
+        self.nodes.iter().for_each(|node| node.kind.release());
         drop(self.control.take());
         // The fork server ends after the last of its nodes.
         let _ = self.fork_server.wait();

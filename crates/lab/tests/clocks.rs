@@ -21,7 +21,7 @@ fn uptime(lab: &Lab, node: usize, id: u64, own: bool) -> f64 {
         stderr: output.try_clone().unwrap().into(),
         control: own.then(|| OwnedFd::from(theirs)),
     };
-    lab.run(node, id, program).unwrap();
+    lab.nodes()[node].kind.run(id, program).unwrap();
     loop {
         match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { exit, .. } => {

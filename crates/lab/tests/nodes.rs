@@ -43,7 +43,7 @@ fn shell(lab: &Lab, node: usize, line: &str) -> (Exit, Usage, String) {
         stderr: output.try_clone().unwrap().into(),
         control: None,
     };
-    lab.run(node, 1, program).unwrap();
+    lab.nodes()[node].kind.run(1, program).unwrap();
     loop {
         match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { exit, usage, .. } => {
@@ -111,7 +111,7 @@ fn a_program_that_is_not_there_is_an_event() {
         stderr: output.into(),
         control: None,
     };
-    lab.run(0, 5, program).unwrap();
+    lab.nodes()[0].kind.run(5, program).unwrap();
     let Event::NotStarted { id: 5, failure } = lab.events().recv().unwrap() else {
         panic!("it cannot start")
     };
@@ -134,7 +134,7 @@ fn all_is_gone_when_the_lab_is() {
         stderr: output.into(),
         control: None,
     };
-    lab.run(0, 1, program).unwrap();
+    lab.nodes()[0].kind.run(1, program).unwrap();
     assert_eq!(lab.events().recv().unwrap(), Event::Started { id: 1 });
     drop(taps);
     drop(lab);

@@ -61,7 +61,7 @@ fn run(lab: &Lab, node: usize, argv: &[&str], own: bool) -> (Result<Exit, Failur
         stderr: output.try_clone().unwrap().into(),
         control: own.then(|| OwnedFd::from(theirs)),
     };
-    lab.run(node, 1, program).unwrap();
+    lab.nodes()[node].kind.run(1, program).unwrap();
     let ended = loop {
         match lab.events().recv_timeout(Duration::from_secs(120)).unwrap() {
             Event::Ended { exit, .. } => break Ok(exit),

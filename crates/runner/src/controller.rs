@@ -151,14 +151,14 @@ impl RunController<'_> {
     ) -> Result<(), Error> {
         for id in 0..self.jobs.len() {
             if these(&self.jobs[id]) {
-                self.jobs[id].start(self.lab, id as u64)?;
+                self.jobs[id].start(self.lab.nodes(), id as u64)?;
             }
         }
         loop {
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| these(job)) {
                 if let (State::Starting, Role::Node | Role::Service) = (&job.state, job.role) {
-                    let pid = self.lab.pids()[job.node];
+                    let pid = self.lab.nodes()[job.node].kind.pid();
                     if job.ready.as_ref().is_none_or(|when| is_ready(when, pid, &job.files)) {
                         job.state = State::Ready;
                     }
@@ -200,7 +200,7 @@ impl RunController<'_> {
             match &mut job.connection {
                 Some(connection) => connection.send(ToProgram::Start { at_ns }),
                 None if runs_already => {}
-                None => job.start(self.lab, id as u64)?,
+                None => job.start(self.lab.nodes(), id as u64)?,
             }
         }
         Ok(at_ns)
@@ -220,7 +220,7 @@ impl RunController<'_> {
         loop {
             self.look()?;
             let now = monotonic_now();
-            self.faults.turn(now.saturating_sub(start), self.lab, &mut self.jobs)?;
+            self.faults.turn(now.saturating_sub(start), self.lab.nodes(), &mut self.jobs)?;
             if now >= over {
                 self.phase = Phase::Drain;
                 self.until_ns = Some(over + drain.as_ns());
@@ -305,7 +305,7 @@ impl RunController<'_> {
         for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
             match &mut job.connection {
                 Some(connection) => connection.send(ToProgram::Stop {}),
-                None => self.lab.signal(job.node, id as u64, libc::SIGTERM),
+                None => self.lab.nodes()[job.node].kind.signal(id as u64, libc::SIGTERM),
             }
         }
         for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {
@@ -330,7 +330,7 @@ impl RunController<'_> {
                 )));
             }
             for id in remaining {
-                self.lab.signal(self.jobs[id].node, id as u64, signal);
+                self.lab.nodes()[self.jobs[id].node].kind.signal(id as u64, signal);
             }
         }
         Ok(())

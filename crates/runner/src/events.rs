@@ -46,7 +46,7 @@ impl RunController<'_> {
                 let how = exit_text(exit, starved);
                 let words = job.files.last_output();
                 if own && self.phase != Phase::Stop {
-                    self.faults.ended(node, self.lab, &mut self.jobs)?;
+                    self.faults.ended(node, self.lab.nodes(), &mut self.jobs)?;
                 }
                 if asked {
                     return Ok(());
@@ -107,7 +107,7 @@ impl RunController<'_> {
     /// Releases the resources of a lost node: its links, because its kernel would go on answering,
     /// and its name.
     fn release(&mut self, node: usize) -> Result<(), Error> {
-        self.lab.forget(node);
+        self.lab.nodes_mut()[node].is_gone = true;
         // While all nodes are being removed, no other node needs the update.
         if self.phase == Phase::Stop {
             return Ok(());

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::jobs::{Job, Role};
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
-use lab::Lab;
+use lab::Node;
 use medium::monotonic_now;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -49,14 +49,14 @@ impl Faults {
     pub(crate) fn turn(
         &mut self,
         since_ns: u64,
-        lab: &Lab,
+        nodes: &[Node],
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         while self.coming.front().is_some_and(|fault| fault.at.as_ns() <= since_ns) {
             let Some(fault) = self.coming.pop_front() else { break };
             for name in &fault.nodes {
-                let Some(node) = lab.find(name) else { continue };
-                self.inject(fault.what, (node, name), lab, jobs)?;
+                let Some(node) = nodes.iter().position(|node| node.name == *name) else { continue };
+                self.inject(fault.what, (node, name), nodes, jobs)?;
             }
         }
         Ok(())
@@ -67,7 +67,7 @@ impl Faults {
         &mut self,
         what: Kind,
         (node, name): (usize, &str),
-        lab: &Lab,
+        nodes: &[Node],
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         let all = |job: &&mut Job| job.node == node && job.is_alive();
@@ -77,16 +77,16 @@ impl Faults {
                 self.resume(node);
                 self.restarting.retain(|waits| *waits != node);
                 jobs.iter_mut().filter(all).for_each(|job| job.asked_to_end = true);
-                lab.signal_all(node, libc::SIGKILL);
+                nodes[node].kind.signal_all(libc::SIGKILL);
             }
             Kind::Pause => {
-                lab.signal_all(node, libc::SIGSTOP);
+                nodes[node].kind.signal_all(libc::SIGSTOP);
                 self.resume(node);
                 self.paused.push(node);
             }
             Kind::Resume => {
                 self.resume(node);
-                lab.signal_all(node, libc::SIGCONT);
+                nodes[node].kind.signal_all(libc::SIGCONT);
             }
             Kind::Stop | Kind::Restart => {
                 self.resume(node);
@@ -97,15 +97,15 @@ impl Faults {
                     if job.node == node && job.role == Role::Node && job.is_alive() {
                         runs = true;
                         job.asked_to_end = true;
-                        lab.signal(node, id as u64, libc::SIGTERM);
+                        nodes[node].kind.signal(id as u64, libc::SIGTERM);
                         // A paused process does not handle signals.
-                        lab.signal(node, id as u64, libc::SIGCONT);
+                        nodes[node].kind.signal(id as u64, libc::SIGCONT);
                     }
                 }
                 if what == Kind::Restart {
                     match runs {
                         true => self.restarting.push(node),
-                        false => self.start(node, lab, jobs)?,
+                        false => self.start(node, nodes, jobs)?,
                     }
                 }
             }
@@ -116,7 +116,7 @@ impl Faults {
                     self.restarting.push(node);
                 }
                 Some(_) => {}
-                None => self.start(node, lab, jobs)?,
+                None => self.start(node, nodes, jobs)?,
             },
         }
         self.made.push(InjectedFault { at_ns: monotonic_now(), what, node: name.to_owned() });
@@ -127,14 +127,14 @@ impl Faults {
     pub(crate) fn ended(
         &mut self,
         node: usize,
-        lab: &Lab,
+        nodes: &[Node],
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
         let Some(place) = self.restarting.iter().position(|waits| *waits == node) else {
             return Ok(());
         };
         self.restarting.swap_remove(place);
-        self.start(node, lab, jobs)
+        self.start(node, nodes, jobs)
     }
 
     /// Marks the node as no longer paused.
@@ -143,12 +143,12 @@ impl Faults {
     }
 
     /// Starts the program of a node where none runs.
-    fn start(&mut self, node: usize, lab: &Lab, jobs: &mut Vec<Job>) -> Result<(), Error> {
+    fn start(&mut self, node: usize, nodes: &[Node], jobs: &mut Vec<Job>) -> Result<(), Error> {
         let own = |job: &&Job| job.node == node && job.role == Role::Node;
         let Some(mut job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
         // A pause applied only to the programs that ran then.
         self.resume(node);
-        job.start(lab, jobs.len() as u64)?;
+        job.start(nodes, jobs.len() as u64)?;
         jobs.push(job);
         Ok(())
     }

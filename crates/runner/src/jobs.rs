@@ -6,7 +6,7 @@ use crate::roots::Roots;
 use crate::services;
 use crate::tls;
 use experiment::{Interaction, InteractionPattern, OutsideModel, Plan, Ready, Workload};
-use lab::{Exit, Lab, OutOfMemory, Program, Usage};
+use lab::{Exit, Node, OutOfMemory, Program, Usage};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -375,7 +375,7 @@ impl Job {
     }
 
     /// Starts the program in its node under the number `id`.
-    pub(crate) fn start(&mut self, lab: &Lab, id: u64) -> Result<(), Error> {
+    pub(crate) fn start(&mut self, nodes: &[Node], id: u64) -> Result<(), Error> {
         // A node's own program may start more than once and continues its log.
         let create = |path: &Path| {
             let mut options = File::options();
@@ -408,7 +408,7 @@ impl Job {
             stderr: create(&self.files.err)?.into(),
             control,
         };
-        Ok(lab.run(self.node, id, program)?)
+        Ok(nodes[self.node].kind.run(id, program)?)
     }
 
     /// Whether it is a user's program.

@@ -47,7 +47,7 @@ pub(crate) fn read(
         .map(|(port, Place { segment, endpoint })| {
             let node = topology.owners[*segment][*endpoint];
             let (_, interface) = topology.names[*segment][*endpoint].split_once(':')?;
-            let mut counters = lab::counters(lab.pids()[node], interface)?;
+            let mut counters = lab::counters(lab.nodes()[node].kind.pid(), interface)?;
             counters.tx_dropped += refused.get(port).copied().unwrap_or_default();
             Some(counters)
         })

@@ -176,7 +176,7 @@ impl Bench {
         let names = prepared.topology.members.iter().map(|m| m.spec.name.clone()).collect();
         let sampler = Sampler::begin(names, controller.lab.meter(), counts.clone())
             .map_err(Error::io("start sampling"))?;
-        let before = lab::scheduled(controller.lab.pids());
+        let before = lab::scheduled(&controller.lab.pids());
         let backlog_before = kernel_counts::backlog_drops();
         phases.push(("load", medium::monotonic_now()));
         impairments.begin(controller.lab)?;
@@ -184,7 +184,7 @@ impl Bench {
         controller.last(plan.duration, plan.drain, idle_timeouts(plan))?;
         phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
         engine.end();
-        let scheduled = [before, lab::scheduled(controller.lab.pids())];
+        let scheduled = [before, lab::scheduled(&controller.lab.pids())];
         let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
         let by_netem = impairments.done(controller.lab);
         let changes = socket.map(ControlSocket::close).unwrap_or_default();
@@ -232,7 +232,7 @@ impl Bench {
         let kernel =
             kernel_counts::settled(&engine, || kernel_counts::read(&lab, topology, &refused));
         drop(refused);
-        let socket_drops = lab.pids().iter().map(|pid| lab::socket_drops(*pid)).sum();
+        let socket_drops = lab.pids().into_iter().map(lab::socket_drops).sum();
         let mut outcome = engine.stop().map_err(Error::io("forward frames"))?;
         drop(uplinks);
         let uncounted = lab.uncounted().map(str::to_owned);

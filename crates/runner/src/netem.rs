@@ -111,7 +111,8 @@ impl Impairments {
             let number = (segment as u64) << 32 | endpoint as u64;
             let draw =
                 Draw::new(self.impairment_seed, number, u64::from(link.way == Direction::Down));
-            lab.impair(link.node, link.interface, link.way, &netem(&link.asked, draw.seed()))?;
+            let asked = netem(&link.asked, draw.seed());
+            lab.nodes()[link.node].kind.impair(link.interface, link.way, &asked)?;
         }
         Ok(())
     }
@@ -122,7 +123,7 @@ impl Impairments {
     /// When the kernel does not return them.
     pub fn done(&self, lab: &Lab) -> Result<Vec<Done>, lab::Error> {
         let each = self.links.iter().map(|link| {
-            let passed = lab.passed(link.node, link.interface, link.way)?;
+            let passed = lab.nodes()[link.node].kind.passed(link.interface, link.way)?;
             let asked = Arc::new(link.asked.clone());
             Ok(Done { place: link.place, way: link.way, asked, passed, counted: link.counted })
         });

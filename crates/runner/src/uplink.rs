@@ -26,10 +26,10 @@ pub(crate) struct Uplink {
 impl Uplink {
     /// Starts the uplinks of all gateways in `plan` and waits until they are ready.
     pub fn all(plan: &Plan, lab: &Lab) -> Result<Vec<Self>, Error> {
-        let nodes = plan.nodes.iter().zip(lab.pids());
+        let nodes = plan.nodes.iter().zip(lab.nodes());
         let gateways = nodes.filter(|(node, _)| node.services.is_some_and(|has| has.nat));
-        let open = |(node, pid): (&experiment::PlannedNode, &i32)| {
-            Self::open(*pid).map_err(|why| Error::Uplink { node: node.name.clone(), why })
+        let open = |(node, own): (&experiment::PlannedNode, &lab::Node)| {
+            Self::open(own.kind.pid()).map_err(|why| Error::Uplink { node: node.name.clone(), why })
         };
         gateways.map(open).collect()
     }

@@ -60,7 +60,7 @@ fn an_application_of_forty_lines_works_in_nodes() {
     let (hub, member) = (example("director-hub"), example("director-member"));
     let lines = std::fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../director/examples/member.rs"
+        "/../../director/core/examples/member.rs"
     ));
     assert!(lines.unwrap().lines().count() < 40);
     let meters: Vec<String> = (1..=4).map(|n| format!("meter-{n}:5700")).collect();
@@ -103,21 +103,22 @@ fn meters_in_c_and_python_answer_a_utility_in_python() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let library = library();
     let folder = library.parent().unwrap().display();
-    let source = format!("{root}/crates/director-c/examples/meter.c");
+    let source = format!("{root}/director/c/examples/meter.c");
     let meter = bed.path().join("meter");
     let built = std::process::Command::new("cc")
         .args([&source, "-Wall", "-Wextra", "-Werror", "-o"])
         .arg(&meter)
-        .args([&format!("-I{root}/crates/director-c/include"), &format!("-L{folder}")])
+        .args([&format!("-I{root}/director/c/include"), &format!("-L{folder}")])
         .args(["-ldirector_c", &format!("-Wl,-rpath,{folder}")])
         .output()
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     for program in ["utility.py", "meter.py"] {
-        let text = std::fs::read_to_string(format!("{root}/python/{program}")).unwrap();
+        let text = std::fs::read_to_string(format!("{root}/director/python/{program}")).unwrap();
         assert!(text.lines().count() < 40, "{program}");
     }
-    let env = format!("{{PYTHONPATH: {root}/python, DIRECTOR_LIBRARY: {}}}", library.display());
+    let env =
+        format!("{{PYTHONPATH: {root}/director/python, DIRECTOR_LIBRARY: {}}}", library.display());
     let key = "a-key-that-nobody-should-know";
     let workloads = format!(
         "workloads:
@@ -125,12 +126,12 @@ fn meters_in_c_and_python_answer_a_utility_in_python() {
   - command:
       on: [meter-3, meter-4]
       background: true
-      run: [sh, -c, 'exec python3 {root}/python/meter.py {key} $THINGBED_NODE:5700 utility:5700']
+      run: [sh, -c, 'exec python3 {root}/director/python/meter.py {key} $THINGBED_NODE:5700 utility:5700']
       env: {env}
   - command:
       name: hub
       on: utility
-      run: [python3, {root}/python/utility.py, {key}, 'utility:5700', 'meter-1:5700', 'meter-2:5700', 'meter-3:5700', 'meter-4:5700']
+      run: [python3, {root}/director/python/utility.py, {key}, 'utility:5700', 'meter-1:5700', 'meter-2:5700', 'meter-3:5700', 'meter-4:5700']
       env: {env}
 duration: 60 s
 ",

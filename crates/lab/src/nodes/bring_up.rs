@@ -1,8 +1,9 @@
 //! Bring-up of nodes: at the start of a lab, and later.
 
-use super::{Event, Lab, Member, make_groups, no_limits, raise_files};
+use super::{Lab, Member, make_groups, no_limits, raise_files};
 use crate::cgroup::{Groups, Limits};
 use crate::error::Error;
+use crate::node::{Event, Namespace, Node};
 use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::MsgFlags;
@@ -18,8 +19,8 @@ impl Lab {
     /// # Errors
     /// The failed step; the lab is unchanged then.
     pub fn add(&mut self, members: &[Member]) -> Result<Vec<Vec<OwnedFd>>, Error> {
-        raise_files(self.pids.len() + members.len())?;
-        let (before, next) = (self.pids.len(), self.next);
+        let (before, next) = (self.nodes.len(), self.next);
+        raise_files(before + members.len())?;
         let limits: Vec<_> = members.iter().map(|member| member.limits).collect();
         let limited = members.iter().find(|member| !member.limits.is_none());
         if let (Some(limited), None) = (limited, &self.groups) {
@@ -29,15 +30,9 @@ impl Lab {
         let ends = self.settle(members, &limits, limited.is_some());
         if ends.is_err() {
             // An init whose socket is closed ends, but not at once.
-            let (pids, numbers) = (self.pids[before..].to_vec(), next..self.next);
+            let (pids, numbers) = (self.pids().split_off(before), next..self.next);
             let _ = self.ask(&ToForkServer::Discard { pids, numbers }, &[]);
-            self.sockets.truncate(before);
-            self.pids.truncate(before);
-            self.gone.truncate(before);
-            self.rooted.truncate(before);
-            self.names.truncate(before);
-            self.limited.truncate(before);
-            self.memory_kills.truncate(before);
+            self.nodes.truncate(before);
             self.next = next;
         }
         ends
@@ -50,53 +45,55 @@ impl Lab {
         limits: &[Limits],
         must: bool,
     ) -> Result<Vec<Vec<OwnedFd>>, Error> {
-        let before = self.pids.len();
+        let before = self.nodes.len();
         let mut groups = self.groups.take();
-        let spawned = members.iter().zip(limits).try_for_each(|(member, limits)| {
-            self.spawn(member, limits, must, groups.as_mut().map(|(groups, _)| groups))
-        });
+        let spawned: Result<Vec<_>, Error> = members
+            .iter()
+            .zip(limits)
+            .map(|(member, limits)| {
+                self.spawn(member, limits, must, groups.as_mut().map(|(groups, _)| groups))
+            })
+            .collect();
         self.groups = groups;
-        spawned?;
+        let sockets = spawned?;
         let mut ends = Vec::with_capacity(members.len());
-        for (socket, member) in self.sockets[before..].iter().zip(members) {
+        for (socket, member) in sockets.iter().zip(members) {
             ends.push(await_up(socket, &member.spec.name)?);
         }
-        let (sockets, sender) = (self.sockets[before..].to_vec(), self.sender.clone());
+        let sender = self.sender.clone();
         let reader = std::thread::Builder::new().name("lab".into());
         let reader = reader.spawn(move || read(&sockets, before, &sender));
         self.readers.push(reader.map_err(Error::io("start the lab's thread"))?);
         Ok(ends)
     }
 
-    /// Lets the fork server clone an init, and sends it the node's configuration.
+    /// Lets the fork server clone an init, and sends it the node's configuration; returns its
+    /// socket.
     fn spawn(
         &mut self,
         member: &Member,
         limits: &Limits,
         must: bool,
         groups: Option<&mut Groups>,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<OwnedFd>, Error> {
         let (ours, theirs) = pair().map_err(Error::io("create a node's socket"))?;
         let pid = match self.ask(&ToForkServer::Spawn, &[theirs.as_raw_fd()])? {
             FromForkServer::Spawned(pid) => pid,
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
-        let node = self.pids.len();
-        self.pids.push(pid);
-        self.gone.push(false);
-        self.rooted.push(member.spec.setting.root.is_some());
-        self.names.push(member.spec.name.clone());
-        self.limited.push(Arc::default());
-        self.memory_kills.push(0);
-        self.sockets.push(Arc::new(ours));
+        let socket = Arc::new(ours);
+        let rooted = member.spec.setting.root.is_some();
+        let name = member.spec.name.clone();
+        let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), rooted };
+        self.nodes.push(Node::new(name, Box::new(kind)));
         if let Some(groups) = groups {
-            self.put_into(groups, (node, pid), limits, must)?;
+            self.enrol(groups, limits, must)?;
         }
         let (spec, first, link) = (member.spec.clone(), self.next, self.link);
-        send(&self.sockets[node], &ToInit::SetUp { spec, first, link }, &[])
+        send(&socket, &ToInit::SetUp { spec, first, link }, &[])
             .map_err(Error::io("configure the init of a node"))?;
         self.next += member.spec.interfaces.len() as u32;
-        Ok(())
+        Ok(socket)
     }
 
     /// Replaces the hosts file of all nodes.
@@ -105,23 +102,15 @@ impl Lab {
     /// When the fork server is gone.
     pub fn set_hosts(&mut self, hosts: &str) -> Result<(), Error> {
         self.ask(&ToForkServer::Hosts { hosts: hosts.to_owned() }, &[])?;
-        for node in (0..self.sockets.len()).filter(|n| self.rooted[*n] && !self.gone[*n]) {
-            // A node that has just ended needs none.
-            let _ = send(&self.sockets[node], &ToInit::Hosts { hosts: hosts.to_owned() }, &[]);
-        }
+        self.nodes.iter().filter(|node| !node.is_gone).for_each(|node| node.kind.set_hosts(hosts));
         Ok(())
     }
 
-    /// Moves the init of `node` into groups that count, and applies its limits. Failure is an error
-    /// only if some node `must` be limited.
-    fn put_into(
-        &mut self,
-        groups: &mut Groups,
-        (node, pid): (usize, i32),
-        limits: &Limits,
-        must: bool,
-    ) -> Result<(), Error> {
-        let name = &self.names[node];
+    /// Moves the newest node's init into groups that count, and applies its limits. Failure is an
+    /// error only if some node `must` be limited.
+    fn enrol(&mut self, groups: &mut Groups, limits: &Limits, must: bool) -> Result<(), Error> {
+        let Some(node) = self.nodes.last() else { return Ok(()) };
+        let (name, pid) = (&node.name, node.kind.pid());
         if self.uncounted.is_none()
             && let Err(why) = groups.enrol(name, pid)
         {
@@ -137,7 +126,7 @@ impl Lab {
         if limits.reserved_cpus.is_some() {
             groups.outweigh();
         }
-        self.limited[node].store(limits.cpus.is_some(), Relaxed);
+        node.limited.store(limits.cpus.is_some(), Relaxed);
         Ok(())
     }
 }

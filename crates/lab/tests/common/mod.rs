@@ -66,7 +66,7 @@ pub fn helper(lab: &Lab, node: usize, id: u64, name: &str, arguments: &str) {
         stderr: null().into(),
         control: None,
     };
-    lab.run(node, id, program).unwrap();
+    lab.nodes()[node].kind.run(id, program).unwrap();
 }
 
 /// Waits until the helpers with these ids end successfully.

@@ -7,12 +7,12 @@ use lab::{Error, Lab};
 
 /// Publishes the names of all running nodes to all nodes, by hosts file and name server.
 pub(crate) fn publish_names(plan: &Plan, lab: &mut Lab, jobs: &[Job]) -> Result<(), Error> {
-    let hosts = hosts_of(plan, |node| lab.is_up(node));
+    let hosts = hosts_of(plan, |node| !lab.nodes()[node].is_gone);
     lab.set_hosts(&hosts)?;
     for (id, job) in jobs.iter().enumerate() {
         if job.role == Role::Service && job.is_alive() {
             // dnsmasq reads its hosts file again on SIGHUP.
-            lab.signal(job.node, id as u64, libc::SIGHUP);
+            lab.nodes()[job.node].kind.signal(id as u64, libc::SIGHUP);
         }
     }
     Ok(())

@@ -65,7 +65,9 @@ impl NodeApi<'_> {
                 }
                 for node in found {
                     let name = &inventory.plan.nodes[node].name;
-                    faults.inject(what, (node, name), lab, jobs).map_err(|e| e.to_string())?;
+                    faults
+                        .inject(what, (node, name), lab.nodes(), jobs)
+                        .map_err(|e| e.to_string())?;
                 }
                 self.shown(&inventory, &nodes, lab, jobs, faults)
             })(),
@@ -81,7 +83,7 @@ impl NodeApi<'_> {
                     jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
                         job.asked_to_end = true;
                     });
-                    lab.destroy(node);
+                    lab.nodes_mut()[node].destroy();
                     inventory.gone.insert(node);
                 }
                 Reply::Done {}
@@ -121,7 +123,7 @@ impl NodeApi<'_> {
             true => inventory.present().collect(),
             false => inventory.find(which)?,
         };
-        let nodes = nodes.into_iter().filter(|node| lab.is_up(*node)).map(|node| {
+        let nodes = nodes.into_iter().filter(|node| !lab.nodes()[*node].is_gone).map(|node| {
             let planned = &inventory.plan.nodes[node];
             let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
             let links = planned.links.iter();
@@ -129,7 +131,7 @@ impl NodeApi<'_> {
             NodeShown {
                 name: planned.name.clone(),
                 group: planned.group.clone(),
-                pid: lab.pids()[node],
+                pid: lab.nodes()[node].kind.pid(),
                 interfaces: links
                     .map(|link| (link.interface.clone(), link.network.clone(), link.address))
                     .collect(),
@@ -158,12 +160,15 @@ fn change_all(
         None => change.cpus,
     };
     let memory = change.memory.map(units::Bytes::get);
-    for node in nodes.iter().copied().filter(|node| lab.is_up(*node)).collect::<Vec<_>>() {
+    for &node in nodes {
+        if lab.nodes()[node].is_gone {
+            continue;
+        }
         if cpus.is_some() || memory.is_some() {
             let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
             lab.limit(node, &limits).map_err(|e| e.to_string())?;
         }
-        let (pid, planned) = (lab.pids()[node], &mut inventory.plan.nodes[node]);
+        let (pid, planned) = (lab.nodes()[node].kind.pid(), &mut inventory.plan.nodes[node]);
         if let Some(name) = &change.hostname {
             lab::set_host_name(pid, name).map_err(|e| e.to_string())?;
         }

@@ -67,7 +67,7 @@ impl ScaleUp<'_> {
         for mut job in own_programs(&plan, self.roots, self.home, &self.programs) {
             job.node += first;
             job.state = State::Ready;
-            job.start(lab, jobs.len() as u64).map_err(|error| error.to_string())?;
+            job.start(lab.nodes(), jobs.len() as u64).map_err(|error| error.to_string())?;
             jobs.push(job);
         }
         Ok(names)

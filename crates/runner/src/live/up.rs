@@ -123,7 +123,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         controller.look()?;
         controller.faults.turn(
             monotonic_now().saturating_sub(start),
-            controller.lab,
+            controller.lab.nodes(),
             &mut controller.jobs,
         )?;
         controller.failures.drain(..).for_each(|failure| remark(&failure.to_string()));

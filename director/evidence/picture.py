@@ -1,6 +1,6 @@
 """Draws which model wins where on a performance map (SVG).
 
-    evidence/adaptive/picture.py crates/director/map.json docs/pictures/map.svg
+    director/evidence/picture.py director/core/map.json docs/pictures/map.svg
 
 Each field is a point of the map, in the colour of the cheapest model there. The cost is that
 of the director for a session that needs all answers: the mean of the delay's median, 90th and

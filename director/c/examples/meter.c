@@ -1,5 +1,5 @@
 /* A meter in C that answers each price: meter KEY LOCAL HUB.
- *   cc meter.c -I crates/director-c/include -L target/release -l director_c -o meter */
+ *   cc meter.c -I director/c/include -L target/release -l director_c -o meter */
 #include <director.h>
 #include <stdio.h>
 #include <string.h>

@@ -52,5 +52,10 @@ pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use window::Window;
 
+/// Compiles the examples of the README.
+#[cfg(all(doctest, feature = "io"))]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 /// A point in time or a duration in ns, on a monotonic clock.
 pub type Nanos = u64;

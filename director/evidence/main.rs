@@ -5,7 +5,7 @@
 //!
 //! and creates the map that is shipped with the library:
 //!
-//!     cargo run --release -p bench --example adaptive -- map crates/director/map.json
+//!     cargo run --release -p bench --example adaptive -- map director/core/map.json
 //!
 //! The first prints a table in Markdown. The experiment has an axis `model` of which `director` is one
 //! value and the others are `director/MODEL`; all other axes are timetables.
