@@ -24,7 +24,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
             (0..NODES).try_for_each(|node| load::start(&lab, node, &[TICK]))?;
             std::thread::sleep(Duration::from_secs(2));
         }
-        for meter in [lab.meter(), Meter::of_processes(lab.pids())] {
+        for meter in [lab.meter(), Meter::of_processes(&lab.pids())] {
             let names = (0..NODES).map(|node| format!("node-{node}")).collect();
             let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
             let sampler = Sampler::begin(names, meter, accounting.counts())?;

@@ -50,7 +50,7 @@ pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>
         stderr: null.into(),
         control: None,
     };
-    Ok(lab.run(node, 0, program)?)
+    Ok(lab.nodes()[node].kind.run(0, program)?)
 }
 
 /// CPU affinity of a thread.
