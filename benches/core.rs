@@ -3,7 +3,7 @@
 use crate::frames::{all_impairments, impaired, switch};
 use crate::{load, nodes};
 use measure::Accounting;
-use medium::{Endpoint, Frame, Observer, Place, Segment, monotonic_now};
+use medium::{Endpoint, Observer, Place, Segment, monotonic_now};
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
@@ -115,11 +115,9 @@ fn round(count: usize, link: &Endpoint, touched: usize) -> f64 {
         observer.sent(Place { segment: 0, endpoint }, &frames[endpoint], now);
         segment.send(endpoint, &frames[endpoint], now);
         while let Some(delivery) = segment.due(now) {
-            if let Frame::Whole(frame) = &delivery.frame {
-                sink.write(frame);
-            }
+            sink.write(&delivery.frame);
             black_box(monotonic_now());
-            segment.delivered(delivery.endpoint, 1, now - delivery.intended);
+            segment.delivered(delivery.endpoint, now - delivery.intended);
             observer.delivered(0, &delivery, now);
         }
         segment.decided().for_each(|decided| observer.decided(0, decided));

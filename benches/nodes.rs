@@ -1,7 +1,7 @@
 //! Time to create and remove nodes; also the other benchmarks' nodes.
 
 use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use medium::{Attach, End, FrameBackend, FrameFormat, FramePath};
+use medium::{Attach, FrameBackend, FramePath};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -23,15 +23,15 @@ pub fn up(
     knows: impl Fn(usize) -> Vec<usize>,
     link: Link,
 ) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
-    up_with(count, knows, link, false)
+    up_with(count, knows, link, 1500)
 }
 
-/// The same, with TAPs that give super-frames if requested.
+/// The same, with this MTU.
 pub fn up_with(
     count: usize,
     knows: impl Fn(usize) -> Vec<usize>,
     link: Link,
-    super_frames: bool,
+    mtu: u32,
 ) -> Result<(Lab, Vec<OwnedFd>), Box<dyn Error>> {
     let member = |i: usize| {
         let interface = Interface {
@@ -39,8 +39,8 @@ pub fn up_with(
             mac: mac(i),
             address: address(i),
             prefix: 16,
-            mtu: 1500,
-            super_frames,
+            mtu,
+            offload: false,
             neighbours: knows(i).into_iter().map(|j| (address(j), mac(j))).collect(),
         };
         let spec = NodeSpec {
@@ -83,12 +83,10 @@ fn carrier(
 ) -> Result<FrameBackend, Box<dyn Error>> {
     Ok(match path {
         FramePath::Packet => FrameBackend::over_packets(ends)?,
-        FramePath::Tap => FrameBackend::over_taps(ends.into_iter().map(End::from).collect())?,
+        FramePath::Tap => FrameBackend::over_taps(ends)?,
         FramePath::Ring => {
-            let end = |fd| End { fd, gives: FrameFormat::Nothing };
             let ports = lab.ports().ok_or("no ports")?;
             let attach = Attach::by(move |number, program| ports.attach(number, program));
-            let ends = ends.into_iter().map(end).collect();
             FrameBackend::over_ring(ends, FIRST_INTERFACE, attach)?
         }
     })

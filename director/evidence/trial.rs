@@ -132,8 +132,7 @@ impl Trial {
             }
             if carried.is_some_and(|at| at <= now) {
                 while let Some(delivery) = self.segment.due(now) {
-                    let frame = delivery.frame.first().into_owned();
-                    self.arrive(delivery.endpoint, &frame, now);
+                    self.arrive(delivery.endpoint, &delivery.frame, now);
                 }
                 continue;
             }

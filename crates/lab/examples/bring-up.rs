@@ -53,7 +53,7 @@ fn member(i: u16, nodes: u16) -> Member {
         address: address(i),
         prefix: 16,
         mtu: 113,
-        super_frames: false,
+        offload: false,
         neighbours: known.map(|j| (address(j), mac(j))).collect(),
     };
     let spec = NodeSpec {

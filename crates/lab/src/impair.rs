@@ -20,7 +20,7 @@ pub fn try_netem(tool: &Path) -> Result<(), Error> {
         address: Ipv4Addr::new(10, 0, 0, 1),
         prefix: 24,
         mtu: 1500,
-        super_frames: false,
+        offload: false,
         neighbours: Vec::new(),
     };
     let spec =

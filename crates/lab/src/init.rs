@@ -144,10 +144,8 @@ fn set_up(
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
     made.map(|(spec, number)| match wire {
-        Some(wire) if link == Link::Veth || !spec.gives_super_frames(link) => {
-            veth::make_veth(spec, number, wire.as_fd(), link == Link::Veth)
-        }
-        _ => interface::make_tap(spec, number, spec.gives_super_frames(link)),
+        Some(wire) => veth::make_veth(spec, number, wire.as_fd(), link == Link::Veth),
+        None => interface::make_tap(spec, number),
     })
     .collect()
 }

@@ -18,9 +18,9 @@ pub fn loopback() -> Step<()> {
 }
 
 /// Creates and configures the TAP of `spec`; it lives as long as the descriptor. Its ifindex is
-/// `number`. With `uncut`, TCP arrives in super-frames.
-pub fn make_tap(spec: &Interface, number: u32, uncut: bool) -> Step<OwnedFd> {
-    let tap = tap(&spec.name, number, uncut)?;
+/// `number`.
+pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
+    let tap = tap(&spec.name, number)?;
     set_up(spec)?;
     Ok(tap)
 }
@@ -92,7 +92,7 @@ pub(crate) fn socket() -> Step<OwnedFd> {
     }
 }
 
-fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
+fn tap(name: &str, number: u32) -> Step<OwnedFd> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.
@@ -108,26 +108,9 @@ fn tap(name: &str, number: u32, uncut: bool) -> Step<OwnedFd> {
         Failure::of(format!("set the index of the TAP {name} to {number}"), errno)
     })?;
     let mut make = request(name)?;
-    let header = if uncut { libc::IFF_VNET_HDR } else { 0 };
     make.ifr_ifru.ifru_flags =
-        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | header) as libc::c_short;
+        (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
     set(&fd, TUNSETIFF, &mut make, || format!("create the TAP {name}"))?;
-    if uncut {
-        const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
-        let what = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-        // SAFETY: the call takes a number.
-        let result =
-            unsafe { libc::ioctl(fd.as_raw_fd(), TUNSETOFFLOAD, libc::c_ulong::from(what)) };
-        Errno::result(result).map_err(|errno| {
-            Failure::of(
-                format!(
-                    "enable TCP segmentation offload on the TAP \
-                                                  {name}"
-                ),
-                errno,
-            )
-        })?;
-    }
     Ok(fd)
 }
 

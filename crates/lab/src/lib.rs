@@ -48,6 +48,6 @@ pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
-    Direction, Exit, Failure, Interface, Link, NodeSpec, Root, SUPER_FRAMES_FROM, Setting, UPLINK,
-    Usage, can_have_taps,
+    Direction, Exit, Failure, Interface, Link, NodeSpec, Root, Setting, UPLINK, Usage, VNET_HEADER,
+    can_have_taps,
 };

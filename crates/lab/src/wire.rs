@@ -23,10 +23,10 @@ pub struct Interface {
     pub prefix: u8,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
-    /// Whether its TAP gives, and accepts, unsegmented TCP without checksums behind a `struct
-    /// virtio_net_hdr`; also for the packet socket of a veth pair. Not for a TAP with an MTU below
-    /// [`SUPER_FRAMES_FROM`].
-    pub super_frames: bool,
+    /// Whether the packet socket of its veth pair gives, and accepts, unsegmented TCP without
+    /// checksums, with all frames behind a `struct virtio_net_hdr` of [`VNET_HEADER`] bytes. Only
+    /// with [`Link::Veth`].
+    pub offload: bool,
     /// Permanent neighbour entries, which need no ARP over the network.
     pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
 }
@@ -40,20 +40,12 @@ pub enum Link {
     /// `/dev/net/tun`.
     Veth,
     /// A veth pair whose other end passes frames to a BPF program, see [`crate::Lab::ports`]; the
-    /// lab returns a send-only packet socket there. Interfaces with super-frames are TAPs.
+    /// lab returns a send-only packet socket there.
     Bpf,
 }
 
-/// Minimum MTU of networks whose TAPs may give super-frames: with a smaller one, frames look as on
-/// the wire.
-pub const SUPER_FRAMES_FROM: u32 = 1280;
-
-impl Interface {
-    /// Whether it gives super-frames if it is created as `link`.
-    pub fn gives_super_frames(&self, link: Link) -> bool {
-        self.super_frames && (link == Link::Veth || self.mtu >= SUPER_FRAMES_FROM)
-    }
-}
+/// Bytes before each frame of an interface with `offload`: a `struct virtio_net_hdr`.
+pub const VNET_HEADER: usize = 10;
 
 /// Whether this user may create TAPs.
 pub fn can_have_taps() -> bool {

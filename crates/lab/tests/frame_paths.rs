@@ -2,14 +2,13 @@
 
 mod common;
 
-use common::{address, arguments, ended, helper, mac, member, up, up_uncut};
+use common::{address, arguments, ended, helper, mac, member, up};
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use medium::{
-    Attach, Delivery, Drop, End, Endpoint, Engine, FrameBackend, FrameFormat, FrameIo, FramePath,
-    Observer, Place, Received, Ring, SegmentSpec, Segments, monotonic_now,
+    Attach, Delivery, Drop, Endpoint, Engine, FrameBackend, FrameIo, FramePath, Observer, Place,
+    Received, Ring, SegmentSpec, monotonic_now,
 };
 use std::net::UdpSocket;
-use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// Nodes and the ring that receives their frames, with `spare` free places; `None` if this machine
@@ -22,13 +21,8 @@ fn ring(count: usize, mtu: u32, spare: usize) -> Option<(Lab, Ring)> {
     let (mut lab, ends) = up(count, mtu, Link::Bpf);
     let ports = lab.ports().unwrap();
     let attach = Attach::by(move |number, program| ports.attach(number, program));
-    let ring = Ring::with_room(silent(ends), FIRST_INTERFACE, attach, spare).unwrap();
+    let ring = Ring::with_room(ends, FIRST_INTERFACE, attach, spare).unwrap();
     Some((lab, ring))
-}
-
-/// Send-only packet sockets.
-fn silent(ends: Vec<OwnedFd>) -> Vec<End> {
-    ends.into_iter().map(|fd| End { fd, gives: FrameFormat::Nothing }).collect()
 }
 
 /// Sends datagrams from a node; arguments: number, bytes, destination node.
@@ -153,28 +147,23 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
     assert!(monotonic_now() >= now + 1_000_000);
 }
 
-/// Nodes added later: one whose frames go through the ring, and one that sends unsegmented TCP and
-/// is read.
 #[test]
-fn newcomers_are_carried_by_the_ring_and_beside_it() {
+fn nodes_added_later_use_the_ring() {
     let Some((mut lab, mut ring)) = ring(1, 1500, 2) else { return };
-    let members: Vec<_> = (1..3).map(|i| member(i, 3, 1500, i == 2)).collect();
+    let members: Vec<_> = (1..3).map(|i| member(i, 3, 1500)).collect();
     let ends = lab.add(&members).unwrap().into_iter().flatten();
-    for (port, (fd, gives)) in (1..).zip(ends.zip([FrameFormat::Nothing, FrameFormat::SuperFrames]))
-    {
-        assert_eq!(ring.attach(End { fd, gives }).unwrap(), port);
+    for (port, end) in (1..).zip(ends) {
+        assert_eq!(ring.attach(end).unwrap(), port);
     }
     let mut buffer = vec![0; 2_000];
-    for (node, in_ring) in [(1, true), (2, false), (1, true)] {
+    for node in [1, 2, 1] {
         helper(&lab, node, node as u64, "send", "200 100 0");
         for number in 0..200u64 {
             let got = next(&mut ring, &mut buffer).expect("a frame");
-            let before = if in_ring { 0 } else { medium::VNET_HEADER };
-            assert_eq!((got.port, got.len), (node, before + 100 + UDP_HEADERS));
-            assert_eq!((got.arrived.is_some(), got.has_header), (in_ring, !in_ring));
-            let frame = &buffer[before..];
-            assert_eq!(frame[..12], [mac(0), mac(node)].concat());
-            assert_eq!(frame[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
+            assert_eq!((got.port, got.len), (node, 100 + UDP_HEADERS));
+            assert!(got.arrived.is_some());
+            assert_eq!(buffer[..12], [mac(0), mac(node)].concat());
+            assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
         ended(&lab, vec![node as u64]);
     }
@@ -184,11 +173,11 @@ fn newcomers_are_carried_by_the_ring_and_beside_it() {
     assert!(ring.send(2, &frame));
     assert_eq!(lab::counters(lab.pids()[2], "eth0").unwrap().rx_frames, before + 1);
     // A failure leaves the lab unchanged, and the next node gets the numbers.
-    let mut wrong = member(3, 4, 1500, false);
+    let mut wrong = member(3, 4, 1500);
     wrong.spec.interfaces[0].name = "a name that is too long".into();
-    assert!(lab.add(&[member(4, 4, 1500, false), wrong]).is_err());
+    assert!(lab.add(&[member(4, 4, 1500), wrong]).is_err());
     assert_eq!(lab.pids().len(), 3);
-    let _ends = lab.add(&[member(3, 4, 1500, false)]).unwrap();
+    let _ends = lab.add(&[member(3, 4, 1500)]).unwrap();
     helper(&lab, 3, 9, "send", "1 100 0");
     ended(&lab, vec![9]);
 }
@@ -286,21 +275,13 @@ struct Wire {
     longest: usize,
     wrong: u64,
     late_times: u64,
-    /// Frames beyond the first of each super-frame.
-    uncut: u64,
-    sent_by: [u64; 2],
 }
 
 impl Observer for Wire {
     fn begin(&mut self, _at: u64) {}
     fn end(&mut self, _at: u64) {}
-    fn sent_segments(&mut self, from: Place, segments: &Segments, at: u64) {
-        self.uncut += segments.count() as u64 - 1;
-        segments.each().for_each(|one| self.sent(from, &one.first(), at));
-    }
-    fn sent(&mut self, from: Place, frame: &[u8], at: u64) {
+    fn sent(&mut self, _from: Place, frame: &[u8], at: u64) {
         self.frames += 1;
-        self.sent_by[from.endpoint] += 1;
         self.longest = self.longest.max(frame.len());
         self.late_times += u64::from(at > monotonic_now());
         // IPv4 without options, TCP: the sum over segment and pseudo-header is 0.
@@ -322,10 +303,6 @@ impl Observer for Wire {
     fn refused(&mut self, _to: Place, _at: u64) {}
 }
 
-fn plain(ends: Vec<OwnedFd>) -> Vec<End> {
-    ends.into_iter().map(End::from).collect()
-}
-
 /// The carrier of a path; `None` if this machine does not allow it.
 fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, FrameBackend)> {
     let (lab, carrier) = match path {
@@ -335,7 +312,7 @@ fn carrier(path: FramePath, count: usize, mtu: u32) -> Option<(Lab, FrameBackend
         }
         FramePath::Tap => {
             let (lab, ends) = up(count, mtu, Link::Tap);
-            (lab, FrameBackend::over_taps(plain(ends)).unwrap())
+            (lab, FrameBackend::over_taps(ends).unwrap())
         }
         FramePath::Packet => {
             let (lab, ends) = up(count, mtu, Link::Veth);
@@ -397,38 +374,6 @@ fn by_each_path_frames_are_those_of_a_wire() {
             );
         }
     }
-}
-
-#[test]
-fn super_frames_look_like_frames_of_a_wire() {
-    const BYTES: u64 = 6_000_000;
-    let (lab, ends) = up_uncut(2, 1500);
-    let taps = ends.into_iter().map(|fd| End { fd, gives: FrameFormat::SuperFrames }).collect();
-    let carrier = FrameBackend::over_taps(taps).unwrap();
-    let waker = carrier.waker();
-    let mut endpoints = vec![Endpoint::default(); 2];
-    endpoints[1].up.corrupt = "0.5 %".parse().unwrap();
-    endpoints[1].up.loss = "0.5 %".parse().unwrap();
-    let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) };
-    let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
-    let engine = Engine::start(carrier, waker, vec![spec], places, Wire::default()).unwrap();
-    helper(&lab, 0, 0, "serve", &BYTES.to_string());
-    helper(&lab, 1, 1, "fetch", &BYTES.to_string());
-    ended(&lab, vec![0, 1]);
-    // The kernel counts super-frames, so segments split off others are not included. Both counts
-    // are final once they stay constant.
-    let before = std::cell::Cell::new(0);
-    let (kernel, dropped) = settled(&lab, |_| before.replace(engine.frames()) == engine.frames());
-    drop(lab);
-    let outcome = engine.stop().unwrap();
-    let wire = outcome.observer;
-    assert_eq!((wire.longest, wire.wrong), (1514, 0), "cut, and their checksums finished");
-    assert_eq!(kernel, wire.frames - wire.uncut);
-    assert!(wire.uncut > 1_000, "{} frames were cut off others", wire.uncut);
-    let [up, _] = outcome.totals[0][1];
-    assert!(up.corrupted > 0 && up.lost > 0, "{up:?}");
-    assert_eq!(up.frames, wire.sent_by[1]);
-    assert_eq!(dropped, 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn member(i: u8) -> Member {
         address: Ipv4Addr::new(10, 0, 0, i),
         prefix: 24,
         mtu: 113,
-        super_frames: false,
+        offload: false,
         neighbours: vec![(Ipv4Addr::new(10, 0, 0, 77), [2, 0, 10, 0, 0, 77])],
     };
     let spec = NodeSpec {

@@ -6,7 +6,7 @@ use crate::decisions::Decisions;
 use crate::departures::Departures;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
-use medium::{Decided, Delivery, Drop, Frame, Instant, Observer, Place, Segments};
+use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
 use std::sync::Arc;
 
 /// Traffic of one node on all its interfaces.
@@ -21,9 +21,6 @@ pub struct NodeTraffic {
     pub all_tx: [u64; 2],
     /// Frames and bytes received since the medium started.
     pub all_rx: [u64; 2],
-    /// Sent and received frames that the kernel does not count, because it counts a super-frame as
-    /// one.
-    pub uncut: [u64; 2],
     /// Frames that the kernel refused to deliver to this node.
     pub refused: u64,
 }
@@ -187,41 +184,16 @@ impl Observer for Accounting {
         }
     }
 
-    fn sent_segments(&mut self, from: Place, segments: &Segments, at: Instant) {
-        let owner = self.owners[from.segment][from.endpoint];
-        let node = &mut self.nodes[owner];
-        let traffic = self.classifier.classify_segments(segments);
-        node.all_tx[0] += traffic.frames;
-        node.all_tx[1] += traffic.bytes;
-        node.uncut[0] += traffic.frames - 1;
-        self.tallies[owner].sent(node.all_tx);
-        if self.measuring {
-            node.tx += traffic;
-        }
-        for capture in self.captures() {
-            segments.each().for_each(|one| capture.frame(from, false, &one.first(), at));
-        }
-    }
-
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant) {
         let place = Place { segment, endpoint: delivery.endpoint };
         for capture in self.captures() {
-            match &delivery.frame {
-                Frame::Whole(frame) => capture.frame(place, true, frame, at),
-                Frame::Segments(segments) => {
-                    segments.each().for_each(|one| capture.frame(place, true, &one.first(), at));
-                }
-            }
+            capture.frame(place, true, delivery.bytes(), at);
         }
         let owner = self.owners[segment][delivery.endpoint];
         let node = &mut self.nodes[owner];
-        let traffic = match &delivery.frame {
-            Frame::Whole(frame) => self.arriving.classify(frame).traffic(),
-            Frame::Segments(segments) => self.arriving.classify_segments(segments),
-        };
-        node.all_rx[0] += traffic.frames;
+        let traffic = self.arriving.classify(delivery.bytes()).traffic();
+        node.all_rx[0] += 1;
         node.all_rx[1] += traffic.bytes;
-        node.uncut[1] += traffic.frames - 1;
         self.tallies[owner].received(node.all_rx);
         if !self.measuring {
             return;
@@ -229,12 +201,12 @@ impl Observer for Accounting {
         node.rx += traffic;
         let late = at.saturating_sub(delivery.intended);
         match delivery.intended > delivery.arrived {
-            true => self.held.record_n_ns(late, traffic.frames),
-            false => self.passed.record_n_ns(late, traffic.frames),
+            true => self.held.record_ns(late),
+            false => self.passed.record_ns(late),
         }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
-        *sum += late * traffic.frames;
-        *frames += traffic.frames;
+        *sum += late;
+        *frames += 1;
     }
 
     fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {

@@ -3,7 +3,6 @@
 use etherparse::{
     IpNumber, Ipv4HeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice,
 };
-use medium::Segments;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -177,60 +176,6 @@ impl Classifier {
         }
     }
 
-    /// Traffic of a super-frame's segments, each counted as a frame: the same as [`Self::classify`]
-    /// for each.
-    pub fn classify_segments(&mut self, segments: &Segments) -> Traffic {
-        self.alike(segments).unwrap_or_else(|| {
-            let mut all = Traffic::default();
-            segments.each().for_each(|one| all += self.classify(&one.first()).traffic());
-            all
-        })
-    }
-
-    /// The same for TCP over plain IPv4, whose headers are parsed only once.
-    fn alike(&mut self, segments: &Segments) -> Option<Traffic> {
-        let joined = segments.joined();
-        let head = joined.headers();
-        let ip = head.get(14..).filter(|_| head.get(12..14) == Some(&[8, 0]))?;
-        let ip = Ipv4HeaderSlice::from_slice(ip).ok()?;
-        if ip.protocol() != IpNumber::TCP || ip.is_fragmenting_payload() {
-            return None;
-        }
-        let lower = 14 + ip.slice().len();
-        let tcp = TcpHeaderSlice::from_slice(head.get(lower..)?).ok().filter(|tcp| !tcp.syn())?;
-        let ports = (tcp.source_port(), tcp.destination_port());
-        let start = tcp.sequence_number();
-        let next = self.next.entry((ip.source(), ip.destination(), ports.0, ports.1));
-        // For an unknown flow, assume that nothing was sent before.
-        let next = next.or_insert(start);
-        let (headers, carried) = (head.len() as u64, joined.payload.len() as u64);
-        let (lower, transport) = (lower as u64, headers - lower as u64);
-        let segment = segments.first_size() as u64 - headers;
-        let (mut again, mut again_bytes) = (0, 0);
-        let count = segments.count() as u64;
-        for i in 0..count {
-            let from = i * segment;
-            let payload = segment.min(carried - from);
-            let fin = u64::from(tcp.fin() && i + 1 == count);
-            let end = start.wrapping_add((from + payload + fin) as u32);
-            if goes_back(next, end) {
-                again += 1;
-                again_bytes += headers + payload;
-            }
-        }
-        Some(Traffic {
-            frames: count,
-            bytes: count * headers + carried,
-            lower: count * lower,
-            transport: count * transport,
-            carried,
-            control_frames: 0,
-            control_bytes: 0,
-            retransmitted_frames: again,
-            retransmitted_bytes: again_bytes,
-        })
-    }
-
     /// Whether the bytes from `sequence` were sent before; records them if not.
     fn seen(&mut self, flow: Flow, sequence: u32, length: u32, syn: bool) -> bool {
         let end = sequence.wrapping_add(length);
@@ -346,43 +291,6 @@ mod tests {
         assert!(!again(146, false, 0), "an acknowledgement");
         assert!(!again(100, false, 73), "new bytes next to old ones");
         assert!(!again(5_000, true, 0), "a new connection");
-    }
-
-    #[test]
-    fn segments_are_counted_as_frames_of_a_wire() {
-        // Five segments in a super-frame, then the last three again with two new ones.
-        let build = |sequence, payload: usize, tagged: bool| {
-            let mut frame = tcp(sequence, false, payload);
-            if tagged {
-                frame.splice(12..12, [0x81, 0, 0, 5]);
-            }
-            let start = if tagged { 38 } else { 34 };
-            let header = medium::VnetHeader {
-                flags: 1,
-                kind: 1,
-                headers: 0,
-                segment: 100,
-                checksum_start: start,
-                checksum_offset: 16,
-            };
-            Segments::new(header, &frame).unwrap()
-        };
-        for tagged in [false, true] {
-            let (mut fast, mut slow) = (Classifier::default(), Classifier::default());
-            let begin = u32::MAX - 150;
-            let mut all = Traffic::default();
-            for (from, payload) in [(begin, 450), (begin.wrapping_add(200), 450)] {
-                let segments = build(from, payload, tagged);
-                let mut each = Traffic::default();
-                segments.each().for_each(|one| each += slow.classify(&one.first()).traffic());
-                let traffic = fast.classify_segments(&segments);
-                assert_eq!(traffic, each, "tagged: {tagged}");
-                all += traffic;
-            }
-            if !tagged {
-                assert_eq!((all.frames, all.carried, all.retransmitted_frames), (10, 900, 2));
-            }
-        }
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl SharedLink {
             return self.serve(link, frame, now, events);
         }
         let own = (busy && self.sending.0 == link).then_some(self.sending.1);
-        let (len, place) = (frame.frame.size(), (draw, frame.place));
+        let (len, place) = (frame.frame.len(), (draw, frame.place));
         let first = self.queues[link].is_empty();
         match self.queues[link].push(frame, len, now, place, own) {
             Ok(()) if first || !self.fair => self.turns.push_back(link as u32),
@@ -143,7 +143,7 @@ impl SharedLink {
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
-        let len = frame.frame.size();
+        let len = frame.frame.len();
         let left = self.sender.send(self.configs[link].framing().on_wire(len), now);
         (self.busy_until, self.sending) = (left, (link, len));
         events.push(ChannelEvent::Left(link, frame, left));

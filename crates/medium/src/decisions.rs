@@ -125,7 +125,7 @@ impl Decider {
         now: Instant,
     ) -> Decision {
         let trains = self.trains.as_mut();
-        let unit = trains.map_or(index, |trains| trains.number(&frame.first(), now));
+        let unit = trains.map_or(index, |trains| trains.number(frame, now));
         let draw = self.draw;
         let overtakes = self.overtakes(config, index);
         Decision {

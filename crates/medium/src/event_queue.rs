@@ -3,10 +3,9 @@
 use crate::change::{Change, Direction};
 use crate::in_flight::{InFlight, InFlightQueue};
 use crate::step::TransitFrame;
-use crate::{Frame, Instant, Segments};
+use crate::{Frame, Instant};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::rc::Rc;
 
 /// An event in a segment.
 #[derive(Debug)]
@@ -56,12 +55,9 @@ impl Ord for Entry {
 /// Pending events, ordered by time and then by insertion.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
-    frames: InFlightQueue<Rc<[u8]>>,
-    segments: InFlightQueue<Segments>,
+    frames: InFlightQueue,
     entries: BinaryHeap<Reverse<Entry>>,
     order: u32,
-    /// Frames in flight as parts of super-frames.
-    uncut: usize,
     /// Events that count as traffic: all but changes and queries.
     awaited: usize,
 }
@@ -79,15 +75,7 @@ impl EventQueue {
     #[inline]
     pub fn push_frame(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
         let order = self.order();
-        match frame {
-            Frame::Whole(frame) => {
-                self.frames.push(InFlight { at, frame, arrived, order, place });
-            }
-            Frame::Segments(frame) => {
-                self.uncut += frame.count();
-                self.segments.push(InFlight { at, frame, arrived, order, place });
-            }
-        }
+        self.frames.push(InFlight { at, frame, arrived, order, place });
     }
 
     fn order(&mut self) -> u32 {
@@ -101,60 +89,35 @@ impl EventQueue {
         self.first().map(|((at, _), _)| at)
     }
 
-    /// Time, order and kind of the next event.
-    fn first(&self) -> Option<((Instant, u32), Kind)> {
-        // Unrolled: this runs several times per frame.
-        let mut first = self.frames.first().map(|when| (when, Kind::Frame));
-        let before = |when, first: &Option<((Instant, u32), Kind)>| match first {
-            Some((known, _)) => when < *known,
-            None => true,
-        };
-        if let Some(when) = self.segments.first()
-            && before(when, &first)
-        {
-            first = Some((when, Kind::Segments));
+    /// Time and order of the next event, and whether it is a frame's landing or gathering.
+    fn first(&self) -> Option<((Instant, u32), bool)> {
+        let frame = self.frames.first();
+        let entry = self.entries.peek().map(|Reverse(entry)| (entry.at, entry.order));
+        match (frame, entry) {
+            (Some(frame), Some(entry)) => Some((frame.min(entry), frame < entry)),
+            (Some(frame), None) => Some((frame, true)),
+            (None, entry) => entry.map(|entry| (entry, false)),
         }
-        if let Some(Reverse(entry)) = self.entries.peek() {
-            let when = (entry.at, entry.order);
-            if before(when, &first) {
-                first = Some((when, Kind::Entry));
-            }
-        }
-        first
     }
 
     /// Removes the next event due at or before `now`, with its time.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, Event)> {
-        let ((at, _), kind) = self.first()?;
+        let ((at, _), is_frame) = self.first()?;
         if at > now {
             return None;
         }
-        match kind {
-            Kind::Frame => self.frames.pop().map(InFlight::what),
-            Kind::Segments => {
-                let flying = self.segments.pop()?;
-                self.uncut -= flying.frame.count();
-                Some(flying.what())
-            }
-            Kind::Entry => {
-                let Reverse(Entry { what, .. }) = self.entries.pop()?;
-                self.awaited -= usize::from(!matches!(what, Event::Change(_) | Event::Query));
-                Some((at, what))
-            }
+        if is_frame {
+            return self.frames.pop().map(InFlight::what);
         }
+        let Reverse(Entry { what, .. }) = self.entries.pop()?;
+        self.awaited -= usize::from(!matches!(what, Event::Change(_) | Event::Query));
+        Some((at, what))
     }
 
     /// Number of frames in flight. A turn counts as one frame: a queued frame waits for it.
     pub fn frames(&self) -> usize {
-        self.frames.len() + self.uncut + self.awaited
+        self.frames.len() + self.awaited
     }
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Frame,
-    Segments,
-    Entry,
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl FlowDecisions {
 
     /// Takes the next position of the flow of `frame`.
     pub fn position(&mut self, frame: &Frame) -> Position {
-        let flow = Flow::of(frame.head()).id();
+        let flow = Flow::of(frame).id();
         if let Some(state) = self.flows.get_mut(&flow) {
             return state.next_position(flow);
         }

@@ -3,20 +3,18 @@
 use crate::change::Direction;
 use crate::event_queue::Event;
 use crate::timer_wheel::TimerWheel;
-use crate::{Frame, Instant, Segments};
+use crate::{Frame, Instant};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hint::black_box;
-use std::rc::Rc;
 
-/// A frame in flight, or segments that travel together. There may be millions, so they are
-/// small: 40 bytes here and 16 before the frame's bytes. That is why there are two separate
-/// types of `F` instead of one enum.
+/// A frame in flight. There may be millions, so they are small: 40 bytes here and 16 before
+/// the frame's bytes.
 #[derive(Debug)]
-pub(crate) struct InFlight<F> {
+pub(crate) struct InFlight {
     /// Delivery time.
     pub at: Instant,
-    pub frame: F,
+    pub frame: Frame,
     /// Arrival time in the segment.
     pub arrived: Instant,
     /// Insertion number, to keep the order of simultaneous events. It wraps; then two
@@ -31,17 +29,17 @@ pub(crate) fn place(link: u32, way: Direction, gathers: bool) -> u32 {
     link << 2 | u32::from(gathers) << 1 | way as u32
 }
 
-impl<F> InFlight<F> {
+impl InFlight {
     fn when(&self) -> (Instant, u32) {
         (self.at, self.order)
     }
 }
 
-impl<F: Into<Frame>> InFlight<F> {
+impl InFlight {
     /// The event of its delivery, and the time.
     pub fn what(self) -> (Instant, Event) {
         let Self { at, frame, arrived, place, .. } = self;
-        let (frame, link) = (frame.into(), place >> 2);
+        let link = place >> 2;
         let way = if place & 1 == 1 { Direction::Down } else { Direction::Up };
         match place & 2 == 2 {
             true => (at, Event::Gather(frame, arrived, link, way)),
@@ -50,39 +48,28 @@ impl<F: Into<Frame>> InFlight<F> {
     }
 }
 
-impl<F> PartialEq for InFlight<F> {
+impl PartialEq for InFlight {
     fn eq(&self, other: &Self) -> bool {
         self.when() == other.when()
     }
 }
-impl<F> Eq for InFlight<F> {}
-impl<F> PartialOrd for InFlight<F> {
+impl Eq for InFlight {}
+impl PartialOrd for InFlight {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<F> Ord for InFlight<F> {
+impl Ord for InFlight {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.when().cmp(&other.when())
     }
 }
 
-/// Data that can be prefetched.
-pub(crate) trait Touch {
-    /// Reads its bytes, so that they are in the CPU cache when needed.
-    fn touch(&self);
-}
-
-impl Touch for Rc<[u8]> {
-    #[inline]
-    fn touch(&self) {
-        // The first and the last byte: small frames occupy two or three cache lines.
-        black_box((self.first(), self.last()));
-    }
-}
-
-impl Touch for Segments {
-    fn touch(&self) {}
+/// Reads the first and the last byte of a frame, so that it is in the CPU cache when needed:
+/// small frames occupy two or three cache lines.
+#[inline]
+pub(crate) fn touch(frame: &Frame) {
+    black_box((frame.first(), frame.last()));
 }
 
 /// FIFO lanes in front of the wheel. Links with equal delays release frames in order of
@@ -97,15 +84,15 @@ const HEAP: usize = LANES + 1;
 
 /// All frames in flight.
 #[derive(Debug)]
-pub(crate) struct InFlightQueue<F> {
-    lanes: [VecDeque<InFlight<F>>; LANES],
-    wheel: TimerWheel<F>,
-    heap: BinaryHeap<Reverse<InFlight<F>>>,
+pub(crate) struct InFlightQueue {
+    lanes: [VecDeque<InFlight>; LANES],
+    wheel: TimerWheel,
+    heap: BinaryHeap<Reverse<InFlight>>,
     /// The earliest frame, and where it is: a lane, the wheel or the heap.
     first: Option<((Instant, u32), usize)>,
 }
 
-impl<F> Default for InFlightQueue<F> {
+impl Default for InFlightQueue {
     fn default() -> Self {
         Self {
             lanes: std::array::from_fn(|_| VecDeque::new()),
@@ -116,16 +103,16 @@ impl<F> Default for InFlightQueue<F> {
     }
 }
 
-impl<F: Touch> InFlightQueue<F> {
+impl InFlightQueue {
     /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.first.map(|(when, _)| when)
     }
 
-    pub fn push(&mut self, flying: InFlight<F>) {
+    pub fn push(&mut self, flying: InFlight) {
         let when = flying.when();
-        let fits = |lane: &VecDeque<InFlight<F>>| lane.back().is_none_or(|last| last.at <= when.0);
+        let fits = |lane: &VecDeque<InFlight>| lane.back().is_none_or(|last| last.at <= when.0);
         // Grow by an eighth instead of doubling: most of the memory in use is here.
         let more = |len: usize| (len / 8).max(64);
         match self.lanes.iter().position(fits) {
@@ -166,7 +153,7 @@ impl<F: Touch> InFlightQueue<F> {
         }
     }
 
-    pub fn pop(&mut self) -> Option<InFlight<F>> {
+    pub fn pop(&mut self) -> Option<InFlight> {
         let (_, from) = self.first?;
         let flying = match from {
             WHEEL => self.wheel.pop(),
@@ -174,7 +161,7 @@ impl<F: Touch> InFlightQueue<F> {
             _ => {
                 let lane = &mut self.lanes[from];
                 // Stored long ago, needed soon.
-                lane.get(PREFETCH).iter().for_each(|flying| flying.frame.touch());
+                lane.get(PREFETCH).iter().for_each(|flying| touch(&flying.frame));
                 lane.pop_front()
             }
         };
@@ -201,8 +188,8 @@ mod tests {
     use super::*;
     use units::{Draw, Purpose};
 
-    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
-        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: 0, order, place: 0 }
+    fn flying(at: Instant, order: u32) -> InFlight {
+        InFlight { at, frame: Frame::from(&[0; 60][..]), arrived: 0, order, place: 0 }
     }
 
     #[test]
@@ -237,9 +224,8 @@ mod tests {
     #[test]
     fn a_frame_under_way_costs_its_bytes_and_at_most_64() {
         // An eighth more than in use, and two counters before the bytes.
-        let each = size_of::<Reverse<InFlight<Rc<[u8]>>>>() as f64 * 1.125 + 16.0;
+        let each = size_of::<Reverse<InFlight>>() as f64 * 1.125 + 16.0;
         assert!(each <= 64.0, "{each}");
-        assert_eq!(size_of::<InFlight<crate::Segments>>(), size_of::<InFlight<Rc<[u8]>>>());
         // In a lane; in buckets of a few hundred; in one bucket and so in the heap.
         let order = |i: u32| [i, 10_000 * (100_000 - i) / 4, 100_000 - i];
         for kind in 0..3 {

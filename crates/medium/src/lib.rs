@@ -4,7 +4,6 @@
 //! decision. They do no I/O and read no clock. The engine does the waiting, over any
 //! [`FrameIo`] backend.
 
-mod bulk;
 mod change;
 mod channel;
 mod codel;
@@ -18,7 +17,6 @@ mod event_queue;
 mod flow;
 mod flow_decisions;
 mod forwarding_table;
-mod frame;
 mod grant;
 mod groups;
 mod impairment;
@@ -50,10 +48,6 @@ mod totals;
 mod trace;
 mod train;
 
-pub use bulk::{
-    Offload, ReadBuffer, ReadResult, Run, Segments, SuperFrame, VNET_HEADER, VnetHeader,
-    finish_checksum,
-};
 pub use change::{Change, Direction, Overlay};
 pub use channel::Channel;
 pub use codel::Codel;
@@ -64,13 +58,12 @@ pub use engine::{Engine, Outcome, monotonic_now};
 pub use flow::Flow;
 pub use flow_decisions::Position;
 pub use forwarding_table::MOST_ADDRESSES;
-pub use frame::Frame;
 pub use grant::{Grant, GrantSpec};
 pub use groups::{Groups, MOST_GROUPS};
 pub use impairment::Impairment;
 pub use io::{
-    Attach, DropCounters, End, FrameBackend, FrameFormat, FrameIo, FramePath, Packet, Received,
-    Refused, Ring, Tallies, Taps, Waker,
+    Attach, DropCounters, FrameBackend, FrameIo, FramePath, Packet, Received, Refused, Ring,
+    Tallies, Taps, Waker,
 };
 pub use link_pipe::{LinkPipe, LinkState};
 pub use loss::{GilbertElliott, LossUnit, Markov};
@@ -94,3 +87,6 @@ pub use train::Trains;
 
 /// Time on the run's clock, in nanoseconds.
 pub type Instant = u64;
+
+/// One frame as on the wire, including the link header.
+pub type Frame = std::rc::Rc<[u8]>;

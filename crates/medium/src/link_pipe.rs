@@ -11,7 +11,7 @@ use crate::ramp::Ramps;
 use crate::replay::{Recorded, Replay, departure};
 use crate::server::Server;
 use crate::slot::Slots;
-use crate::step::{self, Cause, Step, TransitFrame};
+use crate::step::{Cause, Step, TransitFrame};
 use crate::totals::{Record, Totals};
 use crate::{Direction, Frame, Impairment, Instant, Overlay, States};
 use std::sync::Arc;
@@ -227,15 +227,15 @@ impl LinkPipe {
         self.record.end_interval(&self.config, self.ramps.is_some(), now);
     }
 
-    /// Counts delivered frames and their lateness in ns.
-    pub(crate) fn released(&mut self, frames: u64, late: u64) {
-        self.record.totals.released += frames;
-        self.record.totals.late_sum += frames * late;
+    /// Counts a delivered frame and its lateness in ns.
+    pub(crate) fn released(&mut self, late: u64) {
+        self.record.totals.released += 1;
+        self.record.totals.late_sum += late;
     }
 
-    /// Counts received frames that do not belong to this link.
-    pub(crate) fn rejected(&mut self, frames: u64) {
-        self.record.totals.rejected += frames;
+    /// Counts a received frame that does not belong to this link.
+    pub(crate) fn rejected(&mut self) {
+        self.record.totals.rejected += 1;
     }
 
     /// Counts a frame dropped on the channel behind this direction.
@@ -249,8 +249,7 @@ impl LinkPipe {
 
     /// Accepts `frame` (including the link header), which entered the segment at `arrived`
     /// and this direction at `now`. With a `channel`, the frame then goes to that channel.
-    /// Segments of a super-frame are processed as separate frames, all at `now`. Times must
-    /// not decrease between calls of this and [`Self::turn`].
+    /// Times must not decrease between calls of this and [`Self::turn`].
     pub(crate) fn admit(
         &mut self,
         frame: Frame,
@@ -260,25 +259,8 @@ impl LinkPipe {
         steps: &mut Vec<Step>,
     ) {
         self.follow_ramps(now);
-        let Frame::Segments(segments) = &frame else {
-            return self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
-        };
-        for segment in segments.each() {
-            let frame = Frame::Segments(segment);
-            self.admit_one(frame, arrived, now, (channel, &mut radio), steps);
-        }
-    }
-
-    fn admit_one(
-        &mut self,
-        frame: Frame,
-        arrived: Instant,
-        now: Instant,
-        (channel, radio): (bool, &mut Radio<'_>),
-        steps: &mut Vec<Step>,
-    ) {
         self.record.totals.frames += 1;
-        self.record.totals.bytes += frame.size() as u64;
+        self.record.totals.bytes += frame.len() as u64;
         let (position, decision) = self.decide(&frame, now, steps);
         let place = position.number();
         let copy = decision.duplicated.then(|| {
@@ -286,10 +268,10 @@ impl LinkPipe {
             TransitFrame { frame: frame.clone(), arrived, place, decision }
         });
         let frame = TransitFrame { frame, arrived, place, decision };
-        self.enter(frame, now, channel, radio, steps);
+        self.enter(frame, now, channel, &mut radio, steps);
         if let Some(copy) = copy {
             self.record.totals.duplicated += 1;
-            self.enter(copy, now, channel, radio, steps);
+            self.enter(copy, now, channel, &mut radio, steps);
         }
     }
 
@@ -315,26 +297,24 @@ impl LinkPipe {
             let departure = replay.and_then(|replay| {
                 departure(frame, position, recorded, replay.has_ended(position.flow))
             });
-            let length = frame.size() as u32;
+            let length = frame.len() as u32;
             steps.push(Step::Decided(Recorded { position, length, decision }, departure));
         }
         (position, decision)
     }
 
-    /// Fast path for a frame, or segments, with a deterministic decision: returns the
-    /// release time. `None` if a decision is random, the link is down, or a frame must
+    /// Fast path for a frame with a deterministic decision: returns the release time. `None` if a decision is random, the link is down, or a frame must
     /// queue; then call [`Self::admit`].
     #[inline]
     pub(crate) fn pass(&mut self, frame: &Frame, now: Instant) -> Option<Instant> {
         if self.ramps.is_some() || !self.alike || self.down || !self.queue.is_empty() {
             return None;
         }
-        let count = frame.count() as u64;
         let decision = Decision { delay: self.config.delay.as_ns(), ..Decision::default() };
-        self.record.totals.frames += count;
-        self.record.totals.bytes += frame.size() as u64;
+        self.record.totals.frames += 1;
+        self.record.totals.bytes += frame.len() as u64;
         let release = self.release_time(&decision, now);
-        self.delayed(count, release - now);
+        self.delayed(release - now);
         Some(release)
     }
 
@@ -354,12 +334,12 @@ impl LinkPipe {
         }
         if let Some(place) = decision.corrupt {
             self.record.totals.corrupted += 1;
-            frame.frame = frame.frame.with_flipped_bit(place);
+            frame.frame = with_flipped_bit(&frame.frame, place);
         }
         self.record.totals.reordered += u64::from(decision.overtakes);
         let release = self.release_time(&decision, left);
-        self.delayed(1, release - left);
-        step::release(frame, release, steps);
+        self.delayed(release - left);
+        steps.push(Step::Release(frame, release));
     }
 
     /// Release time of a frame that left at `left`.
@@ -372,10 +352,10 @@ impl LinkPipe {
         release
     }
 
-    /// Counts frames with this delay each.
-    fn delayed(&mut self, frames: u64, delay: u64) {
-        self.record.totals.passed += frames;
-        self.record.totals.delay_sum += frames * delay;
+    /// Counts a frame with this delay.
+    fn delayed(&mut self, delay: u64) {
+        self.record.totals.passed += 1;
+        self.record.totals.delay_sum += delay;
         self.record.totals.delay_max = self.record.totals.delay_max.max(delay);
     }
 
@@ -389,6 +369,16 @@ impl LinkPipe {
             false => self.ramps = Some(ramps),
         }
     }
+}
+
+/// `frame` with one bit flipped, at `place` / 2^32 of its length.
+fn with_flipped_bit(frame: &Frame, place: u32) -> Frame {
+    let mut bytes = frame.to_vec();
+    let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
+    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+        *byte ^= 1 << (bit % 8);
+    }
+    bytes.into()
 }
 
 fn gates(config: &Impairment, draw: Draw) -> Vec<Gate> {

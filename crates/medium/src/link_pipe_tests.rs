@@ -209,8 +209,8 @@ fn a_copy_comes_as_well_and_has_delays_of_its_own() {
 fn corruption_turns_one_bit_over() {
     let mut link = Link::new(|config| config.corrupt = share(100.0));
     link.fates(100, 1);
-    let bits = |frame: &Frame| frame.head().iter().map(|byte| byte.count_ones()).sum::<u32>();
-    assert!(link.frames.iter().all(|frame| frame.size() == 127 && bits(frame) == 1));
+    let bits = |frame: &Frame| frame.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert!(link.frames.iter().all(|frame| frame.len() == 127 && bits(frame) == 1));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Interface for observers of the medium, such as captures and counters.
 
-use crate::{Decided, Delivery, Drop, Instant, Segments};
+use crate::{Decided, Delivery, Drop, Instant};
 
 /// Attachment of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,12 +20,8 @@ pub trait Observer: Send + 'static {
     fn end(&mut self, at: Instant);
     /// A node sent `frame`.
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant);
-    /// A node sent a super-frame, which counts as one frame per segment.
-    fn sent_segments(&mut self, from: Place, segments: &Segments, at: Instant) {
-        segments.each().for_each(|segment| self.sent(from, &segment.first(), at));
-    }
-    /// The medium delivered a frame, or segments as one, to a node at `at`; the intended
-    /// time is `delivery.intended`.
+    /// The medium delivered a frame to a node at `at`; the intended time is
+    /// `delivery.intended`.
     fn delivered(&mut self, segment: usize, delivery: &Delivery, at: Instant);
     /// A frame was dropped.
     fn dropped(&mut self, segment: usize, drop: Drop, at: Instant);

@@ -1,6 +1,6 @@
 //! Commands from other threads to a running engine.
 
-use crate::{Change, Direction, End, Endpoint, Instant, LinkState, Place, Segment, Waker};
+use crate::{Change, Direction, Endpoint, Instant, LinkState, Place, Segment, Waker};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,7 +18,7 @@ type OnAttached<O> = Box<dyn FnOnce(&mut O, io::Result<Place>) + Send>;
 pub(crate) struct NewPort<O> {
     pub segment: usize,
     pub link: Endpoint,
-    pub end: End,
+    pub end: OwnedFd,
     pub on_attached: OnAttached<O>,
 }
 
@@ -102,7 +102,7 @@ impl<O> Remote<O> {
         self.send(Command::Observer(Box::new(what)));
     }
 
-    /// Attaches a link to a segment, with `end` for its frames. Returns its place. `on_attached` is
+    /// Attaches a link to a segment, with `end`, the descriptor of its interface, for its frames. Returns its place. `on_attached` is
     /// called with the observer before the first frame.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<O> Remote<O> {
         &self,
         segment: usize,
         link: Endpoint,
-        end: End,
+        end: OwnedFd,
         on_attached: impl FnOnce(&mut O, Place) + Send + 'static,
     ) -> io::Result<Place> {
         let (to, from) = sync_channel(1);

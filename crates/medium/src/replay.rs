@@ -71,7 +71,7 @@ pub(crate) fn departure(
     recorded: Option<Recorded>,
     has_ended: bool,
 ) -> Option<Box<str>> {
-    let length = frame.size();
+    let length = frame.len();
     let found = match recorded {
         Some(recorded) if recorded.length as usize == length => return None,
         Some(recorded) => format!("has {length} B, recorded were {} B", recorded.length),
@@ -79,7 +79,7 @@ pub(crate) fn departure(
         None if !has_ended => return None,
         None => "is not in the record".to_owned(),
     };
-    let flow = Flow::of(frame.head());
+    let flow = Flow::of(frame);
     Some(format!("frame {} of the flow {flow} {found}", position.index + 1).into())
 }
 

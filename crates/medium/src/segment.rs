@@ -18,7 +18,7 @@ use crate::querier::Querier;
 use crate::shared_medium::SharedMedium;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::step::{Cause, Step};
-use crate::{Decided, Frame, Impairment, Instant, Interval, Segments, States, Totals};
+use crate::{Decided, Frame, Impairment, Instant, Interval, States, Totals};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use units::{Draw, Span};
@@ -33,6 +33,8 @@ pub struct Segment {
     medium: Option<SharedMedium>,
     radios: Vec<Option<States>>,
     longest: usize,
+    /// See [`SegmentSpec::prefix`].
+    prefix: usize,
     seed: u64,
     table: ForwardingTable,
     own_addresses_only: bool,
@@ -89,6 +91,7 @@ impl Segment {
             draws,
             shared_links: SharedLink::of(&spec.channel, &spec.endpoints),
             longest: spec.longest.unwrap_or(usize::MAX),
+            prefix: spec.prefix,
             seed: spec.seed,
             table: ForwardingTable::new(spec.endpoints.iter().map(|end| end.mac)),
             own_addresses_only: spec.own_addresses_only,
@@ -213,6 +216,11 @@ impl Segment {
         std::mem::take(&mut self.refused)
     }
 
+    /// See [`SegmentSpec::prefix`].
+    pub fn prefix(&self) -> usize {
+        self.prefix
+    }
+
     /// Number of endpoints.
     pub fn endpoints(&self) -> usize {
         self.links.len()
@@ -225,37 +233,18 @@ impl Segment {
     /// If `endpoint` does not exist in the segment.
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         self.advance(now);
-        match self.accepts(endpoint, frame, frame.len()) {
+        match frame.get(self.prefix..).is_some_and(|bytes| self.accepts(endpoint, bytes)) {
             true => self.begin(endpoint, frame.into()),
-            false => self.refuse(endpoint, 1),
+            false => {
+                self.links[endpoint][Direction::Up as usize].rejected();
+                self.drop(endpoint, Direction::Up, Cause::Rejected);
+            }
         }
     }
 
-    /// Accepts the segments of a super-frame from `endpoint`: one frame each, all at `now`.
-    ///
-    /// # Panics
-    /// If `endpoint` does not exist in the segment.
-    pub fn send_segments(&mut self, endpoint: usize, segments: Segments, now: Instant) {
-        self.advance(now);
-        match self.accepts(endpoint, segments.super_frame(), segments.first_size()) {
-            true => self.begin(endpoint, segments.into()),
-            false => self.refuse(endpoint, segments.count()),
-        }
-    }
-
-    /// Counts invalid data that `endpoint` sent at `now`.
-    ///
-    /// # Panics
-    /// If `endpoint` does not exist in the segment.
-    pub fn reject(&mut self, endpoint: usize, now: Instant) {
-        self.advance(now);
-        self.refuse(endpoint, 1);
-    }
-
-    /// Whether `endpoint` may send a frame with this head and length. Learns the source
-    /// address if so.
-    fn accepts(&mut self, endpoint: usize, head: &[u8], len: usize) -> bool {
-        let Some((_, source)) = addresses(head).filter(|_| len <= self.longest) else {
+    /// Whether `endpoint` may send `frame`. Learns the source address if so.
+    fn accepts(&mut self, endpoint: usize, frame: &[u8]) -> bool {
+        let Some((_, source)) = addresses(frame).filter(|_| frame.len() <= self.longest) else {
             return false;
         };
         if self.table.is_gone(endpoint) {
@@ -277,11 +266,6 @@ impl Segment {
         true
     }
 
-    fn refuse(&mut self, endpoint: usize, frames: usize) {
-        self.links[endpoint][Direction::Up as usize].rejected(frames as u64);
-        (0..frames).for_each(|_| self.drop(endpoint, Direction::Up, Cause::Rejected));
-    }
-
     fn begin(&mut self, endpoint: usize, frame: Frame) {
         let now = self.clock;
         match self.impaired {
@@ -296,16 +280,16 @@ impl Segment {
         }
     }
 
-    /// Counts delivered frames and their lateness in ns.
-    pub fn delivered(&mut self, endpoint: usize, frames: usize, late: u64) {
+    /// Counts a delivered frame and its lateness in ns.
+    pub fn delivered(&mut self, endpoint: usize, late: u64) {
         if self.impaired {
-            self.links[endpoint][Direction::Down as usize].released(frames as u64, late);
+            self.links[endpoint][Direction::Down as usize].released(late);
         }
     }
 
     /// Number of frames in flight.
     pub fn waiting(&self) -> usize {
-        self.events_due.frames() + self.ready.iter().map(|ready| ready.frame.count()).sum::<usize>()
+        self.events_due.frames() + self.ready.len()
     }
 
     /// Time of the next event, if any.
@@ -386,7 +370,3 @@ mod tests;
 #[cfg(test)]
 #[path = "segment/attach_tests.rs"]
 mod attach_tests;
-
-#[cfg(test)]
-#[path = "segment/super_frame_tests.rs"]
-mod super_frame_tests;

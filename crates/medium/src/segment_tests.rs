@@ -170,7 +170,7 @@ fn links_with_frames_share_a_cell_evenly() {
     let mut got = [0; 4];
     while let Some(next) = cell.next().filter(|at| *at < 1_451_000_000) {
         while let Some(delivery) = cell.due(next) {
-            got[usize::from(delivery.frame.head()[11])] += 1;
+            got[usize::from(delivery.frame[11])] += 1;
         }
     }
     assert_eq!(got, [150, 150, 150, 0], "450 ms of 1 ms each");
@@ -443,4 +443,30 @@ fn what_is_under_way_is_bounded_where_nothing_else_bounds_it() {
     drain(&mut switch);
     switch.send(0, &long, 60_000_000_000);
     assert_eq!(switch.waiting(), 1);
+}
+
+#[test]
+fn a_prefix_of_frames_is_passed_on_unread() {
+    const PREFIX: usize = 10;
+    let endpoints = vec![Endpoint::default(); 3];
+    let spec = SegmentSpec {
+        endpoints,
+        prefix: PREFIX,
+        query_interval: "10 s".parse().unwrap(),
+        impaired: true,
+        ..SegmentSpec::switch(1)
+    };
+    let mut switch = Segment::new(&spec);
+    let frame = |from: u8, to: u8| {
+        let addresses = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
+        [&[7; PREFIX][..], &addresses, &[8, 0], &[from; 50]].concat()
+    };
+    switch.send(0, &frame(1, 2), 0);
+    switch.send(1, &frame(2, 1), 1);
+    switch.send(2, &[0; PREFIX], 1);
+    let all: Vec<_> = std::iter::from_fn(|| switch.due(1)).collect();
+    let ends: Vec<_> = all.iter().map(|delivery| delivery.endpoint).collect();
+    assert_eq!(ends, [1, 2, 0], "flooded, then by the learnt address");
+    assert_eq!((&all[2].frame[..], all[2].bytes()), (&frame(2, 1)[..], &frame(2, 1)[PREFIX..]));
+    assert_eq!(switch.drops().count(), 1, "a frame without addresses");
 }

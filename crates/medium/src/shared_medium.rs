@@ -73,8 +73,8 @@ impl SharedMedium {
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
         } else {
-            let own = self.heads[link].as_ref().map(|head| head.frame.size());
-            let (len, place) = (frame.frame.size(), (self.draws[link], frame.place));
+            let own = self.heads[link].as_ref().map(|head| head.frame.len());
+            let (len, place) = (frame.frame.len(), (self.draws[link], frame.place));
             if self.queues[link].push(frame, len, now, place, own).is_err() {
                 events.push(ChannelEvent::Drop(link, Cause::Overflow));
             }
@@ -108,9 +108,9 @@ impl SharedMedium {
     }
 
     fn contend(&mut self, link: usize, frame: TransitFrame, now: Instant) {
-        let len = frame.frame.size();
+        let len = frame.frame.len();
         // The lowest bit of an Ethernet address's first byte marks a group address.
-        match frame.frame.head().first().is_some_and(|first| first & 1 == 1) {
+        match frame.frame.first().is_some_and(|first| first & 1 == 1) {
             true => self.csma.ready_for_all(link, len, now),
             false => self.csma.ready(link, len, now),
         }

@@ -42,6 +42,9 @@ pub struct SegmentSpec {
     pub query_interval: Span,
     /// The longest accepted frame, including the link header; longer ones are rejected.
     pub longest: Option<usize>,
+    /// Bytes before the link header of each frame that the segment passes on unread; 10 for the
+    /// virtio-net header of packet sockets with segmentation offload, else 0.
+    pub prefix: usize,
     /// Decisions of an earlier run, by endpoint: up, then down.
     pub replay: Option<Vec<[Replay; 2]>>,
     /// Changes, and their times after the start of impairments.
@@ -59,23 +62,33 @@ impl SegmentSpec {
             own_addresses_only: false,
             query_interval: Span::ZERO,
             longest: None,
+            prefix: 0,
             replay: None,
             timetable: Vec::new(),
         }
     }
 }
 
-/// A frame that leaves the segment, or segments of a super-frame that leave together.
+/// A frame that leaves the segment.
 #[derive(Debug, Clone)]
 pub struct Delivery {
     /// Receiver.
     pub endpoint: usize,
-    /// The frame, including the link header.
+    /// The frame, behind [`SegmentSpec::prefix`].
     pub frame: Frame,
+    /// Length of that prefix.
+    pub prefix: usize,
     /// Arrival time in the segment.
     pub arrived: Instant,
     /// Intended delivery time.
     pub intended: Instant,
+}
+
+impl Delivery {
+    /// The frame from the link header on.
+    pub fn bytes(&self) -> &[u8] {
+        self.frame.get(self.prefix..).unwrap_or_default()
+    }
 }
 
 /// A frame dropped by the segment.

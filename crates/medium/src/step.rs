@@ -7,7 +7,7 @@ use crate::{Frame, Instant};
 /// A frame in transit on a direction.
 #[derive(Debug, Clone)]
 pub(crate) struct TransitFrame {
-    /// The frame, or segments with the same decision.
+    /// The frame.
     pub frame: Frame,
     /// Arrival time in the segment.
     pub arrived: Instant,
@@ -49,23 +49,4 @@ pub(crate) enum Step {
     Decided(Recorded, Option<Box<str>>),
     /// Call the direction's `turn` at this time, to send its next queued frame.
     Turn(Instant),
-}
-
-/// Adds a release. Merges a segment that directly follows the last one and is released at
-/// the same time; its decision is then reported first.
-#[inline]
-pub(crate) fn release(frame: TransitFrame, at: Instant, steps: &mut Vec<Step>) {
-    if matches!(frame.frame, Frame::Segments(_)) {
-        let decided = matches!(steps.last(), Some(Step::Decided(..)));
-        let place = steps.len().checked_sub(1 + usize::from(decided));
-        if let Some(place) = place
-            && let Step::Release(last, due) = &mut steps[place]
-            && *due == at
-            && last.frame.extend(&frame.frame)
-        {
-            let end = steps.len() - 1;
-            return steps.swap(place, end);
-        }
-    }
-    steps.push(Step::Release(frame, at));
 }

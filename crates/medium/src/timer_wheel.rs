@@ -1,8 +1,8 @@
 //! Timer wheel of frames in flight: a calendar queue (R. Brown, Communications of the ACM
 //! 31, 1988). Buckets are sorted one at a time.
 
-use crate::Instant;
-use crate::in_flight::{InFlight, Touch};
+use crate::in_flight::{InFlight, touch};
+use crate::{Frame, Instant};
 
 /// A bucket covers 2^14 ns: at a million frames per second, it holds sixteen.
 const SHIFT: u32 = 14;
@@ -16,9 +16,9 @@ const NONE: u32 = u32::MAX;
 /// A frame in a bucket. Its time is that of the bucket plus `within`, so that this takes no
 /// more memory than a frame in a lane.
 #[derive(Debug)]
-struct Slot<F> {
+struct Slot {
     /// `None` in a free slot.
-    frame: Option<F>,
+    frame: Option<Frame>,
     arrived: Instant,
     within: u32,
     order: u32,
@@ -29,12 +29,12 @@ struct Slot<F> {
 
 /// Frames in closed buckets, and those of the open bucket.
 #[derive(Debug)]
-pub(crate) struct TimerWheel<F> {
+pub(crate) struct TimerWheel {
     /// First frame of each bucket; empty until needed.
     heads: Vec<u32>,
     /// Bitmap of non-empty buckets.
     full: Vec<u64>,
-    held: Vec<Slot<F>>,
+    held: Vec<Slot>,
     free: u32,
     /// Frames in closed buckets.
     closed: usize,
@@ -46,14 +46,14 @@ pub(crate) struct TimerWheel<F> {
     open: Vec<u128>,
 }
 
-impl<F> Default for TimerWheel<F> {
+impl Default for TimerWheel {
     fn default() -> Self {
         let (heads, full, held, open) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Self { heads, full, held, free: NONE, closed: 0, tick: 0, last: 0, open }
     }
 }
 
-impl<F: Touch> TimerWheel<F> {
+impl TimerWheel {
     /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<(Instant, u32)> {
@@ -63,7 +63,7 @@ impl<F: Touch> TimerWheel<F> {
     /// Stores a frame, or returns it if it is due before the open bucket ends or later than
     /// the wheel covers.
     #[inline]
-    pub fn push(&mut self, flying: InFlight<F>) -> Result<(), InFlight<F>> {
+    pub fn push(&mut self, flying: InFlight) -> Result<(), InFlight> {
         let tick = flying.at >> SHIFT;
         if self.is_empty() {
             if self.heads.is_empty() {
@@ -96,7 +96,7 @@ impl<F: Touch> TimerWheel<F> {
 
     /// Removes the earliest frame.
     #[inline]
-    pub fn pop(&mut self) -> Option<InFlight<F>> {
+    pub fn pop(&mut self) -> Option<InFlight> {
         let key = self.open.pop()?;
         let slot = key as u32;
         let held = &mut self.held[slot as usize];
@@ -130,7 +130,7 @@ impl<F: Touch> TimerWheel<F> {
         }
     }
 
-    fn keep(&mut self, held: Slot<F>) -> u32 {
+    fn keep(&mut self, held: Slot) -> u32 {
         if let Some(free) = self.held.get_mut(self.free as usize) {
             let slot = std::mem::replace(&mut self.free, free.next);
             *free = held;
@@ -156,7 +156,7 @@ impl<F: Touch> TimerWheel<F> {
             self.open.push(key);
             // Stored milliseconds ago, needed within microseconds: prefetch a whole bucket
             // at once.
-            held.frame.iter().for_each(Touch::touch);
+            held.frame.iter().for_each(touch);
             slot = held.next;
         }
         self.closed -= self.open.len();
@@ -198,11 +198,11 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    fn flying(at: Instant, order: u32) -> InFlight<Rc<[u8]>> {
+    fn flying(at: Instant, order: u32) -> InFlight {
         InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
     }
 
-    fn drain(wheel: &mut TimerWheel<Rc<[u8]>>) -> Vec<(Instant, u32)> {
+    fn drain(wheel: &mut TimerWheel) -> Vec<(Instant, u32)> {
         let all = std::iter::from_fn(|| {
             let first = wheel.first();
             let next = wheel.pop()?;

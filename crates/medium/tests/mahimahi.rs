@@ -50,7 +50,7 @@ fn each_packet_departs_when_mahimahi_lets_it() {
             }
             (_, Some(due)) => {
                 while let Some(delivery) = link.due(due) {
-                    let bytes = delivery.frame.size() - ETHERNET_HEADER + TUN_HEADER;
+                    let bytes = delivery.frame.len() - ETHERNET_HEADER + TUN_HEADER;
                     departed.push((delivery.intended / MS, bytes));
                 }
             }

@@ -7,14 +7,13 @@ use crate::host_cpu::HostCpu;
 use crate::jobs::Job;
 use crate::live::ManualChange;
 use crate::machine::Machine;
-use crate::netem;
 use crate::pinning::Pinning;
 use crate::probe_figures::Probes;
 use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
-use experiment::{Backend, Clock, Plan, PlannedNetwork};
+use experiment::{Clock, Plan};
 use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
 use medium::{FramePath, Priority, Stalls};
 use record::{Load, Messages, Verdict};
@@ -277,14 +276,8 @@ fn departures(results: &Results<'_>) -> Value {
     json!({"count": found.count, "first": first})
 }
 
-/// The networks whose nodes sent unsegmented TCP. In a run with netem all links are veth pairs, and
-/// only networks that netem impairs do so.
+/// The networks whose nodes sent unsegmented TCP.
 fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
-    let by_netem = netem::is_used(results.plan);
-    let had = |network: &&PlannedNetwork| match by_netem {
-        true => network.backend == Backend::Netem,
-        false => results.frame_path != FramePath::Packet,
-    };
-    let networks = results.plan.networks.iter().filter(had).filter(|network| network.offload);
+    let networks = results.plan.networks.iter().filter(|network| network.offload);
     networks.map(|network| network.name.as_str()).collect()
 }

@@ -3,12 +3,14 @@
 use crate::error::Error;
 use experiment::Plan;
 use lab::{Lab, Link};
-use medium::{Attach, End, FrameBackend, FrameFormat, FramePath, Ring};
+use medium::{Attach, FrameBackend, FramePath, Ring};
 use std::os::fd::OwnedFd;
 
 /// The type of the nodes' interfaces, and why the fastest path is not in use, if so.
 pub(crate) struct SelectedPath {
     pub link: Link,
+    /// Whether packet sockets have headers before the frames, which their rings do not support.
+    offload: bool,
     asked: Option<FramePath>,
     why: Option<String>,
 }
@@ -17,7 +19,8 @@ impl SelectedPath {
     /// Selects the path that `plan` needs, else the one `asked` for, else the fastest that works
     /// here.
     pub(crate) fn of(plan: &Plan, asked: Option<FramePath>) -> Result<Self, Error> {
-        let by = |link, why: Option<String>| Self { link, asked, why };
+        let offload = plan.networks.iter().any(|network| network.offload);
+        let by = |link, why: Option<String>| Self { link, offload, asked, why };
         if let Some(why) = needs_packets(plan) {
             return match asked.filter(|path| *path != FramePath::Packet) {
                 Some(path) => Err(refused(path, why.to_owned())),
@@ -39,48 +42,20 @@ impl SelectedPath {
         })
     }
 
-    /// Whether links may use super-frames.
-    pub(crate) fn super_frames(&self) -> bool {
-        match self.link {
-            Link::Veth => false,
-            Link::Tap => true,
-            Link::Bpf => lab::can_have_taps(),
-        }
-    }
-
-    /// Wraps a descriptor from the lab as a frame end.
-    pub(crate) fn end(&self, fd: OwnedFd, super_frames: bool) -> End {
-        let gives = match self.link {
-            _ if super_frames => FrameFormat::SuperFrames,
-            Link::Bpf => FrameFormat::Nothing,
-            Link::Tap | Link::Veth => FrameFormat::Frames,
-        };
-        End { fd, gives }
-    }
-
-    /// Builds the frame backend from the lab's descriptors; `uncut` marks links with super-frames.
-    pub(crate) fn carrier(
-        &self,
-        lab: &mut Lab,
-        ends: Vec<OwnedFd>,
-        uncut: &[bool],
-    ) -> Result<FrameBackend, Error> {
+    /// Builds the frame backend from the lab's descriptors.
+    pub(crate) fn carrier(&self, lab: &mut Lab, ends: Vec<OwnedFd>) -> Result<FrameBackend, Error> {
         let failed = Error::io("take over the nodes' interfaces");
-        let each = |ends: Vec<OwnedFd>| {
-            ends.into_iter().zip(uncut).map(|(fd, uncut)| self.end(fd, *uncut)).collect()
-        };
         match self.link {
-            // Packet-socket rings do not support super-frames.
-            Link::Veth if uncut.contains(&true) => FrameBackend::over_taps(each(ends)),
+            Link::Veth if self.offload => FrameBackend::over_taps(ends),
             Link::Veth => FrameBackend::over_packets(ends),
-            Link::Tap => FrameBackend::over_taps(each(ends)),
+            Link::Tap => FrameBackend::over_taps(ends),
             Link::Bpf => {
                 let ports = lab.ports();
                 let attach = Attach::by(move |number, program| match &ports {
                     Some(ports) => ports.attach(number, program),
                     None => Err(std::io::Error::other("another process has taken over the lab")),
                 });
-                FrameBackend::over_ring(each(ends), lab::FIRST_INTERFACE, attach)
+                FrameBackend::over_ring(ends, lab::FIRST_INTERFACE, attach)
             }
         }
         .map_err(failed)

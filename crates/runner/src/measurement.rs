@@ -112,7 +112,7 @@ impl Bench {
         let ends: Vec<_> = ends.into_iter().flatten().collect();
         let impairments = Impairments::of(plan, &topology.places, &ends)
             .map_err(Error::io("save the state of links"))?;
-        let backend = path.carrier(&mut lab, ends, &topology.uncut)?;
+        let backend = path.carrier(&mut lab, ends)?;
         let frame_path = backend.path();
         let refused =
             backend.refused().map_err(Error::io("count the frames that interfaces dropped"))?;

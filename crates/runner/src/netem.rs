@@ -44,9 +44,9 @@ pub(crate) struct Done {
     pub way: Direction,
     pub asked: Arc<Impairment>,
     pub passed: Passed,
-    /// Whether the counters are of frames. With super-frames they are not: the kernel counts
-    /// segments of those that pass, none if a packet socket sent them, and one for each lost
-    /// super-frame.
+    /// Whether the counters are of frames. With `offload` they are not: of an unsegmented frame, the
+    /// kernel counts the segments if it passes, none if a packet socket sent it, and one if it is
+    /// lost.
     pub counted: bool,
 }
 

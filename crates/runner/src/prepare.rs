@@ -43,7 +43,7 @@ impl Prepared {
         crate::tls::make(plan, &programs)?;
         let jobs = jobs(plan, &roots, options.workload, options.home, &programs)?;
         let path = SelectedPath::of(plan, options.frame_path)?;
-        let mut topology = Topology::of(plan, &roots, path.super_frames());
+        let mut topology = Topology::of(plan, &roots);
         let host_cpu = HostCpu::here();
         let by_host = host_cpu.limit(plan, &mut topology.members)?;
         let placement = Pinning::apply(plan, &mut topology.members);

@@ -165,9 +165,6 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Group {
         rx += traffic.rx;
         medium_tx += traffic.all_tx[0];
         medium_rx += traffic.all_rx[0];
-        // A kernel counts an unsegmented frame as one.
-        kernel_tx += traffic.uncut[0];
-        kernel_rx += traffic.uncut[1];
     }
     for (port, place) in results.topology.places.iter().enumerate() {
         if nodes.contains(&results.topology.owners[place.segment][place.endpoint])

@@ -22,15 +22,13 @@ pub(crate) struct Topology {
     pub places: Vec<Place>,
     /// The node at each endpoint of each segment.
     pub owners: Vec<Vec<usize>>,
-    /// Whether each link uses super-frames, in the same order as `places`.
-    pub uncut: Vec<bool>,
     /// The `node:interface` at each endpoint of each segment.
     pub names: Vec<Vec<String>>,
 }
 
 impl Topology {
     /// The topology of `plan`; `roots` has the nodes' root file systems.
-    pub(crate) fn of(plan: &Plan, roots: &Roots, can_have_super_frames: bool) -> Self {
+    pub(crate) fn of(plan: &Plan, roots: &Roots) -> Self {
         let index: HashMap<&str, usize> =
             plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
         let mut topology = Self {
@@ -44,7 +42,8 @@ impl Topology {
                     channel: network.channel.clone().into(),
                     endpoints: Vec::new(),
                     // An Ethernet header and a VLAN tag.
-                    longest: Some(network.mtu.get() as usize + 18),
+                    longest: (!network.offload).then_some(network.mtu.get() as usize + 18),
+                    prefix: if network.offload { lab::VNET_HEADER } else { 0 },
                     own_addresses_only: network.source_addresses == SourceAddresses::Own,
                     query_interval: network.query_interval,
                     replay: None,
@@ -55,7 +54,6 @@ impl Topology {
                 })
                 .collect(),
             places: Vec::new(),
-            uncut: Vec::new(),
             owners: vec![Vec::new(); plan.networks.len()],
             names: vec![Vec::new(); plan.networks.len()],
         };
@@ -65,8 +63,6 @@ impl Topology {
             for link in &planned.links {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
-                let by_netem = network.backend == Backend::Netem;
-                let uncut = network.offload && (by_netem || can_have_super_frames);
                 let interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
@@ -76,14 +72,13 @@ impl Topology {
                     },
                     prefix: network.prefix,
                     mtu: network.mtu.get() as u32,
-                    super_frames: uncut,
+                    offload: network.offload,
                     neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
                 };
                 // Hardware has its own interface; its placeholder node in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
                 let endpoint = topology.owners[segment].len();
                 topology.places.push(Place { segment, endpoint });
-                topology.uncut.push(uncut);
                 topology.owners[segment].push(node);
                 topology.names[segment].push(format!("{}:{}", planned.name, link.interface));
                 // The medium leaves frames that the kernel impairs unchanged.
@@ -167,7 +162,7 @@ impl Topology {
 /// # Errors
 /// When the image of a node's root cannot be prepared.
 pub fn segments(plan: &Plan) -> Result<Vec<SegmentSpec>, crate::Error> {
-    Ok(Topology::of(plan, &Roots::of(plan)?, true).segments)
+    Ok(Topology::of(plan, &Roots::of(plan)?).segments)
 }
 
 /// The hosts file with all nodes of `plan`.

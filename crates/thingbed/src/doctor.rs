@@ -166,10 +166,7 @@ fn tun() -> Finding {
             Grade::Lacking,
             format!("/dev/net/tun: {error}"),
             match runner::can_have_ring() {
-                Ok(()) => {
-                    "networks with `offload: true` split TCP segments into frames, as other \
-                     networks do"
-                }
+                Ok(()) => "the frame path `tap`, the fallback without BPF, does not work",
                 Err(_) => {
                     "Thingbed falls back to packet sockets over veth pairs: a lower frame rate"
                 }
@@ -213,7 +210,7 @@ fn node() -> Finding {
         address: Ipv4Addr::new(10, 0, 0, 1),
         prefix: 24,
         mtu: 1500,
-        super_frames: false,
+        offload: false,
         neighbours: Vec::new(),
     };
     let spec = NodeSpec {

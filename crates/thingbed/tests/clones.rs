@@ -24,7 +24,6 @@ fn clones_are_reached_by_name_on_all_paths_and_channels() {
         ("tap", "channel: {shared: 10 Mbit/s}"),
         ("packet", "channel: {cell: {up: 1 Mbit/s, down: 1 Mbit/s}}"),
         ("ring", "mtu: 127 B, channel: {csma: {}}"),
-        ("ring", "offload: true"),
     ];
     if !common::has("ping") {
         return;

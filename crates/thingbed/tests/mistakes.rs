@@ -221,7 +221,7 @@ fn no_tun_device() {
     sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed run e.yaml -q'"))
         .ran(&["report: "]);
     sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed doctor'"))
-        .expect(0, &["degraded  TUN/TAP driver", "modprobe tun", "`offload: true`"]);
+        .expect(0, &["degraded  TUN/TAP driver", "modprobe tun", "frame path `tap`"]);
 }
 
 /// A line that runs `line` as an unprivileged user, with the TUN device open to all.

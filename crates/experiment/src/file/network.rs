@@ -25,8 +25,8 @@ pub(crate) struct Network {
     pub subnet: Option<At<Subnet>>,
     /// MTU: the largest IP packet. Default: 1500 B.
     pub mtu: Option<At<Bytes>>,
-    /// Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do. TCP
-    /// gets faster, everything else slower. Not with an MTU below 1280 B, nor on a `csma` channel.
+    /// Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do. Only
+    /// with `backend: netem`, which treats all segments of a write as one packet.
     pub offload: Option<At<bool>>,
     /// Impairments: a name from `profiles`, or a link profile, by its name (`thingbed profiles`) or
     /// the path of its file. With a link profile, `channel`, `links` and `mtu` override its values.

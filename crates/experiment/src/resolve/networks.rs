@@ -24,8 +24,6 @@ use units::{Bytes, Rate, Span};
 const MIN_MTU: u64 = 68;
 /// Maximum MTU, B: the packet and its Ethernet header fit the 65,535 B of a TAP.
 const MAX_MTU: u64 = 65_521;
-/// Minimum MTU of networks with segmentation offload.
-const MIN_OFFLOAD_MTU: Bytes = Bytes::new(1280);
 const DEFAULT_MTU: Bytes = Bytes::new(1500);
 /// Default multicast rate of a network without a rate, bit/s.
 const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
@@ -264,7 +262,7 @@ fn resolve<'f>(
     if backend == Backend::Netem {
         netem::check((name, entries.clone()), placed.as_ref(), links, sink);
     }
-    let offload = check_offload(network, mtu, channel, sink);
+    let offload = check_offload(network, sink);
     let timetable = timetable::of((name, entries), links, &members, nodes, (channel, mtu), sink);
     // Problems with files were reported at the links before.
     let discard = &mut Sink::default();
@@ -339,30 +337,21 @@ fn check_mtu(network: &Network, sink: &mut Sink) -> Option<Bytes> {
     None
 }
 
-/// Checks `offload`. On small networks and on radio channels the frames themselves matter, so TCP
-/// is always segmented there.
-fn check_offload(
-    network: &Network,
-    mtu: Bytes,
-    channel: Option<&Channel>,
-    sink: &mut Sink,
-) -> bool {
+/// Checks `offload`, which only netem supports: its effect on large segments may be what a test
+/// measures.
+fn check_offload(network: &Network, sink: &mut Sink) -> bool {
     let Some(offload) = network.offload.as_ref().filter(|offload| offload.value) else {
         return false;
     };
     let by_netem = network.backend.as_ref().is_some_and(|at| at.value == Backend::Netem);
-    let wrong = match channel {
-        // Allowed with netem at any MTU: its effect on large segments may be what a test measures.
-        _ if by_netem => return true,
-        Some(Channel::Csma(_)) => "a channel with contention does not support `offload`".to_owned(),
-        _ if mtu < MIN_OFFLOAD_MTU => {
-            format!("`offload` does not support an MTU of {mtu}, which is below {MIN_OFFLOAD_MTU}")
-        }
-        _ => return true,
-    };
-    let problem = Problem::new(wrong).at(offload.place);
-    sink.add(problem.label("remove it: the nodes' kernels then send frames of the MTU"));
-    false
+    if !by_netem {
+        let problem = Problem::new("`offload` needs `backend: netem`").at(offload.place);
+        sink.add(problem.label(
+            "Thingbed's own emulator only carries frames of the MTU: remove `offload`; for bulk TCP, \
+             set a larger `mtu`",
+        ));
+    }
+    by_netem
 }
 
 /// Checks that links belong to existing groups, even in an unused profile: a typo would mean an

@@ -18,23 +18,21 @@ pub fn mac(i: usize) -> [u8; 6] {
 }
 
 pub fn up(count: usize, mtu: u32, link: Link) -> (Lab, Vec<OwnedFd>) {
-    up_with(count, mtu, link, false)
-}
-
-/// The same, with TAPs that give super-frames.
-pub fn up_uncut(count: usize, mtu: u32) -> (Lab, Vec<OwnedFd>) {
-    up_with(count, mtu, Link::Tap, true)
+    let members: Vec<_> = (0..count).map(|i| member(i, count, mtu)).collect();
+    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
+    let (lab, taps) = Lab::up(fork_server, &members, "127.0.0.1 localhost\n", link).unwrap();
+    (lab, taps.into_iter().flatten().collect())
 }
 
 /// Node number `i`, with neighbour entries of `count` nodes.
-pub fn member(i: usize, count: usize, mtu: u32, super_frames: bool) -> Member {
+pub fn member(i: usize, count: usize, mtu: u32) -> Member {
     let interface = Interface {
         name: "eth0".into(),
         mac: mac(i),
         address: address(i),
         prefix: 24,
         mtu,
-        super_frames,
+        offload: false,
         neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
     };
     let spec = NodeSpec {
@@ -43,13 +41,6 @@ pub fn member(i: usize, count: usize, mtu: u32, super_frames: bool) -> Member {
         setting: Setting::default(),
     };
     Member { spec, limits: Limits::default() }
-}
-
-fn up_with(count: usize, mtu: u32, link: Link, super_frames: bool) -> (Lab, Vec<OwnedFd>) {
-    let members: Vec<_> = (0..count).map(|i| member(i, count, mtu, super_frames)).collect();
-    let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
-    let (lab, taps) = Lab::up(fork_server, &members, "127.0.0.1 localhost\n", link).unwrap();
-    (lab, taps.into_iter().flatten().collect())
 }
 
 /// Runs one of the helpers below, which are in this binary, in a node.

@@ -8,7 +8,7 @@ use crate::observer::{Observer, Place};
 use crate::priority::Governor;
 use crate::remote::Commands;
 use crate::stalls::StallDetector;
-use crate::{Delivery, Frame, Instant, Interval, ReadBuffer, ReadResult, Segment, Totals};
+use crate::{Delivery, Instant, Interval, Segment, Totals};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,9 +37,10 @@ const MAX_INTERVAL: Instant = 10_000_000_000;
 
 type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
 
-/// Maximum frames read before due ones are checked again; segments of super-frames count as
-/// frames.
+/// Maximum frames read before due ones are checked again.
 const BATCH: usize = 64;
+/// The largest frame with its link header, VLAN tag and [`crate::SegmentSpec::prefix`].
+const BUFFER_SIZE: usize = 65_536 + 18 + 10;
 /// Maximum frames of one segment that are read, sent or counted in a row: each step keeps
 /// its data in the CPU caches, and delays other frames by microseconds at most.
 const MAX_ROW: usize = 16;
@@ -85,14 +86,14 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     pub(super) fn run(mut self) -> io::Result<Outcome<O>> {
         let mut now = monotonic_now();
         let mut governor = Governor::raise(now);
-        let mut intake = ReadBuffer::default();
+        let mut buffer = vec![0; BUFFER_SIZE];
         let mut begun = false;
         let mut measured = None;
         let mut interval = 0;
         self.watch.on_wait(None, now);
         while !self.control.stop.load(Relaxed) {
             // Frames that arrived before now use the settings that applied until now.
-            let (taken, reached) = self.take_in(&mut intake, now);
+            let (taken, reached) = self.take_in(&mut buffer, now);
             for segment in 0..self.segments.len() {
                 self.deliver(segment, reached);
             }
@@ -158,12 +159,12 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
     /// Reads frames, oldest first, and forwards those due by then. Returns the number of
     /// frames, and the time up to which all arrivals have been read, if `now` is the
     /// present.
-    fn take_in(&mut self, intake: &mut ReadBuffer, now: Instant) -> (usize, Instant) {
+    fn take_in(&mut self, buffer: &mut [u8], now: Instant) -> (usize, Instant) {
         let (mut taken, mut last) = (0, now);
         // Segment of the frames in the current row, and their number.
         let (mut own, mut row) = (None, 0);
         while taken < BATCH {
-            let Some(received) = self.io.receive(intake.room()) else {
+            let Some(received) = self.io.receive(buffer) else {
                 own.into_iter().for_each(|segment| self.deliver(segment, last));
                 return (taken, now);
             };
@@ -185,38 +186,14 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             if last > at {
                 self.watch.on_backlog(last - at);
             }
-            let came = match received.has_header {
-                true => intake.behind_header(received.len),
-                false => ReadResult::Frame(intake.frame(received.len)),
-            };
-            let count = self.take(place, came, at, last);
-            (taken, row) = (taken + count, row + count);
+            let segment = &mut self.segments[place.segment];
+            let frame = &buffer[..received.len];
+            self.observer.sent(place, frame.get(segment.prefix()..).unwrap_or_default(), at);
+            segment.send(place.endpoint, frame, last);
+            (taken, row) = (taken + 1, row + 1);
         }
         own.into_iter().for_each(|segment| self.deliver(segment, last));
         (taken, if last + MAX_REORDER_WAIT < now { now } else { last.min(now) })
-    }
-
-    /// Passes data that arrived at `at` to its segment with the time `now`. Returns the
-    /// number of frames.
-    fn take(&mut self, place: Place, came: ReadResult<'_>, at: Instant, now: Instant) -> usize {
-        let segment = &mut self.segments[place.segment];
-        match came {
-            ReadResult::Frame(frame) => {
-                self.observer.sent(place, frame, at);
-                segment.send(place.endpoint, frame, now);
-                1
-            }
-            ReadResult::Segments(segments) => {
-                let count = segments.count();
-                self.observer.sent_segments(place, &segments, at);
-                segment.send_segments(place.endpoint, segments, now);
-                count
-            }
-            ReadResult::Nonsense => {
-                segment.reject(place.endpoint, now);
-                1
-            }
-        }
     }
 
     /// Forwards what is due at `now` or at the segment's latest time.
@@ -239,23 +216,19 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         self.leaving.extend(due.map(|delivery| (delivery, now, false)));
         for (delivery, at, sent) in &mut self.leaving {
             let port = self.ports[segment][delivery.endpoint];
-            *sent = match &delivery.frame {
-                Frame::Whole(frame) => self.io.send(port, frame),
-                Frame::Segments(segments) => self.io.send_segments(port, segments),
-            };
+            *sent = self.io.send(port, &delivery.frame);
             *at = monotonic_now();
             self.watch.on_work(*at);
         }
         let any = !self.leaving.is_empty();
         for (delivery, at, sent) in self.leaving.drain(..) {
-            let frames = delivery.frame.count();
             if sent {
                 let late = at.saturating_sub(delivery.intended);
-                self.segments[segment].delivered(delivery.endpoint, frames, late);
+                self.segments[segment].delivered(delivery.endpoint, late);
                 self.observer.delivered(segment, &delivery, at);
             } else {
                 let to = Place { segment, endpoint: delivery.endpoint };
-                (0..frames).for_each(|_| self.observer.refused(to, at));
+                self.observer.refused(to, at);
             }
         }
         any

@@ -1,8 +1,8 @@
 //! The frame backend in use: one of the three frame paths.
 
 use super::packet::DropCounters;
-use super::{Attach, End, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
-use crate::{Instant, Segments};
+use super::{Attach, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
+use crate::Instant;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -54,7 +54,7 @@ impl FrameBackend {
     ///
     /// # Errors
     /// If the kernel does not support it or this user has no permission.
-    pub fn over_ring(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
+    pub fn over_ring(ends: Vec<OwnedFd>, first: u32, attach: Attach) -> io::Result<Self> {
         Ok(Self::Ring(Box::new(Ring::new(ends, first, attach)?)))
     }
 
@@ -62,8 +62,8 @@ impl FrameBackend {
     ///
     /// # Errors
     /// If there are too many open files.
-    pub fn over_taps(taps: Vec<End>) -> io::Result<Self> {
-        Ok(Self::Taps(Taps::of(taps)?))
+    pub fn over_taps(taps: Vec<OwnedFd>) -> io::Result<Self> {
+        Ok(Self::Taps(Taps::new(taps)?))
     }
 
     /// Uses packet sockets.
@@ -170,15 +170,7 @@ impl FrameIo for FrameBackend {
         }
     }
 
-    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
-        match self {
-            Self::Ring(ring) => ring.send_segments(port, segments),
-            Self::Taps(taps) => taps.send_segments(port, segments),
-            Self::Packet(packet) => packet.send_segments(port, segments),
-        }
-    }
-
-    fn attach(&mut self, end: End) -> io::Result<usize> {
+    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
         match self {
             Self::Ring(ring) => ring.attach(end),
             Self::Taps(taps) => taps.attach(end),

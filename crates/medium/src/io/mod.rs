@@ -13,9 +13,9 @@ mod taps;
 pub use backend::{FrameBackend, FramePath, Refused};
 pub use packet::{DropCounters, Packet};
 pub use ring::{Attach, Ring, Tallies};
-pub use taps::{End, FrameFormat, Taps};
+pub use taps::Taps;
 
-use crate::{Instant, Segments};
+use crate::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -30,9 +30,6 @@ pub struct Received {
     /// Time at which the kernel got the frame from the node (CLOCK_MONOTONIC), if the path
     /// provides it.
     pub arrived: Option<Instant>,
-    /// Whether the frame begins with the virtio-net header of a TAP with super-frames, and
-    /// may be a super-frame: see [`crate::ReadBuffer`].
-    pub has_header: bool,
 }
 
 /// Frame I/O over a set of ports, numbered by position.
@@ -59,16 +56,11 @@ pub trait FrameIo: Send {
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
     /// Sends `frame` to `port`; `false` if the kernel rejects it.
     fn send(&mut self, port: usize, frame: &[u8]) -> bool;
-    /// Sends segments to `port`, as one super-frame if the port accepts that, else as
-    /// separate frames; `false` if the kernel rejects any of them.
-    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
-        segments.each().filter(|one| !self.send(port, &one.first())).count() == 0
-    }
     /// Adds a port and returns its number: the number of ports before.
     ///
     /// # Errors
     /// If this frame path does not support it, or there are too many open files.
-    fn attach(&mut self, end: End) -> io::Result<usize> {
+    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
         drop(end);
         Err(io::Error::other("this frame path does not support adding a port"))
     }
@@ -126,8 +118,6 @@ impl Waker {
 }
 
 const WAKER: u64 = u64::MAX;
-/// Token of a descriptor that is not a port.
-const OTHER: u64 = u64::MAX - 1;
 const EVENTS: usize = 64;
 
 /// Waits for many descriptors and a timeout in one call.
@@ -216,4 +206,26 @@ fn interrupted_or(result: libc::c_int) -> io::Result<usize> {
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Makes a node's descriptor non-blocking.
+fn unblock(end: &OwnedFd) -> io::Result<()> {
+    let fd = end.as_raw_fd();
+    // SAFETY: fcntl on an owned descriptor with integer arguments.
+    unsafe {
+        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
+        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+/// Closes descriptors of nodes in parallel: each waits for a kernel grace period, at least 20 ms.
+fn close(mut descriptors: Vec<OwnedFd>) {
+    let share = descriptors.len().div_ceil(64).max(1);
+    std::thread::scope(|scope| {
+        while !descriptors.is_empty() {
+            let part = descriptors.split_off(descriptors.len().saturating_sub(share));
+            scope.spawn(move || drop(part));
+        }
+    });
 }

@@ -2,7 +2,7 @@
 //! (TPACKET_V2): the path for users without access to `/dev/net/tun`.
 
 use super::bpf::Mapping;
-use super::{End, FrameIo, Poll, Received, TURN, Waker, check};
+use super::{FrameIo, Poll, Received, TURN, Waker, check};
 use crate::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -227,7 +227,7 @@ impl FrameIo for Packet {
                 Some((len, at)) => {
                     let arrived =
                         Some(at.saturating_sub(self.clock_offset).min(crate::monotonic_now()));
-                    return Some(Received { port, len, arrived, has_header: false });
+                    return Some(Received { port, len, arrived });
                 }
                 None => drop(self.ready.pop()),
             }
@@ -242,10 +242,10 @@ impl FrameIo for Packet {
         n == frame.len() as isize
     }
 
-    fn attach(&mut self, end: End) -> io::Result<usize> {
+    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
         let port = self.ports.len();
         let share = (MEMORY / (port + 1)).clamp(LEAST, MOST);
-        let slots = Slots::new(end.fd, share)?;
+        let slots = Slots::new(end, share)?;
         self.poll.add(slots.socket.as_raw_fd(), port as u64)?;
         self.ports.push(slots);
         Ok(port)

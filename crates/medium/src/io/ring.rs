@@ -5,8 +5,8 @@ use super::bpf::{self, MapKind, Mapping};
 use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
-use super::{End, FrameFormat, FrameIo, Received, TURN, Taps, Waker};
-use crate::{Instant, Segments};
+use super::{FrameIo, Poll, Received, Waker, close, unblock};
+use crate::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -21,6 +21,9 @@ const REPORT_EVERY: u32 = 32;
 /// Maximum wait for a record that is still being written: its writer was preempted, and
 /// nothing reports when it resumes.
 const MAX_WRITE_WAIT: Instant = 20_000;
+
+/// Token of the ring in `poll`.
+const RECORDS: u64 = 0;
 
 /// Ports that can be added later: 2 MB shared with the kernel.
 const SPARE_PORTS: usize = 16_384;
@@ -89,36 +92,34 @@ struct Unreported {
     listed: bool,
 }
 
-/// Veth pairs whose frames arrive through a BPF ring, and TAPs with super-frames.
+/// Veth pairs whose frames arrive through a BPF ring.
 #[derive(Debug)]
 pub struct Ring {
-    ends: Taps,
+    poll: Poll,
+    /// Send-only packet sockets; `None` for a removed port.
+    ends: Vec<Option<OwnedFd>>,
     ring: RingBuffer,
     lanes: Lanes,
     unreported: Vec<Unreported>,
     unreported_ports: Vec<u32>,
     shared: Arc<Shared>,
-    /// Whether some ends are read directly, not through the ring.
-    has_readable: bool,
     program: OwnedFd,
     attach: Attach,
     /// Index of the first port's interface; the others follow.
     first: u32,
-    /// Frames taken from the ring since the directly read ends were polled.
-    since: u32,
     /// Keeps the ring alive; the veth pairs keep the program alive.
     _maps: Maps,
 }
 
 impl Ring {
-    /// Takes the ends of links, and attaches a program to those with [`FrameFormat::Nothing`]:
-    /// packet sockets at the medium's ends of veth pairs. Both interfaces of the first pair
-    /// have the index `first` (ifindex); those of the others follow in order.
+    /// Takes packet sockets at the medium's ends of veth pairs, and attaches the program there.
+    /// Both interfaces of the first pair have the index `first` (ifindex); those of the others
+    /// follow in order.
     ///
     /// # Errors
     /// Why this path is unavailable: the kernel does not support it, or this user has no
     /// permission.
-    pub fn new(ends: Vec<End>, first: u32, attach: Attach) -> io::Result<Self> {
+    pub fn new(ends: Vec<OwnedFd>, first: u32, attach: Attach) -> io::Result<Self> {
         Self::with_room(ends, first, attach, SPARE_PORTS)
     }
 
@@ -126,7 +127,12 @@ impl Ring {
     ///
     /// # Errors
     /// See [`Self::new`].
-    pub fn with_room(ends: Vec<End>, first: u32, attach: Attach, spare: usize) -> io::Result<Self> {
+    pub fn with_room(
+        ends: Vec<OwnedFd>,
+        first: u32,
+        attach: Attach,
+        spare: usize,
+    ) -> io::Result<Self> {
         let [largest, smaller @ ..] = SIZES;
         let room = ends.len() + spare;
         let mut made = Self::prepare(room, first, largest);
@@ -134,29 +140,26 @@ impl Ring {
             made = made.or_else(|_| Self::prepare(room, first, size));
         }
         let (maps, ring, shared, program) = made?;
-        for (end, number) in ends.iter().zip(first..) {
-            if end.gives == FrameFormat::Nothing {
-                (attach.0)(number, program.as_fd())?;
-            }
-        }
-        let (count, has_readable) =
-            (room.max(1), ends.iter().any(|end| end.gives != FrameFormat::Nothing));
-        let ends = Taps::of(ends)?;
-        ends.watch(maps.ring.as_raw_fd())?;
-        Ok(Self {
-            ends,
+        let poll = Poll::new()?;
+        poll.add(maps.ring.as_raw_fd(), RECORDS)?;
+        let count = room.max(1);
+        let mut all = Self {
+            poll,
+            ends: Vec::with_capacity(ends.len()),
             ring,
             lanes: Lanes::new(count),
             unreported: vec![Unreported::default(); count],
             unreported_ports: Vec::with_capacity(count),
             shared,
-            has_readable,
             program,
             attach,
             first,
-            since: 0,
             _maps: maps,
-        })
+        };
+        for end in ends {
+            all.attach(end)?;
+        }
+        Ok(all)
     }
 
     fn prepare(
@@ -195,7 +198,7 @@ impl Ring {
 
     /// A handle that wakes the waiting thread from another thread.
     pub fn waker(&self) -> Waker {
-        self.ends.waker()
+        self.poll.waker.clone()
     }
 
     /// The program's counters.
@@ -211,8 +214,7 @@ impl Ring {
         self.count(port, len);
         let released = self.lanes.released();
         self.ring.release(released);
-        self.since += 1;
-        Some(Received { port, len, arrived: Some(arrived), has_header: false })
+        Some(Received { port, len, arrived: Some(arrived) })
     }
 
     fn count(&mut self, port: usize, len: usize) {
@@ -265,14 +267,13 @@ impl FrameIo for Ring {
                 Some(until.map_or(now + MAX_WRITE_WAIT, |until| until.min(now + MAX_WRITE_WAIT)))
             }
         };
-        let waited = self.ends.wait(now, until);
+        let waited = self.poll.wait(now, until, |_| ());
         self.shared.sleeping().store(0, Ordering::Relaxed);
         waited
     }
 
-    /// Frames that are read directly have no arrival time.
     fn can_doze(&self) -> bool {
-        !self.has_readable
+        true
     }
 
     fn doze(&mut self, now: Instant, until: Instant) -> io::Result<()> {
@@ -285,18 +286,10 @@ impl FrameIo for Ring {
         }
         self.report_all();
         // Leave `sleeping` unset: otherwise the program would wake the medium.
-        self.ends.doze(now, until)
+        self.poll.waker.wait(now, until)
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
-        if self.has_readable && self.since >= TURN {
-            // A ring that is never empty must not block the directly read ends.
-            if let Some(received) = self.ends.receive(buffer) {
-                return Some(received);
-            }
-            self.since = 0;
-            self.ends.look();
-        }
         loop {
             while self.lanes.looks_ahead() {
                 let Some((record, bytes)) = self.ring.next() else { break };
@@ -314,38 +307,43 @@ impl FrameIo for Ring {
                 return self.take(record, buffer);
             }
             if self.lanes.is_empty() && !self.ring.is_ready() {
-                return if self.has_readable { self.ends.receive(buffer) } else { None };
+                return None;
             }
         }
     }
 
     fn send(&mut self, port: usize, frame: &[u8]) -> bool {
-        self.ends.send(port, frame)
-    }
-
-    fn send_segments(&mut self, port: usize, segments: &Segments) -> bool {
-        self.ends.send_segments(port, segments)
+        let Some(end) = &self.ends[port] else { return true };
+        let (fd, start) = (end.as_raw_fd(), frame.as_ptr().cast());
+        // A write to a socket would cost the kernel a twentieth more.
+        // SAFETY: the frame is readable for its whole length.
+        let n = unsafe { libc::send(fd, start, frame.len(), libc::MSG_DONTWAIT) };
+        n == frame.len() as isize
     }
 
     /// The new interface's index must follow those of the existing ports.
-    fn attach(&mut self, end: End) -> io::Result<usize> {
-        let gives = end.gives;
-        let port = self.ends.attach(end)?;
-        if gives != FrameFormat::Nothing {
-            self.has_readable = true;
-        } else if port < self.shared.count {
-            (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
-        } else {
+    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+        let port = self.ends.len();
+        if port >= self.shared.count {
             return Err(io::Error::other(format!(
                 "the ring is full: it holds at most {} ports",
                 self.shared.count
             )));
         }
+        unblock(&end)?;
+        (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
+        self.ends.push(Some(end));
         Ok(port)
     }
 
     fn detach(&mut self, port: usize) -> Option<OwnedFd> {
-        self.ends.detach(port)
+        self.ends.get_mut(port)?.take()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        close(self.ends.drain(..).flatten().collect());
     }
 }
 

@@ -41,7 +41,7 @@ impl LinkPipe {
         if !busy && self.queue.is_empty() {
             return self.serve(frame, now, channel, steps);
         }
-        let (len, place) = (frame.frame.size(), (self.draw, frame.place));
+        let (len, place) = (frame.frame.len(), (self.draw, frame.place));
         match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
             Ok(()) => self.request_turn(steps),
             Err(_) => {
@@ -61,7 +61,7 @@ impl LinkPipe {
         radio: &mut Radio<'_>,
         steps: &mut Vec<Step>,
     ) {
-        let len = frame.frame.size();
+        let len = frame.frame.len();
         if !self.ahead.has_room(len, self.config.queue, now) {
             self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
@@ -98,14 +98,14 @@ impl LinkPipe {
     }
 
     fn serve(&mut self, frame: TransitFrame, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        let bytes = self.config.framing().on_wire(frame.frame.size());
+        let bytes = self.config.framing().on_wire(frame.frame.len());
         let left = match &mut self.server {
-            Some(server) => server.send(frame.frame.size(), bytes, now, self.epoch),
+            Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
             None => now,
         };
         self.record.totals.wire_bytes += bytes;
         self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
-        (self.busy_until, self.sending) = (left, frame.frame.size());
+        (self.busy_until, self.sending) = (left, frame.frame.len());
         match channel {
             true => steps.push(Step::Offer(frame, left)),
             false => self.depart(frame, left, steps),

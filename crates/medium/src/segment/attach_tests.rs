@@ -46,7 +46,7 @@ fn traffic(segment: &mut Segment) -> (Vec<Delivered>, Vec<[Totals; 2]>) {
     }
     while let Some(next) = segment.next() {
         while let Some(delivery) = segment.due(next) {
-            all.push((delivery.endpoint, delivery.intended, delivery.frame.head()[11]));
+            all.push((delivery.endpoint, delivery.intended, delivery.frame[11]));
         }
     }
     (all, segment.totals())

@@ -4,7 +4,7 @@ use super::Segment;
 use crate::change::Direction;
 use crate::event_queue::Event;
 use crate::membership::Message;
-use crate::{Delivery, Instant};
+use crate::{Frame, Instant};
 
 impl Segment {
     /// Learns from a membership message.
@@ -40,19 +40,13 @@ impl Segment {
         if self.has_ipv6_groups {
             queries.push(self.querier.mld());
         }
+        let before = vec![0; self.prefix];
         for query in &queries {
+            let query = Frame::from([&before[..], &query[..]].concat());
             for endpoint in 0..self.links.len() {
                 match self.impaired {
-                    true => self.enter(endpoint, Direction::Down, query[..].into(), now, now),
-                    false => {
-                        let frame = query[..].into();
-                        self.ready.push_back(Delivery {
-                            endpoint,
-                            frame,
-                            arrived: now,
-                            intended: now,
-                        });
-                    }
+                    true => self.enter(endpoint, Direction::Down, query.clone(), now, now),
+                    false => self.queue_delivery(endpoint, query.clone(), now, now),
                 }
             }
         }
@@ -80,7 +74,7 @@ mod tests {
         let mut all = Vec::new();
         while let Some(next) = segment.next().filter(|next| *next <= until) {
             while let Some(delivery) = segment.due(next) {
-                let message = crate::membership::read(delivery.frame.head());
+                let message = crate::membership::read(delivery.bytes());
                 let query = matches!(message, Some(Message::Query { .. }));
                 all.push((next / S, delivery.endpoint, query));
             }

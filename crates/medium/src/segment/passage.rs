@@ -106,15 +106,8 @@ impl Segment {
         at: Instant,
         now: Instant,
     ) {
-        let size = frame.size() as u64;
+        let size = frame.len() as u64;
         if self.in_flight[link][way as usize] + size > MAX_IN_FLIGHT {
-            if let Frame::Segments(segments) = &frame
-                && segments.count() > 1
-            {
-                let each = segments.each();
-                return each
-                    .for_each(|one| self.release((one.into(), arrived), (link, way), at, now));
-            }
             self.links[link][way as usize].stopped(Cause::Overflow);
             return self.drop(link, way, Cause::Overflow);
         }
@@ -125,7 +118,7 @@ impl Segment {
             && at <= now
             && self.events_due.next().is_none_or(|next| next > at)
         {
-            return self.queue_delivery(Delivery { endpoint: link, frame, arrived, intended: at });
+            return self.queue_delivery(link, frame, arrived, at);
         }
         self.in_flight[link][way as usize] += size;
         self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, gathers));
@@ -170,14 +163,8 @@ impl Segment {
         way: Direction,
         now: Instant,
     ) {
-        if let Frame::Segments(segments) = &frame
-            && segments.count() > 1
-        {
-            let each = segments.each();
-            return each.for_each(|one| self.gather((one.into(), arrived), link, way, now));
-        }
         let slots = &mut self.links[link][way as usize].slots;
-        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.size() as u64, now));
+        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.len() as u64, now));
         self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, false));
     }
 
@@ -190,11 +177,12 @@ impl Segment {
         at: Instant,
     ) {
         let in_flight = &mut self.in_flight[link][way as usize];
-        *in_flight = in_flight.saturating_sub(frame.size() as u64);
+        *in_flight = in_flight.saturating_sub(frame.len() as u64);
         if way == Direction::Down {
-            return self.queue_delivery(Delivery { endpoint: link, frame, arrived, intended: at });
+            return self.queue_delivery(link, frame, arrived, at);
         }
-        let message = membership::read(frame.head());
+        let bytes = frame.get(self.prefix..).unwrap_or_default();
+        let message = membership::read(bytes);
         if let Some(message) = &message {
             self.on_membership(message, link, at);
         }
@@ -206,34 +194,31 @@ impl Segment {
                 routers.retain(|router| *router != link);
                 Receivers::Many(routers.into_iter())
             }
-            _ => self.table.receivers(frame.head(), link),
+            _ => self.table.receivers(bytes, link),
         };
-        if self.querier.sleeps() && membership::group_of(frame.head()).is_some() {
+        if self.querier.sleeps() && membership::group_of(bytes).is_some() {
             self.wake_querier(at);
         }
         for endpoint in receivers {
             if self.table.are_partitioned(link, endpoint) {
-                (0..frame.count())
-                    .for_each(|_| self.drop(endpoint, Direction::Down, Cause::Partitioned));
+                self.drop(endpoint, Direction::Down, Cause::Partitioned);
             } else if self.impaired {
                 self.enter(endpoint, Direction::Down, frame.clone(), arrived, at);
             } else {
-                let frame = frame.clone();
-                self.queue_delivery(Delivery { endpoint, frame, arrived, intended: at });
+                self.queue_delivery(endpoint, frame.clone(), arrived, at);
             }
         }
     }
 
-    /// Queues a delivery. Consecutive segments due at the same time are merged.
     #[inline]
-    fn queue_delivery(&mut self, delivery: Delivery) {
-        if matches!(delivery.frame, Frame::Segments(_))
-            && let Some(last) = self.ready.back_mut()
-            && (last.endpoint, last.intended) == (delivery.endpoint, delivery.intended)
-            && last.frame.extend(&delivery.frame)
-        {
-            return;
-        }
-        self.ready.push_back(delivery);
+    pub(super) fn queue_delivery(
+        &mut self,
+        endpoint: usize,
+        frame: Frame,
+        arrived: Instant,
+        intended: Instant,
+    ) {
+        let prefix = self.prefix;
+        self.ready.push_back(Delivery { endpoint, frame, prefix, arrived, intended });
     }
 }

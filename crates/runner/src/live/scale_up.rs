@@ -2,7 +2,6 @@
 
 use super::inventory::Inventory;
 use super::names::publish_names;
-use crate::frame_path::SelectedPath;
 use crate::host_cpu::HostCpu;
 use crate::jobs::{Job, State, own_programs};
 use crate::roots::Roots;
@@ -18,7 +17,6 @@ use std::path::{Path, PathBuf};
 /// What is needed to add nodes.
 pub(crate) struct ScaleUp<'a> {
     pub roots: &'a Roots,
-    pub carrying: SelectedPath,
     pub host: &'a HostCpu,
     /// Working directory of programs, and the folder of their logs.
     pub home: &'a Path,
@@ -56,7 +54,7 @@ impl ScaleUp<'_> {
         let mut plan = inventory.plan.clone();
         plan.nodes = inventory.plan.clones(original, count)?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
-        let mut topology = Topology::of(&plan, self.roots, self.carrying.super_frames());
+        let mut topology = Topology::of(&plan, self.roots);
         self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;
         let ends = lab.add(&topology.members).map_err(|error| error.to_string())?;
         let first = inventory.plan.nodes.len();
@@ -100,12 +98,11 @@ impl ScaleUp<'_> {
         first: usize,
         ends: Vec<Vec<OwnedFd>>,
     ) -> Result<(), String> {
-        let ends = ends.into_iter().flatten().zip(&topology.uncut).zip(&topology.places);
-        for ((fd, uncut), Place { segment, endpoint }) in ends {
+        let ends = ends.into_iter().flatten().zip(&topology.places);
+        for (end, Place { segment, endpoint }) in ends {
             let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
             let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
             let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
-            let end = self.carrying.end(fd, *uncut);
             if let Err(error) = self.remote.attach(segment, link, end, met) {
                 self.broken.set(true);
                 let name = &topology.names[segment][*endpoint];

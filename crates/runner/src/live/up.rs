@@ -52,7 +52,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let roots = Roots::of(plan)?;
     crate::tls::make(plan, &programs)?;
     let carrying = SelectedPath::of(plan, frame_path)?;
-    let mut topology = Topology::of(plan, &roots, carrying.super_frames());
+    let mut topology = Topology::of(plan, &roots);
     let host = HostCpu::here();
     host.limit(plan, &mut topology.members)?;
     let placement = Pinning::apply(plan, &mut topology.members);
@@ -65,7 +65,7 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("save the state of links"))?;
-    let carrier = carrying.carrier(&mut lab, ends, &topology.uncut)?;
+    let carrier = carrying.carrier(&mut lab, ends)?;
     let waker = carrier.waker();
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
@@ -81,7 +81,6 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
         .map_err(Error::io("open the lab's control socket"))?;
     let scale_up = ScaleUp {
         roots: &roots,
-        carrying,
         host: &host,
         home,
         programs: programs.clone(),

@@ -4,7 +4,7 @@ use super::Work;
 use crate::io::FrameIo;
 use crate::observer::Observer;
 use crate::remote::{self, Command, NewPort};
-use crate::{End, Endpoint, Instant, Place};
+use crate::{Endpoint, Instant, Place};
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -47,7 +47,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         &mut self,
         segment: usize,
         link: Endpoint,
-        end: End,
+        end: OwnedFd,
         now: Instant,
     ) -> io::Result<Place> {
         let Some(own) = self.segments.get_mut(segment) else {
