@@ -1,183 +1,9 @@
 //! Exchange workloads: pairs of a source and a sink, and the schedule of their exchanges.
 
-use crate::mqtt::{MqttTls, MqttVersion};
-use crate::scalar::Word;
-use crate::stacks::{Http, HttpMethod, Opcua, Quic};
+use crate::mqtt::MqttTls;
+use record::{Connection, ExchangeProtocol};
 use serde::{Deserialize, Serialize};
 use units::{Draw, Purpose, Span};
-
-/// Lifetime of connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Connection {
-    /// Each exchange opens a new connection.
-    New,
-    /// One connection, made before the start, serves all exchanges.
-    Kept,
-}
-
-impl Word for Connection {
-    const WHAT: &'static str = "a lifetime of connections";
-    const WORDS: &'static [(&'static str, Self)] = &[("new", Self::New), ("kept", Self::Kept)];
-}
-
-/// CoAP method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Method {
-    /// The sink requests the payload.
-    Get,
-    /// The source sends the payload with PUT.
-    Put,
-    /// The source sends the payload with POST.
-    Post,
-    /// The source deletes the resource; there is no payload.
-    Delete,
-}
-
-impl Word for Method {
-    const WHAT: &'static str = "a method";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("get", Self::Get), ("put", Self::Put), ("post", Self::Post), ("delete", Self::Delete)];
-}
-
-/// Transport of CoAP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CoapTransport {
-    /// UDP (RFC 7252).
-    Udp,
-    /// DTLS over UDP (RFC 7252).
-    Dtls,
-    /// TCP (RFC 8323).
-    Tcp,
-    /// TLS over TCP (RFC 8323).
-    Tls,
-}
-
-impl Word for CoapTransport {
-    const WHAT: &'static str = "a transport of CoAP";
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("udp", Self::Udp), ("dtls", Self::Dtls), ("tcp", Self::Tcp), ("tls", Self::Tls)];
-}
-
-impl CoapTransport {
-    /// Whether the transport is encrypted.
-    pub fn is_secure(self) -> bool {
-        matches!(self, Self::Dtls | Self::Tls)
-    }
-}
-
-/// Options of CoAP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Coap {
-    /// Method.
-    pub method: Method,
-    /// Whether messages are confirmable.
-    pub confirmable: bool,
-    /// Block size, B: 16, 32 and so on to 1024.
-    pub block: u32,
-    /// Transport.
-    pub transport: CoapTransport,
-    /// Whether the sink observes the resource and the source notifies it.
-    pub observe: bool,
-    /// Whether one multicast request goes to all nodes at the other end.
-    pub group: bool,
-    /// Whether several blocks are sent at a time (Q-Block, RFC 9177).
-    pub q_block: bool,
-    /// Time within which members of a group answer (RFC 7252, section 8.2).
-    pub leisure: Span,
-    /// Initial acknowledgement timeout of a confirmable message.
-    pub ack_timeout: Span,
-    /// Maximum retransmissions of a confirmable message.
-    pub max_retransmit: u32,
-}
-
-/// Options of MQTT.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MqttChoice {
-    /// Quality of service, 0 to 2.
-    pub qos: u8,
-    /// Protocol version.
-    pub version: MqttVersion,
-}
-
-/// A protocol and its options.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ExchangeProtocol {
-    /// Plain UDP.
-    Udp,
-    /// Plain TCP.
-    Tcp,
-    /// CoAP.
-    Coap(Coap),
-    /// MQTT.
-    Mqtt(MqttChoice),
-    /// OPC UA.
-    Opcua(Opcua),
-    /// HTTP/1.1.
-    Http(Http),
-    /// QUIC.
-    Quic(Quic),
-}
-
-impl ExchangeProtocol {
-    /// Its name in specifications and results.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Coap(_) => "coap",
-            Self::Mqtt(_) => "mqtt",
-            Self::Opcua(_) => "opcua",
-            Self::Http(_) => "http",
-            Self::Quic(_) => "quic",
-        }
-    }
-
-    /// Whether the sink requests the payload, and so starts each exchange.
-    pub fn pulls(&self) -> bool {
-        match self {
-            Self::Coap(coap) => coap.method == Method::Get && !coap.observe,
-            Self::Opcua(_) => true,
-            Self::Http(http) => http.method == HttpMethod::Get,
-            _ => false,
-        }
-    }
-
-    /// Whether each exchange involves all nodes at the other end.
-    pub fn is_to_all(&self) -> bool {
-        matches!(self, Self::Coap(coap) if coap.group)
-    }
-
-    /// Default lifetime of connections.
-    pub fn default_connection(&self) -> Connection {
-        match self {
-            Self::Coap(coap) if coap.observe => Connection::Kept,
-            Self::Opcua(_) => Connection::Kept,
-            _ => Connection::New,
-        }
-    }
-
-    /// Default port.
-    pub fn default_port(&self, tls: bool) -> u16 {
-        match self {
-            Self::Udp | Self::Tcp => 7000,
-            Self::Coap(coap) => 5683 + u16::from(coap.transport.is_secure()),
-            Self::Mqtt(_) => {
-                if tls {
-                    8883
-                } else {
-                    1883
-                }
-            }
-            Self::Opcua(_) => 4840,
-            Self::Http(_) => 80,
-            Self::Quic(_) => 4433,
-        }
-    }
-}
 
 /// Whether serde can skip the field.
 fn is_zero(number: &u64) -> bool {
@@ -327,6 +153,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::Coap;
 
     fn exchange(sources: usize, sinks: usize, protocol: ExchangeProtocol) -> Exchange {
         let names = |of: &str, count| (1..=count).map(|n| format!("{of}-{n}")).collect();
@@ -355,18 +182,7 @@ mod tests {
         let pairs = exchange(2, 1, ExchangeProtocol::Tcp);
         let pairs = pairs.pairs();
         assert_eq!((pairs[1].driver, &pairs[1].servers[..]), ("m-2", &["s-1"][..]));
-        let get = Coap {
-            method: Method::Get,
-            confirmable: true,
-            block: 1024,
-            transport: CoapTransport::Udp,
-            observe: false,
-            group: false,
-            q_block: false,
-            leisure: Span::from_ns(1),
-            ack_timeout: Span::from_ns(1),
-            max_retransmit: 4,
-        };
+        let get = Coap::default();
         let asked = exchange(2, 2, ExchangeProtocol::Coap(get.clone()));
         let pairs = asked.pairs();
         assert_eq!((pairs[1].driver, &pairs[1].servers[..]), ("s-2", &["m-2"][..]));

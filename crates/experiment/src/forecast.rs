@@ -4,10 +4,11 @@
 //! message on one machine (docs/results/bench.md, docs/results/mqtt.md). Its goal is a factor of
 //! two. It does not cover commands and nodes' `run` programs.
 
-use crate::exchange::{Exchange, ExchangeProtocol};
+use crate::exchange::Exchange;
 use crate::load::{Load, Made, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{Interaction, Plan, Workload};
+use record::ExchangeProtocol;
 use std::fmt;
 use trace::{Arrivals, Resource, Scheme};
 use units::{Draw, Span};

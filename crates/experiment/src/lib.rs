@@ -39,7 +39,6 @@ mod resolve;
 mod scalar;
 mod schema;
 mod source;
-mod stacks;
 mod subnet;
 mod substitute;
 mod target;
@@ -47,9 +46,7 @@ mod tree;
 
 pub use board::{Board, Radio};
 pub use clock::{CPU_AXIS, Clock, Cpu};
-pub use exchange::{
-    Coap, CoapTransport, Connection, Exchange, ExchangeProtocol, Method, MqttChoice, Pair,
-};
+pub use exchange::{Exchange, Pair};
 pub use expect::Expect;
 pub use experiment::Experiment;
 pub use fan_out::FanOut;
@@ -60,11 +57,10 @@ pub use link_change::{RunningLink, link_change};
 pub use load::{Contention, Device, Load, Made, Probe, Requests};
 pub use mac::Mac;
 pub use matrix::Cell;
-pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls, MqttVersion};
+pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls};
 pub use node_change::{NodeChange, node_change};
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
-pub use pattern::{InteractionPattern, OutsideModel};
 pub use plan::{
     Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
     PlannedChannel, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
@@ -74,6 +70,5 @@ pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};
 pub use program::{Program, Ready};
 pub use schema::schema;
-pub use stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
 pub use subnet::Subnet;
 pub use target::Target;

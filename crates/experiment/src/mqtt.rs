@@ -1,6 +1,7 @@
 //! MQTT workloads: clients and message schedule.
 
 use crate::scalar::Word;
+use record::MqttVersion;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::{Draw, Purpose, Span};
@@ -28,29 +29,6 @@ impl MqttPattern {
     /// Text form in files.
     pub fn text(self) -> &'static str {
         Self::WORDS.iter().find(|(_, pattern)| *pattern == self).map_or("", |(text, _)| text)
-    }
-}
-
-/// MQTT version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum MqttVersion {
-    /// MQTT 3.1.1 (OASIS 2014).
-    #[serde(rename = "3.1.1")]
-    V311,
-    /// MQTT 5.0 (OASIS 2019).
-    #[serde(rename = "5")]
-    V5,
-}
-
-impl Word for MqttVersion {
-    const WHAT: &'static str = "a version of MQTT";
-    const WORDS: &'static [(&'static str, Self)] = &[("3.1.1", Self::V311), ("5", Self::V5)];
-}
-
-impl MqttVersion {
-    /// Text form in files.
-    pub fn text(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, version)| *version == self).map_or("", |(text, _)| text)
     }
 }
 

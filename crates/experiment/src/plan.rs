@@ -17,9 +17,9 @@ use crate::fault::PlannedFault;
 use crate::load::{Device, Load, Probe};
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
-use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::problem::{Errors, Problem};
 use indexmap::IndexMap;
+use record::{DirectorModel, InteractionPattern};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use units::{Bytes, Rate, Ratio, Span};
@@ -195,7 +195,7 @@ pub struct Interaction {
     pub assume_round_trip: Option<Span>,
     /// Models of other protocol stacks that the director may choose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outside: Vec<OutsideModel>,
+    pub outside: Vec<DirectorModel>,
     /// Node of its MQTT broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub broker: Option<String>,

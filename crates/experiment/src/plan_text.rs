@@ -1,6 +1,6 @@
 //! Text form of a plan, for people.
 
-use crate::exchange::{Connection, Exchange, ExchangeProtocol};
+use crate::exchange::Exchange;
 use crate::impairment_text::{impairment, time};
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
@@ -8,6 +8,7 @@ use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedLink,
     PlannedNode, Workload,
 };
+use record::{Connection, ExchangeProtocol, InteractionPattern};
 use std::fmt;
 use units::Span;
 
@@ -172,7 +173,7 @@ fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Res
     };
     let (messages, every, replies) = (plan.messages, time(plan.every), plan.replies());
     writeln!(f, "  {messages} messages, one per {every}, {recipients}: {replies} answers")?;
-    if plan.down == crate::InteractionPattern::PgmPublishSubscribe {
+    if plan.down == InteractionPattern::PgmPublishSubscribe {
         writeln!(f, "  multicast rate: {}", plan.multicast_rate)?;
     }
     Ok(())

@@ -227,6 +227,25 @@ pub(crate) trait Word: Sized + Copy + 'static {
     const WORDS: &'static [(&'static str, Self)];
 }
 
+/// Types of `record` that are words.
+macro_rules! recorded {
+    ($($kind:ident),*) => {$(
+        impl Word for record::$kind {
+            const WHAT: &'static str = Self::WHAT;
+            const WORDS: &'static [(&'static str, Self)] = Self::WORDS;
+        }
+    )*};
+}
+recorded!(
+    Connection,
+    CoapTransport,
+    HttpMethod,
+    InteractionPattern,
+    Method,
+    MqttVersion,
+    Timestamps
+);
+
 /// Reads one of the words of `T`.
 pub(crate) fn word<T: Word>(node: &Node, sink: &mut Sink) -> Option<T> {
     let given = text(node, T::WHAT, sink)?;

@@ -1,7 +1,6 @@
 //! JSON Schema of the file format, for editors.
 
 use crate::clock::Clock;
-use crate::exchange::{CoapTransport, Connection, Method};
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Cell, Cells, Channel, CoapKeys, Codel, Cpu,
@@ -10,14 +9,16 @@ use crate::file::{
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
-use crate::mqtt::{MqttPattern, MqttVersion};
-use crate::pattern::{InteractionPattern, OutsideModel};
+use crate::mqtt::MqttPattern;
+use crate::pattern::OutsideModel;
 use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Signed, Word};
-use crate::stacks::{HttpMethod, Timestamps};
 use crate::subnet::Subnet;
 use medium::{Limit, LossUnit};
+use record::{
+    CoapTransport, Connection, HttpMethod, InteractionPattern, Method, MqttVersion, Timestamps,
+};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;

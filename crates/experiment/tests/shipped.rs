@@ -1,6 +1,7 @@
 //! The project's experiments and schema.
 
-use experiment::{Experiment, InteractionPattern, Only, PlannedChannel, Workload, schema};
+use experiment::{Experiment, Only, PlannedChannel, Workload, schema};
+use record::InteractionPattern;
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;

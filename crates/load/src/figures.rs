@@ -4,12 +4,12 @@ use crate::clock::Nanos;
 use crate::percentiles::Percentiles;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use record::{Observed, Quarter, RequestCounts, SpreadSummary, Timeline};
+use record::{Observed, Quarter, RequestCounts, Timeline};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
-use trace::{Method, Spread};
+use trace::{Method, Spread, SpreadSummary};
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]

@@ -1,8 +1,12 @@
 //! The figures of loads, probes and exchanges in `summary.json`.
 
+use crate::Part;
 use crate::figure::{Over, figures};
 use crate::timeline::Quarter;
 use std::collections::BTreeMap;
+use trace::SpreadSummary;
+
+impl Part for SpreadSummary {}
 
 figures! {
     /// A load. Times of several senders are merged, not averaged.
@@ -144,39 +148,6 @@ figures! {
         between_submitted_us: SpreadSummary => .unit("us"),
         /// distance of the two distributions (Kolmogorov-Smirnov), 0 to 1
         between_distance: f64 => .over(Over::Max),
-    }
-
-    /// Statistics of a histogram of times, in the unit of its key.
-    #[derive(Copy)]
-    pub struct SpreadSummary {
-        /// number of times
-        count: u64,
-        /// arithmetic mean
-        mean: f64,
-        /// standard deviation
-        deviation: f64,
-        /// minimum
-        min: f64,
-        /// 1st percentile
-        p1: f64,
-        /// 5th percentile
-        p5: f64,
-        /// 25th percentile
-        p25: f64,
-        /// median
-        p50: f64,
-        /// 75th percentile
-        p75: f64,
-        /// 90th percentile
-        p90: f64,
-        /// 95th percentile
-        p95: f64,
-        /// 99th percentile
-        p99: f64,
-        /// 99.9th percentile
-        p99_9: f64,
-        /// maximum
-        max: f64,
     }
 
     /// A workload of contention probes.

@@ -1,6 +1,5 @@
 //! The run controller: starts the programs, gives the start signal and waits for the end.
 
-use crate::control::{FromProgram, ToProgram};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::idle::{IdleTimeouts, IdleTimer};
@@ -11,6 +10,7 @@ use lab::Lab;
 use measure::{Accounting, Failure};
 use medium::{Engine, monotonic_now};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use record::control::{Command, Status};
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -198,7 +198,7 @@ impl RunController<'_> {
         for (id, job) in self.jobs.iter_mut().enumerate() {
             let runs_already = job.is_of_the_lab();
             match &mut job.connection {
-                Some(connection) => connection.send(ToProgram::Start { at_ns }),
+                Some(connection) => connection.send(Command::Start { at_ns }),
                 None if runs_already => {}
                 None => job.start(self.lab.nodes(), id as u64)?,
             }
@@ -304,7 +304,7 @@ impl RunController<'_> {
         let meant = |job: &Job| these(job) && job.is_alive();
         for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
             match &mut job.connection {
-                Some(connection) => connection.send(ToProgram::Stop {}),
+                Some(connection) => connection.send(Command::Stop {}),
                 None => self.lab.nodes()[job.node].kind.signal(id as u64, libc::SIGTERM),
             }
         }
@@ -405,28 +405,26 @@ impl RunController<'_> {
         }
     }
 
-    pub(crate) fn on_message(&mut self, id: usize, message: FromProgram) -> Result<(), Error> {
+    pub(crate) fn on_message(&mut self, id: usize, message: Status) -> Result<(), Error> {
         let begun = self.start_ns.is_some();
         let job = &mut self.jobs[id];
         match message {
-            FromProgram::Ready {} if job.state == State::Starting => job.state = State::Ready,
-            FromProgram::Done {} if job.is_alive() => job.state = State::Done,
-            FromProgram::Ready {} | FromProgram::Done {} => {}
-            FromProgram::Progress { sent, replies }
-                if matches!(job.role, Role::Source | Role::Mqtt) =>
-            {
+            Status::Ready {} if job.state == State::Starting => job.state = State::Ready,
+            Status::Done {} if job.is_alive() => job.state = State::Done,
+            Status::Ready {} | Status::Done {} => {}
+            Status::Progress { sent, replies } if matches!(job.role, Role::Source | Role::Mqtt) => {
                 job.progress = (sent, replies);
             }
-            FromProgram::Progress { .. } => {}
-            FromProgram::Contended { why } => self.contended = Some(why),
-            FromProgram::Failed { error } if begun => {
+            Status::Progress { .. } => {}
+            Status::Contended { why } => self.contended = Some(why),
+            Status::Failed { error } if begun => {
                 let name = job.name.clone();
                 let log = self.output_of_other(id).lines().last().map(|line| format!("; {line}"));
                 let log = log.unwrap_or_default();
                 let failed = format!("the program of {name} failed: {error}{log}");
                 self.failures.push(Failure::Program(failed));
             }
-            FromProgram::Failed { error } => {
+            Status::Failed { error } => {
                 let node = job.name.clone();
                 let error = format!("{error}\n{}", self.output_of_other(id));
                 return Err(Error::Died { node, how: "failed".to_owned(), words: error });

@@ -2,16 +2,14 @@
 
 use crate::control::ControlConnection;
 use crate::error::Error;
+use crate::programs::Programs;
 use crate::roots::Roots;
 use crate::services;
 use crate::tls;
-use experiment::{Interaction, InteractionPattern, OutsideModel, Plan, Ready, Workload};
+use experiment::{Command, Plan, Ready, Workload};
 use lab::{Exit, Node, OutOfMemory, Program, Usage};
-use serde::Serialize;
-use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// Role of a program in its workload.
@@ -131,54 +129,6 @@ fn tail(path: &Path) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// The configuration of an interaction's program; see the documentation of the workload programs.
-#[derive(Serialize)]
-struct Spec<'a> {
-    role: &'static str,
-    node: &'a str,
-    down: InteractionPattern,
-    up: InteractionPattern,
-    address: Ipv4Addr,
-    interface: &'a str,
-    group: Ipv4Addr,
-    port_down: u16,
-    port_up: u16,
-    mtu: u64,
-    multicast_rate_bit_s: u64,
-    assume_loss: Option<f64>,
-    assume_round_trip_ns: Option<u64>,
-    outside: &'a [OutsideModel],
-    broker: Option<Ipv4Addr>,
-    peers: Vec<Peer<'a>>,
-    payload: &'a Path,
-    reply_payload: &'a Path,
-    events: &'a Path,
-    every_ns: u64,
-    messages: u64,
-    /// Steps of the fan-out: from which message on, to how many receivers.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    fan_out: Vec<(u64, u64)>,
-}
-
-#[derive(Serialize, Clone)]
-struct Peer<'a> {
-    name: &'a str,
-    address: Ipv4Addr,
-}
-
-/// Ports and group of the first workload; others count up from them. The group has
-/// organisation-local scope (RFC 2365).
-const PORT_DOWN: u16 = 5556;
-const PORT_UP: u16 = 6556;
-/// The director's other stacks use the next three ports.
-const PORT_OUTSIDE: u16 = 7556;
-const GROUP: [u8; 4] = [239, 192, 0, 1];
-
-/// The PGM port of a workload.
-pub(crate) fn port_down(workload: usize) -> u16 {
-    PORT_DOWN + workload as u16
-}
-
 /// The programs of `plan`, sinks before sources, with their files in `dir`. `workload` is the
 /// program that implements the interaction models. User programs start in `home`.
 pub(crate) fn jobs(
@@ -188,59 +138,39 @@ pub(crate) fn jobs(
     home: &Path,
     dir: &Path,
 ) -> Result<Vec<Job>, Error> {
-    let place: HashMap<&str, usize> =
-        plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
     let mut jobs = services::programs(plan, dir)?;
     jobs.extend(own_programs(plan, roots, home, dir));
     for (number, planned) in plan.workloads.iter().enumerate() {
-        match planned {
-            Workload::Interaction(interaction) => {
-                let nodes = interaction.sinks.iter().map(|sink| (sink, Role::Sink));
-                let nodes = nodes.chain([(&interaction.source, Role::Source)]);
-                for (name, role) in nodes {
-                    let Some(&node) = place.get(name.as_str()) else { continue };
-                    let files = Files::of(dir, name, Some(number));
-                    write_spec(plan, interaction, number, node, role, &files)?;
-                    let argv = vec![
-                        workload.display().to_string(),
-                        "interaction".to_owned(),
-                        files.spec.display().to_string(),
-                    ];
-                    jobs.push(Job::of(node, name, Some(number), role, argv, dir, files));
-                }
-            }
-            Workload::Mqtt(mqtt) => {
-                jobs.extend(crate::mqtt::jobs(plan, number, mqtt, workload, dir)?);
-            }
-            Workload::Exchange(exchange) => {
-                jobs.extend(crate::exchange::jobs(plan, number, exchange, workload, dir)?);
-            }
-            Workload::Load(load) => {
-                jobs.extend(crate::load::senders(plan, number, load, workload, dir)?);
-            }
-            Workload::Device(device) => {
-                jobs.extend(crate::load::devices(plan, number, device, workload, dir)?);
-            }
-            Workload::Probe(probe) => {
-                jobs.extend(crate::load::probers(plan, number, probe, workload, dir)?);
-            }
-            Workload::Command(command) => {
-                for name in &command.on {
-                    let Some(&node) = place.get(name.as_str()) else { continue };
-                    let role = match command.background {
-                        true => Role::Background,
-                        false => Role::Command,
-                    };
-                    let (argv, files) = (command.run.clone(), Files::of(dir, name, Some(number)));
-                    let mut job = Job::of(node, name, Some(number), role, argv, home, files);
-                    job.env = variables(plan, name, &command.env, dir);
-                    job.may_end = true;
-                    jobs.push(job);
-                }
-            }
-        }
+        let programs = Programs { plan, number, program: workload, dir };
+        jobs.extend(match planned {
+            Workload::Interaction(interaction) => crate::interaction::jobs(programs, interaction)?,
+            Workload::Mqtt(mqtt) => crate::mqtt::jobs(programs, mqtt)?,
+            Workload::Exchange(exchange) => crate::exchange::jobs(programs, exchange)?,
+            Workload::Load(load) => crate::load::senders(programs, load)?,
+            Workload::Device(device) => crate::load::devices(programs, device)?,
+            Workload::Probe(probe) => crate::load::probers(programs, probe)?,
+            Workload::Command(command) => commands(programs, command, home),
+        });
     }
     Ok(jobs)
+}
+
+/// A user's programs of one workload.
+fn commands(programs: Programs<'_>, command: &Command, home: &Path) -> Vec<Job> {
+    let Programs { plan, number, dir, .. } = programs;
+    let of = |name: &String| {
+        let node = plan.nodes.iter().position(|node| node.name == *name)?;
+        let role = match command.background {
+            true => Role::Background,
+            false => Role::Command,
+        };
+        let (argv, files) = (command.run.clone(), programs.files(name));
+        let mut job = Job::of(node, name, Some(number), role, argv, home, files);
+        job.env = variables(plan, name, &command.env, dir);
+        job.may_end = true;
+        Some(job)
+    };
+    command.on.iter().filter_map(of).collect()
 }
 
 /// Environment of a user's program on `node`: `own`, and the variables it may need.
@@ -274,61 +204,6 @@ pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) 
         Some(job)
     };
     nodes.filter_map(of).collect()
-}
-
-fn write_spec(
-    plan: &Plan,
-    interaction: &Interaction,
-    number: usize,
-    node: usize,
-    role: Role,
-    files: &Files,
-) -> Result<(), Error> {
-    let address = |node: &experiment::PlannedNode| {
-        node.links.iter().find(|link| link.network == interaction.network).map(|l| l.address)
-    };
-    let peer = |name: &String| {
-        let node = plan.nodes.iter().find(|node| node.name == *name)?;
-        Some(Peer { name: &node.name, address: address(node)? })
-    };
-    let planned = &plan.nodes[node];
-    let link = planned.links.iter().find(|link| link.network == interaction.network);
-    let network = plan.networks.iter().find(|network| network.name == interaction.network);
-    let (Some(link), Some(network)) = (link, network) else { return Ok(()) };
-    let [a, b, c, d] = GROUP;
-    let peers = match role {
-        Role::Source => interaction.sinks.iter().filter_map(peer).collect(),
-        _ => peer(&interaction.source).into_iter().collect(),
-    };
-    let spec = Spec {
-        role: if role == Role::Source { "source" } else { "sink" },
-        node: &planned.name,
-        down: interaction.down,
-        up: interaction.up,
-        address: link.address,
-        interface: &link.interface,
-        group: Ipv4Addr::from(u32::from(Ipv4Addr::new(a, b, c, d)) + number as u32),
-        port_down: port_down(number),
-        port_up: match interaction.down.is_director() {
-            true => PORT_OUTSIDE + 4 * number as u16,
-            false => PORT_UP + number as u16,
-        },
-        mtu: network.mtu.get(),
-        multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
-        assume_loss: interaction.assume_loss.map(|loss| loss.fraction()),
-        assume_round_trip_ns: interaction.assume_round_trip.map(|trip| trip.as_ns()),
-        outside: &interaction.outside,
-        broker: interaction.broker.as_ref().and_then(peer).map(|broker| broker.address),
-        peers,
-        payload: &interaction.payload,
-        reply_payload: &interaction.reply_payload,
-        events: &files.events,
-        every_ns: interaction.every.as_ns(),
-        messages: interaction.messages,
-        fan_out: interaction.fan_outs().collect(),
-    };
-    let text = serde_json::to_vec(&spec).unwrap_or_default();
-    fs::write(&files.spec, text).map_err(Error::write(&files.spec))
 }
 
 impl Job {

@@ -1,9 +1,10 @@
-//! Loads and devices of a run: the configuration of each program.
+//! Loads and devices of a run: the spec of each program.
 
 use crate::error::Error;
 use crate::jobs::{Files, Job, Role};
+use crate::programs::Programs;
 use experiment::{Contention, Device, Load, Made, Plan, Probe, Requests, Workload};
-use serde_json::{Value, json};
+use record::spec::{DeviceSpec, LoadSpec, ProbeSpec};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,156 +30,116 @@ pub(crate) fn log(files: &Files, load: &str, node: &str) -> PathBuf {
     programs.with_file_name("latency").join(format!("{load}.{node}.hlog"))
 }
 
-/// The senders of a load, with their files in `dir`.
-pub(crate) fn senders(
-    plan: &Plan,
-    number: usize,
-    load: &Load,
-    program: &Path,
-    dir: &Path,
-) -> Result<Vec<Job>, Error> {
+/// The senders of a load.
+pub(crate) fn senders(programs: Programs<'_>, load: &Load) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
-    let logs = dir.with_file_name("latency");
+    let logs = programs.dir.with_file_name("latency");
     fs::create_dir_all(&logs).map_err(Error::write(&logs))?;
     for (place, name) in load.on.iter().enumerate() {
-        let files = Files::of(dir, name, Some(number));
-        let mut spec = match &load.requests {
-            Requests::Trace(path) => json!({"trace": path}),
-            Requests::Made(made) => requests(plan, load, made),
-        };
-        let own = json!({
-            "duration_ns": load.duration.as_ns(),
-            "users": load.users,
-            "think": load.think,
-            "timeout_ns": load.timeout.as_ns(),
-            "confirmable": load.confirmable,
-            "coap": load.coap,
-            "answers": load.answers,
-            "qos": load.qos,
-            "connections": load.connections,
-            "senders": load.senders,
-            "spin": load.spin,
-            "patience_ns": load.patience.as_ns(),
-            "seed": seed(plan, number, place),
-            "events": files.events,
-            "log": log(&files, &load.name, name),
-        });
-        if let (Value::Object(spec), Value::Object(own)) = (&mut spec, own) {
-            spec.extend(own);
-        }
-        let other = load.asked().first();
-        jobs.extend(job(plan, number, (name, other), (Role::Source, "load"), &spec, program, dir)?);
+        let other = load.asked().first().map(String::as_str);
+        let spec = sender(programs, load, place, name);
+        jobs.extend(programs.job(name, Role::Source, other, &spec)?);
     }
     Ok(jobs)
 }
 
-/// Parameters of the requests, with the addresses of the devices.
-fn requests(plan: &Plan, load: &Load, made: &Made) -> Value {
+fn sender(programs: Programs<'_>, load: &Load, place: usize, name: &str) -> LoadSpec {
+    let (trace, made) = match &load.requests {
+        Requests::Trace(path) => (Some(path.clone()), None),
+        Requests::Made(made) => (None, Some(made)),
+    };
+    let files = programs.files(name);
+    LoadSpec {
+        trace,
+        targets: made.map_or_else(Vec::new, |made| targets(programs, load, made)),
+        arrivals: made.map_or_else(String::new, |made| made.arrivals.clone()),
+        together: made.is_some_and(|made| made.together),
+        method: made.and_then(|made| made.method.clone()),
+        path: made.and_then(|made| made.path.clone()),
+        size: made.and_then(|made| made.size.clone()),
+        count: made.and_then(|made| made.count),
+        duration_ns: load.duration.as_ns(),
+        users: load.users,
+        think: load.think.clone(),
+        timeout_ns: load.timeout.as_ns(),
+        confirmable: load.confirmable,
+        coap: load.coap,
+        answers: load.answers,
+        qos: load.qos,
+        connections: load.connections,
+        senders: load.senders,
+        spin: load.spin,
+        patience_ns: load.patience.as_ns(),
+        seed: seed(programs, place),
+        log: log(&files, &load.name, name),
+        events: files.events,
+    }
+}
+
+/// URIs of the devices, without paths.
+fn targets(programs: Programs<'_>, load: &Load, made: &Made) -> Vec<String> {
     let target = |name: &String| {
-        let links = &plan.node(name)?.links;
-        let link = links.iter().find(|link| Some(&link.network) == load.network.as_ref())?;
+        let link = programs.link(name, load.network.as_ref()?)?;
         Some(format!("{}://{}:{}", made.protocol.name(), link.address, made.port))
     };
-    json!({
-        "targets": made.to.iter().filter_map(target).collect::<Vec<_>>(),
-        "arrivals": made.arrivals,
-        "together": made.together,
-        "method": made.method,
-        "path": made.path,
-        "size": made.size,
-        "count": made.count,
-    })
+    made.to.iter().filter_map(target).collect()
 }
 
-/// The devices of a workload, with their files in `dir`.
-pub(crate) fn devices(
-    plan: &Plan,
-    number: usize,
-    device: &Device,
-    program: &Path,
-    dir: &Path,
-) -> Result<Vec<Job>, Error> {
+/// The devices of a workload.
+pub(crate) fn devices(programs: Programs<'_>, device: &Device) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for (place, name) in device.on.iter().enumerate() {
-        let files = Files::of(dir, name, Some(number));
-        let spec = json!({
-            "number": place,
-            "coap": device.coap,
-            "http": device.http,
-            "udp": device.udp,
-            "tcp": device.tcp,
-            "resources": device.resources,
-            "threads": device.threads,
-            "queue": device.queue,
-            "payload": device.payload.get(),
-            "notify": device.notify,
-            "garbage": device.garbage.fraction(),
-            "twice": device.twice.fraction(),
-            "late": device.late.fraction(),
-            "late_by_ns": device.late_by.as_ns(),
-            "silent": device.silent.fraction(),
-            "spin": device.spin,
-            "check": device.check,
-            "seed": seed(plan, number, place),
-            "events": files.events,
-        });
-        jobs.extend(job(plan, number, (name, None), (Role::Sink, "device"), &spec, program, dir)?);
+        let spec = DeviceSpec {
+            number: place as u32,
+            coap: device.coap,
+            http: device.http,
+            udp: device.udp,
+            tcp: device.tcp,
+            resources: device.resources.clone(),
+            threads: device.threads,
+            queue: device.queue,
+            payload: device.payload.get(),
+            notify: device.notify.clone(),
+            garbage: device.garbage.fraction(),
+            twice: device.twice.fraction(),
+            late: device.late.fraction(),
+            late_by_ns: device.late_by.as_ns(),
+            silent: device.silent.fraction(),
+            spin: device.spin,
+            check: device.check,
+            seed: seed(programs, place),
+            events: programs.files(name).events,
+        };
+        jobs.extend(programs.job(name, Role::Sink, None, &spec)?);
     }
     Ok(jobs)
 }
 
-/// The probes of a workload, with their files in `dir`.
-pub(crate) fn probers(
-    plan: &Plan,
-    number: usize,
-    probe: &Probe,
-    program: &Path,
-    dir: &Path,
-) -> Result<Vec<Job>, Error> {
+/// The probes of a workload.
+pub(crate) fn probers(programs: Programs<'_>, probe: &Probe) -> Result<Vec<Job>, Error> {
     // Devices run with priority. A probe without priority would be delayed by them and would see
     // contention that they do not suffer.
-    let before = plan.workloads.iter().any(|workload| matches!(workload, Workload::Device(_)));
+    let mut workloads = programs.plan.workloads.iter();
+    let before = workloads.any(|workload| matches!(workload, Workload::Device(_)));
+    let aborts = probe.contention == Contention::Abort;
     let mut jobs = Vec::new();
     for name in &probe.on {
-        let files = Files::of(dir, name, Some(number));
-        let aborts = probe.contention == Contention::Abort;
-        let spec = json!({
-            "cores": probe.cores,
-            "modes": probe.modes,
-            "service_ns": probe.service().as_ns(),
-            "every_ns": probe.every.as_ns(),
-            "before": before,
-            "limit": aborts.then(|| probe.limit.fraction()),
-            "events": files.events,
-        });
-        jobs.extend(job(plan, number, (name, None), (Role::Sink, "probe"), &spec, program, dir)?);
+        let spec = ProbeSpec {
+            cores: probe.cores.clone(),
+            modes: probe.modes.clone(),
+            service_ns: probe.service().as_ns(),
+            every_ns: probe.every.as_ns(),
+            before,
+            limit: aborts.then(|| probe.limit.fraction()),
+            events: programs.files(name).events,
+        };
+        jobs.extend(programs.job(name, Role::Sink, None, &spec)?);
     }
     Ok(jobs)
 }
 
 /// A seed for each program: different in each repeat, equal in all cells.
-fn seed(plan: &Plan, number: usize, place: usize) -> u64 {
-    let (number, place) = (number as u64 + 1, place as u64 + 1);
-    plan.impairment_seed().wrapping_add(number << 48).wrapping_add(place << 16)
-}
-
-/// A program on node `name` that depends on `other`.
-fn job(
-    plan: &Plan,
-    number: usize,
-    (name, other): (&String, Option<&String>),
-    (role, what): (Role, &str),
-    spec: &Value,
-    program: &Path,
-    dir: &Path,
-) -> Result<Option<Job>, Error> {
-    let place = |name: &String| plan.nodes.iter().position(|node| node.name == *name);
-    let Some(node) = place(name) else { return Ok(None) };
-    let files = Files::of(dir, name, Some(number));
-    fs::write(&files.spec, spec.to_string()).map_err(Error::write(&files.spec))?;
-    let words = [program.as_os_str(), what.as_ref(), files.spec.as_os_str()];
-    let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    let mut job = Job::of(node, name, Some(number), role, argv, dir, files);
-    job.relies_on = other.and_then(place);
-    Ok(Some(job))
+fn seed(programs: Programs<'_>, place: usize) -> u64 {
+    let (number, place) = (programs.number as u64 + 1, place as u64 + 1);
+    programs.plan.impairment_seed().wrapping_add(number << 48).wrapping_add(place << 16)
 }

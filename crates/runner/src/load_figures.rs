@@ -5,13 +5,11 @@ use crate::load::{log, workloads};
 use experiment::Plan;
 use load::{Latency, Percentiles, read_log};
 use measure::Submitted;
-use record::{
-    Load, LoadTimes, Observed, OddCounts, RequestCounts, Sender, SpreadSummary, Timeline,
-};
+use record::{Load, LoadTimes, Observed, OddCounts, RequestCounts, Sender, Timeline};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
-use trace::Spread;
+use trace::{Spread, SpreadSummary};
 
 /// Results of the loads of a run.
 #[derive(Debug, Default)]

@@ -2,46 +2,13 @@
 
 use crate::collect::{CollectError, read};
 use crate::error::Error;
-use crate::jobs::{Files, Job, Role};
-use experiment::{Mqtt, MqttTls, Plan, Workload};
+use crate::jobs::{Job, Role};
+use crate::programs::Programs;
+use experiment::{Mqtt, Plan, Workload};
 use measure::{ClientRow, Message};
-use serde::Serialize;
+use record::spec::MqttSpec;
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The configuration of a client; see the documentation of the workload programs.
-#[derive(Serialize)]
-struct Spec<'a> {
-    node: &'a str,
-    client: String,
-    broker: &'a str,
-    host: String,
-    port: u16,
-    version: experiment::MqttVersion,
-    qos: u8,
-    tls: Option<Tls>,
-    keep_alive_s: u64,
-    clean_session: bool,
-    reconnect_min_ns: u64,
-    reconnect_max_ns: u64,
-    join_ns: Option<u64>,
-    connect_limit_ns: u64,
-    subscribe: Option<&'a str>,
-    expected: u64,
-    publish: Option<&'a str>,
-    schedule: Vec<(u64, u64)>,
-    payload: &'a Path,
-    events: &'a Path,
-}
-
-#[derive(Serialize, Clone)]
-struct Tls {
-    ca: PathBuf,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-}
 
 /// The MQTT workloads of a plan with their workload numbers.
 pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Mqtt)> {
@@ -58,17 +25,9 @@ pub(crate) fn expected(plan: &Plan) -> u64 {
         .sum()
 }
 
-/// The clients of one workload, with their files in `dir`.
-pub(crate) fn jobs(
-    plan: &Plan,
-    number: usize,
-    mqtt: &Mqtt,
-    program: &Path,
-    dir: &Path,
-) -> Result<Vec<Job>, Error> {
-    let place: HashMap<&str, usize> =
-        plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
-    let Some(&broker) = place.get(mqtt.broker.as_str()) else { return Ok(Vec::new()) };
+/// The clients of one workload.
+pub(crate) fn jobs(programs: Programs<'_>, mqtt: &Mqtt) -> Result<Vec<Job>, Error> {
+    let Programs { plan, number, .. } = programs;
     let clients = mqtt.clients();
     let mut schedules: Vec<Vec<(u64, u64)>> = vec![Vec::new(); clients.len()];
     let mut expected = vec![0; clients.len()];
@@ -77,58 +36,39 @@ pub(crate) fn jobs(
         schedules[planned.from].push((message as u64, planned.at.as_ns()));
         expected[planned.to] += 1;
     }
-    let address = plan.nodes[broker].links.iter().find(|link| link.network == mqtt.network);
     // The certificate is checked against the host name of the connection.
-    let host = match (&mqtt.tls, address) {
+    let host = match (&mqtt.tls, programs.link(&mqtt.broker, &mqtt.network)) {
         (None, Some(link)) => link.address.to_string(),
         _ => mqtt.broker.clone(),
     };
     let mut jobs = Vec::new();
-    for ((client, schedule), expected) in clients.iter().zip(schedules).zip(expected) {
-        let Some(&node) = place.get(client.node.as_str()) else { continue };
-        let files = Files::of(dir, &client.node, Some(number));
-        let spec = Spec {
-            node: &client.node,
+    for ((client, schedule), expected) in clients.into_iter().zip(schedules).zip(expected) {
+        let spec = MqttSpec {
+            node: client.node.clone(),
             client: format!("{}-{number}", client.node),
-            broker: &mqtt.broker,
+            broker: mqtt.broker.clone(),
             host: host.clone(),
             port: mqtt.port,
             version: mqtt.version,
             qos: mqtt.qos,
-            tls: mqtt.tls.as_ref().map(|tls| self::tls(tls, dir)),
-            keep_alive_s: mqtt.keep_alive.as_ns() / 1_000_000_000,
+            tls: mqtt.tls.as_ref().map(|tls| programs.tls(tls)),
+            // The experiment allows at most 65535 s.
+            keep_alive_s: (mqtt.keep_alive.as_ns() / 1_000_000_000) as u16,
             clean_session: mqtt.clean_session,
             reconnect_min_ns: mqtt.reconnect[0].as_ns(),
             reconnect_max_ns: mqtt.reconnect[1].as_ns(),
             join_ns: client.joins.map(|joins| joins.as_ns()),
             connect_limit_ns: plan.setup_limit.as_ns(),
-            subscribe: client.subscribe.as_deref(),
+            subscribe: client.subscribe,
             expected,
-            publish: client.publish.as_ref().map(|(topic, _)| topic.as_str()),
+            publish: client.publish.map(|(topic, _)| topic),
             schedule,
-            payload: &mqtt.payload,
-            events: &files.events,
+            payload: mqtt.payload.clone(),
+            events: programs.files(&client.node).events,
         };
-        let text = serde_json::to_vec(&spec).unwrap_or_default();
-        fs::write(&files.spec, text).map_err(Error::write(&files.spec))?;
-        let words = [program.as_os_str(), "mqtt".as_ref(), files.spec.as_os_str()];
-        let argv = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let mut job = Job::of(node, &client.node, Some(number), Role::Mqtt, argv, dir, files);
-        job.relies_on = Some(broker);
-        jobs.push(job);
+        jobs.extend(programs.job(&client.node, Role::Mqtt, Some(&mqtt.broker), &spec)?);
     }
     Ok(jobs)
-}
-
-fn tls(tls: &MqttTls, dir: &Path) -> Tls {
-    match tls {
-        MqttTls::Generated => {
-            Tls { ca: crate::tls::folder(dir).join("ca.pem"), cert: None, key: None }
-        }
-        MqttTls::Files { ca, cert, key } => {
-            Tls { ca: ca.clone(), cert: cert.clone(), key: key.clone() }
-        }
-    }
 }
 
 /// A row for each scheduled message and one for each client, filled from the clients' records.

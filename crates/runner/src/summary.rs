@@ -7,9 +7,8 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use experiment::InteractionPattern;
 use measure::{LinkRow, Message, Traffic};
-use record::{Group, Lateness, Links, Summary};
+use record::{Group, InteractionPattern, Lateness, Links, Summary};
 use std::collections::{BTreeMap, HashSet};
 
 /// The payload that a node's applications handed to their transports: once for a multicast message,

@@ -395,8 +395,8 @@ fn the_captures_bytes_are_those_of_the_sections() {
 /// server. Returns the number of successful exchanges.
 fn pushed_to(bed: &Bed, server: &str, listens: &str) -> usize {
     let workload = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("thingbed-workload");
-    let spec = serde_json::json!({"side": "drive", "node": "source-1", "protocol": "coap",
-        "options": {"method": "put", "block": 256}, "connection": "new", "address": "10.0.0.2",
+    let spec = serde_json::json!({"side": "drive", "node": "source-1", 
+        "protocol": {"coap": {"method": "put", "block": 256}}, "connection": "new", "address": "10.0.0.2",
         "interface": "eth0", "mtu": 1500, "peers": [{"name": "server", "address": "10.0.0.1"}],
         "port": 5683, "exchanges": [[0, 0], [1, 2500], [2, 2500]], "sizes": [0, 2500],
         "every_ns": 1, "pause_ns": 1_000_000, "timeout_ns": 30_000_000_000_u64, "seed": 1,

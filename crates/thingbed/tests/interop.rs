@@ -41,6 +41,12 @@ fn spec(side: &str, protocol: &str, port: u16, connection: &str) -> Value {
     let (own, other) = (("server", SERVER), ("client", "10.0.0.2"));
     let (own, other) = if side == "drive" { (other, own) } else { (own, other) };
     let exchanges: Vec<(usize, usize)> = SIZES.into_iter().enumerate().collect();
+    let protocol = match protocol {
+        "opcua" => json!({"opcua": {"variables": 1, "timestamps": "source"}}),
+        "http" => json!({"http": {"method": "get"}}),
+        "quic" => json!({"quic": {"early_data": false, "mtu_discovery": false}}),
+        plain => json!(plain),
+    };
     json!({"side": side, "node": own.0, "protocol": protocol, "connection": connection,
         "address": own.1, "interface": "eth0", "mtu": 1500,
         "peers": [{"name": other.0, "address": other.1}], "port": port,
@@ -154,7 +160,7 @@ fn our_opcua_client_reads_from_asyncua() {
     for (connection, variables) in [("new", 3), ("kept", 1)] {
         let meeting = Meeting::new();
         let mut drive = spec("drive", "opcua", 4840, connection);
-        drive["options"] = json!({"variables": variables, "timestamps": "both"});
+        drive["protocol"]["opcua"] = json!({"variables": variables, "timestamps": "both"});
         // The server has no variables for the last size.
         drive["sizes"].as_array_mut().unwrap().push(json!(5));
         drive["exchanges"].as_array_mut().unwrap().push(json!([9, 5]));
@@ -191,7 +197,7 @@ fn an_opcua_endpoint_that_there_is_not_is_a_reason() {
 fn asyncua_reads_from_our_opcua_server() {
     let meeting = Meeting::new();
     let mut serve = spec("serve", "opcua", 4840, "kept");
-    serve["options"] = json!({"variables": 3});
+    serve["protocol"]["opcua"]["variables"] = json!(3);
     meeting.write("serve.json", &serve);
     let (python, script, sizes) = (python(), script("opcua_client.py"), sizes());
     let client = format!("exec {python} {script} {SERVER} 4840 3 {SEED} {sizes}");

@@ -4,9 +4,8 @@ use crate::distribution::Distribution;
 use crate::reader::LineError;
 use crate::request::Request;
 use crate::resource::Resource;
-use crate::spread::Spread;
+use crate::spread::{Spread, SpreadSummary};
 use crate::uri::Target;
-use record::SpreadSummary;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,7 +1,8 @@
 //! Latency histograms, and the distance between two of them.
 
 use hdrhistogram::Histogram;
-use record::SpreadSummary;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A histogram of times in ns up to 1,000 hours, with three significant digits. Count, mean,
 /// standard deviation, minimum and maximum are exact.
@@ -12,6 +13,39 @@ pub struct Spread {
     squares: f64,
     least: u64,
     most: u64,
+}
+
+/// Summary of a histogram, in us.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpreadSummary {
+    /// Number of times.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub deviation: f64,
+    /// Minimum.
+    pub min: f64,
+    /// 1st percentile.
+    pub p1: f64,
+    /// 5th percentile.
+    pub p5: f64,
+    /// 25th percentile.
+    pub p25: f64,
+    /// Median.
+    pub p50: f64,
+    /// 75th percentile.
+    pub p75: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p99_9: f64,
+    /// Maximum.
+    pub max: f64,
 }
 
 const LONGEST_NS: u64 = 3_600_000_000_000_000;

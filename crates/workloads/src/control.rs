@@ -1,54 +1,13 @@
 //! Control channel between a program and the process that started it: JSON, one message per line.
 
-use crate::clock::Nanos;
 use crate::error::Error;
-use serde::{Deserialize, Serialize};
+use record::control::{Command, Status, take_lines};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Environment variable with the file descriptor of the channel, a connected Unix stream socket.
 const VARIABLE: &str = "THINGBED_CONTROL_FD";
-
-/// A message from the program.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Status {
-    /// Set up and connected; waiting for the start.
-    Ready {},
-    /// Progress counters.
-    Progress {
-        /// Messages sent by a source, received by a sink.
-        sent: u64,
-        /// Replies received by a source, sent by a sink.
-        replies: u64,
-    },
-    /// The schedule has ended and all expected replies have arrived.
-    Done {},
-    /// The host is contended, so the measurements are not valid.
-    Contended {
-        /// The observed contention.
-        why: String,
-    },
-    /// The program cannot continue.
-    Failed {
-        /// The operation, where it failed, the likely cause and the fix.
-        error: String,
-    },
-}
-
-/// A message to the program.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Command {
-    /// Start the schedule.
-    Start {
-        /// Monotonic time of offset 0 of the schedule.
-        at_ns: Nanos,
-    },
-    /// Stop now.
-    Stop {},
-}
 
 /// Both directions of the channel.
 #[derive(Debug)]
@@ -139,8 +98,7 @@ impl Control {
         };
         self.partial.extend_from_slice(&chunk[..n]);
         let mut commands = Vec::new();
-        while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = self.partial.drain(..=end).collect();
+        for line in take_lines(&mut self.partial) {
             if !line.trim_ascii().is_empty() {
                 commands.push(parse(&line)?);
             }

@@ -3,11 +3,12 @@
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
-use crate::spec::{Down, Role, Spec};
 use director::carrier::To;
 use director::io::outside::{self, Ends, Mqtt, Stacks, Way, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
+use record::spec::{InteractionSpec, Role};
+use record::{DirectorModel, InteractionPattern};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
@@ -31,7 +32,7 @@ const MAX_PER_TURN: usize = 64;
 /// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
 const RECEIVE_BUFFER: usize = 1 << 20;
 
-fn config(spec: &Spec) -> Config {
+fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
     let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
     config.assumed = Conditions {
@@ -50,38 +51,35 @@ fn config(spec: &Spec) -> Config {
     if let Some(group) = spec.group {
         config.group = SocketAddrV4::new(group, spec.port_down);
     }
-    config.models = match spec.down {
-        Down::DirectorUdp => vec![ModelId::UdpRequestResponse],
-        Down::DirectorArq => vec![ModelId::UdpArq],
-        Down::DirectorFec => vec![ModelId::MulticastFec],
-        Down::DirectorCoap => vec![ModelId::CoapConfirmable],
-        Down::DirectorCoapNon => vec![ModelId::CoapNonConfirmable],
-        Down::DirectorQuic => vec![ModelId::QuicStreams],
-        Down::DirectorQuicDatagrams => vec![ModelId::QuicDatagrams],
-        Down::DirectorRouterDealer => vec![ModelId::TcpRouterDealer],
-        Down::DirectorPublishTcp => vec![ModelId::TcpPublishSubscribe],
-        Down::DirectorPublishPgm => vec![ModelId::PgmPublishSubscribe],
-        Down::DirectorMqtt => vec![ModelId::Mqtt],
-        _ => Vec::new(),
-    };
-    config.outside = outside::models(&carriers(spec));
-    config
+    if let InteractionPattern::Director(Some(fixed)) = spec.down {
+        config.models = vec![model_id(fixed)?];
+    }
+    config.outside = outside::models(&carriers(spec)?);
+    Ok(config)
+}
+
+/// The director's identifier of a model, which has the same name.
+fn model_id(model: DirectorModel) -> Result<ModelId, Error> {
+    let found = ModelId::ALL.into_iter().find(|id| id.name() == model.text());
+    let missing = || Error::protocol(&format!("use {model}"), "the director has no such model");
+    found.ok_or_else(missing)
 }
 
 /// Carriers of the other protocol stacks in the spec.
-fn carriers(spec: &Spec) -> Vec<Arc<dyn Way>> {
+fn carriers(spec: &InteractionSpec) -> Result<Vec<Arc<dyn Way>>, Error> {
     let mut carriers: Vec<Arc<dyn Way>> = Vec::new();
-    if spec.outside.iter().any(|model| *model != ModelId::Mqtt) {
-        carriers.push(Arc::new(Zeromq::new(&spec.outside)));
+    let outside = spec.outside.iter().copied().map(model_id).collect::<Result<Vec<_>, _>>()?;
+    if outside.iter().any(|model| *model != ModelId::Mqtt) {
+        carriers.push(Arc::new(Zeromq::new(&outside)));
     }
-    if let Some(broker) = spec.broker.filter(|_| spec.outside.contains(&ModelId::Mqtt)) {
+    if let Some(broker) = spec.broker.filter(|_| outside.contains(&ModelId::Mqtt)) {
         carriers.push(Arc::new(Mqtt::new(&broker.to_string(), BROKER)));
     }
-    carriers
+    Ok(carriers)
 }
 
 /// Opens the other protocol stacks of this side; `group` is the session's multicast group.
-fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
+fn stacks(spec: &InteractionSpec, group: SocketAddrV4) -> Result<Stacks, Error> {
     let at = |address| SocketAddrV4::new(address, spec.port_up);
     let peers: Vec<SocketAddrV4> = spec.peers.iter().map(|peer| at(peer.address)).collect();
     let (hub, members) = match spec.role {
@@ -90,7 +88,7 @@ fn stacks(spec: &Spec, group: SocketAddrV4) -> Result<Stacks, Error> {
     };
     let rate_bit_s = spec.multicast_rate_bit_s as f64;
     let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
-    Stacks::open(&carriers(spec), &ends).map_err(|error| {
+    Stacks::open(&carriers(spec)?, &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })
 }
@@ -155,8 +153,8 @@ pub struct DirectorSource {
 
 impl DirectorSource {
     /// Starts a session with all sinks.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
-        let config = config(spec);
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
+        let config = config(spec)?;
         let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
         let (now, map) = (monotonic_now(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
@@ -286,8 +284,8 @@ pub struct DirectorSink {
 
 impl DirectorSink {
     /// Waits for the source's session.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
-        let config = config(spec);
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
+        let config = config(spec)?;
         let own = SocketAddrV4::new(spec.address, spec.port_down);
         // Each start of a member needs a different seed.
         let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
@@ -403,5 +401,20 @@ impl SinkLink for DirectorSink {
             }
         }
         Ok(Some(monotonic_now()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_director_has_each_model_of_experiments_and_no_other() {
+        let ids = DirectorModel::WORDS.iter().map(|(_, model)| model_id(*model).unwrap());
+        let ids: Vec<ModelId> = ids.collect();
+        assert!(ModelId::ALL.iter().all(|id| ids.contains(id)));
+        for (id, (_, model)) in ids.iter().zip(DirectorModel::WORDS) {
+            assert_eq!(id.is_outside(), DirectorModel::OUTSIDE.contains(model), "{model}");
+        }
     }
 }

@@ -97,6 +97,11 @@ impl Error {
         Self::Protocol { operation: operation.to_owned(), why: why.to_string() }
     }
 
+    /// A pattern for replies only, as the pattern of messages.
+    pub(crate) fn up_only() -> Self {
+        Self::protocol("send messages with tcp/request-reply", "it only carries replies")
+    }
+
     /// For `map_err`: a libzmq error of `operation`.
     pub(crate) fn zmq(operation: &str) -> impl FnOnce(zmq::Error) -> Self {
         let operation = operation.to_owned();

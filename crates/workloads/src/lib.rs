@@ -3,7 +3,7 @@
 //!
 //! A program is the source or a sink of an interaction model, over real protocol stacks: kernel
 //! UDP, or libzmq over TCP and PGM. It is independent of namespaces and of the medium: it reads a
-//! [`Spec`], communicates with its parent process over a [`Control`] channel, and writes its
+//! [`record::spec::Spec`], communicates with its parent process over a [`Control`] channel, and writes its
 //! events to a file.
 
 mod clock;
@@ -30,20 +30,22 @@ mod uplink;
 mod wait;
 mod zeromq;
 
-pub use crate::load::{DeviceSpec, LoadSpec, ProbeSpec, device, load, probe};
+pub use crate::load::{device, load, probe};
 pub use clock::{Nanos, monotonic_now};
-pub use control::{Command, Control, Status};
+pub use control::Control;
 pub use error::Error;
 pub use events::{Event, Events};
-pub use exchange::{ExchangeSpec, run as exchange};
-pub use mqtt::{MqttSpec, Tls, Version, run as mqtt};
+pub use exchange::run as exchange;
+pub use mqtt::run as mqtt;
 pub use payload::{MARKER, Template};
 pub use probe::{Probes, Returns, echo, ping, relay};
-pub use spec::{Down, Peer, Role, Spec, Up};
+pub use spec::read;
 pub use zeromq::info as zmq_info;
 
+use record::spec::{InteractionSpec, Role};
+
 /// Runs the program that `spec` describes until a stop message.
-pub fn interaction(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+pub fn interaction(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
     match spec.role {
         Role::Source => source::run(spec, control),
         Role::Sink => sink::run(spec, control),

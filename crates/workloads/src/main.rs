@@ -1,10 +1,14 @@
 //! `thingbed-workload`: runs one program of an experiment, inside a node.
 
+use record::control::Status;
+use record::spec::{
+    DeviceSpec, ExchangeSpec, InteractionSpec, LoadSpec, MqttSpec, ProbeSpec, Spec,
+};
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, DeviceSpec, Error, ExchangeSpec, LoadSpec, MqttSpec, ProbeSpec, Probes, Spec, Status,
-    device, echo, exchange, interaction, load, mqtt, ping, probe, relay, zmq_info,
+    Control, Error, Probes, device, echo, exchange, interaction, load, mqtt, ping, probe, read,
+    relay, zmq_info,
 };
 
 const USAGE: &str = "usage: \
@@ -24,24 +28,12 @@ fn main() -> ExitCode {
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["interaction", spec] => {
-            run(|control| Spec::read(Path::new(spec)).and_then(|spec| interaction(&spec, control)))
-        }
-        ["mqtt", spec] => {
-            run(|control| MqttSpec::read(Path::new(spec)).and_then(|spec| mqtt(&spec, control)))
-        }
-        ["exchange", spec] => run(|control| {
-            ExchangeSpec::read(Path::new(spec)).and_then(|spec| exchange(&spec, control))
-        }),
-        ["load", spec] => {
-            run(|control| LoadSpec::read(Path::new(spec)).and_then(|spec| load(&spec, control)))
-        }
-        ["device", spec] => {
-            run(|control| DeviceSpec::read(Path::new(spec)).and_then(|spec| device(&spec, control)))
-        }
-        ["probe", spec] => {
-            run(|control| ProbeSpec::read(Path::new(spec)).and_then(|spec| probe(&spec, control)))
-        }
+        [InteractionSpec::PROGRAM, spec] => run(spec, interaction),
+        [MqttSpec::PROGRAM, spec] => run(spec, mqtt),
+        [ExchangeSpec::PROGRAM, spec] => run(spec, exchange),
+        [LoadSpec::PROGRAM, spec] => run(spec, load),
+        [DeviceSpec::PROGRAM, spec] => run(spec, device),
+        [ProbeSpec::PROGRAM, spec] => run(spec, probe),
         ["ping", to, count, every, size] => match probes(to, count, every, size) {
             Some(probes) => exit_code(ping(&probes).map(|returns| {
                 println!("{}", serde_json::to_string(&returns).unwrap_or_default());
@@ -84,12 +76,16 @@ fn exit_code(result: Result<(), Error>) -> ExitCode {
     }
 }
 
-fn run(program: impl FnOnce(&mut Control) -> Result<(), Error>) -> ExitCode {
+/// Runs a program with the spec in a file.
+fn run<S: Spec>(
+    spec: &str,
+    program: impl FnOnce(&S, &mut Control) -> Result<(), Error>,
+) -> ExitCode {
     let mut control = match Control::from_environment() {
         Ok(control) => control,
         Err(error) => return report_failure(&error, None),
     };
-    match program(&mut control) {
+    match read(Path::new(spec)).and_then(|spec| program(&spec, &mut control)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_failure(&error, Some(&mut control)),
     }

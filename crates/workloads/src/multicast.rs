@@ -1,8 +1,8 @@
 //! PGM options: packet size, rate and retransmission window.
 
 use crate::error::Error;
-use crate::spec::Spec;
 use crate::zeromq::{Socket, version};
+use record::spec::InteractionSpec;
 use std::ffi::c_int;
 
 /// How long the source can retransmit at full rate, in ms.
@@ -16,7 +16,7 @@ const RECOVERY_MS: u64 = 60_000;
 const WINDOW_PACKETS: u64 = 65_536;
 
 /// Sets the PGM options, before the socket is connected.
-pub fn prepare(socket: &mut Socket, spec: &Spec) -> Result<(), Error> {
+pub fn prepare(socket: &mut Socket, spec: &InteractionSpec) -> Result<(), Error> {
     if !zmq::has("pgm").unwrap_or(false) {
         return Err(Error::NoPgm { version: version() });
     }
@@ -39,7 +39,7 @@ pub fn prepare(socket: &mut Socket, spec: &Spec) -> Result<(), Error> {
 /// PGM in UDP: plain `pgm://` needs root, and routers treat it worse. The interface is given by
 /// address: libpgm first resolves names as hosts, and fails if that fails, as in a namespace
 /// without DNS.
-pub fn endpoint(spec: &Spec) -> String {
+pub fn endpoint(spec: &InteractionSpec) -> String {
     let group = spec.group.map(|group| group.to_string()).unwrap_or_default();
     format!("epgm://{};{group}:{}", spec.address, spec.port_down)
 }
@@ -69,8 +69,11 @@ mod tests {
 
     #[test]
     fn names_the_interface_by_its_address() {
-        let text = crate::spec::tests::example().to_string();
-        let spec: Spec = serde_json::from_str(&text).unwrap();
+        let spec = serde_json::json!({"role": "source", "node": "utility",
+            "down": "pgm/publish-subscribe", "up": "tcp/request-reply", "address": "10.0.0.1",
+            "group": "239.192.0.1", "port_down": 5556, "mtu": 113, "peers": [],
+            "payload": "/p", "reply_payload": "/r", "events": "/e", "every_ns": 1, "messages": 1});
+        let spec: InteractionSpec = serde_json::from_value(spec).unwrap();
         assert_eq!(endpoint(&spec), "epgm://10.0.0.1;239.192.0.1:5556");
     }
 }

@@ -6,9 +6,6 @@ use std::path::Path;
 /// Placeholder of the message number in a payload file.
 pub const MARKER: &[u8] = b"##########";
 
-/// The largest number that fits into the placeholder.
-pub(crate) const LARGEST: u64 = 9_999_999_999;
-
 /// A payload with a placeholder for the message number; all messages have the same length.
 #[derive(Debug)]
 pub struct Template {
@@ -77,7 +74,7 @@ mod tests {
     fn puts_the_number_in_its_place_and_finds_it() {
         let mut template = Template::new(b"<id>##########</id>".to_vec()).unwrap();
         assert_eq!(template.numbered(42), b"<id>0000000042</id>");
-        assert_eq!(template.numbered(LARGEST), b"<id>9999999999</id>");
+        assert_eq!(template.numbered(record::spec::MAX_MESSAGE), b"<id>9999999999</id>");
         assert_eq!(template.number(b"<id>0000000599</id>"), Some(599));
         assert_eq!(template.number(b"<id>00000x0599</id>"), None);
         assert_eq!(template.number(b"<id>0000000599</id> "), None);

@@ -4,9 +4,10 @@ use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink};
 use crate::multicast;
 use crate::router::ZmqSink;
-use crate::spec::{Down, Spec};
 use crate::uplink::Replies;
 use crate::zeromq::{Socket, connect_to, context, listen_at};
+use record::InteractionPattern;
+use record::spec::InteractionSpec;
 use std::os::fd::RawFd;
 
 /// The source's side.
@@ -21,10 +22,10 @@ pub struct PublishSource {
 impl PublishSource {
     /// Binds both sockets. XPUB instead of PUB reports subscriptions; on the wire they are the
     /// same.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
         let mut publisher = Socket::new(&context, zmq::XPUB)?;
-        let needed = if spec.down == Down::PgmPublishSubscribe {
+        let needed = if spec.down == InteractionPattern::PgmPublishSubscribe {
             multicast::prepare(&mut publisher, spec)?;
             publisher.connect(&multicast::endpoint(spec))?;
             // Multicast has no subscriptions: listeners join the group, and only an answered hello
@@ -79,11 +80,11 @@ impl SourceLink for PublishSource {
 }
 
 /// A sink that subscribes to all messages.
-pub fn subscriber(spec: &Spec) -> Result<impl SinkLink + use<>, Error> {
+pub fn subscriber(spec: &InteractionSpec) -> Result<impl SinkLink + use<>, Error> {
     let context = context()?;
     let mut down = Socket::new(&context, zmq::SUB)?;
     down.raw().set_subscribe(b"").map_err(Error::zmq("subscribe to all messages"))?;
-    if spec.down == Down::PgmPublishSubscribe {
+    if spec.down == InteractionPattern::PgmPublishSubscribe {
         multicast::prepare(&mut down, spec)?;
         down.connect(&multicast::endpoint(spec))?;
     } else {

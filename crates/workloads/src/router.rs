@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
-use crate::spec::Spec;
 use crate::uplink::{Replies, Requests};
 use crate::zeromq::{Socket, connect_to, context, listen_at};
+use record::spec::InteractionSpec;
 use std::os::fd::RawFd;
 
 /// The source's side.
@@ -18,7 +18,7 @@ pub struct RouterSource {
 
 impl RouterSource {
     /// Binds both sockets.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
         let mut router = Socket::new(&context, zmq::ROUTER)?;
         // A message to an unconnected peer is an error instead of being dropped silently.
@@ -92,7 +92,7 @@ pub struct ZmqSink {
 
 impl ZmqSink {
     /// A DEALER for messages from a ROUTER.
-    pub fn dealer(spec: &Spec) -> Result<Self, Error> {
+    pub fn dealer(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
         let mut down = Socket::new(&context, zmq::DEALER)?;
         down.raw()
@@ -103,7 +103,11 @@ impl ZmqSink {
     }
 
     /// Adds the uplink to the socket for messages.
-    pub fn new(context: &zmq::Context, down: Socket, spec: &Spec) -> Result<Self, Error> {
+    pub fn new(
+        context: &zmq::Context,
+        down: Socket,
+        spec: &InteractionSpec,
+    ) -> Result<Self, Error> {
         let requests = Requests::new(context, spec)?;
         Ok(Self { down, requests, message: zmq::Message::new(), hello_received: false })
     }

@@ -1,25 +1,27 @@
 //! A sink: answers each message with one reply.
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::director::DirectorSink;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
 use crate::link::{SinkLink, Warning};
-use crate::payload::{LARGEST, Template};
+use crate::payload::Template;
 use crate::publish::subscriber;
 use crate::router::ZmqSink;
 use crate::seen::Seen;
-use crate::spec::{Down, Spec};
 use crate::udp::UdpSink;
 use crate::wait::{Waiter, earlier};
+use record::InteractionPattern;
+use record::control::{Command, Status};
+use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
 
 /// Maximum messages per turn, so that replies and control messages get their share.
 const MAX_PER_TURN: usize = 64;
 
 /// Runs a sink until a stop message.
-pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
     let mut sink = Sink::new(spec)?;
     let mut waiter = Waiter::new(control.descriptor(), sink.link.descriptors()?);
     let mut control_ready = false;
@@ -62,19 +64,22 @@ struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    fn new(spec: &'a Spec) -> Result<Self, Error> {
+    fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
         let events = Events::create(&spec.events)?;
         let link: Box<dyn SinkLink> = match spec.down {
-            Down::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
-            Down::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
-            Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => Box::new(subscriber(spec)?),
-            _ => Box::new(DirectorSink::new(spec)?),
+            InteractionPattern::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
+            InteractionPattern::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
+            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
+                Box::new(subscriber(spec)?)
+            }
+            InteractionPattern::Director(_) => Box::new(DirectorSink::new(spec)?),
+            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
         };
         Ok(Self {
             source: &spec.peers[0].name,
-            messages: spec.messages.min(LARGEST + 1),
+            messages: spec.messages.min(MAX_MESSAGE + 1),
             link,
             payload,
             reply,

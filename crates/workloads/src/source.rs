@@ -1,7 +1,7 @@
 //! The source: sends on schedule and receives replies in between.
 
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::director::DirectorSource;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
@@ -11,9 +11,11 @@ use crate::publish::PublishSource;
 use crate::router::RouterSource;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
-use crate::spec::{Down, Spec};
 use crate::udp::UdpSource;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
+use record::InteractionPattern;
+use record::control::{Command, Status};
+use record::spec::InteractionSpec;
 
 /// Interval of hellos.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
@@ -25,7 +27,7 @@ const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
 const MAX_PER_TURN: usize = 64;
 
 /// Runs a source until a stop message.
-pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
+pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
     let mut source = Source::new(spec)?;
     wake_precisely();
     let mut waiter = Waiter::new(control.descriptor(), source.link.descriptors()?);
@@ -49,7 +51,7 @@ pub fn run(spec: &Spec, control: &mut Control) -> Result<(), Error> {
 }
 
 struct Source<'a> {
-    spec: &'a Spec,
+    spec: &'a InteractionSpec,
     link: Box<dyn SourceLink>,
     payload: Template,
     reply: Template,
@@ -68,19 +70,20 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(spec: &'a Spec) -> Result<Self, Error> {
+    fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
         let events = Events::create(&spec.events)?;
         let link: Box<dyn SourceLink> = match spec.down {
-            Down::UdpRequestResponse => Box::new(UdpSource::new(spec)?),
-            Down::TcpRouterDealer => Box::new(RouterSource::new(spec)?),
-            Down::TcpPublishSubscribe | Down::PgmPublishSubscribe => {
+            InteractionPattern::UdpRequestResponse => Box::new(UdpSource::new(spec)?),
+            InteractionPattern::TcpRouterDealer => Box::new(RouterSource::new(spec)?),
+            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
                 Box::new(PublishSource::new(spec)?)
             }
-            _ => Box::new(DirectorSource::new(spec)?),
+            InteractionPattern::Director(_) => Box::new(DirectorSource::new(spec)?),
+            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
         };
-        let sinks = |message| if spec.down.to_all() { spec.sinks_of(message) as u64 } else { 1 };
+        let sinks = |message| if spec.down.is_to_all() { spec.sinks_of(message) as u64 } else { 1 };
         Ok(Self {
             spec,
             link,
@@ -141,7 +144,7 @@ impl<'a> Source<'a> {
         let time = monotonic_now();
         let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
         let peers = &self.spec.peers;
-        let peer = (!self.spec.down.to_all()).then_some((number % peers.len() as u64) as usize);
+        let peer = (!self.spec.down.is_to_all()).then_some((number % peers.len() as u64) as usize);
         let message = self.payload.numbered(number);
         let time = monotonic_now();
         self.link.send(peer, message)?;

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
-use crate::spec::{Peer, Spec};
+use record::spec::{InteractionSpec, Peer};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -23,7 +23,7 @@ struct Socket {
 }
 
 impl Socket {
-    fn bind(spec: &Spec) -> Result<Self, Error> {
+    fn bind(spec: &InteractionSpec) -> Result<Self, Error> {
         let operation = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
         let socket = UdpSocket::bind((spec.address, spec.port_down))
             .map_err(|source| Error::Address { operation, source })?;
@@ -105,7 +105,7 @@ pub struct UdpSource {
 
 impl UdpSource {
     /// Binds the socket.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let peers: &[Peer] = &spec.peers;
         Ok(Self {
             socket: Socket::bind(spec)?,
@@ -176,7 +176,7 @@ pub struct UdpSink {
 
 impl UdpSink {
     /// Binds the socket.
-    pub fn new(spec: &Spec) -> Result<Self, Error> {
+    pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let source = spec.peers[0].address;
         Ok(Self { socket: Socket::bind(spec)?, source, sender: None, hello_received: false })
     }

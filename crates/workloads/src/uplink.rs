@@ -2,8 +2,8 @@
 
 use crate::error::Error;
 use crate::link::{HELLO, Warning};
-use crate::spec::{Peer, Spec};
 use crate::zeromq::{Socket, connect_to, listen_at};
+use record::spec::{InteractionSpec, Peer};
 use std::collections::HashMap;
 use std::os::fd::RawFd;
 
@@ -20,7 +20,7 @@ pub struct Replies {
 
 impl Replies {
     /// Binds the REP socket.
-    pub fn new(context: &zmq::Context, spec: &Spec) -> Result<Self, Error> {
+    pub fn new(context: &zmq::Context, spec: &InteractionSpec) -> Result<Self, Error> {
         let mut socket = Socket::new(context, zmq::REP)?;
         socket.bind(&listen_at(spec.address, spec.port_up))?;
         let index = |key: fn(&Peer) -> String| {
@@ -110,7 +110,7 @@ enum Greeting {
 
 impl Requests {
     /// Connects the REQ socket.
-    pub fn new(context: &zmq::Context, spec: &Spec) -> Result<Self, Error> {
+    pub fn new(context: &zmq::Context, spec: &InteractionSpec) -> Result<Self, Error> {
         let mut socket = Socket::new(context, zmq::REQ)?;
         // Queue requests here, where they are visible, until the connection is open, instead of in
         // libzmq's queue of a connection that may never open.

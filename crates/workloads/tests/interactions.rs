@@ -158,7 +158,7 @@ fn spec(folder: &Path, down: &str, up: &str, port: u16, sink: Option<u64>) -> Va
     let payload =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/payloads/event-state.xml");
     json!({"role": role, "node": node, "down": down, "up": up, "address": own,
-        "interface": "lo", "group": "239.192.0.1", "port_down": port, "port_up": port + 1,
+        "group": "239.192.0.1", "port_down": port, "port_up": port + 1,
         "mtu": 65535, "multicast_rate_bit_s": 100_000_000, "peers": peers,
         "payload": payload, "reply_payload": folder.join("reply.txt"),
         "events": folder.join(format!("{node}.csv")), "every_ns": EVERY, "messages": MESSAGES})

@@ -2,14 +2,13 @@
 
 use super::mqtt::Tls;
 use super::stacks::{HttpKeys, OpcuaKeys, QuicKeys};
-use crate::exchange::{CoapTransport, Connection, Method};
-use crate::mqtt::MqttVersion;
 use crate::nearest::list;
 use crate::problem::Problem;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::scalar::word;
 use crate::source::Place;
 use crate::tree::{Content, Node};
+use record::{CoapTransport, Connection, Method, MqttVersion};
 use schemars::JsonSchema;
 use units::{Bytes, Span};
 

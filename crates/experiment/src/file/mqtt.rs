@@ -1,11 +1,12 @@
 //! File format: MQTT workloads.
 
-use crate::mqtt::{MqttPattern, MqttVersion};
+use crate::mqtt::MqttPattern;
 use crate::problem::Problem;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::scalar::{Frequency, word};
 use crate::source::Place;
 use crate::tree::{Content, Node};
+use record::MqttVersion;
 use schemars::JsonSchema;
 use units::Span;
 

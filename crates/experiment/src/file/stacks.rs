@@ -3,8 +3,8 @@
 use super::models::model;
 use crate::read::{At, Fields, Read, Sink};
 use crate::scalar::word;
-use crate::stacks::{HttpMethod, Timestamps};
 use crate::tree::Node;
+use record::{HttpMethod, Timestamps};
 use schemars::JsonSchema;
 
 model! {

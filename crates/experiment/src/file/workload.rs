@@ -1,11 +1,12 @@
 //! File format: workloads.
 
 use crate::file::{Device, Exchange, Load, Mqtt, Probe};
-use crate::pattern::{InteractionPattern, OutsideModel};
+use crate::pattern::OutsideModel;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
+use record::InteractionPattern;
 use schemars::JsonSchema;
 use units::{Rate, Ratio, Span};
 

@@ -3,18 +3,16 @@
 use super::interaction::MAX_ROWS;
 use super::workloads::Context;
 use super::{positive, stacks};
-use crate::exchange::{Coap, CoapTransport, Exchange, ExchangeProtocol, Method, MqttChoice};
+use crate::exchange::Exchange;
 use crate::file::{self, CoapKeys, Payload, Protocol};
-use crate::mqtt::{MqttTls, MqttVersion};
+use crate::mqtt::MqttTls;
 use crate::problem::Problem;
 use crate::read::{At, OneOrMore, Sink};
 use crate::source::Place;
+use record::{Coap, CoapTransport, ExchangeProtocol, Method, MqttChoice, MqttVersion};
 use units::Span;
 
 const TIMEOUT: Span = Span::from_ns(60_000_000_000);
-const LEISURE: Span = Span::from_ns(5_000_000_000);
-const ACK_TIMEOUT: Span = Span::from_ns(2_000_000_000);
-const MAX_RETRANSMIT: u32 = 4;
 /// Maximum number of sizes of one workload, and maximum size, B: the buffer of counted frames must
 /// hold one exchange.
 const MAX_SIZES: u64 = 100_000;
@@ -275,8 +273,9 @@ fn protocol(at: &At<Protocol>, sink: &mut Sink) -> Option<ExchangeProtocol> {
 }
 
 fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
+    let default = Coap::default();
     let is = |key: &Option<At<bool>>, other| key.as_ref().map_or(other, |at| at.value);
-    let block = keys.block.as_ref().map_or(1024, |at| at.value.get());
+    let block = keys.block.as_ref().map_or(default.block.into(), |at| at.value.get());
     if let Some(at) =
         keys.block.as_ref().filter(|_| !BLOCK_SIZES.contains(&block) || !block.is_power_of_two())
     {
@@ -297,16 +296,16 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
     }
     let span = |key: &Option<At<Span>>, other| key.as_ref().map_or(other, |at| at.value);
     let coap = Coap {
-        method: keys.method.as_ref().map_or(Method::Get, |at| at.value),
-        confirmable: is(&keys.confirmable, true),
+        method: keys.method.as_ref().map_or(default.method, |at| at.value),
+        confirmable: is(&keys.confirmable, default.confirmable),
         block: block as u32,
-        transport: keys.transport.as_ref().map_or(CoapTransport::Udp, |at| at.value),
-        observe: is(&keys.observe, false),
-        group: is(&keys.group, false),
-        q_block: is(&keys.q_block, false),
-        leisure: span(&keys.leisure, LEISURE),
-        ack_timeout: span(&keys.ack_timeout, ACK_TIMEOUT),
-        max_retransmit: keys.max_retransmit.as_ref().map_or(MAX_RETRANSMIT, |at| at.value),
+        transport: keys.transport.as_ref().map_or(default.transport, |at| at.value),
+        observe: is(&keys.observe, default.observe),
+        group: is(&keys.group, default.group),
+        q_block: is(&keys.q_block, default.q_block),
+        leisure: span(&keys.leisure, default.leisure),
+        ack_timeout: span(&keys.ack_timeout, default.ack_timeout),
+        max_retransmit: keys.max_retransmit.as_ref().map_or(default.max_retransmit, |at| at.value),
     };
     let wrong = if coap.observe && coap.method != Method::Get {
         Some(("`observe` needs the method `get`", "remove `method`"))

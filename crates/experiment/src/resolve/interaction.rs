@@ -3,11 +3,11 @@
 use super::workloads::Context;
 use crate::fan_out::FanOut;
 use crate::file::{Interaction, Model};
-use crate::pattern::{InteractionPattern, OutsideModel};
 use crate::plan;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::{payload, positive};
+use record::{DirectorModel, InteractionPattern};
 use units::{Rate, Span};
 
 /// Maximum rows of messages, so that they fit in memory next to the programs: about 2 GB.
@@ -20,8 +20,8 @@ const MAX_UDP: u64 = 65_507;
 
 /// Other stacks' models of an interaction model: those that it lists, or the one that it is fixed
 /// to.
-fn outside(model: &Model) -> Vec<OutsideModel> {
-    let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value));
+fn outside(model: &Model) -> Vec<DirectorModel> {
+    let listed = model.outside.iter().flat_map(|list| list.value.0.iter().map(|at| at.value.0));
     let fixed = model.down.as_ref().and_then(|down| down.value.outside());
     listed.chain(fixed).collect()
 }
@@ -29,12 +29,12 @@ fn outside(model: &Model) -> Vec<OutsideModel> {
 /// Checks that the parts of a model fit together.
 pub(super) fn check(model: &Model, sink: &mut Sink) {
     if let (Some(list), Some(down)) = (&model.outside, &model.down)
-        && down.value != InteractionPattern::Director
+        && down.value != InteractionPattern::Director(None)
     {
         let text = format!("`{}` does not support `outside`; only `director` does", down.value);
         sink.add(Problem::new(text).at(list.place).label("remove it"));
     }
-    let mqtt = outside(model).contains(&OutsideModel::Mqtt);
+    let mqtt = outside(model).contains(&DirectorModel::Mqtt);
     match (&model.broker, &model.down) {
         (None, Some(down)) if mqtt => {
             let label = "add `broker`, a node whose `run` is the broker, at port 1883";
@@ -182,11 +182,11 @@ impl Context<'_, '_> {
         &self,
         model: &Model,
         (source, sinks, network): (&String, &[String], &str),
-        outside: &[OutsideModel],
+        outside: &[DirectorModel],
         sink: &mut Sink,
     ) -> Option<Option<String>> {
         let Some(name) = &model.broker else {
-            return (!outside.contains(&OutsideModel::Mqtt)).then_some(None);
+            return (!outside.contains(&DirectorModel::Mqtt)).then_some(None);
         };
         let (group, nodes) = self.nodes.find(name, sink)?;
         let wrong = match &nodes[..] {
@@ -220,7 +220,7 @@ impl Context<'_, '_> {
         let rate = given.map(|rate| rate.value).or(self.networks.rate(network))?;
         let multicast = InteractionPattern::PgmPublishSubscribe;
         let used = model.down.as_ref().is_some_and(|down| down.value == multicast)
-            || outside(model).contains(&OutsideModel::PgmPublishSubscribe);
+            || outside(model).contains(&DirectorModel::PgmPublishSubscribe);
         if used && !MULTICAST_RATES.contains(&rate.bit_s()) {
             let text = format!("a multicast rate of {rate}");
             let place = given.map_or(typed.place, |rate| rate.place);

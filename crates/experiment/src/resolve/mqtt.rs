@@ -4,9 +4,10 @@ use super::interaction::MAX_ROWS;
 use super::workloads::Context;
 use super::{payload, positive};
 use crate::file::{self, Tls};
-use crate::mqtt::{Mqtt, MqttPattern, MqttTls, MqttVersion};
+use crate::mqtt::{Mqtt, MqttPattern, MqttTls};
 use crate::problem::Problem;
 use crate::read::{At, Sink};
+use record::MqttVersion;
 use std::path::PathBuf;
 use units::Span;
 

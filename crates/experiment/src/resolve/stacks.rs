@@ -1,21 +1,19 @@
 //! Resolves options of OPC UA, HTTP and QUIC in exchanges.
 
-use crate::exchange::{Connection, Exchange, ExchangeProtocol};
+use crate::exchange::Exchange;
 use crate::file::{HttpKeys, OpcuaKeys, QuicKeys};
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 use crate::source::Place;
-use crate::stacks::{Http, HttpMethod, Opcua, Quic, Timestamps};
+use record::{Connection, ExchangeProtocol, Http, HttpMethod, Opcua, Quic, Timestamps};
 
-/// Range of variables per Read.
-const VARIABLES: std::ops::RangeInclusive<u32> = 1..=10;
 /// Minimum MTU for QUIC, B. RFC 9000 (section 14) requires 1200 B of UDP payload, which fits the
 /// minimum MTU of IPv6.
 const MIN_MTU: u64 = 1280;
 
 pub(super) fn opcua(keys: &OpcuaKeys, sink: &mut Sink) -> Option<Opcua> {
     let variables = keys.variables.as_ref().map_or(1, |at| at.value);
-    if let Some(at) = keys.variables.as_ref().filter(|_| !VARIABLES.contains(&variables)) {
+    if let Some(at) = keys.variables.as_ref().filter(|_| !Opcua::VARIABLES.contains(&variables)) {
         let problem = Problem::new(format!("a Read of {variables} variables")).at(at.place);
         sink.add(problem.label("use 1 to 10"));
         return None;

@@ -3,13 +3,12 @@
 use super::DeviceSettings;
 use super::misbehaviour::{Misbehaviour, MisbehaviourShares};
 use crate::clock::{self, Nanos};
-use record::SpreadSummary;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::{Distribution, Mode, Resource, Spread};
+use trace::{Distribution, Mode, Resource, Spread, SpreadSummary};
 use units::{Draw, Purpose};
 
 /// A device's resources and counts.

@@ -2,8 +2,8 @@
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use load::{Figures, PaceFigures, Percentiles, Series};
-use record::{Observed, SpreadSummary};
-use trace::Spread;
+use record::Observed;
+use trace::{Spread, SpreadSummary};
 
 /// All results; the verdict on the schedule comes first.
 pub fn text(figures: &Figures) -> String {

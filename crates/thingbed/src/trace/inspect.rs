@@ -5,8 +5,7 @@ use super::{Failure, failed, open};
 use crate::arguments::Inspect;
 use crate::{Status, say};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use record::SpreadSummary;
-use trace::{Distribution, Inspection, Reader, Tally, bars, sparks};
+use trace::{Distribution, Inspection, Reader, SpreadSummary, Tally, bars, sparks};
 
 /// Reads the trace to its end and prints statistics. Invalid lines are counted, the first ones are
 /// shown, and the exit status is that of a usage_error file.

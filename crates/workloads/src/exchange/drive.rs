@@ -5,12 +5,14 @@ use super::failure::{Failure, Reason};
 use super::log::{Completed, Exchanges, Receipts};
 use super::protocol::{Driver, Server, Turn};
 use super::sections::Sections;
-use super::spec::ExchangeSpec;
 use super::watch::Watch;
+use super::wire::FrameFilter;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
-use crate::control::{Control, Status};
+use crate::control::Control;
 use crate::error::Error;
 use crate::wait::wake_precisely;
+use record::control::Status;
+use record::spec::ExchangeSpec;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
@@ -31,7 +33,7 @@ pub fn run(
     mut driver: Box<dyn Driver>,
 ) -> Result<(), Error> {
     let mut watch = Watch::new(control);
-    let mut sections = Sections::create(&spec.interface, spec.frame_filter(), &spec.sections)?;
+    let mut sections = Sections::create(&spec.interface, FrameFilter::of(spec), &spec.sections)?;
     let mut exchanges = Exchanges::create(&spec.events)?;
     let body = Body::new(spec.seed, spec.longest());
     wake_precisely();

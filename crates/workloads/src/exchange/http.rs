@@ -7,7 +7,6 @@ use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::reactor::Reactor;
 use super::sections::Section;
-use super::spec::{Connection, ExchangeSpec};
 use super::stream;
 use super::watch::Watch;
 use crate::clock::{Nanos, monotonic_now};
@@ -20,38 +19,19 @@ use hyper::header::HOST;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, server};
 use hyper_util::rt::TokioIo;
-use serde::Deserialize;
+use record::spec::ExchangeSpec;
+use record::{Connection, Http, HttpMethod};
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// Request method.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Verb {
-    /// The sink requests the payload.
-    #[default]
-    Get,
-    /// The source sends the payload with PUT.
-    Put,
-    /// The source sends the payload with POST.
-    Post,
-}
-
-/// HTTP options of the spec.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Options {
-    method: Verb,
-}
-
-pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    let method = match spec.options::<Options>()?.method {
-        Verb::Get => Method::GET,
-        Verb::Put => Method::PUT,
-        Verb::Post => Method::POST,
+pub(super) fn driver(spec: &ExchangeSpec, options: &Http) -> Result<Box<dyn Driver>, Error> {
+    let method = match options.method {
+        HttpMethod::Get => Method::GET,
+        HttpMethod::Put => Method::PUT,
+        HttpMethod::Post => Method::POST,
     };
     let (host, port) = (spec.peers[0].address, spec.port);
     let persistent = spec.connection == Connection::Kept;
@@ -188,7 +168,6 @@ fn failure(error: &hyper::Error) -> Failure {
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    spec.options::<Options>()?;
     let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
         let operation = format!("listen on {}:{}", spec.address, spec.port);
         Error::Address { operation, source }

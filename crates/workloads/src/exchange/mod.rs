@@ -6,7 +6,8 @@
 //! and detects its end. The server answers. Where the source pushes (UDP, TCP, MQTT, CoAP PUT and
 //! POST), the source drives; where the sink requests (CoAP GET), the sink drives.
 //!
-//! Each protocol has a separate module: a [`Driver`], a [`Server`], and a line in [`PROTOCOLS`].
+//! Each protocol has a separate module: a [`Driver`], a [`Server`], and an arm in `driver` and in
+//! `server`.
 
 mod body;
 mod coap;
@@ -21,53 +22,61 @@ mod protocol;
 mod quic;
 mod reactor;
 mod sections;
-mod spec;
 mod stream;
 mod tcp;
 mod udp;
 mod watch;
 mod wire;
 
-pub use spec::ExchangeSpec;
-
 use crate::control::Control;
 use crate::error::Error;
 use protocol::{Driver, Server};
-use spec::Side;
-
-/// A protocol: its name in specs, and the constructors of both sides.
-struct Protocol {
-    name: &'static str,
-    driver: fn(&ExchangeSpec) -> Result<Box<dyn Driver>, Error>,
-    server: fn(&ExchangeSpec) -> Result<Box<dyn Server>, Error>,
-}
-
-/// All protocols.
-const PROTOCOLS: &[Protocol] = &[
-    Protocol { name: "udp", driver: udp::driver, server: udp::server },
-    Protocol { name: "tcp", driver: tcp::driver, server: tcp::server },
-    Protocol { name: "coap", driver: coap::driver, server: coap::server },
-    Protocol { name: "mqtt", driver: mqtt::driver, server: mqtt::server },
-    Protocol { name: "opcua", driver: opcua::driver, server: opcua::server },
-    Protocol { name: "http", driver: http::driver, server: http::server },
-    Protocol { name: "quic", driver: quic::driver, server: quic::server },
-];
+use record::ExchangeProtocol;
+use record::spec::{ExchangeSpec, Side};
 
 /// Runs one side of an exchange workload until the stop message.
 ///
 /// # Errors
-/// The protocol is unknown, a socket or file cannot be opened, or the protocol does not support
-/// the spec. A failed exchange is not an error.
+/// A socket or file cannot be opened, or the protocol does not support the spec. A failed exchange
+/// is not an error.
 pub fn run(spec: &ExchangeSpec, control: &mut Control) -> Result<(), Error> {
-    let name = spec.protocol.as_str();
-    let Some(protocol) = PROTOCOLS.iter().find(|protocol| protocol.name == name) else {
-        let known: Vec<_> = PROTOCOLS.iter().map(|protocol| protocol.name).collect();
-        let why = format!("unknown protocol; use one of {}", known.join(", "));
-        return Err(Error::protocol(&format!("use the protocol {name}"), why));
-    };
-    spec.prepare_kernel();
+    prepare_kernel(spec);
     match spec.side {
-        Side::Drive => drive::run(spec, control, (protocol.driver)(spec)?),
-        Side::Serve => drive::serve(spec, control, (protocol.server)(spec)?),
+        Side::Drive => drive::run(spec, control, driver(spec)?),
+        Side::Serve => drive::serve(spec, control, server(spec)?),
+    }
+}
+
+fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+    match &spec.protocol {
+        ExchangeProtocol::Udp => Ok(udp::driver(spec)),
+        ExchangeProtocol::Tcp => Ok(tcp::driver(spec)),
+        ExchangeProtocol::Coap(options) => coap::driver(spec, options),
+        ExchangeProtocol::Mqtt(options) => mqtt::driver(spec, options),
+        ExchangeProtocol::Opcua(options) => opcua::driver(spec, options),
+        ExchangeProtocol::Http(options) => http::driver(spec, options),
+        ExchangeProtocol::Quic(options) => quic::driver(spec, *options),
+    }
+}
+
+fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    match &spec.protocol {
+        ExchangeProtocol::Udp => udp::server(spec),
+        ExchangeProtocol::Tcp => tcp::server(spec),
+        ExchangeProtocol::Coap(options) => coap::server(spec, options),
+        ExchangeProtocol::Mqtt(options) => mqtt::server(spec, options),
+        ExchangeProtocol::Opcua(options) => opcua::server(spec, options),
+        ExchangeProtocol::Http(_) => http::server(spec),
+        ExchangeProtocol::Quic(options) => quic::server(spec, *options),
+    }
+}
+
+/// Applies the kernel settings of the spec to this node.
+fn prepare_kernel(spec: &ExchangeSpec) {
+    let Some(timestamps) = spec.tcp_timestamps else { return };
+    let path = "/proc/sys/net/ipv4/tcp_timestamps";
+    let value = if timestamps { "1" } else { "0" };
+    if let Err(error) = std::fs::write(path, value) {
+        eprintln!("thingbed-workload: could not set TCP timestamps: {path}: {error}");
     }
 }

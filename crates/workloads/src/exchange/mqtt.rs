@@ -11,14 +11,13 @@ use super::failure::{Failure, Reason};
 use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Section;
-use super::spec::{Connection, ExchangeSpec};
 use super::stream;
 use super::watch::Watch;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::mqtt::{MqttSpec, Session, SessionEvent, Version, is_tls};
-use crate::spec::Peer;
-use serde::Deserialize;
+use crate::mqtt::{Session, SessionEvent, is_tls};
+use record::spec::{ExchangeSpec, MqttSpec, Peer};
+use record::{Connection, MqttChoice};
 use std::ffi::CString;
 use std::io;
 use std::net::TcpStream;
@@ -31,26 +30,11 @@ const RETRY_AFTER: Nanos = 200 * MILLISECOND;
 /// Reason codes from here on are refusals, in SUBACK and in MQTT 5.
 const MIN_REFUSAL: i32 = 128;
 
-/// MQTT options of the spec.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Options {
-    qos: u8,
-    version: Version,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { qos: 0, version: Version::V311 }
-    }
-}
-
-pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    let options: Options = spec.options()?;
+pub(super) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Driver>, Error> {
     let broker = spec.brokers.first().ok_or_else(|| no_broker(spec))?;
     let topic = topic(spec, spec.address);
     Ok(Box::new(Publisher {
-        spec: session_spec(spec, &options, broker),
+        spec: session_spec(spec, options, broker),
         topic: CString::new(topic).unwrap_or_default(),
         qos: options.qos,
         persistent: spec.connection == Connection::Kept,
@@ -59,15 +43,14 @@ pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
     }))
 }
 
-pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let options: Options = spec.options()?;
+pub(super) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Server>, Error> {
     if spec.brokers.is_empty() {
         return Err(no_broker(spec));
     }
     let brokers = spec.brokers.iter().map(|broker| {
         Ok(Subscription {
-            spec: session_spec(spec, &options, broker),
-            session: Session::new(&session_spec(spec, &options, broker))?,
+            spec: session_spec(spec, options, broker),
+            session: Session::new(&session_spec(spec, options, broker))?,
             connect_at: Some(0),
             keep_alive_at: 0,
             answers: 0,
@@ -91,7 +74,7 @@ fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
     format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
 }
 
-fn session_spec(spec: &ExchangeSpec, options: &Options, broker: &Peer) -> MqttSpec {
+fn session_spec(spec: &ExchangeSpec, options: &MqttChoice, broker: &Peer) -> MqttSpec {
     MqttSpec {
         node: spec.node.clone(),
         client: format!("{}-{}", spec.node, spec.workload),

@@ -1,14 +1,15 @@
 //! Stub for a build without OPC UA.
 
 use super::protocol::{Driver, Server};
-use super::spec::ExchangeSpec;
 use crate::error::Error;
+use record::Opcua;
+use record::spec::ExchangeSpec;
 
-pub(super) fn driver(_: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
+pub(super) fn driver(_: &ExchangeSpec, _: &Opcua) -> Result<Box<dyn Driver>, Error> {
     Err(missing())
 }
 
-pub(super) fn server(_: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+pub(super) fn server(_: &ExchangeSpec, _: &Opcua) -> Result<Box<dyn Server>, Error> {
     Err(missing())
 }
 

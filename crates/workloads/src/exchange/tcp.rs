@@ -5,12 +5,13 @@ use super::failure::Failure;
 use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Section;
-use super::spec::{Connection, ExchangeSpec};
 use super::stream;
 use super::watch::Watch;
 use crate::clock::monotonic_now;
 use crate::error::Error;
 use crate::exchange::body::Body;
+use record::Connection;
+use record::spec::ExchangeSpec;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -20,19 +21,12 @@ const HEADER: usize = 8;
 /// Bytes of the answer.
 const ANSWER: usize = 4;
 
-pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    spec.options::<NoOptions>()?;
+pub(super) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let (host, port) = (spec.peers[0].address, spec.port);
-    Ok(Box::new(Source {
-        host,
-        port,
-        persistent: spec.connection == Connection::Kept,
-        stream: None,
-    }))
+    Box::new(Source { host, port, persistent: spec.connection == Connection::Kept, stream: None })
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    spec.options::<NoOptions>()?;
     let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
         let operation = format!("listen on {}:{}", spec.address, spec.port);
         Error::Address { operation, source }
@@ -41,11 +35,6 @@ pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
     let body = Body::new(spec.seed, spec.longest());
     Ok(Box::new(Sink { spec: spec.clone(), listener, body, clients: Vec::new() }))
 }
-
-/// A protocol without options.
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct NoOptions {}
 
 struct Source {
     host: Ipv4Addr,

@@ -6,12 +6,13 @@ use super::failure::{Failure, Reason};
 use super::log::Receipts;
 use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Section;
-use super::spec::{Connection, ExchangeSpec};
 use super::stream::is_transient;
-use super::tcp::{NoOptions, short};
+use super::tcp::short;
 use super::watch::Watch;
 use crate::clock::monotonic_now;
 use crate::error::Error;
+use record::Connection;
+use record::spec::ExchangeSpec;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
@@ -20,14 +21,12 @@ const HEADER: usize = 4;
 /// Maximum payload: a datagram over IPv4 has up to 65,507 bytes.
 const LONGEST: usize = 65_507 - HEADER;
 
-pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    spec.options::<NoOptions>()?;
+pub(super) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let to = SocketAddr::from((spec.peers[0].address, spec.port));
-    Ok(Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None }))
+    Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None })
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    spec.options::<NoOptions>()?;
     let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
         let operation = format!("listen on {}:{} for datagrams", spec.address, spec.port);
         Error::Address { operation, source }

@@ -2,9 +2,10 @@
 
 use super::failure::{Failure, Reason};
 use crate::clock::{Nanos, monotonic_now};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::error::Error;
 use crate::wait::{next_wake, poll};
+use record::control::{Command, Status};
 use std::os::fd::RawFd;
 
 /// The control channel, read wherever a side waits.

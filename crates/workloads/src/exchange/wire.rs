@@ -6,6 +6,7 @@
 //! frames that a program takes from the interface. A packet socket sees what is on the wire.
 
 use crate::error::Error;
+use record::spec::ExchangeSpec;
 use std::ffi::CString;
 use std::io;
 use std::net::Ipv4Addr;
@@ -67,6 +68,12 @@ pub struct FrameFilter {
 const HEAD: usize = 14 + 60 + 8 + 60 + 8;
 
 impl FrameFilter {
+    /// Filter for the exchanges of a spec.
+    pub fn of(spec: &ExchangeSpec) -> Self {
+        let hosts = spec.peers.iter().chain(&spec.brokers).map(|peer| peer.address).collect();
+        Self { hosts, port: spec.port }
+    }
+
     /// Whether the filter matches a frame, given its first bytes.
     fn matches_frame(&self, frame: &[u8]) -> bool {
         let Some((link, packet)) = frame.split_at_checked(14) else { return false };

@@ -1,10 +1,11 @@
 //! A device: serves requests until a stop message.
 
 use super::{wait_for, write_results};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::error::Error;
-use crate::load::DeviceSpec;
 use load::{Checked, DeviceSettings, MisbehaviourShares, Served};
+use record::control::{Command, Status};
+use record::spec::DeviceSpec;
 use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -76,9 +77,9 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         udp: address(spec.udp),
         tcp: address(spec.tcp),
         resources,
-        threads: spec.threads,
-        queue: spec.queue,
-        payload: spec.payload,
+        threads: spec.threads as usize,
+        queue: spec.queue as usize,
+        payload: spec.payload as usize,
         notify: notify.map_err(|error| Error::protocol("make the resource observable", error))?,
         mischief: MisbehaviourShares {
             garbage: spec.garbage,

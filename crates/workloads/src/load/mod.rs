@@ -4,16 +4,15 @@
 mod device;
 mod prober;
 mod sender;
-mod spec;
 
 pub use device::run as device;
 pub use prober::run as probe;
 pub use sender::run as load;
-pub use spec::{DeviceSpec, LoadSpec, ProbeSpec};
 
-use crate::control::{Command, Control};
+use crate::control::Control;
 use crate::error::Error;
 use crate::wait::Waiter;
+use record::control::Command;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;

@@ -1,10 +1,11 @@
 //! Contention probes as a program of a run.
 
 use super::{pending_commands, wait_for};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::error::Error;
-use crate::load::ProbeSpec;
 use load::{ProbeSettings, Probed};
+use record::control::{Command, Status};
+use record::spec::ProbeSpec;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Mutex;
@@ -32,7 +33,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     })?;
     let Some(start) = start else { return Ok(()) };
     let settings = ProbeSettings {
-        cores: spec.cores.clone(),
+        cores: spec.cores.iter().map(|core| *core as usize).collect(),
         modes,
         service: spec.service_ns,
         every: spec.every_ns,

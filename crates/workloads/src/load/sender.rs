@@ -2,11 +2,12 @@
 
 use super::{pending_commands, wait_for, write_results};
 use crate::clock::Nanos;
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::error::Error;
-use crate::load::LoadSpec;
 use load::{Closed, Figures, Origin, Settings};
 use record::Timeline;
+use record::control::{Command, Status};
+use record::spec::LoadSpec;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -99,10 +100,10 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
         confirmable: spec.confirmable,
         coap: spec.coap,
         answers: spec.answers,
-        senders: spec.senders,
+        senders: spec.senders as usize,
         spin: spec.spin,
-        closed: spec.users.map(|users| Closed { users, think }),
-        connections: spec.connections,
+        closed: spec.users.map(|users| Closed { users: users as usize, think }),
+        connections: spec.connections as usize,
         qos: spec.qos,
         patience: spec.patience_ns as Nanos,
         seed: spec.seed,

@@ -3,15 +3,15 @@
 use super::ffi;
 use super::retry::Retry;
 use super::session::{Session, SessionEvent};
-use super::spec::{MqttSpec, Version};
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
-use crate::control::{Command, Control, Status};
+use crate::control::Control;
 use crate::error::Error;
 use crate::events::{Event, Events, Record};
 use crate::link::Warning;
 use crate::payload::Template;
 use crate::seen::Seen;
 use crate::wait::{Waiter, next_wake, wake_precisely};
+use record::{MqttVersion, control::Command, control::Status, spec::MqttSpec};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
@@ -257,9 +257,9 @@ impl<'a> Client<'a> {
     fn refused(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.answer(code);
         let temporary: &[c_int] = match self.spec.version {
-            Version::V311 => &[3],
+            MqttVersion::V311 => &[3],
             // Server unavailable, server busy, quota exceeded, connection rate exceeded.
-            Version::V5 => &[0x88, 0x89, 0x97, 0x9f],
+            MqttVersion::V5 => &[0x88, 0x89, 0x97, 0x9f],
         };
         if temporary.contains(&code) {
             return self.lost(format!("the broker refused the connection: {reason}"));

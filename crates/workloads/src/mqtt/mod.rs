@@ -5,11 +5,9 @@ mod client;
 mod ffi;
 mod retry;
 mod session;
-mod spec;
 
 pub use client::run;
 pub(crate) use session::{Session, SessionEvent};
-pub use spec::{MqttSpec, Tls, Version};
 
 /// Whether libmosquitto's code is a TLS error, usually a certificate.
 pub(crate) fn is_tls(code: std::ffi::c_int) -> bool {

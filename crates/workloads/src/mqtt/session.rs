@@ -1,9 +1,9 @@
 //! A session with a broker: safe wrappers of libmosquitto, and its events.
 
 use super::ffi;
-use super::spec::{MqttSpec, Version};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
+use record::{MqttVersion, spec::MqttSpec};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -40,7 +40,7 @@ pub struct Session {
     host: CString,
     port: c_int,
     keep_alive: c_int,
-    version: Version,
+    version: MqttVersion,
     secure: bool,
 }
 
@@ -71,8 +71,8 @@ impl Session {
             return Err(session.error("create an MQTT client", ffi::ERRNO));
         }
         let version = match spec.version {
-            Version::V311 => 4,
-            Version::V5 => 5,
+            MqttVersion::V311 => 4,
+            MqttVersion::V5 => 5,
         };
         // SAFETY: this struct owns the client; the callbacks have the expected signatures.
         unsafe {
@@ -90,7 +90,7 @@ impl Session {
         if let Some(tls) = &spec.tls {
             session.tls(&tls.ca, tls.cert.as_deref(), tls.key.as_deref())?;
         }
-        if spec.version == Version::V5 && !spec.clean_session {
+        if spec.version == MqttVersion::V5 && !spec.clean_session {
             session.keep_session();
         }
         Ok(session)
@@ -276,8 +276,8 @@ impl Session {
         // SAFETY: both return static strings.
         let text = unsafe {
             CStr::from_ptr(match self.version {
-                Version::V311 => ffi::mosquitto_connack_string(code),
-                Version::V5 => ffi::mosquitto_reason_string(code),
+                MqttVersion::V311 => ffi::mosquitto_connack_string(code),
+                MqttVersion::V5 => ffi::mosquitto_reason_string(code),
             })
         };
         format!("{} (code {code})", text.to_string_lossy().trim_end_matches('.'))

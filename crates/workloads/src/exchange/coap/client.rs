@@ -4,15 +4,16 @@ use super::block::Block;
 use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
-use super::{GROUP, Method, Options, TOKEN, code, ffi, nack, security, work};
+use super::{GROUP, TOKEN, code, ffi, method_code, nack, proto, security, work};
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::sections::Section;
-use crate::exchange::spec::{Connection, ExchangeSpec};
 use crate::exchange::stream;
 use crate::exchange::watch::Watch;
+use record::spec::ExchangeSpec;
+use record::{Coap, Connection, Method};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -23,7 +24,7 @@ const CONTINUE: u8 = 2 << 5 | 31;
 /// The driver of all methods except observe.
 pub struct Client {
     spec: ExchangeSpec,
-    options: Options,
+    options: Coap,
     to: SocketAddrV4,
     security: Security,
     persistent: bool,
@@ -53,7 +54,7 @@ impl Open {
 }
 
 impl Client {
-    pub fn new(spec: &ExchangeSpec, options: Options) -> Self {
+    pub fn new(spec: &ExchangeSpec, options: Coap) -> Self {
         let host = if options.group { GROUP } else { spec.peers[0].address };
         Self {
             to: SocketAddrV4::new(host, spec.port),
@@ -79,9 +80,9 @@ impl Client {
         if transport.is_secure() || transport.is_stream() {
             turn.enter(Section::TransportConnect);
         }
-        let session = stack.session(self.to, transport.proto(), &self.security);
+        let session = stack.session(self.to, proto(transport), &self.security);
         let mut session = session.map_err(other)?;
-        session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
+        session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
         let mut open = Open { session, stack, events: VecDeque::new() };
         if transport.is_secure() {
             self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
@@ -159,7 +160,7 @@ impl Client {
         self.token = self.token.wrapping_add(1);
         let token = self.token.to_be_bytes();
         let request = Outgoing {
-            method: self.options.method as u8,
+            method: method_code(self.options.method),
             confirmable: self.options.confirmable,
             token: &token,
             path,
@@ -176,7 +177,7 @@ impl Client {
     fn get(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}.{:x}", turn.number, turn.size);
         let mut whole = Vec::with_capacity(turn.size);
-        let mut block = Block::sized(0, false, self.options.block);
+        let mut block = Block::sized(0, false, self.options.block as usize);
         loop {
             turn.enter(Section::Block(block.number + 1));
             let (response, at) = self.request(open, turn, &path, (None, Some(block), &[]))?;
@@ -203,12 +204,12 @@ impl Client {
     fn put(&mut self, open: &mut Open, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
         let path = format!("{:x}", turn.number);
         let whole = turn.payload();
-        if whole.len() <= self.options.block {
+        if whole.len() <= self.options.block as usize {
             turn.enter(Section::Block(1));
             self.request(open, turn, &path, (None, None, &whole))?;
             return Ok(Outcome::default());
         }
-        let (mut block, mut count) = (Block::sized(0, true, self.options.block), 0);
+        let (mut block, mut count) = (Block::sized(0, true, self.options.block as usize), 0);
         while let Some((now, part)) = block.cut(&whole) {
             count += 1;
             turn.enter(Section::Block(count));

@@ -16,12 +16,11 @@ mod stack;
 
 use super::failure::{Failure, Reason};
 use super::protocol::{Driver, Server, Turn};
-use super::spec::ExchangeSpec;
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
-use crate::spec::Peer;
+use record::spec::{ExchangeSpec, Peer};
+use record::{Coap, CoapTransport, Method};
 use security::Security;
-use serde::Deserialize;
 use stack::Stack;
 use std::ffi::c_int;
 use std::net::Ipv4Addr;
@@ -33,95 +32,43 @@ const POLL_INTERVAL: Nanos = 100 * MILLISECOND;
 /// Token length in bytes: enough to distinguish the blocks of an exchange.
 const TOKEN: usize = 2;
 
-/// CoAP options of the spec.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Options {
-    method: Method,
-    confirmable: bool,
-    /// Block size in bytes.
-    block: usize,
-    transport: Transport,
-    observe: bool,
-    group: bool,
-    q_block: bool,
-    leisure_ns: Nanos,
-    ack_timeout_ns: Nanos,
-    max_retransmit: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            method: Method::Get,
-            confirmable: true,
-            block: 1024,
-            transport: Transport::Udp,
-            observe: false,
-            group: false,
-            q_block: false,
-            leisure_ns: 5_000_000_000,
-            ack_timeout_ns: 2_000_000_000,
-            max_retransmit: 4,
-        }
+/// libcoap's constant of a transport.
+fn proto(transport: CoapTransport) -> c_int {
+    match transport {
+        CoapTransport::Udp => ffi::UDP,
+        CoapTransport::Dtls => ffi::DTLS,
+        CoapTransport::Tcp => ffi::TCP,
+        CoapTransport::Tls => ffi::TLS,
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Method {
-    Get = 1,
-    Post = 2,
-    Put = 3,
-    Delete = 4,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Transport {
-    Udp,
-    Dtls,
-    Tcp,
-    Tls,
-}
-
-impl Transport {
-    fn proto(self) -> c_int {
-        match self {
-            Self::Udp => ffi::UDP,
-            Self::Dtls => ffi::DTLS,
-            Self::Tcp => ffi::TCP,
-            Self::Tls => ffi::TLS,
-        }
-    }
-
-    fn is_stream(self) -> bool {
-        matches!(self, Self::Tcp | Self::Tls)
-    }
-
-    fn is_secure(self) -> bool {
-        matches!(self, Self::Dtls | Self::Tls)
+/// Code of a request (RFC 7252, section 12.1.1).
+fn method_code(method: Method) -> u8 {
+    match method {
+        Method::Get => 1,
+        Method::Post => 2,
+        Method::Put => 3,
+        Method::Delete => 4,
     }
 }
 
-pub(super) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    let options = options(spec)?;
+pub(super) fn driver(spec: &ExchangeSpec, options: &Coap) -> Result<Box<dyn Driver>, Error> {
+    check(options)?;
     match options.observe {
-        true => Ok(Box::new(observe::Observed::new(spec, &options)?)),
-        false => Ok(Box::new(client::Client::new(spec, options))),
+        true => Ok(Box::new(observe::Observed::new(spec, options)?)),
+        false => Ok(Box::new(client::Client::new(spec, options.clone()))),
     }
 }
 
-pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let options = options(spec)?;
+pub(super) fn server(spec: &ExchangeSpec, options: &Coap) -> Result<Box<dyn Server>, Error> {
+    check(options)?;
     match options.observe {
-        true => Ok(Box::new(observe::Observer::new(spec, options))),
-        false => Ok(Box::new(server::CoapServer::new(spec, &options)?)),
+        true => Ok(Box::new(observe::Observer::new(spec, options.clone()))),
+        false => Ok(Box::new(server::CoapServer::new(spec, options)?)),
     }
 }
 
-fn options(spec: &ExchangeSpec) -> Result<Options, Error> {
-    let options: Options = spec.options()?;
+fn check(options: &Coap) -> Result<(), Error> {
     if options.q_block {
         let (version, has) = stack::version();
         let why = match has {
@@ -132,11 +79,11 @@ fn options(spec: &ExchangeSpec) -> Result<Options, Error> {
         };
         return Err(Error::protocol("send blocks by Q-Block (RFC 9177) with libcoap", why));
     }
-    Ok(options)
+    Ok(())
 }
 
 /// Credentials: certificates if configured, else a pre-shared key derived from the seed.
-fn security(spec: &ExchangeSpec, options: &Options, server: &Peer) -> Security {
+fn security(spec: &ExchangeSpec, options: &Coap, server: &Peer) -> Security {
     match (&spec.tls, options.transport.is_secure()) {
         (_, false) => Security::None,
         (Some(tls), true) => Security::Certificates(tls.clone(), server.name.clone()),
@@ -195,11 +142,7 @@ mod tests {
 
     #[test]
     fn q_block_is_refused_with_what_would_have_it() {
-        let mut spec = super::super::spec::tests::example();
-        spec["protocol"] = "coap".into();
-        spec["options"] = serde_json::json!({"q_block": true});
-        let spec: ExchangeSpec = serde_json::from_value(spec).unwrap();
-        let error = driver(&spec).err().expect("refused").to_string();
+        let error = check(&Coap { q_block: true, ..Coap::default() }).unwrap_err().to_string();
         assert!(error.contains("RFC 9177") && error.contains("remove `q_block`"), "{error}");
     }
 }

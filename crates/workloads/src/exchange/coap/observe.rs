@@ -5,7 +5,7 @@ use super::block::Block;
 use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
-use super::{Options, POLL_INTERVAL, TOKEN, security, wait};
+use super::{POLL_INTERVAL, TOKEN, proto, security, wait};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -13,9 +13,9 @@ use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
 use crate::exchange::sections::Section;
-use crate::exchange::spec::ExchangeSpec;
 use crate::exchange::watch::Watch;
-use crate::spec::Peer;
+use record::Coap;
+use record::spec::{ExchangeSpec, Peer};
 use std::cell::RefCell;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
@@ -44,15 +44,19 @@ pub struct Observed {
 }
 
 impl Observed {
-    pub fn new(spec: &ExchangeSpec, options: &Options) -> Result<Self, Error> {
+    pub fn new(spec: &ExchangeSpec, options: &Coap) -> Result<Self, Error> {
         let mut stack = Stack::new()?;
-        stack.set_times(options.leisure_ns, options.ack_timeout_ns, options.max_retransmit);
+        stack.set_times(
+            options.leisure.as_ns(),
+            options.ack_timeout.as_ns(),
+            options.max_retransmit,
+        );
         let state = Rc::new(RefCell::new(ResourceState::default()));
-        let (shown, block) = (state.clone(), options.block);
+        let (shown, block) = (state.clone(), options.block as usize);
         let own = Peer { name: spec.node.clone(), address: spec.address };
         stack.listen(
             SocketAddrV4::new(spec.address, spec.port),
-            options.transport.proto(),
+            proto(options.transport),
             &security(spec, options, &own),
             None,
             Box::new(move |request| {
@@ -118,7 +122,7 @@ impl Driver for Observed {
 /// The other side: the observer.
 pub struct Observer {
     spec: ExchangeSpec,
-    options: Options,
+    options: Coap,
     body: Body,
     observations: Vec<Observation>,
 }
@@ -134,7 +138,7 @@ struct Observation {
 }
 
 impl Observer {
-    pub fn new(spec: &ExchangeSpec, options: Options) -> Self {
+    pub fn new(spec: &ExchangeSpec, options: Coap) -> Self {
         let body = Body::new(spec.seed, spec.longest());
         Self { spec: spec.clone(), options, body, observations: Vec::new() }
     }
@@ -144,8 +148,8 @@ impl Observer {
             let mut stack = Stack::new()?;
             let to = SocketAddrV4::new(peer.address, self.spec.port);
             let security: Security = security(&self.spec, &self.options, peer);
-            let mut session = stack.session(to, self.options.transport.proto(), &security)?;
-            session.set_times(self.options.ack_timeout_ns, self.options.max_retransmit);
+            let mut session = stack.session(to, proto(self.options.transport), &security)?;
+            session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
             let (register_at, observes, whole) = (0, false, Vec::new());
             self.observations.push(Observation {
                 session,
@@ -204,7 +208,7 @@ impl Server for Observer {
 
 impl Observation {
     /// Registers as observer, until a notification confirms it.
-    fn register(&mut self, options: &Options) -> Result<(), Error> {
+    fn register(&mut self, options: &Coap) -> Result<(), Error> {
         self.stack.process();
         let now = monotonic_now();
         if self.observes || now < self.register_at {
@@ -217,7 +221,7 @@ impl Observation {
         Ok(())
     }
 
-    fn send(&mut self, options: &Options, observe: Option<u8>, block2: Option<Block>) {
+    fn send(&mut self, options: &Coap, observe: Option<u8>, block2: Option<Block>) {
         let request = Outgoing {
             method: 1,
             confirmable: options.confirmable,
@@ -233,12 +237,12 @@ impl Observation {
     }
 
     /// Adds a block; returns the payload if it is complete.
-    fn add_block(&mut self, response: Response, options: &Options) -> Option<Vec<u8>> {
+    fn add_block(&mut self, response: Response, options: &Coap) -> Option<Vec<u8>> {
         if response.code >> 5 != 2 {
             return None;
         }
         let first = !std::mem::replace(&mut self.observes, true);
-        let block = response.block2.unwrap_or(Block::sized(0, false, options.block));
+        let block = response.block2.unwrap_or(Block::sized(0, false, options.block as usize));
         if block.number == 0 {
             self.whole.clear();
         }

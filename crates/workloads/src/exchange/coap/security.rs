@@ -2,7 +2,7 @@
 
 use super::ffi;
 use crate::error::Error;
-use crate::mqtt::Tls;
+use record::spec::TlsFiles;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub enum Security {
     /// Pre-shared key.
     Key(Vec<u8>),
     /// Certificates; for a client, with the expected name of the server.
-    Certificates(Tls, String),
+    Certificates(TlsFiles, String),
 }
 
 /// PSK identity of clients.
@@ -59,7 +59,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    fn of(tls: &Tls) -> Result<Self, Error> {
+    fn of(tls: &TlsFiles) -> Result<Self, Error> {
         let file = |path: &Path| {
             // libcoap reports no error for an unreadable file.
             std::fs::File::open(path)

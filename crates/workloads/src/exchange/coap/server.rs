@@ -3,15 +3,15 @@
 use super::block::Block;
 use super::callbacks::{Answer, Request};
 use super::stack::Stack;
-use super::{GROUP, Options, POLL_INTERVAL, security};
+use super::{GROUP, POLL_INTERVAL, proto, security};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
-use crate::exchange::spec::ExchangeSpec;
 use crate::exchange::watch::Watch;
-use crate::spec::Peer;
+use record::Coap;
+use record::spec::{ExchangeSpec, Peer};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -45,14 +45,18 @@ struct Receipt {
 }
 
 impl CoapServer {
-    pub fn new(spec: &ExchangeSpec, options: &Options) -> Result<Self, Error> {
+    pub fn new(spec: &ExchangeSpec, options: &Coap) -> Result<Self, Error> {
         let mut stack = Stack::new()?;
-        stack.set_times(options.leisure_ns, options.ack_timeout_ns, options.max_retransmit);
+        stack.set_times(
+            options.leisure.as_ns(),
+            options.ack_timeout.as_ns(),
+            options.max_retransmit,
+        );
         let receipts = Rc::new(RefCell::new(Vec::new()));
         let mut store = PayloadStore {
             body: Body::new(spec.seed, spec.longest()),
             longest: spec.longest(),
-            block: options.block,
+            block: options.block as usize,
             parts: HashMap::new(),
             receipts: receipts.clone(),
         };
@@ -64,7 +68,7 @@ impl CoapServer {
         let own = Peer { name: spec.node.clone(), address: spec.address };
         stack.listen(
             SocketAddrV4::new(host, spec.port),
-            options.transport.proto(),
+            proto(options.transport),
             &security(spec, options, &own),
             group,
             Box::new(move |request| store.answer(request)),

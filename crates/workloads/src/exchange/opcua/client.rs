@@ -1,12 +1,13 @@
 //! OPC UA client: connect, read and close, as separate steps.
 
 use super::events::{self, Events};
-use super::{LIFETIME_MS, NAMESPACE, Options, Timestamps, identifier, status};
+use super::{LIFETIME_MS, NAMESPACE, identifier, status};
 use crate::clock::{Nanos, monotonic_now};
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
 use crate::exchange::sections::Section;
 use open62541_sys::*;
+use record::{Opcua, Timestamps};
 use std::cell::RefCell;
 use std::ffi::{CString, c_void};
 use std::io;
@@ -119,7 +120,7 @@ impl Client {
         &mut self,
         events: &Events,
         place: usize,
-        options: &Options,
+        options: &Opcua,
         turn: &mut Turn<'_, '_>,
     ) -> Result<Reading, Failure> {
         self.set_exchange_timeout(turn);

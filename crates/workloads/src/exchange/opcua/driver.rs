@@ -1,6 +1,5 @@
 //! The sink, which drives: one Read per exchange.
 
-use super::Options;
 use super::client::{Client, poll};
 use super::events::Events;
 use crate::clock::{Nanos, monotonic_now};
@@ -8,19 +7,29 @@ use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::sections::Section;
-use crate::exchange::spec::{Connection, ExchangeSpec};
 use crate::exchange::watch::Watch;
+use record::spec::ExchangeSpec;
+use record::{Connection, Opcua};
 use std::ffi::CString;
 
 /// Maximum time of the final disconnect, in ms.
 const DISCONNECT_TIMEOUT_MS: u32 = 500;
 
-pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    let options = spec.options::<Options>()?.checked()?;
+pub(in crate::exchange) fn driver(
+    spec: &ExchangeSpec,
+    options: &Opcua,
+) -> Result<Box<dyn Driver>, Error> {
     let url = format!("opc.tcp://{}:{}", spec.peers[0].address, spec.port);
     let url = CString::new(url).map_err(|error| Error::protocol("name the server", error))?;
     let (sizes, persistent) = (spec.sizes.clone(), spec.connection == Connection::Kept);
-    Ok(Box::new(Sink { client: None, events: Events::start()?, url, sizes, options, persistent }))
+    Ok(Box::new(Sink {
+        client: None,
+        events: Events::start()?,
+        url,
+        sizes,
+        options: options.clone(),
+        persistent,
+    }))
 }
 
 struct Sink {
@@ -29,7 +38,7 @@ struct Sink {
     events: Events,
     url: CString,
     sizes: Vec<usize>,
-    options: Options,
+    options: Opcua,
     persistent: bool,
 }
 

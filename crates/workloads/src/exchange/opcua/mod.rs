@@ -11,60 +11,11 @@ mod status;
 pub(super) use driver::driver;
 pub(super) use server::server;
 
-use crate::error::Error;
-use serde::Deserialize;
-
 /// Namespace of the variables: the first one of the server.
 const NAMESPACE: u16 = 1;
 /// Requested lifetime of channels and sessions, in ms: a day, so that none is renewed during
 /// exchanges.
 const LIFETIME_MS: u32 = 24 * 60 * 60 * 1000;
-
-/// Timestamps that the server sends with each value.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Timestamps {
-    /// Source timestamp.
-    #[default]
-    Source,
-    /// Server timestamp.
-    Server,
-    /// Both timestamps.
-    Both,
-    /// No timestamps.
-    Neither,
-}
-
-/// OPC UA options of the spec.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Options {
-    /// Number of variables per payload.
-    variables: u32,
-    /// Timestamps with each value.
-    timestamps: Timestamps,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { variables: 1, timestamps: Timestamps::default() }
-    }
-}
-
-/// Maximum number of variables per Read.
-const MOST_VARIABLES: u32 = 10;
-
-impl Options {
-    fn checked(self) -> Result<Self, Error> {
-        match self.variables {
-            1..=MOST_VARIABLES => Ok(self),
-            n => Err(Error::protocol(
-                "use the options of opcua",
-                format!("variables is {n}; it must be from 1 to {MOST_VARIABLES}"),
-            )),
-        }
-    }
-}
 
 /// Node identifier of a variable: part `part`, from 0, of the payload with the size at index
 /// `place`. Identifiers after the first six thousand sizes take three more bytes in a request.
@@ -106,14 +57,5 @@ mod tests {
             .collect();
         all.dedup();
         assert_eq!((all.len(), all[0], all[499]), (500, 1, 500));
-    }
-
-    #[test]
-    fn refuses_more_variables_than_a_read_holds() {
-        let of = |variables| Options { variables, ..Options::default() }.checked();
-        assert!(of(10).is_ok());
-        for variables in [0, 11] {
-            assert!(of(variables).unwrap_err().to_string().contains("from 1 to 10"));
-        }
     }
 }

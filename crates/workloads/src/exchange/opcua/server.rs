@@ -1,14 +1,15 @@
 //! OPC UA server, in the source.
 
 use super::events::{self, Events};
-use super::{LIFETIME_MS, NAMESPACE, Options, identifier, share, status};
+use super::{LIFETIME_MS, NAMESPACE, identifier, share, status};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
-use crate::exchange::spec::ExchangeSpec;
 use crate::exchange::watch::Watch;
 use open62541_sys::*;
+use record::Opcua;
+use record::spec::ExchangeSpec;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -16,8 +17,10 @@ const TYPE_BYTE_STRING: u32 = 15;
 /// Maximum number of concurrent clients; open62541's limit is lower.
 const MAX_CLIENTS: u16 = 10_000;
 
-pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let options = spec.options::<Options>()?.checked()?;
+pub(in crate::exchange) fn server(
+    spec: &ExchangeSpec,
+    options: &Opcua,
+) -> Result<Box<dyn Server>, Error> {
     let body = Body::new(spec.seed, spec.longest());
     let payloads =
         Box::new(Payloads { body, sizes: spec.sizes.clone(), variables: options.variables });

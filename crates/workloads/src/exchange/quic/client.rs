@@ -1,19 +1,20 @@
 //! The source, which drives: one stream per exchange.
 
-use super::{ALPN, HEADER, certificates, checked, failure, setup_error, transport};
+use super::{ALPN, HEADER, certificates, check, failure, setup_error, transport};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::reactor::Reactor;
 use crate::exchange::sections::Section;
-use crate::exchange::spec::{Connection as Lasting, ExchangeSpec};
 use crate::exchange::watch::Watch;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, ConnectError, Connection, ConnectionError, Endpoint, ReadExactError, VarInt,
     WriteError,
 };
+use record::spec::ExchangeSpec;
+use record::{Connection as Lasting, Quic};
 use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -25,8 +26,11 @@ use tokio::time::sleep;
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const CLOSE_CHECKS: u32 = 100;
 
-pub(in crate::exchange) fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    let options = checked(spec)?;
+pub(in crate::exchange) fn driver(
+    spec: &ExchangeSpec,
+    options: Quic,
+) -> Result<Box<dyn Driver>, Error> {
+    check(spec)?;
     let Some(tls) = &spec.tls else {
         return Err(Error::protocol("use the protocol quic", "no certificates; QUIC needs them"));
     };

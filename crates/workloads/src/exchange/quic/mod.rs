@@ -9,12 +9,12 @@ pub(super) use client::driver;
 pub(super) use server::server;
 
 use super::failure::{Failure, Reason};
-use super::spec::ExchangeSpec;
 use crate::error::Error;
 use quinn::{ConnectionError, MtuDiscoveryConfig, TransportConfig};
+use record::Quic;
+use record::spec::ExchangeSpec;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use serde::Deserialize;
 use std::path::Path;
 
 /// Bytes before each payload, and of the answer.
@@ -27,28 +27,18 @@ const MIN_MTU: u16 = 1280;
 /// IPv4 and UDP headers.
 const LOWER: u16 = 28;
 
-/// QUIC options of the spec.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Options {
-    /// Whether a resumed connection sends payload at once (0-RTT).
-    early_data: bool,
-    /// Whether to probe for packets larger than 1200 B.
-    mtu_discovery: bool,
-}
-
-fn checked(spec: &ExchangeSpec) -> Result<Options, Error> {
+fn check(spec: &ExchangeSpec) -> Result<(), Error> {
     if spec.mtu < MIN_MTU {
         return Err(Error::protocol(
             "use the protocol quic",
             format!("the network's MTU is {} B; QUIC needs {MIN_MTU} B or more", spec.mtu),
         ));
     }
-    spec.options()
+    Ok(())
 }
 
 /// Transport configuration of both sides.
-fn transport(spec: &ExchangeSpec, options: Options) -> TransportConfig {
+fn transport(spec: &ExchangeSpec, options: Quic) -> TransportConfig {
     let mut config = TransportConfig::default();
     // A kept connection must survive any pause; an exchange fails on a dead one.
     config.max_idle_timeout(None);

@@ -1,17 +1,18 @@
 //! The sink, which serves: receives the payload of each stream and answers.
 
-use super::{ALPN, HEADER, certificates, checked, protocol_error, setup_error, transport};
+use super::{ALPN, HEADER, certificates, check, protocol_error, setup_error, transport};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::reactor::Reactor;
-use crate::exchange::spec::ExchangeSpec;
 use crate::exchange::tcp::short;
 use crate::exchange::watch::Watch;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, ServerConfig};
+use record::Quic;
+use record::spec::ExchangeSpec;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
@@ -19,8 +20,11 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-pub(in crate::exchange) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let options = checked(spec)?;
+pub(in crate::exchange) fn server(
+    spec: &ExchangeSpec,
+    options: Quic,
+) -> Result<Box<dyn Server>, Error> {
+    check(spec)?;
     let Some((cert, key)) =
         spec.tls.as_ref().and_then(|tls| tls.cert.as_ref().zip(tls.key.as_ref()))
     else {

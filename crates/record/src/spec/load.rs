@@ -1,14 +1,13 @@
-//! Specs of loads, devices and probes, written by the runner.
+//! Specs of loads, devices and contention probes.
 
-use crate::clock::Nanos;
-use crate::error::Error;
-use crate::spec::read;
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
+use super::Spec;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 use trace::CoapSettings;
 
 /// Spec of one sender. Arrivals, mixes and distributions are texts in the syntax of `trace`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LoadSpec {
     /// Trace file of requests; none generates them.
     #[serde(default)]
@@ -35,15 +34,15 @@ pub struct LoadSpec {
     #[serde(default)]
     pub count: Option<u64>,
     /// Duration of the arrivals, in ns.
-    pub duration_ns: Nanos,
+    pub duration_ns: u64,
     /// Users of a closed loop; none is an open loop.
     #[serde(default)]
-    pub users: Option<usize>,
+    pub users: Option<u32>,
     /// Think time of each user after a response.
     #[serde(default)]
     pub think: Option<String>,
     /// Response timeout, in ns.
-    pub timeout_ns: Nanos,
+    pub timeout_ns: u64,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
     /// CoAP settings: blocks, retransmission, NSTART and observe.
@@ -54,13 +53,13 @@ pub struct LoadSpec {
     /// QoS level of MQTT messages.
     pub qos: u8,
     /// Maximum HTTP connections per device.
-    pub connections: usize,
+    pub connections: u32,
     /// Number of sender threads.
-    pub senders: usize,
+    pub senders: u32,
     /// Whether sender threads busy-wait.
     pub spin: bool,
     /// Maximum lag behind the schedule, in ns.
-    pub patience_ns: Nanos,
+    pub patience_ns: u64,
     /// Seed of this sender's draws.
     pub seed: u64,
     /// Output file of the results.
@@ -69,8 +68,20 @@ pub struct LoadSpec {
     pub log: PathBuf,
 }
 
+impl Spec for LoadSpec {
+    const PROGRAM: &'static str = "load";
+
+    fn check(&self) -> Result<(), String> {
+        match (&self.trace, self.targets.is_empty()) {
+            (None, true) => Err("the spec has neither a trace nor a target".to_owned()),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Spec of one device.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// Device number.
     pub number: u32,
@@ -89,11 +100,11 @@ pub struct DeviceSpec {
     /// Resources of all devices, one line each.
     pub resources: Vec<String>,
     /// Number of server threads.
-    pub threads: usize,
+    pub threads: u32,
     /// Maximum number of queued requests.
-    pub queue: usize,
+    pub queue: u32,
     /// Response payload size in bytes.
-    pub payload: usize,
+    pub payload: u64,
     /// Distribution of the time between changes of an observed resource.
     #[serde(default)]
     pub notify: Option<String>,
@@ -104,7 +115,7 @@ pub struct DeviceSpec {
     /// Share answered late.
     pub late: f64,
     /// Delay of late answers, in ns.
-    pub late_by_ns: Nanos,
+    pub late_by_ns: u64,
     /// Share not answered.
     pub silent: f64,
     /// Whether server threads busy-wait.
@@ -117,17 +128,27 @@ pub struct DeviceSpec {
     pub events: PathBuf,
 }
 
+impl Spec for DeviceSpec {
+    const PROGRAM: &'static str = "device";
+
+    fn check(&self) -> Result<(), String> {
+        let none = [self.coap, self.http, self.udp, self.tcp].iter().all(Option::is_none);
+        if none { Err("the spec has no port".to_owned()) } else { Ok(()) }
+    }
+}
+
 /// Spec of a node's contention probes.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ProbeSpec {
     /// CPU cores; an empty list is all.
-    pub cores: Vec<usize>,
+    pub cores: Vec<u32>,
     /// `sleep`, `busy`, or both.
     pub modes: Vec<String>,
-    /// Service time.
-    pub service_ns: Nanos,
-    /// Interval between two requests of a probe.
-    pub every_ns: Nanos,
+    /// Service time, in ns.
+    pub service_ns: u64,
+    /// Interval between two requests of a probe, in ns.
+    pub every_ns: u64,
     /// Whether probes run at a higher priority, as devices do.
     #[serde(default)]
     pub before: bool,
@@ -139,44 +160,10 @@ pub struct ProbeSpec {
     pub events: PathBuf,
 }
 
-impl ProbeSpec {
-    /// Reads a spec.
-    ///
-    /// # Errors
-    /// The file is unreadable or invalid.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        read(path, |_| Ok(()))
-    }
-}
-
-impl LoadSpec {
-    /// Reads a spec.
-    ///
-    /// # Errors
-    /// The file is unreadable or invalid.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        read(path, Self::check)
-    }
+impl Spec for ProbeSpec {
+    const PROGRAM: &'static str = "probe";
 
     fn check(&self) -> Result<(), String> {
-        match (&self.trace, self.targets.is_empty()) {
-            (None, true) => Err("the spec has neither a trace nor a target".to_owned()),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl DeviceSpec {
-    /// Reads a spec.
-    ///
-    /// # Errors
-    /// The file is unreadable or invalid.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        read(path, Self::check)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let none = [self.coap, self.http, self.udp, self.tcp].iter().all(Option::is_none);
-        if none { Err("the spec has no port".to_owned()) } else { Ok(()) }
+        Ok(())
     }
 }

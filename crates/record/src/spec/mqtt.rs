@@ -1,38 +1,14 @@
-//! The spec of an MQTT client, written by the runner.
+//! The spec of an MQTT client.
 
-use crate::clock::Nanos;
-use crate::error::Error;
-use crate::payload::LARGEST;
-use crate::spec::read;
-use serde::Deserialize;
-use std::path::{Path, PathBuf};
-
-/// MQTT version of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Version {
-    /// MQTT 3.1.1.
-    #[serde(rename = "3.1.1")]
-    V311,
-    /// MQTT 5.0.
-    #[serde(rename = "5")]
-    V5,
-}
-
-/// TLS files: trusted CA and client credentials.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Tls {
-    /// CA certificate that signed the broker's certificate.
-    pub ca: PathBuf,
-    /// Client certificate, if the broker requires one.
-    #[serde(default)]
-    pub cert: Option<PathBuf>,
-    /// Private key of the client certificate.
-    #[serde(default)]
-    pub key: Option<PathBuf>,
-}
+use super::{MAX_MESSAGE, Spec, TlsFiles};
+use crate::MqttVersion;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// Spec of one client.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct MqttSpec {
     /// Name of this node.
     pub node: String,
@@ -45,25 +21,26 @@ pub struct MqttSpec {
     /// Port of the broker.
     pub port: u16,
     /// MQTT version.
-    pub version: Version,
+    pub version: MqttVersion,
     /// QoS level of messages and subscription, 0 to 2.
     pub qos: u8,
     /// TLS files; none disables TLS.
     #[serde(default)]
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsFiles>,
     /// Keep-alive interval in whole seconds, 5 or more, the minimum of libmosquitto.
     pub keep_alive_s: u16,
     /// Whether the broker discards the session when the connection ends.
     pub clean_session: bool,
-    /// Initial reconnect delay after a lost or refused connection; doubles with each failure.
-    pub reconnect_min_ns: Nanos,
-    /// Maximum reconnect delay.
-    pub reconnect_max_ns: Nanos,
-    /// When to connect, from offset 0; none connects before the start.
+    /// Initial reconnect delay after a lost or refused connection, in ns; doubles with each
+    /// failure.
+    pub reconnect_min_ns: u64,
+    /// Maximum reconnect delay, in ns.
+    pub reconnect_max_ns: u64,
+    /// When to connect, in ns from offset 0; none connects before the start.
     #[serde(default)]
-    pub join_ns: Option<Nanos>,
-    /// Timeout of the first connection, including retries.
-    pub connect_limit_ns: Nanos,
+    pub join_ns: Option<u64>,
+    /// Timeout of the first connection, including retries, in ns.
+    pub connect_limit_ns: u64,
     /// Topic filter of the subscription.
     #[serde(default)]
     pub subscribe: Option<String>,
@@ -73,21 +50,15 @@ pub struct MqttSpec {
     #[serde(default)]
     pub publish: Option<String>,
     /// Messages to publish: number, and scheduled time in ns from offset 0.
-    pub schedule: Vec<(u64, Nanos)>,
+    pub schedule: Vec<(u64, u64)>,
     /// Payload file.
     pub payload: PathBuf,
     /// Output file of events.
     pub events: PathBuf,
 }
 
-impl MqttSpec {
-    /// Reads and checks a spec.
-    ///
-    /// # Errors
-    /// The file is unreadable or inconsistent.
-    pub fn read(path: &Path) -> Result<Self, Error> {
-        read(path, Self::check)
-    }
+impl Spec for MqttSpec {
+    const PROGRAM: &'static str = "mqtt";
 
     fn check(&self) -> Result<(), String> {
         for (key, text) in [("client", &self.client), ("host", &self.host)] {
@@ -107,8 +78,8 @@ impl MqttSpec {
         if self.reconnect_min_ns == 0 || self.reconnect_max_ns < self.reconnect_min_ns {
             return Err("reconnect_min_ns must be above 0 and not above reconnect_max_ns".into());
         }
-        if self.schedule.iter().any(|(number, _)| *number > LARGEST) {
-            return Err(format!("message numbers go up to {LARGEST}"));
+        if self.schedule.iter().any(|(number, _)| *number > MAX_MESSAGE) {
+            return Err(format!("message numbers go up to {MAX_MESSAGE}"));
         }
         if self.schedule.windows(2).any(|pair| pair[0].1 > pair[1].1) {
             return Err("the schedule must be sorted by time".into());
@@ -125,9 +96,9 @@ impl MqttSpec {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
+    use super::super::error_with;
     use super::*;
-    use crate::spec::parse;
     use serde_json::{Value, json};
 
     fn example() -> Value {
@@ -139,9 +110,9 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn reads_what_the_runner_writes() {
-        let spec = parse(&example().to_string(), MqttSpec::check).unwrap();
-        assert_eq!((spec.version, spec.qos, spec.schedule[1]), (Version::V5, 2, (3, 10)));
+    fn a_spec_in_json_is_read() {
+        let spec = MqttSpec::parse(&example().to_string()).unwrap();
+        assert_eq!((spec.version, spec.qos, spec.schedule[1]), (MqttVersion::V5, 2, (3, 10)));
         assert_eq!((spec.join_ns, spec.tls), (None, None));
     }
 
@@ -158,9 +129,7 @@ pub(super) mod tests {
             ("publish", Value::Null, "topic"),
             ("reconnect_min_ns", json!(0), "reconnect_min_ns"),
         ] {
-            let mut spec = example();
-            spec[key] = value;
-            let error = parse(&spec.to_string(), MqttSpec::check).unwrap_err();
+            let error = error_with::<MqttSpec>(example(), key, value);
             assert!(error.contains(word), "{key}: {error}");
         }
     }

@@ -1,0 +1,74 @@
+//! Interactions of a run: the spec of each program.
+
+use crate::error::Error;
+use crate::jobs::{Job, Role};
+use crate::programs::Programs;
+use experiment::Interaction;
+use record::spec::{InteractionSpec, Role as Side};
+use std::net::Ipv4Addr;
+
+/// Ports and group of the first workload; others count up from them. The group has
+/// organisation-local scope (RFC 2365).
+const PORT_DOWN: u16 = 5556;
+const PORT_UP: u16 = 6556;
+/// The director's other stacks use the next three ports.
+const PORT_OUTSIDE: u16 = 7556;
+const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 0, 1);
+
+/// The PGM port of a workload.
+pub(crate) fn port_down(workload: usize) -> u16 {
+    PORT_DOWN + workload as u16
+}
+
+/// The programs of one workload, sinks before the source.
+pub(crate) fn jobs(programs: Programs<'_>, interaction: &Interaction) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for name in &interaction.sinks {
+        let Some(spec) = spec(programs, interaction, name, Side::Sink) else { continue };
+        jobs.extend(programs.job(name, Role::Sink, None, &spec)?);
+    }
+    let source = &interaction.source;
+    if let Some(spec) = spec(programs, interaction, source, Side::Source) {
+        jobs.extend(programs.job(source, Role::Source, None, &spec)?);
+    }
+    Ok(jobs)
+}
+
+fn spec(
+    programs: Programs<'_>,
+    interaction: &Interaction,
+    name: &str,
+    role: Side,
+) -> Option<InteractionSpec> {
+    let number = programs.number;
+    let peer = |name: &String| programs.peer(name, &interaction.network);
+    Some(InteractionSpec {
+        role,
+        node: name.to_owned(),
+        down: interaction.down,
+        up: interaction.up,
+        address: programs.link(name, &interaction.network)?.address,
+        group: Some(Ipv4Addr::from(u32::from(GROUP) + number as u32)),
+        port_down: port_down(number),
+        port_up: match interaction.down.is_director() {
+            true => PORT_OUTSIDE + 4 * number as u16,
+            false => PORT_UP + number as u16,
+        },
+        mtu: programs.plan.network(&interaction.network)?.mtu.get() as u16,
+        multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
+        assume_loss: interaction.assume_loss.map(|loss| loss.fraction()),
+        assume_round_trip_ns: interaction.assume_round_trip.map(|trip| trip.as_ns()),
+        outside: interaction.outside.clone(),
+        broker: interaction.broker.as_ref().and_then(peer).map(|broker| broker.address),
+        peers: match role {
+            Side::Source => interaction.sinks.iter().filter_map(peer).collect(),
+            Side::Sink => peer(&interaction.source).into_iter().collect(),
+        },
+        payload: interaction.payload.clone(),
+        reply_payload: interaction.reply_payload.clone(),
+        events: programs.files(name).events,
+        every_ns: interaction.every.as_ns(),
+        messages: interaction.messages,
+        fan_out: interaction.fan_outs().collect(),
+    })
+}
