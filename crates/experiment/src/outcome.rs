@@ -2,8 +2,8 @@
 
 use crate::expect::{Comparison, Expect};
 use crate::matrix::Cell;
-use crate::metric;
 use crate::read::{Fixed, Named};
+use record::Summary;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -160,7 +160,7 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
     if !runs.iter().any(|run| trusted(&run)) {
         return Err(Missing::NotTrusted);
     }
-    let found = runs.iter().filter(trusted).filter_map(|summary| metric::value(metric, summary));
+    let found = runs.iter().filter(trusted).filter_map(|summary| Summary::value(summary, metric));
     let mut found: Vec<f64> = found.collect();
     found.sort_by(f64::total_cmp);
     let middle = found.len() / 2;

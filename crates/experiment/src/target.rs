@@ -3,6 +3,7 @@
 use crate::metric;
 use crate::plan::Plan;
 use crate::problem::{Errors, Problem};
+use record::Summary;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
@@ -37,7 +38,7 @@ impl Target {
 
     /// Value of the metric in a run's summary. `None` if the run does not have it.
     pub fn figure(&self, summary: &Value) -> Option<f64> {
-        metric::value(&self.metric, summary)
+        Summary::value(summary, &self.metric)
     }
 
     /// Value of the metric in a run's summary, or the worst possible value if the run does not have
@@ -97,18 +98,16 @@ impl FromStr for Target {
     }
 }
 
-/// Converts a value to the unit in the metric's name.
+/// Converts a value to the metric's unit.
 fn limit(metric: &str, value: &str) -> Option<f64> {
     let number = || value.parse::<f64>().ok();
     let time = || value.parse::<Span>().ok().map(|span| span.as_ns() as f64);
-    let is = |unit: &str| metric.split('.').any(|part| part.ends_with(unit));
-    match () {
-        () if is("_ms") => number().or_else(|| Some(time()? / 1e6)),
-        () if is("_us") => number().or_else(|| Some(time()? / 1e3)),
-        () if is("_pct") => {
-            number().or_else(|| Some(value.parse::<Ratio>().ok()?.fraction() * 100.0))
-        }
-        () => number(),
+    // An unknown metric is reported when the experiment is known.
+    match Summary::figure(metric).map_or("", |figure| figure.unit) {
+        "ms" => number().or_else(|| Some(time()? / 1e6)),
+        "us" => number().or_else(|| Some(time()? / 1e3)),
+        "%" => number().or_else(|| Some(value.parse::<Ratio>().ok()?.fraction() * 100.0)),
+        _ => number(),
     }
 }
 

@@ -1,16 +1,15 @@
 //! The results of a load.
 
 use crate::clock::Nanos;
-use crate::counts::{Counts, Observed};
 use crate::percentiles::Percentiles;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+use record::{Observed, Quarter, RequestCounts, Timeline};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use trace::{Method, Spread, SpreadSummary};
-use units::{Quarter, Timeline};
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]
@@ -20,7 +19,7 @@ pub struct Series {
     /// The node; None for operations beyond the first thousand series.
     pub device: Option<u32>,
     /// Operations by outcome.
-    pub counts: Counts,
+    pub counts: RequestCounts,
     /// Response time: from the intended time to the answer.
     pub response: Spread,
     /// Service time: from the send time to the answer.
@@ -43,7 +42,7 @@ impl Series {
         Self {
             method,
             device,
-            counts: Counts::default(),
+            counts: RequestCounts::default(),
             response: spread(),
             service: spread(),
             slip: spread(),
@@ -237,7 +236,7 @@ struct Json {
     senders: usize,
     seconds: f64,
     rate: f64,
-    counts: Counts,
+    counts: RequestCounts,
     quarters: [Quarter; 4],
     codes: BTreeMap<String, u64>,
     late: u64,
@@ -261,7 +260,7 @@ struct Json {
 struct JsonSeries {
     class: String,
     device: Option<u32>,
-    counts: Counts,
+    counts: RequestCounts,
     response_of_all: Percentiles,
     response: SpreadSummary,
     service: SpreadSummary,
@@ -329,8 +328,8 @@ mod tests {
             two.waited(i * 100);
         }
         one.counts =
-            Counts { scheduled: 100, sent: 100, answered: 90, timed_out: 10, ..one.counts };
-        two.counts = Counts { scheduled: 90, sent: 90, answered: 90, ..two.counts };
+            RequestCounts { scheduled: 100, sent: 100, answered: 90, timed_out: 10, ..one.counts };
+        two.counts = RequestCounts { scheduled: 90, sent: 90, answered: 90, ..two.counts };
         Figures {
             closed: None,
             series: vec![one, two],

@@ -8,7 +8,6 @@
 mod clock;
 mod coap;
 mod connection;
-mod counts;
 mod datagram;
 mod device;
 mod epoll;
@@ -37,7 +36,6 @@ mod targets;
 mod template;
 
 pub use clock::{Nanos, now};
-pub use counts::{Counts, Observed};
 pub use datagram::IDS_PER_SECOND;
 pub use device::{
     Checked, DeviceError, DeviceSettings, MisbehaviourShares, Served, ServedResource, check, serve,

@@ -6,14 +6,13 @@
 //! `queued` when it is due and `dequeued` when it is sent.
 
 use crate::clock::Nanos;
-use crate::counts::Observed;
 use crate::figures::{Series, Submission};
 use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
 use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
+use record::{Observed, Timeline};
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use units::Timeline;
 
 /// Operations in the order of their intended times. Their numbers start at 0 and have no
 /// gaps.

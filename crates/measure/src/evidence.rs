@@ -4,7 +4,7 @@ use crate::busy;
 use crate::facts::{Contended, Count, Facts, Submitted};
 use crate::host::HostUse;
 use crate::tolerance::Deviation;
-use crate::verdict::{Evidence, Status, short};
+use record::{Evidence, Subject, short};
 
 /// Reference for the lateness of frames that are forwarded at once, which have no delay to compare
 /// with: the median round trip, but at least 20 ms, that of a local network. There 1 ms (5 %) is
@@ -28,21 +28,6 @@ const UNHURT: f64 = 0.05;
 /// CPU load from which a second counts as saturated.
 const SATURATED: f64 = 0.95;
 
-/// Prefixes of the names of evidence that a busy or slow machine causes.
-pub(crate) const OF_MACHINE: [&str; 11] = [
-    "forwarding lateness",
-    "frames read late",
-    "schedule slip",
-    "requests never sent",
-    "request interval",
-    "request slip",
-    "contention at the probes",
-    "seconds with saturated CPUs",
-    "CPU steal",
-    "CPU pressure",
-    "packets dropped at kernel backlogs",
-];
-
 /// All evidence, in display order.
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     let mut found = Found(Vec::new());
@@ -59,13 +44,7 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.drops(facts);
     found.links(facts);
     found.counts(facts);
-    found.look(
-        "frames missing from the capture",
-        facts.capture_missed as f64,
-        "frames",
-        Some((0.0, f64::INFINITY)),
-        "the disk was slower than the network; all figures are complete, the capture is not",
-    );
+    found.look(Subject::CaptureMissed, facts.capture_missed as f64, Some((0.0, f64::INFINITY)));
     found.0
 }
 
@@ -106,121 +85,62 @@ fn apart_pct(count: &Count) -> f64 {
 struct Found(Vec<Evidence>);
 
 impl Found {
-    fn look(
-        &mut self,
-        name: &str,
-        value: f64,
-        unit: &str,
-        limits: Option<(f64, f64)>,
-        meaning: &str,
-    ) {
-        let status = match limits {
-            Some((_, invalid)) if value > invalid => Status::Invalid,
-            Some((suspect, _)) if value > suspect => Status::Suspect,
-            _ => Status::Valid,
-        };
-        self.0.push(Evidence {
-            name: name.to_owned(),
-            value,
-            unit: unit.to_owned(),
-            limit_suspect: limits.map(|l| l.0),
-            limit_invalid: limits.map(|l| l.1),
-            status,
-            meaning: meaning.to_owned(),
-            detail: String::new(),
-        });
-    }
-
-    /// Adds to the last piece where it was worst in this run.
-    fn detail(&mut self, detail: String) {
-        if let Some(last) = self.0.last_mut() {
-            last.detail = detail;
-        }
+    /// Adds a piece; without limits it is informational.
+    fn look(&mut self, subject: Subject, value: f64, limits: Option<(f64, f64)>) -> &mut Evidence {
+        self.0.push(Evidence::new(subject, value, limits));
+        let last = self.0.len() - 1;
+        &mut self.0[last]
     }
 
     fn lateness(&mut self, facts: &Facts) {
         let kinds = [
             (
-                "delayed links",
+                [Subject::DelayedLatenessP99, Subject::DelayedLatenessMax],
                 &facts.held,
                 held_us(facts),
-                "delays may be longer than configured by this much: the machine did not let \
-                 Thingbed forward frames in time. Use fewer nodes, close other programs, or run \
-                 as root for real-time priority",
                 "5 % and 50 % of the smallest configured delay",
                 "the smallest configured delay and 10 times it",
             ),
             (
-                "undelayed links",
+                [Subject::UndelayedLatenessP99, Subject::UndelayedLatenessMax],
                 &facts.passed,
                 at_once_us(facts),
-                "round trips may be longer by this much: the machine did not let Thingbed forward \
-                 frames in time, or a multicast went to many members one after the other",
                 "5 % and 50 % of the median round trip, at least of 20 ms",
                 "the median round trip, at least 20 ms, and 10 times it",
             ),
         ];
-        for (which, late, of_us, meaning, of_p99, of_max) in
+        for ([p99, max], late, of_us, of_p99, of_max) in
             kinds.into_iter().filter(|kind| kind.1.count() > 0)
         {
-            self.look(
-                &format!("forwarding lateness ({which}), p99"),
-                late.quantile_ns(0.99) as f64 / 1e3,
-                "us",
-                Some((0.05 * of_us, 0.5 * of_us)),
-                meaning,
-            );
-            self.detail(format!("limits are {of_p99}"));
-            self.look(
-                &format!("forwarding lateness ({which}), max"),
-                late.max_ns() as f64 / 1e3,
-                "us",
-                Some((of_us, 10.0 * of_us)),
-                meaning,
-            );
-            self.detail(format!("limits are {of_max}"));
+            let limits = Some((0.05 * of_us, 0.5 * of_us));
+            self.look(p99, late.quantile_ns(0.99) as f64 / 1e3, limits).detail =
+                format!("limits are {of_p99}");
+            let limits = Some((of_us, 10.0 * of_us));
+            self.look(max, late.max_ns() as f64 / 1e3, limits).detail =
+                format!("limits are {of_max}");
         }
     }
 
     fn stalls(&mut self, facts: &Facts) {
         let (stalled, held_us) = (facts.stalls, held_us(facts));
         self.look(
-            "longest stall of the forwarding thread",
+            Subject::LongestStall,
             stalled.longest_ns as f64 / 1e3,
-            "us",
             Some((held_us, f64::INFINITY)),
-            "some frames may have been delayed by this much more: another program or, on a \
-             virtual machine, its host had the processor. Run again at a quieter time",
-        );
-        self.detail(format!("{} stalls of over a millisecond", stalled.count));
+        )
+        .detail = format!("{} stalls of over a millisecond", stalled.count);
         self.look(
-            "frames read late, max",
+            Subject::FramesReadLate,
             stalled.behind_ns as f64 / 1e3,
-            "us",
             Some((held_us, 10.0 * held_us)),
-            "a frame waited this long before its delay began: more frames came than this \
-             machine forwards. Lower the rate",
         );
     }
 
     fn schedule(&mut self, facts: &Facts) {
         if let Some(slip) = facts.slip_ms {
-            self.look(
-                "schedule slip of senders, p99",
-                slip.p99,
-                "ms",
-                Some((SLIP_SUSPECT_MS, SLIP_INVALID_MS)),
-                "messages were sent later than scheduled, and round trips include that: the \
-                 sender or the machine was too slow. Lower the rate, or use fewer nodes",
-            );
+            self.look(Subject::ScheduleSlip, slip.p99, Some((SLIP_SUSPECT_MS, SLIP_INVALID_MS)));
         }
-        self.look(
-            "messages never sent",
-            facts.unsent as f64,
-            "messages",
-            Some((0.0, 0.0)),
-            "the load was not the configured one: senders did not send all scheduled messages",
-        );
+        self.look(Subject::MessagesNeverSent, facts.unsent as f64, Some((0.0, 0.0)));
     }
 
     /// Checks whether loads were as configured.
@@ -235,50 +155,22 @@ impl Found {
         };
         let (unsent, node) =
             worst(&|load| 100.0 * load.unsent as f64 / load.scheduled.max(1) as f64);
-        self.look(
-            "requests never sent",
-            unsent,
-            "%",
-            Some((0.0, 1.0)),
-            "the load was lower than configured: this machine could not send the rate. Lower \
-             it, or configure more `senders`",
-        );
-        self.detail(format!("worst: {node}"));
+        self.look(Subject::RequestsNeverSent, unsent, Some((0.0, 1.0))).detail =
+            format!("worst: {node}");
         let (off, node) = worst(&|load| {
             100.0 * (load.submitted_us - load.expected_us).abs() / load.expected_us.max(1e-3)
         });
-        self.look(
-            "request interval, measured against configured",
-            off,
-            "%",
-            Some((1.0, 10.0)),
-            "the mean time between two requests differs by this much: the load was not the \
-             configured one",
-        );
-        self.detail(format!("worst: {node}"));
+        self.look(Subject::RequestInterval, off, Some((1.0, 10.0))).detail =
+            format!("worst: {node}");
         let (late, node) = worst(&|load| {
             100.0 * load.slip_p99_us / (SLIP_SHARE * load.expected_us).max(SLIP_LEAST_US)
         });
-        self.look(
-            "request slip, p99, share of its allowance",
-            late,
-            "%",
-            Some((100.0, 1_000.0)),
-            "requests were sent later than scheduled, and response times include that. Allowed \
-             is a tenth of the time between two requests, at least 100 us",
-        );
-        self.detail(format!("worst: {node}"));
+        self.look(Subject::RequestSlip, late, Some((100.0, 1_000.0))).detail =
+            format!("worst: {node}");
         let waits = open.iter().filter_map(|load| Some((load.wait_p99_us?, load.node.as_str())));
         if let Some((wait, node)) = waits.max_by(|a, b| a.0.total_cmp(&b.0)) {
-            self.look(
-                "wait of requests for a connection, p99",
-                wait / 1e3,
-                "ms",
-                None,
-                "for information: how long requests waited for a free connection to the target. \
-                 Response times include it; it is the target's, not this machine's",
-            );
-            self.detail(format!("longest: {node}"));
+            self.look(Subject::ConnectionWait, wait / 1e3, None).detail =
+                format!("longest: {node}");
         }
     }
 
@@ -288,19 +180,12 @@ impl Found {
         let Some(Contended { core, mode, mean, median, over_pct, worst_s }) = worst else { return };
         // A few very late probes among many affect only themselves, not the run.
         let mean = if *over_pct < PROBES_FEW { mean.min(PROBES_INVALID / 100.0) } else { *mean };
-        self.look(
-            "contention at the probes",
-            100.0 * mean,
-            "%",
-            Some((PROBES_SUSPECT, PROBES_INVALID)),
-            "probes with a known service time took this much longer: programs waited for the \
-             machine. Use fewer nodes, place them on other cores, or lower the rate",
-        );
-        self.detail(format!(
+        self.look(Subject::ProbeContention, 100.0 * mean, Some((PROBES_SUSPECT, PROBES_INVALID)))
+            .detail = format!(
             "worst: core {core}, {mode}; median {:.1} %, {over_pct:.1} % of the probes over their \
              limit, the longest at {worst_s:.1} s",
             100.0 * median
-        ));
+        );
     }
 
     fn processors(&mut self, facts: &Facts) {
@@ -313,109 +198,51 @@ impl Found {
             _ => (Some(()), ""),
         };
         self.look(
-            "seconds with saturated CPUs",
+            Subject::SaturatedCpus,
             100.0 * saturated as f64 / seconds.len().max(1) as f64,
-            "%",
             judged.map(|()| (10.0, 50.0)),
-            &format!(
-                "{what}programs waited for the machine: over 95 % of all CPU time was used. Use \
-                 fewer nodes, close other programs, or use a larger machine"
-            ),
-        );
+        )
+        .meaning
+        .insert_str(0, what);
         let mean = |of: &dyn Fn(&HostUse) -> f64| {
             let total: f64 = facts.host.iter().map(|h| h.seconds).sum();
             facts.host.iter().map(|h| of(h) * h.seconds).sum::<f64>() / total.max(1e-9) * 100.0
         };
-        self.look(
-            "CPU steal",
-            mean(&|h| h.steal),
-            "%",
-            Some((1.0, 10.0)),
-            "the hypervisor gave this share of CPU time to other virtual machines. Run again at a \
-             quieter time, or on a machine of your own",
-        );
+        self.look(Subject::CpuSteal, mean(&|h| h.steal), Some((1.0, 10.0)));
         if facts.host.iter().any(|h| h.pressure.is_some()) {
             self.look(
-                "CPU pressure",
+                Subject::CpuPressure,
                 mean(&|h| h.pressure.unwrap_or(0.0)),
-                "%",
                 judged.map(|()| (25.0, 60.0)),
-                &format!(
-                    "{what}programs waited for a CPU in this share of the time. Use fewer nodes, \
-                     or close other programs"
-                ),
-            );
+            )
+            .meaning
+            .insert_str(0, what);
         }
         if let Some(waited) = facts.run_delay_pct {
-            self.look(
-                "run delay of programs",
-                waited,
-                "%",
-                None,
-                "informational: how long the nodes' programs waited for a CPU, as a share of the \
-                 time in which they ran or waited; throttling by limits is not included",
-            );
+            self.look(Subject::RunDelay, waited, None);
         }
         if let Some(waited) = facts.run_delay_per_message_ms {
-            self.look(
-                "run delay of programs per message",
-                waited,
-                "ms",
-                None,
-                "informational: by at most this much did waiting for a CPU make a message slower, \
-                 on average",
-            );
+            self.look(Subject::RunDelayPerMessage, waited, None);
         }
         if let Some(busy) = busy::under_way(&facts.host, &facts.under_way) {
-            self.look(
-                "CPUs busy while messages were in flight",
-                100.0 * busy,
-                "%",
-                None,
-                "informational: near 100 %, delays come from the programs' own work on this \
-                 machine, and a faster machine has shorter ones",
-            );
+            self.look(Subject::BusyInFlight, 100.0 * busy, None);
         }
     }
 
     fn drops(&mut self, facts: &Facts) {
         self.look(
-            "frames dropped by the kernel",
+            Subject::KernelDrops,
             100.0 * facts.kernel_drops as f64 / facts.frames.max(1) as f64,
-            "%",
             Some((0.0, 0.1)),
-            "frames were lost between a node and the emulated network, in addition to the \
-             configured loss: more came than this machine forwards. Lower the rate",
         );
         let (rejected, worst) = &facts.rejected;
-        self.look(
-            "frames rejected",
-            *rejected as f64,
-            "frames",
-            Some((0.0, f64::INFINITY)),
-            "networks did not forward these: they were longer than the MTU allows, or came from \
-             another node's Ethernet address (or, with `source_addresses: own`, any but the \
-             interface's own)",
-        );
+        let found =
+            self.look(Subject::FramesRejected, *rejected as f64, Some((0.0, f64::INFINITY)));
         if *rejected > 0 {
-            self.detail(format!("most of them from {worst}"));
+            found.detail = format!("most of them from {worst}");
         }
-        self.look(
-            "packets dropped at kernel backlogs",
-            facts.backlog_drops as f64,
-            "packets",
-            Some((0.0, f64::INFINITY)),
-            "queues of the kernel's network work were full, possibly with other traffic of this \
-             machine",
-        );
-        self.look(
-            "datagrams dropped at full sockets",
-            facts.socket_drops as f64,
-            "datagrams",
-            Some((0.0, f64::INFINITY)),
-            "a program did not read in time, so that messages were lost in addition to the \
-             configured loss; on a faster machine it might. Larger socket buffers help",
-        );
+        self.look(Subject::BacklogDrops, facts.backlog_drops as f64, Some((0.0, f64::INFINITY)));
+        self.look(Subject::SocketDrops, facts.socket_drops as f64, Some((0.0, f64::INFINITY)));
     }
 
     /// Checks whether endpoints and medium agree on byte counts.
@@ -423,29 +250,19 @@ impl Found {
         let worst = facts.counts.iter().max_by(|a, b| apart_pct(a).total_cmp(&apart_pct(b)));
         let Some(worst) = worst else { return };
         let Count { node, way, kernel, medium, capture } = worst;
-        self.look(
-            "byte counts of endpoints against Thingbed's",
-            apart_pct(worst),
-            "%",
-            Some((0.5, 2.0)),
-            "bytes of exchanges may be wrong by this much: the nodes' kernels, or the capture, \
-             counted other bytes than Thingbed forwarded",
-        );
+        let found = self.look(Subject::ByteCounts, apart_pct(worst), Some((0.5, 2.0)));
         let captured = capture.map_or(String::new(), |bytes| format!(", the capture {bytes} B"));
-        self.detail(format!(
+        found.detail = format!(
             "worst: {node} {way} {kernel} B, Thingbed forwarded {medium} B{captured}; \
              {AT_THE_ENDS} B are tolerated"
-        ));
+        );
     }
 
     fn links(&mut self, facts: &Facts) {
-        self.look(
-            "links outside tolerance",
+        let found = self.look(
+            Subject::LinksOutside,
             100.0 * facts.deviations.len() as f64 / facts.compared.max(1) as f64,
-            "%",
             Some((0.0, 10.0)),
-            "in this share of their intervals, links had another delay, loss or rate than \
-             configured, by more than chance and the allowed lateness explain",
         );
         let off = |one: &Deviation| (one.measured - one.configured).abs() / one.tolerance;
         let worst = facts.deviations.iter().max_by(|a, b| off(a).total_cmp(&off(b)));
@@ -453,22 +270,15 @@ impl Found {
             link, from_s, to_s, quantity, configured, measured, unit, ..
         }) = worst
         {
-            self.detail(format!(
+            found.detail = format!(
                 "worst: {link}, {from_s:.0} s to {to_s:.0} s: {quantity} configured {} {unit}, \
                  measured {} {unit}",
                 short(*configured),
                 short(*measured)
-            ));
+            );
         }
         if facts.unmeasured > 0 {
-            self.look(
-                "link directions impaired by netem",
-                facts.unmeasured as f64,
-                "directions",
-                None,
-                "informational: the kernel made these impairments; losses are those that it \
-                 counted, and delays were not measured",
-            );
+            self.look(Subject::NetemLinks, facts.unmeasured as f64, None);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The input of a verdict.
 
 use crate::host::HostUse;
-use crate::latency::{Latency, Summary};
+use crate::latency::Latency;
 use crate::tolerance::Deviation;
-use crate::verdict::{Reason, Status};
+use record::{Reason, Status, Subject, Times};
 use std::fmt;
 
 /// The input of a verdict.
@@ -22,9 +22,9 @@ pub struct Facts {
     /// Lateness of undelayed frames.
     pub passed: Latency,
     /// Round trips from the scheduled send time, in ms.
-    pub rtd_ms: Option<Summary>,
+    pub rtd_ms: Option<Times>,
     /// Delay between scheduled and actual send time, in ms.
-    pub slip_ms: Option<Summary>,
+    pub slip_ms: Option<Times>,
     /// Messages that were scheduled and never sent.
     pub unsent: u64,
     /// CPU use of the host during the measurement.
@@ -132,23 +132,9 @@ pub enum Failure {
 impl Failure {
     /// The verdict's reason.
     pub(crate) fn reason(&self) -> Reason {
-        let (status, name, meaning, detail) = match self {
-            Self::Program(text) => (
-                Status::Failed,
-                "a program failed",
-                "the figures are of a run in which not all programs did their work",
-                text,
-            ),
-            Self::Bed(text) => (Status::Invalid, "the run did not go as planned", "", text),
-        };
-        Reason {
-            status,
-            name: name.to_owned(),
-            value: None,
-            limit: None,
-            unit: String::new(),
-            meaning: meaning.to_owned(),
-            detail: detail.clone(),
+        match self {
+            Self::Program(text) => Reason::failure(Status::Failed, Subject::ProgramFailed, text),
+            Self::Bed(text) => Reason::failure(Status::Invalid, Subject::RunFailed, text),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Latency histograms.
 
 use hdrhistogram::Histogram;
-use serde::{Deserialize, Serialize};
+use record::Times;
 
 /// A histogram of times from 1 ns to about 27 hours with three significant digits; mean and maximum
 /// are exact.
@@ -10,24 +10,6 @@ pub struct Latency {
     histogram: Histogram<u64>,
     sum_ns: u128,
     max_ns: u64,
-}
-
-/// Statistics of a histogram, in the caller's unit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Arithmetic mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 90th percentile.
-    #[serde(default)]
-    pub p90: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// Maximum.
-    pub max: f64,
 }
 
 const LONGEST_NS: u64 = 100_000_000_000_000;
@@ -82,12 +64,12 @@ impl Latency {
     }
 
     /// The statistics in units of `unit_ns` nanoseconds; `None` when empty.
-    pub fn summary(&self, unit_ns: f64) -> Option<Summary> {
+    pub fn summary(&self, unit_ns: f64) -> Option<Times> {
         if self.count() == 0 {
             return None;
         }
         let at = |q| self.quantile_ns(q) as f64 / unit_ns;
-        Some(Summary {
+        Some(Times {
             mean: self.sum_ns as f64 / self.count() as f64 / unit_ns,
             p50: at(0.5),
             p90: at(0.9),

@@ -1,10 +1,9 @@
 //! Results of messages.
 
-use crate::latency::{Latency, Summary};
-use serde::Serialize;
+use crate::latency::Latency;
+use record::{Messages, Quarter, Timeline, Times};
 use std::collections::HashMap;
 use std::sync::Arc;
-use units::{Quarter, Timeline};
 
 /// One message to one receiver. Times are in ns since the run's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,52 +52,6 @@ pub struct Failed {
     pub detail: String,
 }
 
-/// Statistics of a run's messages, as in `summary.json`; times in ms.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Outcomes {
-    /// Messages sent, counted once per receiver.
-    pub sent: u64,
-    /// Messages received, each counted once.
-    pub received: u64,
-    /// Messages answered, each counted once.
-    pub answered: u64,
-    /// The earlier name of `received`.
-    pub delivered: u64,
-    /// The earlier name of `answered`.
-    pub replies: u64,
-    /// Messages scheduled and never sent.
-    pub unsent: u64,
-    /// Messages that a broker acknowledged to their sender.
-    pub acknowledged: u64,
-    /// Acknowledged messages that were never received.
-    pub acknowledged_lost: u64,
-    /// Messages received after a later one of the same sender.
-    pub reordered: u64,
-    /// Messages sent but not received, in percent of those sent.
-    pub lost_pct: f64,
-    /// Messages without an answer, in percent of those sent that need one; `None` if all are
-    /// one-way.
-    pub unanswered_pct: Option<f64>,
-    /// Failed messages, in percent of those sent: one-way ones not received, others not answered.
-    pub loss_pct: f64,
-    /// Extra copies of messages and answers, beyond the first.
-    pub duplicates: u64,
-    /// Answers received after the end of the schedule.
-    pub late: u64,
-    /// From the scheduled send time to the answer.
-    pub rtd_ms: Option<Summary>,
-    /// From the actual send time to the answer.
-    pub rtd_from_sent_ms: Option<Summary>,
-    /// From the scheduled send time to the receipt.
-    pub down_ms: Option<Summary>,
-    /// From the actual send time to a broker's acknowledgement.
-    pub acknowledged_ms: Option<Summary>,
-    /// Delay from scheduled to actual send time.
-    pub slip_ms: Option<Summary>,
-    /// The load in each quarter of the schedule.
-    pub quarters: [Quarter; 4],
-}
-
 impl Message {
     /// Completion time: that of the answer, or of the receipt if one-way.
     fn over_ns(&self) -> Option<i64> {
@@ -107,11 +60,11 @@ impl Message {
 }
 
 /// The statistics of `messages` without warm-ups; `schedule_ns` is the end of the schedule.
-pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
+pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Messages {
     let messages: Vec<&Message> = messages.iter().filter(|m| !m.warmup).collect();
     let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
     let count = |is: &dyn Fn(&Message) -> bool| messages.iter().filter(|m| is(m)).count() as u64;
-    let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Summary> {
+    let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Times> {
         messages.iter().filter_map(|m| of(m)).collect::<Latency>().summary(1e6)
     };
     let sent = count(&|m| m.sent_ns.is_some());
@@ -122,7 +75,7 @@ pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Outcomes {
     let arrived = count(&|m| m.sent_ns.is_some() && m.received_ns.is_some());
     let share = |part: u64, of: u64| part as f64 * 100.0 / of.max(1) as f64;
     let good = count(&|m| m.sent_ns.is_some() && m.over_ns().is_some());
-    Outcomes {
+    Messages {
         sent,
         received: delivered,
         answered: replies,

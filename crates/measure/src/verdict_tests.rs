@@ -1,16 +1,17 @@
 use super::*;
 use crate::facts::{Contended, Count, Submitted};
 use crate::host::HostUse;
-use crate::latency::{Latency, Summary};
+use crate::latency::Latency;
 use crate::tolerance::Deviation;
+use record::{Status, Subject, Times};
 
 fn calm() -> Facts {
     Facts {
         smallest_delay_ns: 30_000_000,
         held: [20_000; 100].into_iter().collect(),
         passed: [20_000; 100].into_iter().collect(),
-        rtd_ms: Some(Summary { p50: 100.0, ..Summary::default() }),
-        slip_ms: Some(Summary { p99: 0.1, ..Summary::default() }),
+        rtd_ms: Some(Times { p50: 100.0, ..Times::default() }),
+        slip_ms: Some(Times { p99: 0.1, ..Times::default() }),
         host: vec![used(0.3, 1.0); 20],
         frames: 1000,
         ..Facts::default()
@@ -44,9 +45,13 @@ fn a_configured_cpu_may_be_busy() {
     assert_eq!(judge(&asked).status, Status::Valid);
     let names =
         |facts: &Facts| judge(facts).evidence.into_iter().map(|e| e.name).collect::<Vec<_>>();
-    assert!(names(&asked).iter().any(|name| name == "CPU pressure"));
+    assert!(names(&asked).contains(&Subject::CpuPressure));
     let costless = Facts { costless: true, ..facts };
-    assert!(!names(&costless).iter().any(|name| name.contains("CPU")), "{:?}", names(&costless));
+    assert!(
+        !names(&costless).iter().any(|name| name.name().contains("CPU")),
+        "{:?}",
+        names(&costless)
+    );
 }
 
 #[test]
@@ -137,8 +142,8 @@ fn each_thing_can_spoil_it() {
 fn what_netem_did_is_told_and_not_judged() {
     let told = |facts: &Facts| {
         let verdict = judge(facts);
-        let names = verdict.evidence.iter().map(|found| found.name.as_str());
-        (verdict.status, names.filter(|name| name.contains("netem")).count())
+        let names = verdict.evidence.iter().map(|found| &found.name);
+        (verdict.status, names.filter(|name| **name == Subject::NetemLinks).count())
     };
     assert_eq!(told(&calm()), (Status::Valid, 0));
     assert_eq!(told(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
@@ -147,7 +152,7 @@ fn what_netem_did_is_told_and_not_judged() {
 #[test]
 fn a_short_round_trip_is_held_to_a_local_networks() {
     let mut facts = calm();
-    facts.rtd_ms = Some(Summary { p50: 0.5, ..Summary::default() });
+    facts.rtd_ms = Some(Times { p50: 0.5, ..Times::default() });
     facts.passed = [900_000; 9].into_iter().collect();
     assert_eq!(judge(&facts).status, Status::Valid);
     facts.passed = [1_100_000; 9].into_iter().collect();
@@ -161,7 +166,7 @@ fn each_reason_has_its_own_status_and_the_worst_is_first() {
     facts.unsent = 3;
     facts.failures.push(Failure::Program("meter-1 ended with status 1".into()));
     let verdict = judge(&facts);
-    let found: Vec<_> = verdict.reasons.iter().map(|r| (r.status, r.name.as_str())).collect();
+    let found: Vec<_> = verdict.reasons.iter().map(|r| (r.status, r.name.name())).collect();
     let expected = [
         (Status::Invalid, "messages never sent"),
         (Status::Failed, "a program failed"),
@@ -199,33 +204,44 @@ fn a_wait_for_a_slow_target_does_not_spoil_a_run() {
     };
     let verdict = judge(&Facts { loads: vec![load(60.0, Some(2e6))], ..calm() });
     assert_eq!((verdict.status, verdict.reasons.len()), (Status::Valid, 0));
-    let wait = verdict.evidence.iter().find(|found| found.name.starts_with("wait")).unwrap();
-    assert_eq!((wait.value, wait.limit_invalid), (2_000.0, None));
+    let wait = verdict.evidence.iter().find(|found| found.name == Subject::ConnectionWait).unwrap();
+    assert_eq!((wait.value, wait.limit_invalid), (Some(2_000.0), None));
     // The same delay on this machine is one.
     let own = judge(&Facts { loads: vec![load(2e6, Some(0.0))], ..calm() });
     assert_eq!(own.status, Status::Invalid);
     let none = judge(&Facts { loads: vec![load(60.0, None)], ..calm() });
-    assert!(none.evidence.iter().all(|found| !found.name.starts_with("wait")));
+    assert!(none.evidence.iter().all(|found| found.name != Subject::ConnectionWait));
 }
 
 #[test]
 fn a_busy_machine_is_told_from_other_causes() {
-    let blames = |facts: Facts| judge(&facts).reasons.iter().any(Reason::is_of_machine);
+    let blames =
+        |facts: Facts| judge(&facts).reasons.iter().any(|reason| reason.name.is_of_machine());
     assert!(blames(Facts { host: vec![used(1.0, 1.0); 20], ..calm() }));
     assert!(!blames(Facts { unsent: 1, ..calm() }), "a program may have ended");
-    // The names exist.
-    let load = submitted();
-    let probe = Contended {
-        core: 1,
-        mode: "busy".to_owned(),
-        mean: 0.0,
-        median: 0.0,
-        over_pct: 0.0,
-        worst_s: 1.0,
+}
+
+/// Each piece of evidence of a run is about something else, whatever the run has.
+#[test]
+fn no_two_pieces_of_evidence_have_the_same_label() {
+    let (mode, mean, median, over_pct, worst_s) = ("busy".to_owned(), 0.0, 0.0, 0.0, 1.0);
+    let count = Count { node: "meter-1".into(), way: "sent", kernel: 1, medium: 1, capture: None };
+    let facts = Facts {
+        loads: vec![Submitted { wait_p99_us: Some(0.0), ..submitted() }],
+        probes: vec![Contended { core: 1, mode, mean, median, over_pct, worst_s }],
+        counts: vec![count],
+        unmeasured: 1,
+        run_delay_pct: Some(1.0),
+        run_delay_per_message_ms: Some(1.0),
+        under_way: vec![(0, 1_000_000_000)],
+        ..calm()
     };
-    let all = judge(&Facts { loads: vec![load], probes: vec![probe], ..calm() }).evidence;
-    for name in crate::evidence::OF_MACHINE {
-        assert!(all.iter().any(|found| found.name.starts_with(name)), "{name}");
+    let mut found: Vec<Subject> = judge(&facts).evidence.into_iter().map(|e| e.name).collect();
+    found.extend([Subject::ProgramFailed, Subject::RunFailed]);
+    let all: Vec<Subject> = Subject::ALL.to_vec();
+    for subject in &all {
+        let times = found.iter().filter(|found| *found == subject).count();
+        assert_eq!(times, 1, "{subject}");
     }
 }
 
@@ -237,15 +253,14 @@ fn a_busy_machine_that_keeps_no_program_waiting_does_not_spoil_a_run() {
         judge(&Facts {
             host: vec![busy; 20],
             run_delay_per_message_ms: waited_ms,
-            rtd_ms: Some(Summary { p50, ..Summary::default() }),
+            rtd_ms: Some(Times { p50, ..Times::default() }),
             ..calm()
         })
     };
     let unhurt = busy(Some(2.0), 100.0);
     assert_eq!(unhurt.status, Status::Valid, "{:?}", unhurt.reasons);
-    let shown =
-        unhurt.evidence.iter().find(|found| found.name.starts_with("seconds with")).unwrap();
-    assert!(shown.value == 100.0 && shown.meaning.starts_with("informational"));
+    let shown = unhurt.evidence.iter().find(|found| found.name == Subject::SaturatedCpus).unwrap();
+    assert!(shown.value == Some(100.0) && shown.meaning.starts_with("informational"));
     assert_eq!(busy(Some(2.0), 10.0).status, Status::Invalid, "a fifth of the round trip");
     assert_eq!(busy(None, 100.0).status, Status::Invalid, "nothing is known of it");
 }

@@ -5,15 +5,30 @@
 //! every use of a field that changes.
 
 pub mod control;
+mod evidence;
+mod figure;
 mod mqtt_version;
 mod pattern;
 mod protocol;
 pub mod spec;
+mod summary;
+mod timeline;
+mod verdict;
 mod word;
+mod workload_figures;
 
+pub use evidence::Subject;
+pub use figure::{Figure, Key, Over, Part, Scope, Shape, reduce};
 pub use mqtt_version::MqttVersion;
 pub use pattern::{DirectorModel, InteractionPattern};
 pub use protocol::{
     Coap, CoapTransport, Connection, ExchangeProtocol, Http, HttpMethod, Method, MqttChoice, Opcua,
     Quic, Timestamps,
+};
+pub use summary::{Group, Lateness, Links, Messages, Mqtt, MqttRole, Summary, Times};
+pub use timeline::{Quarter, Timeline};
+pub use verdict::{Evidence, Reason, Status, Verdict, short};
+pub use workload_figures::{
+    Exchanges, Load, LoadTimes, Observed, OddCounts, ProbeStatistics, Probes, RequestCounts,
+    SectionFigures, Sender, SizeFigures,
 };

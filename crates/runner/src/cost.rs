@@ -1,7 +1,6 @@
 //! Cost per message.
 
 use crate::folder::Results;
-use serde_json::{Value, json};
 use std::collections::HashSet;
 
 /// Number of messages that a group handled: those that its nodes sent or received. A group that
@@ -20,12 +19,9 @@ pub(crate) fn handled(results: &Results<'_>, group: &str) -> u64 {
     if takes_part { messages } else { delivered }
 }
 
-/// `amount` per message; null without messages.
-pub(crate) fn each(amount: f64, messages: u64) -> Value {
-    match messages {
-        0 => Value::Null,
-        messages => json!(amount / messages as f64),
-    }
+/// `amount` per message; `None` without messages.
+pub(crate) fn each(amount: f64, messages: u64) -> Option<f64> {
+    (messages > 0).then(|| amount / messages as f64)
 }
 
 #[cfg(test)]
@@ -34,7 +30,7 @@ mod tests {
 
     #[test]
     fn nothing_is_no_figure() {
-        assert_eq!(each(5.0, 0), Value::Null);
-        assert_eq!(each(5.0, 2), json!(2.5));
+        assert_eq!(each(5.0, 0), None);
+        assert_eq!(each(5.0, 2), Some(2.5));
     }
 }

@@ -14,9 +14,8 @@ use crate::run::Options;
 use crate::topology::Topology;
 use crate::waits::Waits;
 use experiment::{Backend, Clock, Plan};
-use measure::{
-    Accounting, Count, Deviation, Facts, Failure, LinkRow, Outcomes, Tolerances, Verdict, Written,
-};
+use measure::{Accounting, Count, Deviation, Facts, Failure, LinkRow, Tolerances, Written};
+use record::{Messages, Verdict};
 use std::time::SystemTime;
 use units::Span;
 
@@ -25,7 +24,7 @@ pub(crate) struct Evaluation {
     rows: Rows,
     loads: Loads,
     probes: Probes,
-    outcomes: Outcomes,
+    outcomes: Messages,
     /// Configured and measured impairments of links, for the whole run and by intervals.
     links: Vec<LinkRow>,
     intervals: Vec<LinkRow>,

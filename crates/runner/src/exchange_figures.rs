@@ -3,12 +3,12 @@
 use crate::exchange::workloads;
 use crate::folder::Results;
 use measure::{Message, SectionRow};
-use serde_json::{Map, Value, json};
+use record::{Exchanges, SectionFigures, SizeFigures};
 use std::collections::{BTreeMap, HashMap};
 
-/// The results of each exchange workload by name; null without any.
-pub(crate) fn exchanges(results: &Results<'_>) -> Value {
-    let mut all = Map::new();
+/// The results of each exchange workload by name; `None` without any.
+pub(crate) fn exchanges(results: &Results<'_>) -> Option<BTreeMap<String, Exchanges>> {
+    let mut all = BTreeMap::new();
     for (_, exchange) in workloads(results.plan) {
         let (warmup, rows): (Vec<&Message>, Vec<&Message>) = results
             .messages
@@ -19,39 +19,39 @@ pub(crate) fn exchanges(results: &Results<'_>) -> Value {
         for row in results.sections.iter().filter(|row| *row.interaction == *exchange.name) {
             sections.entry(row.message).or_default().push(row);
         }
-        let mut failures: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut failures: BTreeMap<String, u64> = BTreeMap::new();
         for failed in rows.iter().filter_map(|row| row.failed.as_ref()) {
-            *failures.entry(&failed.reason).or_default() += 1;
+            *failures.entry(failed.reason.clone()).or_default() += 1;
         }
-        let mut sizes = Map::new();
+        let mut sizes = BTreeMap::new();
         for size in &exchange.sizes {
             let own: Vec<&Message> =
                 rows.iter().copied().filter(|row| u64::from(row.bytes) == *size).collect();
-            sizes.insert(size.to_string(), of_a_size(&own, &sections));
+            sizes.insert(*size, of_a_size(&own, &sections));
         }
-        let figures = json!({
-            "protocol": exchange.protocol.name(),
-            "exchanges": count(&rows, |row| row.sent_ns.is_some()),
-            "warmup": count(&warmup, |row| row.sent_ns.is_some()),
-            "failed": count(&rows, |row| row.failed.is_some()),
-            "late": count(&rows, |row| row.held_ns > 0),
-            "undelivered": count(&rows, |row| {
+        let figures = Exchanges {
+            protocol: exchange.protocol.name().to_owned(),
+            exchanges: count(&rows, |row| row.sent_ns.is_some()),
+            warmup: count(&warmup, |row| row.sent_ns.is_some()),
+            failed: count(&rows, |row| row.failed.is_some()),
+            late: count(&rows, |row| row.held_ns > 0),
+            undelivered: count(&rows, |row| {
                 row.reply_received_ns.is_some() && row.received_ns.is_none()
             }),
-            "failures": failures,
-            "sizes": sizes,
-        });
+            failures,
+            sizes,
+        };
         all.insert(exchange.name.clone(), figures);
     }
-    if all.is_empty() { Value::Null } else { Value::Object(all) }
+    (!all.is_empty()).then_some(all)
 }
 
-fn count(rows: &[&Message], is: impl Fn(&Message) -> bool) -> usize {
-    rows.iter().filter(|row| is(row)).count()
+fn count(rows: &[&Message], is: impl Fn(&Message) -> bool) -> u64 {
+    rows.iter().filter(|row| is(row)).count() as u64
 }
 
 /// The results of the exchanges of one size: those that succeeded, and the number that did not.
-fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> Value {
+fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> SizeFigures {
     let ms = |from: Option<i64>, to: Option<i64>| Some((to? - from?) as f64 / 1e6);
     let times = rows.iter().filter_map(|row| ms(row.sent_ns, row.reply_received_ns)).collect();
     let received = rows.iter().filter_map(|row| ms(row.sent_ns, row.received_ns)).collect();
@@ -65,70 +65,58 @@ fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> Va
         }
     }
     let bytes = parts.iter().map(|own| own.iter().map(|row| row.bytes() as f64).sum()).collect();
-    let mut figures = Map::new();
-    figures.insert("exchanges".to_owned(), json!(count(rows, |row| row.sent_ns.is_some())));
-    figures.insert("failed".to_owned(), json!(count(rows, |row| row.failed.is_some())));
-    put(&mut figures, "time", "_ms", times);
-    put(&mut figures, "received", "_ms", received);
-    put(&mut figures, "bytes", "", bytes);
-    figures.insert("sections".to_owned(), of_sections(&parts));
-    Value::Object(figures)
+    let [time_ms, time_low_ms, time_high_ms] = middle(times);
+    let [received_ms, received_low_ms, received_high_ms] = middle(received);
+    let [bytes, bytes_low, bytes_high] = middle(bytes);
+    SizeFigures {
+        exchanges: count(rows, |row| row.sent_ns.is_some()),
+        failed: count(rows, |row| row.failed.is_some()),
+        time_ms,
+        time_low_ms,
+        time_high_ms,
+        received_ms,
+        received_low_ms,
+        received_high_ms,
+        bytes,
+        bytes_low,
+        bytes_high,
+        sections: of_sections(&parts),
+    }
 }
 
-fn of_sections(exchanges: &[&[&SectionRow]]) -> Value {
-    let mut names: Vec<&str> = Vec::new();
+fn of_sections(exchanges: &[&[&SectionRow]]) -> BTreeMap<String, SectionFigures> {
+    let mut sections: BTreeMap<&str, Vec<&SectionRow>> = BTreeMap::new();
     for row in exchanges.iter().copied().flatten() {
-        if !names.contains(&&*row.section) {
-            names.push(&row.section);
-        }
+        sections.entry(&row.section).or_default().push(row);
     }
-    let rows = exchanges.iter().copied().flatten();
-    let mut all = Map::new();
-    for name in names {
-        let own: Vec<&&SectionRow> = rows.clone().filter(|row| *row.section == *name).collect();
-        let each = |of: &dyn Fn(&SectionRow) -> f64| own.iter().map(|row| of(row)).collect();
-        let mut figures = Map::new();
-        figures.insert("exchanges".to_owned(), json!(own.len()));
-        put(&mut figures, "time", "_ms", each(&|row| (row.end_ns - row.begin_ns) as f64 / 1e6));
-        put(&mut figures, "bytes", "", each(&|row| row.bytes() as f64));
-        for (way, values) in [
-            ("out_bytes", each(&|row| row.out_bytes as f64)),
-            ("in_bytes", each(&|row| row.in_bytes as f64)),
-        ] {
-            figures.insert(way.to_owned(), json!(middle(values).map(|m| m.median)));
+    let of = |own: &[&SectionRow]| {
+        let each = |of: fn(&SectionRow) -> f64| own.iter().map(|row| of(row)).collect();
+        let [time_ms, time_low_ms, time_high_ms] =
+            middle(each(|row| (row.end_ns - row.begin_ns) as f64 / 1e6));
+        let [bytes, bytes_low, bytes_high] = middle(each(|row| row.bytes() as f64));
+        SectionFigures {
+            exchanges: own.len() as u64,
+            time_ms,
+            time_low_ms,
+            time_high_ms,
+            bytes,
+            bytes_low,
+            bytes_high,
+            out_bytes: middle(each(|row| row.out_bytes as f64))[0],
+            in_bytes: middle(each(|row| row.in_bytes as f64))[0],
         }
-        all.insert(name.to_owned(), Value::Object(figures));
-    }
-    Value::Object(all)
-}
-
-/// Adds a median and its interval, as `time_ms`, `time_low_ms`, `time_high_ms`.
-fn put(figures: &mut Map<String, Value>, name: &str, unit: &str, values: Vec<f64>) {
-    let middle = middle(values);
-    let mut put = |what: &str, value: Option<f64>| {
-        figures.insert(format!("{name}{what}{unit}"), json!(value));
     };
-    put("", middle.map(|m| m.median));
-    put("_low", middle.map(|m| m.low));
-    put("_high", middle.map(|m| m.high));
+    sections.into_iter().map(|(name, own)| (name.to_owned(), of(&own))).collect()
 }
 
-/// A median with its 95 % confidence interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Middle {
-    median: f64,
-    low: f64,
-    high: f64,
-}
-
-/// The median of `values`, with an interval of order statistics: from the k-th least to the k-th
-/// greatest value. k is the largest number for which P(Binomial(n, 1/2) < k) is at most 2.5 %. With
+/// The median of `values` and the ends of its 95 % confidence interval of order statistics: from
+/// the k-th least to the k-th greatest value. k is the largest number for which P(Binomial(n, 1/2) < k) is at most 2.5 %. With
 /// five values or fewer the interval is from least to greatest, which is less than 95 %.
-fn middle(mut values: Vec<f64>) -> Option<Middle> {
+fn middle(mut values: Vec<f64>) -> [Option<f64>; 3] {
     values.sort_by(f64::total_cmp);
     let n = values.len();
     if n == 0 {
-        return None;
+        return [None; 3];
     }
     // Log of the probability of exactly i: 0.5^n alone may underflow.
     let mut log_chance = -(n as f64) * std::f64::consts::LN_2;
@@ -143,7 +131,7 @@ fn middle(mut values: Vec<f64>) -> Option<Middle> {
     }
     let place = k.saturating_sub(1);
     let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
-    Some(Middle { median, low: values[place], high: values[n - 1 - place] })
+    [median, values[place], values[n - 1 - place]].map(Some)
 }
 
 #[cfg(test)]
@@ -160,12 +148,12 @@ mod tests {
         for (n, low, high) in
             [(3, 1.0, 3.0), (6, 1.0, 6.0), (10, 2.0, 9.0), (25, 8.0, 18.0), (100, 40.0, 61.0)]
         {
-            let found = middle(to(n)).unwrap();
-            assert_eq!((found.low, found.high), (low, high), "{n}");
+            let [_, from, to] = middle(to(n));
+            assert_eq!((from, to), (Some(low), Some(high)), "{n}");
         }
-        assert_eq!(middle(to(4)).unwrap().median, 2.5);
-        assert_eq!(middle(Vec::new()), None);
-        assert!(middle(to(5000)).unwrap().low > 2400.0);
+        assert_eq!(middle(to(4))[0], Some(2.5));
+        assert_eq!(middle(Vec::new()), [None; 3]);
+        assert!(middle(to(5000))[1] > Some(2400.0));
     }
 
     #[test]
@@ -193,9 +181,9 @@ mod tests {
             sections.entry(part.message).or_default().push(part);
         }
         let found = of_a_size(&[&a, &b], &sections);
-        assert_eq!((&found["exchanges"], &found["failed"]), (&json!(2), &json!(1)));
-        assert_eq!((&found["time_ms"], &found["bytes"]), (&json!(3.0), &json!(17.0)));
-        assert_eq!(found["sections"]["payload"]["out_bytes"], json!(10.0));
-        assert_eq!(found["sections"]["payload"]["time_ms"], json!(0.5));
+        assert_eq!((found.exchanges, found.failed), (2, 1));
+        assert_eq!((found.time_ms, found.bytes), (Some(3.0), Some(17.0)));
+        let payload = &found.sections["payload"];
+        assert_eq!((payload.out_bytes, payload.time_ms), (Some(10.0), Some(0.5)));
     }
 }

@@ -14,11 +14,11 @@ use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
 use experiment::{Clock, Plan};
-use measure::{
-    Accounting, ClientRow, LinkRow, Message, Outcomes, SectionRow, Tolerances, Usage, Verdict,
-};
+use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
 use medium::{FramePath, Priority, Stalls};
+use record::{Load, Messages, Verdict};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
@@ -42,10 +42,10 @@ pub(crate) struct Results<'a> {
     /// The sections of exchanges.
     pub sections: &'a [SectionRow],
     /// The results of loads.
-    pub loads: &'a Value,
+    pub loads: &'a Option<BTreeMap<String, Load>>,
     /// The results of probes.
     pub probes: &'a Probes,
-    pub outcomes: &'a Outcomes,
+    pub outcomes: &'a Messages,
     pub usage: &'a Usage,
     /// Why resource usage does not come from control groups, if so.
     pub uncounted: Option<&'a str>,
@@ -147,7 +147,7 @@ impl Folder {
         measure::write_links(&self.0.join("intervals.parquet"), results.intervals, tolerances)?;
         self.events(results)?;
         self.json("run.json", &run_json(results))?;
-        let summary = summary(results, results.links);
+        let summary = json!(summary(results, results.links));
         self.json("summary.json", &summary)?;
         self.tidy(results.jobs);
         Ok(summary)

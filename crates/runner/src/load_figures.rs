@@ -5,51 +5,27 @@ use crate::load::{log, workloads};
 use experiment::Plan;
 use load::{Latency, Percentiles, read_log};
 use measure::Submitted;
+use record::{Load, LoadTimes, Observed, OddCounts, RequestCounts, Sender, Timeline};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fs;
-use trace::Spread;
-use units::Timeline;
+use trace::{Spread, SpreadSummary};
 
 /// Results of the loads of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
-    /// For the summary: each load's results by name; null without any.
-    pub figures: Value,
+    /// For the summary: each load's results by name; `None` without any.
+    pub figures: Option<BTreeMap<String, Load>>,
     /// For the verdict: how well each sender kept its schedule.
     pub submitted: Vec<Submitted>,
     /// Files that could not be read.
     pub failures: Vec<String>,
 }
 
-const COUNTS: [&str; 9] = [
-    "scheduled",
-    "sent",
-    "unsent",
-    "answered",
-    "errors",
-    "timed_out",
-    "no_connection",
-    "unreachable",
-    "without_answer",
-];
-const ODD: [&str; 6] = ["late", "twice", "garbage", "stray", "retransmitted", "trace_faults"];
-const OBSERVED: [&str; 8] = [
-    "registered",
-    "refused",
-    "notifications",
-    "outdated",
-    "stale",
-    "deregistered",
-    "unanswered",
-    "ended",
-];
-
 /// Reads the records of all senders.
 pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
     let mut loads = Loads::default();
-    let mut figures = Map::new();
+    let mut figures = BTreeMap::new();
     for (number, load) in workloads(plan) {
         let mut sum = Sum::default();
         let senders =
@@ -58,7 +34,7 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
             // A dead program is already reported as a failure; its unwritten results are missing.
             let Ok(text) = fs::read(&job.files.events) else { continue };
             let read = serde_json::from_slice(&text).map_err(|error| error.to_string());
-            let added = read.and_then(|figures: Value| sum.add(job, &load.name, &figures));
+            let added = read.and_then(|figures| sum.add(job, &load.name, figures));
             match added {
                 Ok(submitted) => loads.submitted.push(submitted),
                 Err(why) => {
@@ -68,35 +44,58 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
                 }
             }
         }
-        figures.insert(load.name.clone(), sum.json(load.users));
+        figures.insert(load.name.clone(), sum.load(load.users));
     }
-    if !figures.is_empty() {
-        loads.figures = Value::Object(figures);
-    }
+    loads.figures = (!figures.is_empty()).then_some(figures);
     loads
+}
+
+/// The results of one sender, as it writes them.
+#[derive(Deserialize)]
+struct SenderFile {
+    r#loop: String,
+    pace: String,
+    rate: f64,
+    seconds: f64,
+    counts: RequestCounts,
+    #[serde(flatten)]
+    odd: OddCounts,
+    observed: Observed,
+    codes: BTreeMap<String, u64>,
+    reasons: BTreeMap<String, u64>,
+    behind_us: f64,
+    between_expected: SpreadSummary,
+    between_submitted: SpreadSummary,
+    between_distance: f64,
+    timeline: Timeline,
+    schedule_ns: u64,
+    all: AllTimes,
+}
+
+/// The times of all requests of one sender.
+#[derive(Deserialize)]
+struct AllTimes {
+    slip: SpreadSummary,
+    wait: Option<SpreadSummary>,
 }
 
 /// Merged records of several senders.
 #[derive(Debug, Default)]
 struct Sum {
-    counts: BTreeMap<&'static str, u64>,
-    codes: BTreeMap<String, u64>,
-    reasons: BTreeMap<String, u64>,
+    /// What adds up.
+    load: Load,
+    observed: Observed,
     response: Spread,
     service: Spread,
     slip: Spread,
     wait: Spread,
     notification: Spread,
-    observed: BTreeMap<&'static str, u64>,
-    rate: f64,
-    seconds: f64,
     timeline: Timeline,
     schedule_ns: u64,
-    senders: Map<String, Value>,
 }
 
 impl Sum {
-    fn add(&mut self, job: &Job, name: &str, figures: &Value) -> Result<Submitted, String> {
+    fn add(&mut self, job: &Job, name: &str, file: SenderFile) -> Result<Submitted, String> {
         let log = fs::read(log(&job.files, name, &job.name)).map_err(|error| error.to_string())?;
         for history in read_log(&log)? {
             let times = match history.latency {
@@ -108,102 +107,77 @@ impl Sum {
             };
             times.add(&history.times);
         }
-        for name in COUNTS {
-            *self.counts.entry(name).or_default() += whole(&figures["counts"][name]);
-        }
-        for name in ODD {
-            *self.counts.entry(name).or_default() += whole(&figures[name]);
-        }
-        for name in OBSERVED {
-            *self.observed.entry(name).or_default() += whole(&figures["observed"][name]);
-        }
-        for (sum, name) in [(&mut self.codes, "codes"), (&mut self.reasons, "reasons")] {
-            for (key, count) in figures[name].as_object().into_iter().flatten() {
-                *sum.entry(key.clone()).or_default() += whole(count);
-            }
-        }
-        self.rate += number(&figures["rate"]);
-        self.seconds = self.seconds.max(number(&figures["seconds"]));
-        let timeline = Timeline::deserialize(&figures["timeline"]);
-        self.timeline.add(&timeline.map_err(|error| error.to_string())?);
-        self.schedule_ns = self.schedule_ns.max(whole(&figures["schedule_ns"]));
-        let (expected, had) = (&figures["between_expected"], &figures["between_submitted"]);
-        self.senders.insert(
-            job.name.clone(),
-            json!({
-                "pace": figures["pace"],
-                "rate": figures["rate"],
-                "behind_us": figures["behind_us"],
-                "between_expected_us": expected,
-                "between_submitted_us": had,
-                "between_distance": figures["between_distance"],
-            }),
-        );
-        Ok(Submitted {
+        self.observed.add(&file.observed);
+        self.timeline.add(&file.timeline);
+        self.schedule_ns = self.schedule_ns.max(file.schedule_ns);
+        let submitted = Submitted {
             node: job.name.clone(),
-            open: figures["loop"] == "open",
-            unsent: whole(&figures["counts"]["unsent"]),
-            scheduled: whole(&figures["counts"]["scheduled"]),
-            expected_us: number(&expected["mean"]),
-            submitted_us: number(&had["mean"]),
-            slip_p99_us: number(&figures["all"]["slip"]["p99"]),
-            wait_p99_us: figures["all"]["wait"]["p99"].as_f64(),
-        })
+            open: file.r#loop == "open",
+            unsent: file.counts.unsent,
+            scheduled: file.counts.scheduled,
+            expected_us: file.between_expected.mean,
+            submitted_us: file.between_submitted.mean,
+            slip_p99_us: file.all.slip.p99,
+            wait_p99_us: file.all.wait.map(|wait| wait.p99),
+        };
+        let sender = Sender {
+            pace: file.pace,
+            rate: file.rate,
+            behind_us: file.behind_us,
+            between_expected_us: file.between_expected,
+            between_submitted_us: file.between_submitted,
+            between_distance: file.between_distance,
+        };
+        self.load.add(&Load {
+            counts: file.counts,
+            odd: file.odd,
+            rate: file.rate,
+            seconds: file.seconds,
+            codes: file.codes,
+            reasons: file.reasons,
+            senders: BTreeMap::from([(job.name.clone(), sender)]),
+            ..Load::default()
+        });
+        Ok(submitted)
     }
 
-    fn json(&self, users: Option<u32>) -> Value {
-        let count = |name: &str| self.counts.get(name).copied().unwrap_or(0);
-        let scheduled = count("scheduled");
-        let unanswered = scheduled - (count("answered") + count("without_answer")).min(scheduled);
-        let mut figures = json!({
-            "loop": if users.is_some() { "closed" } else { "open" },
-            "users": users,
-            "seconds": self.seconds,
-            "rate": self.rate,
-            "unanswered_pct": 100.0 * unanswered as f64 / scheduled.max(1) as f64,
-            "quarters": self.timeline.quarters(self.schedule_ns),
-            "codes": self.codes,
-            "reasons": self.reasons,
+    /// The load's results; `users` of a closed loop.
+    fn load(self, users: Option<u32>) -> Load {
+        let RequestCounts { scheduled, answered, without_answer, no_connection, .. } =
+            self.load.counts;
+        let unanswered = scheduled - (answered + without_answer).min(scheduled);
+        Load {
+            r#loop: if users.is_some() { "closed" } else { "open" }.to_owned(),
+            users,
+            unanswered_pct: 100.0 * unanswered as f64 / scheduled.max(1) as f64,
+            quarters: self.timeline.quarters(self.schedule_ns),
             // Over all scheduled requests: an unanswered one ranks above every answer.
-            "response_ms": of_all(&self.response, scheduled),
-            "service_ms": of_all(&self.service, scheduled),
-            "slip_ms": of_all(&self.slip, self.slip.count()),
+            response_ms: of_all(&self.response, scheduled),
+            service_ms: of_all(&self.service, scheduled),
+            slip_ms: of_all(&self.slip, self.slip.count()),
             // A request without a connection waited longer than all others.
-            "wait_ms": (self.wait.count() > 0)
-                .then(|| of_all(&self.wait, self.wait.count() + count("no_connection"))),
-            "notification_ms": (self.notification.count() > 0)
+            wait_ms: (self.wait.count() > 0)
+                .then(|| of_all(&self.wait, self.wait.count() + no_connection)),
+            notification_ms: (self.notification.count() > 0)
                 .then(|| of_all(&self.notification, self.notification.count())),
-            "observed": self.observed.values().any(|count| *count > 0).then_some(&self.observed),
-            "senders": self.senders,
-        });
-        for name in COUNTS.into_iter().chain(ODD) {
-            figures[name] = json!(count(name));
+            observed: (self.observed != Observed::default()).then_some(self.observed),
+            ..self.load
         }
-        figures
     }
 }
 
-fn of_all(times: &Spread, all: u64) -> Value {
+fn of_all(times: &Spread, all: u64) -> LoadTimes {
     let shares = Percentiles::of(times, all);
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
-    let p95 = Percentiles::at(times, all, 0.95);
-    json!({
-        "mean": (times.count() > 0 && times.count() >= all).then(|| times.mean_ns() / 1e6),
-        "p50": ms(shares.p50),
-        "p90": ms(shares.p90),
-        "p95": ms(p95),
-        "p99": ms(shares.p99),
-        "p99_9": ms(shares.p99_9),
-        "max": ms(shares.max),
-    })
-}
-
-fn whole(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(0.0)
+    LoadTimes {
+        mean: (times.count() > 0 && times.count() >= all).then(|| times.mean_ns() / 1e6),
+        p50: ms(shares.p50),
+        p90: ms(shares.p90),
+        p95: ms(Percentiles::at(times, all, 0.95)),
+        p99: ms(shares.p99),
+        p99_9: ms(shares.p99_9),
+        max: ms(shares.max),
+    }
 }
 
 #[cfg(test)]
@@ -215,10 +189,10 @@ mod tests {
         let mut times = Spread::new();
         (1..=95).for_each(|ms| times.record(ms * 1_000_000));
         let figures = of_all(&times, 100);
-        assert!((figures["p50"].as_f64().unwrap() - 50.0).abs() < 0.1);
-        assert!((figures["p95"].as_f64().unwrap() - 95.0).abs() < 0.1);
-        assert_eq!((&figures["p99"], &figures["mean"]), (&Value::Null, &Value::Null));
-        assert_eq!(of_all(&times, 95)["mean"].as_f64().unwrap().round(), 48.0);
-        assert_eq!(of_all(&Spread::new(), 0)["mean"], Value::Null);
+        assert!((figures.p50.unwrap() - 50.0).abs() < 0.1);
+        assert!((figures.p95.unwrap() - 95.0).abs() < 0.1);
+        assert_eq!((figures.p99, figures.mean), (None, None));
+        assert_eq!(of_all(&times, 95).mean.unwrap().round(), 48.0);
+        assert_eq!(of_all(&Spread::new(), 0).mean, None);
     }
 }

@@ -5,7 +5,7 @@ use crate::load::probes;
 use experiment::{Plan, Probe, Workload};
 use load::Probed;
 use measure::{Contended, Latency, ProbeRow};
-use serde_json::{Map, Value, json};
+use record::ProbeStatistics;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 pub(crate) struct Probes {
     /// A row for each request.
     pub rows: Vec<ProbeRow>,
-    /// For the summary: each workload's results by name; null without any.
-    pub figures: Value,
+    /// For the summary: each workload's results by name; `None` without any.
+    pub figures: Option<BTreeMap<String, record::Probes>>,
     /// For the verdict: each core and mode by itself.
     pub contended: Vec<Contended>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Probes {
 /// Reads the probes' records. The unfinished line of a killed program is ignored.
 pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
     let mut found = Probes::default();
-    let mut figures = Map::new();
+    let mut figures = BTreeMap::new();
     for (number, probe) in probes(plan) {
         let begin = found.rows.len();
         for job in jobs.iter().filter(|job| job.workload == Some(number)) {
@@ -38,9 +38,7 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
         found.contended.extend(telling(plan, contended));
         figures.insert(probe.name.clone(), own);
     }
-    if !figures.is_empty() {
-        found.figures = Value::Object(figures);
-    }
+    found.figures = (!figures.is_empty()).then_some(figures);
     found
 }
 
@@ -89,12 +87,12 @@ fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<Pr
 }
 
 /// The results of one workload, and of each of its cores and modes.
-fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
+fn of(probe: &Probe, rows: &[ProbeRow]) -> (record::Probes, Vec<Contended>) {
     let mut each: BTreeMap<(u32, &str), Vec<&ProbeRow>> = BTreeMap::new();
     for row in rows {
         each.entry((row.core, &row.mode)).or_default().push(row);
     }
-    let mut by_core = Map::new();
+    let mut by_core: BTreeMap<u64, BTreeMap<String, _>> = BTreeMap::new();
     let mut contended = Vec::new();
     for ((core, mode), rows) in &each {
         let own = deviations(rows.iter().copied());
@@ -102,22 +100,21 @@ fn of(probe: &Probe, rows: &[ProbeRow]) -> (Value, Vec<Contended>) {
         contended.push(Contended {
             core: *core,
             mode: (*mode).to_owned(),
-            mean: own["mean"].as_f64().unwrap_or(0.0),
-            median: own["p50"].as_f64().unwrap_or(0.0),
+            mean: own.as_ref().map_or(0.0, |own| own.mean),
+            median: own.as_ref().map_or(0.0, |own| own.p50),
             over_pct: 100.0 * over(rows, probe.limit.fraction()),
             worst_s: worst.map_or(0.0, |row| row.sent_ns as f64 / 1e9),
         });
-        let core = by_core.entry(core.to_string()).or_insert_with(|| json!({}));
-        core[*mode] = own;
+        by_core.entry(u64::from(*core)).or_default().insert((*mode).to_owned(), own);
     }
-    let figures = json!({
-        "service_ms": probe.service().as_ns() as f64 / 1e6,
-        "limit": probe.limit.fraction(),
-        "requests": rows.len(),
-        "deviation": deviations(rows.iter()),
-        "over_limit_pct": 100.0 * over(&rows.iter().collect::<Vec<_>>(), probe.limit.fraction()),
-        "cores": by_core,
-    });
+    let figures = record::Probes {
+        service_ms: probe.service().as_ns() as f64 / 1e6,
+        limit: probe.limit.fraction(),
+        requests: rows.len() as u64,
+        over_limit_pct: 100.0 * over(&rows.iter().collect::<Vec<_>>(), probe.limit.fraction()),
+        deviation: deviations(rows.iter()),
+        cores: by_core,
+    };
     (figures, contended)
 }
 
@@ -128,10 +125,9 @@ fn over(rows: &[&ProbeRow], limit: f64) -> f64 {
 }
 
 /// Mean and percentiles, recorded in units of a millionth of the service time.
-fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Value {
+fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Option<ProbeStatistics> {
     let latency: Latency = rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
-    match latency.summary(1e6) {
-        Some(s) => json!({"mean": s.mean, "p50": s.p50, "p95": s.p95, "p99": s.p99, "max": s.max}),
-        None => Value::Null,
-    }
+    let found = latency.summary(1e6)?;
+    let record::Times { mean, p50, p95, p99, max, .. } = found;
+    Some(ProbeStatistics { mean, p50, p95, p99, max })
 }

@@ -8,8 +8,8 @@ use crate::jobs::{Job, State};
 use crate::measurement::measure;
 use crate::prepare::Prepared;
 use experiment::{Clock, Cpu, Interaction, Plan, Workload};
-use measure::Verdict;
 use medium::FramePath;
+use record::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -2,16 +2,16 @@
 
 use crate::folder::Results;
 use crate::mqtt::workloads;
-use serde_json::{Value, json};
+use record::{Mqtt, MqttRole};
 use std::collections::{HashMap, HashSet};
 
 /// The mean over a role's nodes during the steady phase: CPU share, and bytes sent and received per
-/// second. Null without an MQTT workload, or if the run ended before all clients had joined.
-pub(crate) fn steady(results: &Results<'_>) -> Value {
+/// second. `None` without an MQTT workload, or if the run ended before all clients had joined.
+pub(crate) fn steady(results: &Results<'_>) -> Option<Mqtt> {
     let plan = results.plan;
-    let Some((from, to)) = window(results) else { return Value::Null };
-    let mut roles: [(&str, HashSet<&str>); 3] =
-        [("broker", HashSet::new()), ("subscriber", HashSet::new()), ("publisher", HashSet::new())];
+    let (from, to) = window(results)?;
+    // Broker, subscribers, publishers.
+    let mut roles: [HashSet<&str>; 3] = Default::default();
     for (_, mqtt) in workloads(plan) {
         let clients = mqtt.clients();
         for node in &plan.nodes {
@@ -21,7 +21,7 @@ pub(crate) fn steady(results: &Results<'_>) -> Value {
                 client.is_some_and(|client| client.subscribe.is_some()),
                 client.is_some_and(|client| client.publish.is_some()),
             ];
-            for ((_, nodes), is) in roles.iter_mut().zip(is) {
+            for (nodes, is) in roles.iter_mut().zip(is) {
                 if is {
                     nodes.insert(&node.name);
                 }
@@ -31,27 +31,27 @@ pub(crate) fn steady(results: &Results<'_>) -> Value {
     let cpu = cpu_by_node(results, from, to);
     let measured = !results.options.is_costless();
     let bytes = bytes_by_node(results, from, to);
-    let mut out = serde_json::Map::new();
-    for (role, nodes) in roles {
+    let [broker, subscriber, publisher] = roles.map(|nodes| {
         let mean = |of: &dyn Fn(&str) -> f64| {
             nodes.iter().map(|node| of(node)).sum::<f64>() / nodes.len().max(1) as f64
         };
         let rate = |way: usize| mean(&|node| bytes.get(node).map_or(0.0, |rates| rates[way]));
-        out.insert(
-            role.to_owned(),
-            json!({
-                "nodes": nodes.len(),
-                "cpu_pct": measured.then(|| mean(&|node| cpu.get(node).copied().unwrap_or(0.0))),
-                "tx_bytes_s": rate(0),
-                "rx_bytes_s": rate(1),
-            }),
-        );
-    }
+        MqttRole {
+            nodes: nodes.len() as u64,
+            cpu_pct: measured.then(|| mean(&|node| cpu.get(node).copied().unwrap_or(0.0))),
+            tx_bytes_s: rate(0),
+            rx_bytes_s: rate(1),
+        }
+    });
     let busy = host_busy(results, from, to);
-    out.insert("host_cpu_pct".to_owned(), json!(measured.then_some(busy)));
-    out.insert("from_s".to_owned(), json!(from));
-    out.insert("to_s".to_owned(), json!(to));
-    Value::Object(out)
+    Some(Mqtt {
+        broker,
+        subscriber,
+        publisher,
+        host_cpu_pct: measured.then_some(busy),
+        from_s: from,
+        to_s: to,
+    })
 }
 
 /// The steady phase: from the last join to the end of the schedules, in seconds from offset 0.

@@ -8,9 +8,8 @@ use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
 use measure::{LinkRow, Message, Traffic};
-use record::InteractionPattern;
-use serde_json::{Map, Value, json};
-use std::collections::HashSet;
+use record::{Group, InteractionPattern, Lateness, Links, Summary};
+use std::collections::{BTreeMap, HashSet};
 
 /// The payload that a node's applications handed to their transports: once for a multicast message,
 /// once per connection otherwise.
@@ -68,10 +67,10 @@ fn passed_by_brokers(results: &Results<'_>, group: &str) -> u64 {
     bytes
 }
 
-pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
+pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Summary {
     let plan = results.plan;
-    let mut groups = Map::new();
-    let mut all = Map::new();
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let mut all = Group::default();
     let mut names: Vec<&str> = Vec::new();
     for node in &plan.nodes {
         if !names.contains(&node.group.as_str()) {
@@ -82,32 +81,42 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         let nodes: Vec<usize> =
             (0..plan.nodes.len()).filter(|i| plan.nodes[*i].group == name).collect();
         let mut figures = group(results, name, &nodes);
-        for (key, value) in figures.as_object().into_iter().flatten() {
-            let sum = all.entry(key.clone()).or_insert(json!(0));
-            *sum = match (sum.as_u64(), value.as_u64()) {
-                (Some(a), Some(b)) if key == "rss_max_bytes" => json!(a.max(b)),
-                (Some(a), Some(b)) => json!(a + b),
-                _ => json!(sum.as_f64().unwrap_or(0.0) + value.as_f64().unwrap_or(0.0)),
-            };
-        }
+        all.add(&figures);
         let messages = handled(results, name);
         by_message(&mut figures, messages);
         if plan.nodes[nodes[0]].board.is_some() {
             let spent = energy::of_group(results, links, &nodes);
-            figures["energy_j"] = json!(spent.map(|(joules, _)| joules));
-            let by_message = spent.map(|(joules, _)| each(joules, messages));
-            figures["energy_j_per_message"] = json!(by_message);
-            figures["battery_days"] = json!(spent.and_then(|(_, days)| days));
+            let joules = spent.map(|(joules, _)| joules);
+            figures.energy_j = Some(joules);
+            figures.energy_j_per_message = Some(joules.and_then(|joules| each(joules, messages)));
+            figures.battery_days = Some(spent.and_then(|(_, days)| days));
         }
         groups.insert(name.to_owned(), figures);
     }
-    let mut all = Value::Object(all);
     by_message(&mut all, results.outcomes.sent);
     if results.options.is_costless() {
         groups.values_mut().chain([&mut all]).for_each(without_cpu);
     }
+    Summary {
+        experiment: plan.experiment.clone(),
+        cell: plan.cell.iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect(),
+        seed: plan.seed,
+        repeat: u64::from(plan.repeat),
+        verdict: results.verdict.without_evidence(),
+        messages: results.outcomes.clone(),
+        mqtt: steady(results),
+        exchanges: exchanges(results),
+        loads: results.loads.clone(),
+        probes: results.probes.figures.clone(),
+        groups,
+        all,
+        links: of_links(results, links),
+    }
+}
+
+fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
     let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
-    let offered: u64 = links.iter().map(|l| l.got.at_risk()).sum();
+    // The loss is over the links with a configured one, weighted by their frames.
     let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
     let (mut frames, mut asked, mut lost) = (0, 0.0, 0);
     for link in lossy {
@@ -115,31 +124,16 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Value {
         asked += link.loss_asked_pct() * link.got.at_risk() as f64;
         lost += link.got.lost;
     }
-    json!({
-        "experiment": plan.experiment,
-        "cell": plan.cell,
-        "seed": plan.seed,
-        "repeat": plan.repeat,
-        "verdict": {"status": results.verdict.status, "reasons": results.verdict.reasons},
-        "messages": results.outcomes,
-        "mqtt": steady(results),
-        "exchanges": exchanges(results),
-        "loads": results.loads,
-        "probes": results.probes.figures,
-        "groups": groups,
-        "all": all,
-        "links": {
-            "delay_error_us": {"p50": lateness.p50, "p99": lateness.p99, "max": lateness.max},
-            "frames": offered,
-            // Over the links with configured loss, weighted by their frames.
-            "loss_asked_pct": asked / (frames.max(1)) as f64,
-            "loss_got_pct": 100.0 * lost as f64 / frames.max(1) as f64,
-            "overflow_frames": links.iter().map(|l| l.got.overflow).sum::<u64>(),
-            "outage_frames": links.iter().map(|l| l.got.outage).sum::<u64>(),
-            "rejected_frames": links.iter().map(|l| l.got.rejected).sum::<u64>(),
-            "not_as_asked": deviating(results),
-        },
-    })
+    Links {
+        delay_error_us: Lateness { p50: lateness.p50, p99: lateness.p99, max: lateness.max },
+        frames: links.iter().map(|l| l.got.at_risk()).sum(),
+        loss_asked_pct: asked / (frames.max(1)) as f64,
+        loss_got_pct: 100.0 * lost as f64 / frames.max(1) as f64,
+        overflow_frames: links.iter().map(|l| l.got.overflow).sum(),
+        outage_frames: links.iter().map(|l| l.got.outage).sum(),
+        rejected_frames: links.iter().map(|l| l.got.rejected).sum(),
+        not_as_asked: deviating(results) as u64,
+    }
 }
 
 /// Number of link intervals outside the configuration.
@@ -147,32 +141,21 @@ fn deviating(results: &Results<'_>) -> usize {
     results.intervals.iter().filter(|row| results.tolerances.deviation(row).is_some()).count()
 }
 
-/// Keys of results that depend on CPU time.
-const OF_CPU: [&str; 6] = [
-    "cpu_ms",
-    "cpu_us_per_message",
-    "run_delay_ms",
-    "energy_j",
-    "energy_j_per_message",
-    "battery_days",
-];
-
 /// Removes results that depend on CPU time, for programs that take none.
-fn without_cpu(figures: &mut Value) {
-    for key in OF_CPU {
-        if let Some(figure) = figures.get_mut(key) {
-            *figure = Value::Null;
-        }
-    }
+fn without_cpu(figures: &mut Group) {
+    let by_cpu = [&mut figures.cpu_ms, &mut figures.cpu_us_per_message, &mut figures.run_delay_ms];
+    by_cpu.into_iter().for_each(|figure| *figure = None);
+    let by_board =
+        [&mut figures.energy_j, &mut figures.energy_j_per_message, &mut figures.battery_days];
+    by_board.into_iter().flatten().for_each(|figure| *figure = None);
 }
 
 /// Adds the cost per message, for `messages` handled.
-fn by_message(figures: &mut Value, messages: u64) {
-    let cpu_us = figures["cpu_ms"].as_f64().unwrap_or(0.0) * 1e3;
-    figures["cpu_us_per_message"] = each(cpu_us, messages);
+fn by_message(figures: &mut Group, messages: u64) {
+    figures.cpu_us_per_message = each(figures.cpu_ms.unwrap_or(0.0) * 1e3, messages);
 }
 
-fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
+fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Group {
     let (mut tx, mut rx) = (Traffic::default(), Traffic::default());
     let (mut kernel_tx, mut kernel_rx, mut medium_tx, mut medium_rx) = (0, 0, 0, 0);
     for node in nodes {
@@ -197,34 +180,38 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Value {
     let waited_ns: u64 = nodes.iter().map(|node| results.scheduled[*node].wait_ns).sum();
     let payload = payload_sent(results, name);
     let own = usage.iter().any(|(foreign, _)| *foreign);
-    json!({
-        "nodes": nodes.len(),
-        "tx_bytes": tx.bytes,
-        "rx_bytes": rx.bytes,
-        "tx_frames": tx.frames,
-        "rx_frames": rx.frames,
-        "payload_bytes": payload,
+    Group {
+        nodes: nodes.len() as u64,
+        tx_bytes: tx.bytes,
+        rx_bytes: rx.bytes,
+        tx_frames: tx.frames,
+        rx_frames: rx.frames,
+        payload_bytes: payload,
         // The payload of foreign programs is unknown.
-        "overhead_bytes": if own { 0 } else { tx.bytes - payload.min(tx.carried) },
-        "lower_bytes": tx.lower,
-        "transport_bytes": tx.transport,
-        "carried_bytes": tx.carried,
-        "control_frames": tx.control_frames,
-        "control_bytes": tx.control_bytes,
-        "retransmitted_frames": tx.retransmitted_frames,
-        "retransmitted_bytes": tx.retransmitted_bytes,
-        "rx_lower_bytes": rx.lower,
-        "rx_transport_bytes": rx.transport,
-        "rx_carried_bytes": rx.carried,
-        "rx_control_frames": rx.control_frames,
-        "rx_control_bytes": rx.control_bytes,
-        "cpu_ms": cpu_us.saturating_sub(before_us) as f64 / 1e3,
-        "run_delay_ms": waited_ns as f64 / 1e6,
-        "rss_max_bytes": usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
-        // Since the nodes came up, for comparison with each other.
-        "medium_tx_frames": medium_tx,
-        "medium_rx_frames": medium_rx,
-        "kernel_tx_frames": kernel_tx,
-        "kernel_rx_frames": kernel_rx,
-    })
+        overhead_bytes: if own { 0 } else { tx.bytes - payload.min(tx.carried) },
+        lower_bytes: tx.lower,
+        transport_bytes: tx.transport,
+        carried_bytes: tx.carried,
+        control_frames: tx.control_frames,
+        control_bytes: tx.control_bytes,
+        retransmitted_frames: tx.retransmitted_frames,
+        retransmitted_bytes: tx.retransmitted_bytes,
+        rx_lower_bytes: rx.lower,
+        rx_transport_bytes: rx.transport,
+        rx_carried_bytes: rx.carried,
+        rx_control_frames: rx.control_frames,
+        rx_control_bytes: rx.control_bytes,
+        cpu_ms: Some(cpu_us.saturating_sub(before_us) as f64 / 1e3),
+        run_delay_ms: Some(waited_ns as f64 / 1e6),
+        rss_max_bytes: usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
+        medium_tx_frames: medium_tx,
+        medium_rx_frames: medium_rx,
+        kernel_tx_frames: kernel_tx,
+        kernel_rx_frames: kernel_rx,
+        // Computed from these.
+        cpu_us_per_message: None,
+        energy_j: None,
+        energy_j_per_message: None,
+        battery_days: None,
+    }
 }

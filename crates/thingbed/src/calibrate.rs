@@ -80,7 +80,7 @@ fn one(
     folder: &Path,
     title: &str,
     interrupted: &AtomicBool,
-) -> Result<(probe::ProbeResults, measure::Status), String> {
+) -> Result<(probe::ProbeResults, record::Status), String> {
     let (tool, workload) = (current_exe(), workload_program());
     let path = folder.join(&probe.name);
     let text = probe.experiment(&workload);

@@ -463,7 +463,7 @@ impl Sweep<'_> {
             };
             // In virtual time a repeated run has the same verdict.
             let real = self.arguments.clock(self.experiment) == Clock::Real;
-            let invalid = real && finished.verdict.status == measure::Status::Invalid;
+            let invalid = real && finished.verdict.status == record::Status::Invalid;
             let mut word = word(&finished);
             if !real
                 && let Some(timing) = Timing::of(cell, repeat, began.elapsed(), &finished.folder)

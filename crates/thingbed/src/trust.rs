@@ -1,6 +1,6 @@
 //! Counts the runs of a sweep that the machine disturbed, and advises the user.
 
-use measure::{Reason, Status};
+use record::{Reason, Status};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ impl Trust {
         self.runs += 1;
         let reasons = Vec::<Reason>::deserialize(&summary["verdict"]["reasons"]);
         let mut invalid = reasons.into_iter().flatten().filter(|r| r.status == Status::Invalid);
-        self.busy += usize::from(invalid.any(|reason| reason.is_of_machine()));
+        self.busy += usize::from(invalid.any(|reason| reason.name.is_of_machine()));
     }
 
     /// Advice for the user if the machine disturbed runs: what happened and the fix. `again` is the

@@ -1,6 +1,7 @@
 //! Latency histograms, and the distance between two of them.
 
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A histogram of times in ns up to 1,000 hours, with three significant digits. Count, mean,
@@ -15,7 +16,7 @@ pub struct Spread {
 }
 
 /// Summary of a histogram, in us.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpreadSummary {
     /// Number of times.
     pub count: u64,

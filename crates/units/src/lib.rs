@@ -7,10 +7,8 @@ mod draw;
 mod electric;
 mod parse;
 mod quantity;
-mod timeline;
 
 pub use draw::{Draw, Purpose, RandomStream, mix, words};
 pub use electric::{Charge, Current, Frequency, Voltage};
 pub use parse::ParseError;
 pub use quantity::{Bytes, Rate, Ratio, Span};
-pub use timeline::{Quarter, Timeline};

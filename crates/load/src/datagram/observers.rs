@@ -2,7 +2,7 @@
 //! Without I/O.
 
 use crate::clock::{Nanos, SECOND};
-use crate::counts::Observed;
+use record::Observed;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 

@@ -166,7 +166,7 @@ pub struct Row {
     /// Datagrams returned.
     pub returned: u64,
     /// Verdict of the probe's run.
-    pub verdict: measure::Status,
+    pub verdict: record::Status,
 }
 
 /// Tolerance in standard errors. By chance, about one probe in 16,000 exceeds it (two-sided normal
@@ -179,7 +179,7 @@ impl Row {
         probe: &Probe,
         results: &ProbeResults,
         baseline_ns: f64,
-        verdict: measure::Status,
+        verdict: record::Status,
     ) -> Self {
         let ms =
             |share: f64| results.quantile_ns(share).map(|ns| (ns - baseline_ns).max(0.0) / 1e6);
@@ -246,7 +246,7 @@ mod tests {
             span_ns: 1_000_000_000,
         };
         let row = |configured, results| {
-            Row::of(&probe(configured), &results, 50_000.0, measure::Status::Valid)
+            Row::of(&probe(configured), &results, 50_000.0, record::Status::Valid)
         };
         assert!(row(Impairment::Delay(20.0, 1), results(20_100_000, 1000)).is_within_tolerance());
         assert!(!row(Impairment::Delay(20.0, 1), results(22_000_000, 1000)).is_within_tolerance());

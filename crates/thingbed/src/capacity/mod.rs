@@ -367,12 +367,12 @@ impl<'a> CapacitySearch<'a> {
 
     /// Whether a run shows the system's behaviour: the machine kept up, or nearly did and
     /// `--suspect` allows it. A failed program counts as the system's behaviour.
-    fn is_trusted(&self, verdict: &measure::Verdict) -> bool {
+    fn is_trusted(&self, verdict: &record::Verdict) -> bool {
         let judged = verdict.reasons.iter().map(|reason| reason.status);
-        let machine = judged.filter(|status| *status != measure::Status::Failed).max();
+        let machine = judged.filter(|status| *status != record::Status::Failed).max();
         match machine {
-            Some(measure::Status::Suspect) => self.arguments.suspect,
-            Some(measure::Status::Invalid) => false,
+            Some(record::Status::Suspect) => self.arguments.suspect,
+            Some(record::Status::Invalid) => false,
             _ => true,
         }
     }
@@ -380,7 +380,7 @@ impl<'a> CapacitySearch<'a> {
 
 /// Whether the system was overloaded in a trusted run.
 fn overload(finished: &Finished) -> Steadiness {
-    let failed = finished.verdict.reasons.iter().find(|r| r.status == measure::Status::Failed);
+    let failed = finished.verdict.reasons.iter().find(|r| r.status == record::Status::Failed);
     match failed {
         Some(reason) => Steadiness::Grows(reason.headline()),
         None => steadiness(&finished.summary),

@@ -4,8 +4,8 @@
 //! over the last three quarters of the schedule, and the response times of the last quarter with
 //! those of the first.
 
+use record::Quarter;
 use serde_json::Value;
-use units::Quarter;
 
 /// Growth of the queue, as a share of the requests, that counts as overload.
 pub(super) const GROWTH: f64 = 0.05;
@@ -80,8 +80,8 @@ fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::Timeline;
     use serde_json::json;
-    use units::Timeline;
 
     const S: u64 = 1_000_000_000;
 

@@ -1,7 +1,8 @@
 //! Results of a load, as text for the terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use load::{Figures, Observed, PaceFigures, Percentiles, Series};
+use load::{Figures, PaceFigures, Percentiles, Series};
+use record::Observed;
 use trace::{Spread, SpreadSummary};
 
 /// All results; the verdict on the schedule comes first.

@@ -5,6 +5,7 @@ use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
 use load::{Closed, Figures, Origin, Settings};
+use record::Timeline;
 use record::control::{Command, Status};
 use record::spec::LoadSpec;
 use serde::Serialize;
@@ -12,7 +13,6 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Scheme, Target, TraceSpec};
-use units::Timeline;
 
 /// Sends requests as `spec` describes after the start message, then waits for a stop message.
 ///

@@ -1,5 +1,6 @@
 //! Requests and answers over the time of a load run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Number of time slices. When a run exceeds them, neighbouring slices are merged.
@@ -34,7 +35,7 @@ struct Part {
 }
 
 /// One quarter of a load schedule.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quarter {
     /// Requests due in this quarter.
     pub offered: u64,
