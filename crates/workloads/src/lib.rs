@@ -15,7 +15,6 @@ mod exchange;
 mod link;
 mod load;
 mod mqtt;
-mod multicast;
 mod payload;
 mod probe;
 mod publish;

@@ -1,8 +1,5 @@
 //! MQTT client: connects, publishes on schedule, receives messages.
 
-use super::ffi;
-use super::retry::Retry;
-use super::session::{Session, SessionEvent};
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
@@ -12,6 +9,7 @@ use crate::payload::Template;
 use crate::seen::Seen;
 use crate::wait::{Waiter, next_wake, wake_precisely};
 use record::{MqttVersion, control::Command, control::Status, spec::MqttSpec};
+use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
@@ -21,8 +19,6 @@ const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
 const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
 /// Maximum time of the final disconnect.
 const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
-/// Reason codes from here on are refusals in MQTT 5 (section 2.4).
-const MIN_REFUSAL: c_int = 128;
 
 /// Runs a client until a stop message.
 ///
@@ -43,7 +39,8 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
             }
         }
         client.connect_if_due()?;
-        client.transfer(&waiter);
+        let (readable, writable) = waiter.ready();
+        client.session.transfer(readable, writable);
         client.publish_due()?;
         client.handle_events()?;
         let until = client.housekeeping(control)?;
@@ -97,7 +94,14 @@ impl<'a> Client<'a> {
         let topic = spec.publish.clone().unwrap_or_default();
         Ok(Self {
             spec,
-            session: Session::new(spec)?,
+            session: Session::new(&Options {
+                client: spec.client.clone(),
+                host: spec.host.clone(),
+                port: spec.port,
+                clean_session: spec.clean_session,
+                keep_alive_s: spec.keep_alive_s,
+                ..super::options(spec.version, spec.tls.as_ref())
+            })?,
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
             events: Events::create(&spec.events)?,
@@ -153,7 +157,7 @@ impl<'a> Client<'a> {
     /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
-        if code == ffi::TLS && !self.joined {
+        if is_tls(code) && !self.joined {
             return Err(self.untrusted(&reason));
         }
         self.lost(reason)
@@ -188,18 +192,6 @@ impl<'a> Client<'a> {
             &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
             format!("{reason}; check that a broker runs on {broker} and listens on that port"),
         )
-    }
-
-    /// Lets libmosquitto read and write when the socket is ready.
-    fn transfer(&mut self, waiter: &Waiter) {
-        let (readable, writable) = waiter.ready();
-        if readable {
-            self.session.read();
-        }
-        if writable && self.session.descriptor().is_some() {
-            self.session.write();
-            self.session.continue_handshake();
-        }
     }
 
     /// Publishes one due message; others wait for the next turns, so that incoming messages are
@@ -396,7 +388,8 @@ impl<'a> Client<'a> {
         while self.session.descriptor().is_some() && monotonic_now() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
             waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
-            self.transfer(waiter);
+            let (readable, writable) = waiter.ready();
+            self.session.transfer(readable, writable);
         }
         for event in self.session.take() {
             match event {
