@@ -233,6 +233,7 @@ fn no_two_pieces_of_evidence_have_the_same_label() {
         unmeasured: 1,
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),
+        host: vec![HostUse { at_ns: 1_000_000_000, ..used(0.3, 1.0) }],
         under_way: vec![(0, 1_000_000_000)],
         ..calm()
     };
