@@ -18,6 +18,7 @@ mod mqtt;
 mod payload;
 mod probe;
 mod publish;
+mod report;
 mod router;
 mod schedule;
 mod seen;
