@@ -130,13 +130,18 @@ struct Client {
 impl Client {
     fn run(mut self) {
         loop {
-            if self.connect_at.take_if(|at| *at <= Instant::now()).is_some()
-                && self.session.connect().is_err()
-            {
-                self.schedule_retry();
+            if self.connect_at.take_if(|at| *at <= Instant::now()).is_some() {
+                let _ = self.session.connect();
             }
-            self.session.check_keep_alive();
+            if self.session.descriptor().is_some() {
+                self.session.check_keep_alive();
+            }
             self.handle_events();
+            // The attempt failed, or the connection ended.
+            if self.connect_at.is_none() && self.session.descriptor().is_none() {
+                let pause = Duration::from_nanos(self.retry.after(0));
+                self.connect_at = Some(Instant::now() + pause);
+            }
             let pause = self
                 .connect_at
                 .map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
@@ -152,11 +157,6 @@ impl Client {
                 }
             }
         }
-    }
-
-    fn schedule_retry(&mut self) {
-        let pause = Duration::from_nanos(self.retry.after(0));
-        self.connect_at = Some(Instant::now() + pause);
     }
 
     /// Publishes now or after a reconnect; drops the message if too many are queued.
@@ -181,9 +181,8 @@ impl Client {
                         let _ = self.session.subscribe(topic, QOS);
                     }
                 }
-                // The broker closes the connection.
-                SessionEvent::Connack(_) | SessionEvent::Suback(_) => {}
-                SessionEvent::Closed(_) => self.schedule_retry(),
+                // The broker closes a connection that it refuses.
+                SessionEvent::Connack(_) | SessionEvent::Closed(_) | SessionEvent::Suback(_) => {}
                 SessionEvent::Acknowledged { .. } => self.waiting = self.waiting.saturating_sub(1),
                 // Ignore messages that do not belong to a session.
                 SessionEvent::Message { payload, .. } => {
