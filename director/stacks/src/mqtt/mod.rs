@@ -1,12 +1,14 @@
 //! MQTT clients with libmosquitto. A client starts no thread: the library reads and writes when
 //! the caller's poll says so.
 
+mod callbacks;
 mod ffi;
 mod retry;
 mod session;
 
+pub use callbacks::SessionEvent;
 pub use retry::Retry;
-pub use session::{Session, SessionEvent};
+pub use session::Session;
 
 use std::ffi::c_int;
 use std::path::PathBuf;

@@ -1,48 +1,14 @@
-//! A session with a broker: safe wrappers of libmosquitto, and its events.
+//! A session with a broker: safe wrappers of libmosquitto.
 
+use super::callbacks::{
+    Inbox, SessionEvent, on_connect, on_disconnect, on_log, on_message, on_publish, on_subscribe,
+};
 use super::{Error, Options, Tls, Version, ffi};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_int};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
-
-/// An event of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionEvent {
-    /// CONNACK with this code; 0 is accepted.
-    Connack(c_int),
-    /// The connection ended or failed, for this reason.
-    Closed(c_int),
-    /// SUBACK with these codes.
-    Suback(Vec<c_int>),
-    /// The broker acknowledged a message; reason codes from 128 are refusals.
-    Acknowledged {
-        /// The message's identifier in the session.
-        mid: c_int,
-        /// The reason code.
-        reason: c_int,
-        /// When, in ns of [`Options::clock`].
-        at: u64,
-    },
-    /// A message arrived.
-    Message {
-        /// Its topic.
-        topic: String,
-        /// Its payload.
-        payload: Vec<u8>,
-        /// When, in ns of [`Options::clock`].
-        at: u64,
-    },
-}
-
-/// State that callbacks write; it outlives the client.
-struct Inbox {
-    clock: fn() -> u64,
-    events: Vec<SessionEvent>,
-    /// The last error that libmosquitto logged.
-    last_log: String,
-}
 
 /// A session with a broker. Use it from one thread.
 pub struct Session {
@@ -378,89 +344,4 @@ impl Drop for Session {
 
 fn text(text: &str) -> Result<CString, Error> {
     CString::new(text).map_err(|_| Error::new("use a text with a zero byte", text))
-}
-
-/// The inbox of a callback.
-///
-/// # Safety
-/// `user` must be the pointer passed to `mosquitto_new`; call it only within a callback.
-unsafe fn inbox<'a>(user: *mut c_void) -> &'a mut Inbox {
-    // SAFETY: it is the session's inbox; no other reference exists during a callback.
-    unsafe { &mut *user.cast::<Inbox>() }
-}
-
-unsafe extern "C" fn on_connect(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    code: c_int,
-    _flags: c_int,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Connack(code));
-}
-
-unsafe extern "C" fn on_disconnect(_: *mut ffi::Mosquitto, user: *mut c_void, code: c_int) {
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Closed(code));
-}
-
-unsafe extern "C" fn on_publish(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    mid: c_int,
-    reason: c_int,
-    _: *const ffi::Property,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    let inbox = unsafe { inbox(user) };
-    let at = (inbox.clock)();
-    inbox.events.push(SessionEvent::Acknowledged { mid, reason, at });
-}
-
-unsafe extern "C" fn on_subscribe(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    _mid: c_int,
-    count: c_int,
-    levels: *const c_int,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer and `count` levels.
-    unsafe {
-        let levels = std::slice::from_raw_parts(levels, count.max(0) as usize).to_vec();
-        inbox(user).events.push(SessionEvent::Suback(levels));
-    }
-}
-
-unsafe extern "C" fn on_message(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    message: *const ffi::Message,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer and a message; its payload has the
-    // given length and is null only if empty; its topic is a string.
-    unsafe {
-        let inbox = inbox(user);
-        let at = (inbox.clock)();
-        let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
-        let payload = match start.is_null() {
-            true => Vec::new(),
-            false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
-        };
-        let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
-        inbox.events.push(SessionEvent::Message { topic, payload, at });
-    }
-}
-
-unsafe extern "C" fn on_log(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    level: c_int,
-    text: *const c_char,
-) {
-    if level & ffi::LOG_ERR != 0 {
-        // SAFETY: libmosquitto calls this with the inbox pointer and a string.
-        unsafe {
-            inbox(user).last_log = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
-        }
-    }
 }
