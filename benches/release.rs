@@ -2,8 +2,8 @@
 //! time where the frame path provides it.
 
 use crate::{frames, load, nodes, timer};
+use engine::{Endpoint, FramePath, Impairment, Limit};
 use measure::Accounting;
-use medium::{Endpoint, FramePath, Impairment, Limit};
 use std::error::Error;
 use std::time::Duration;
 

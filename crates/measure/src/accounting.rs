@@ -6,7 +6,7 @@ use crate::decisions::Decisions;
 use crate::departures::Departures;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
-use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
+use engine::{Decided, Delivery, Drop, Instant, Observer, Place};
 use std::sync::Arc;
 
 /// Traffic of one node on all its interfaces.

@@ -2,10 +2,10 @@
 
 use crate::netem::Done;
 use crate::topology::Topology;
+use engine::{Channel, Interval, Totals};
 use experiment::Plan;
 use lab::Direction;
 use measure::LinkRow;
-use medium::{Channel, Interval, Totals};
 
 /// Configured and measured impairments of each direction, for the whole run and by intervals.
 pub(crate) fn link_rows(

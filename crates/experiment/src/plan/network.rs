@@ -1,7 +1,7 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use medium::{CsmaSpec, Direction, Keys};
+use engine::{CsmaSpec, Direction, Keys};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -36,11 +36,11 @@ pub struct PlannedNetwork {
 }
 
 fn default_interval() -> Span {
-    medium::QUERY_INTERVAL
+    engine::QUERY_INTERVAL
 }
 
 fn is_default_interval(interval: &Span) -> bool {
-    *interval == medium::QUERY_INTERVAL
+    *interval == engine::QUERY_INTERVAL
 }
 
 /// Source Ethernet addresses that nodes may use.
@@ -121,7 +121,7 @@ pub enum PlannedChangeKind {
     },
 }
 
-/// How the links of a network share it: a serialisable [`medium::Channel`].
+/// How the links of a network share it: a serialisable [`engine::Channel`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedChannel {
@@ -140,7 +140,7 @@ pub enum PlannedChannel {
     Csma(CsmaSpec),
 }
 
-impl From<PlannedChannel> for medium::Channel {
+impl From<PlannedChannel> for engine::Channel {
     fn from(channel: PlannedChannel) -> Self {
         match channel {
             PlannedChannel::Switch => Self::Switch,

@@ -1,8 +1,8 @@
 //! The inventory of a running lab's nodes and links, which may grow.
 
 use crate::topology::Topology;
+use engine::{Impairment, Place};
 use experiment::{Backend, Plan};
-use medium::{Impairment, Place};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -6,7 +6,7 @@
 //! one, in ms. Its bytes are those of the IP packet and 4 of the TUN device's header. Lines
 //! about opportunities are removed.
 
-use medium::{Endpoint, Impairment, Limit, Scheduler, Segment, SegmentSpec, Trace};
+use engine::{Endpoint, Impairment, Limit, Scheduler, Segment, SegmentSpec, Trace};
 use std::path::Path;
 
 const MS: u64 = 1_000_000;
