@@ -2,8 +2,9 @@
 //! frame; and the medium with all its counters.
 
 use crate::{frames, load, median, nodes};
-use engine::{Endpoint, FrameBackend, Impairment};
+use engine::{Endpoint, FrameBackend};
 use lab::{Lab, Link};
+use link::Impairment;
 use measure::Accounting;
 use std::error::Error;
 use std::os::fd::{AsRawFd, OwnedFd};

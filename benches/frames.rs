@@ -3,7 +3,8 @@
 
 use crate::bare::Bare;
 use crate::{load, nodes};
-use engine::{Endpoint, Engine, FrameBackend, FramePath, Impairment, Limit, Place, SegmentSpec};
+use engine::{Endpoint, Engine, FrameBackend, FramePath, Place, SegmentSpec};
+use link::{Impairment, Limit};
 use measure::Accounting;
 use std::error::Error;
 use std::time::{Duration, Instant};

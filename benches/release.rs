@@ -2,7 +2,8 @@
 //! time where the frame path provides it.
 
 use crate::{frames, load, nodes, timer};
-use engine::{Endpoint, FramePath, Impairment, Limit};
+use engine::{Endpoint, FramePath};
+use link::{Impairment, Limit};
 use measure::Accounting;
 use std::error::Error;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! Any bytes from a node: switched, tied to trains, tracked for groups, taken apart.
 #![no_main]
 
-use engine::{Endpoint, Impairment, Segment, SegmentSpec};
+use engine::{Endpoint, Segment, SegmentSpec};
 use libfuzzer_sys::fuzz_target;
+use link::Impairment;
 use measure::Classifier;
 
 fuzz_target!(|frames: Vec<Vec<u8>>| {

@@ -1,8 +1,8 @@
 //! Any text where a trace, a distribution or a change of a link is looked for.
 #![no_main]
 
-use engine::{Distribution, Impairment, Keys, Table, Trace};
 use libfuzzer_sys::fuzz_target;
+use link::{Distribution, Impairment, Keys, Table, Trace};
 use std::path::Path;
 
 fuzz_target!(|text: &str| {

@@ -1,18 +1,7 @@
 //! Changes to link settings during a run.
 
-use crate::Keys;
-use serde::{Deserialize, Serialize};
+use link::{Direction, Keys};
 use units::Span;
-
-/// Direction of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the node into the network.
-    Up,
-    /// From the network to the node.
-    Down,
-}
 
 /// A change to a running segment.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,43 +1,39 @@
 //! Event queue of a segment.
 
-use crate::change::{Change, Direction};
-use crate::in_flight::{InFlight, InFlightQueue};
-use crate::step::TransitFrame;
-use crate::{Frame, Instant};
+use crate::change::Change;
+use crate::in_flight::{Due, InFlight, Spot};
+use crate::in_flight_queue::InFlightQueue;
+use link::{Direction, Instant, StampedFrame, TransitFrame};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// An event in a segment.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A frame reaches the end of a link's direction. The instant is its arrival in the
-    /// segment.
-    Land(Frame, Instant, u32, Direction),
-    /// As `Land`, but the frame waits for a slot.
-    Gather(Frame, Instant, u32, Direction),
+    /// A frame reaches the end of a link's direction, or waits there for a slot.
+    Frame(StampedFrame, Spot),
     /// A frame contends for the channel.
     Offer(u32, Direction, Box<TransitFrame>),
-    /// A direction can send its next queued frame.
+    /// A pipe can send its next queued frame.
     Turn(u32, Direction),
-    /// The shared link can send its next queued frame.
+    /// The shared channel can continue.
     SharedTurn(Direction),
     /// Link settings change.
     Change(Box<Change>),
-    /// The network sends a multicast membership query.
+    /// The switch sends multicast membership queries.
     Query,
 }
 
-/// An event that is not a frame's landing or gathering.
+/// An event other than a frame in flight.
 #[derive(Debug)]
 struct Entry {
-    at: Instant,
-    order: u32,
+    due: Due,
     what: Event,
 }
 
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {
-        (self.at, self.order) == (other.at, other.order)
+        self.due == other.due
     }
 }
 impl Eq for Entry {}
@@ -48,7 +44,7 @@ impl PartialOrd for Entry {
 }
 impl Ord for Entry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.order).cmp(&(other.at, other.order))
+        self.due.cmp(&other.due)
     }
 }
 
@@ -63,36 +59,35 @@ pub(crate) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Schedules an event at `at` that is not a frame's landing or gathering.
+    /// Schedules an event at `at` that is not a frame in flight.
     pub fn add(&mut self, at: Instant, what: Event) {
         self.awaited += usize::from(!matches!(what, Event::Change(_) | Event::Query));
-        let order = self.order();
-        self.entries.push(Reverse(Entry { at, order, what }));
+        let due = self.due(at);
+        self.entries.push(Reverse(Entry { due, what }));
     }
 
-    /// Schedules a frame's landing at `at`, at a [`crate::in_flight::place`]. The second instant
-    /// is its arrival in the segment.
+    /// Schedules a frame in flight at `at`.
     #[inline]
-    pub fn push_frame(&mut self, at: Instant, (frame, arrived): (Frame, Instant), place: u32) {
-        let order = self.order();
-        self.frames.push(InFlight { at, frame, arrived, order, place });
+    pub fn push_frame(&mut self, at: Instant, frame: StampedFrame, spot: Spot) {
+        let due = self.due(at);
+        self.frames.push(InFlight::new(due, frame, spot));
     }
 
-    fn order(&mut self) -> u32 {
+    fn due(&mut self, at: Instant) -> Due {
         let order = self.order;
         self.order = order.wrapping_add(1);
-        order
+        Due { at, order }
     }
 
     /// Time of the next event.
     pub fn next(&self) -> Option<Instant> {
-        self.first().map(|((at, _), _)| at)
+        self.first().map(|(due, _)| due.at)
     }
 
-    /// Time and order of the next event, and whether it is a frame's landing or gathering.
-    fn first(&self) -> Option<((Instant, u32), bool)> {
+    /// Key of the next event, and whether it is a frame in flight.
+    fn first(&self) -> Option<(Due, bool)> {
         let frame = self.frames.first();
-        let entry = self.entries.peek().map(|Reverse(entry)| (entry.at, entry.order));
+        let entry = self.entries.peek().map(|Reverse(entry)| entry.due);
         match (frame, entry) {
             (Some(frame), Some(entry)) => Some((frame.min(entry), frame < entry)),
             (Some(frame), None) => Some((frame, true)),
@@ -102,12 +97,15 @@ impl EventQueue {
 
     /// Removes the next event due at or before `now`, with its time.
     pub fn take(&mut self, now: Instant) -> Option<(Instant, Event)> {
-        let ((at, _), is_frame) = self.first()?;
+        let (Due { at, .. }, is_frame) = self.first()?;
         if at > now {
             return None;
         }
         if is_frame {
-            return self.frames.pop().map(InFlight::what);
+            let in_flight = self.frames.pop()?;
+            let spot = in_flight.spot();
+            let InFlight { frame, arrived, .. } = in_flight;
+            return Some((at, Event::Frame(StampedFrame { frame, arrived }, spot)));
         }
         let Reverse(Entry { what, .. }) = self.entries.pop()?;
         self.awaited -= usize::from(!matches!(what, Event::Change(_) | Event::Query));
@@ -123,29 +121,35 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_flight::place;
+    use link::Frame;
 
     #[test]
     fn what_happens_at_one_time_happens_in_the_order_it_was_added() {
         let mut queue = EventQueue::default();
-        let frame = Frame::from(&[0; 60][..]);
-        queue.push_frame(5, (frame.clone(), 1), place(7, Direction::Down, false));
+        let stamped = |arrived| StampedFrame { frame: Frame::from(&[0; 60][..]), arrived };
+        queue.push_frame(
+            5,
+            stamped(1),
+            Spot { link: 7, direction: Direction::Down, gathers: false },
+        );
         queue.add(5, Event::Turn(1, Direction::Up));
-        queue.push_frame(5, (frame, 2), place(9, Direction::Up, true));
+        queue.push_frame(5, stamped(2), Spot { link: 9, direction: Direction::Up, gathers: true });
         queue.add(4, Event::SharedTurn(Direction::Up));
         assert_eq!((queue.next(), queue.frames()), (Some(4), 4));
         assert!(queue.take(3).is_none());
         let happened: Vec<_> = std::iter::from_fn(|| queue.take(5))
             .map(|(at, what)| match what {
-                Event::Land(_, arrived, link, way) => format!("{at} land {arrived} {link} {way:?}"),
-                Event::Gather(_, arrived, link, way) => {
-                    format!("{at} gather {arrived} {link} {way:?}")
+                Event::Frame(frame, Spot { link, direction, gathers }) => {
+                    format!("{at} frame {} {link} {direction:?} {gathers}", frame.arrived)
                 }
                 Event::Turn(..) => format!("{at} turn"),
-                _ => format!("{at} line"),
+                _ => format!("{at} shared turn"),
             })
             .collect();
-        assert_eq!(happened, ["4 line", "5 land 1 7 Down", "5 turn", "5 gather 2 9 Up"]);
+        assert_eq!(
+            happened,
+            ["4 shared turn", "5 frame 1 7 Down false", "5 turn", "5 frame 2 9 Up true"]
+        );
         assert_eq!((queue.next(), queue.frames()), (None, 0));
     }
 }

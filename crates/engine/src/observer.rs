@@ -1,6 +1,7 @@
 //! Interface for observers of the medium, such as captures and counters.
 
-use crate::{Decided, Delivery, Drop, Instant};
+use crate::{Delivery, Drop};
+use link::{Decided, Instant};
 
 /// Attachment of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

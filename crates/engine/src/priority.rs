@@ -1,6 +1,6 @@
 //! Scheduling priority of the engine's thread, above the programs under test.
 
-use crate::Instant;
+use link::Instant;
 use serde::{Deserialize, Serialize};
 
 /// Scheduling of the engine's thread.

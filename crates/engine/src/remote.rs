@@ -1,6 +1,7 @@
 //! Commands from other threads to a running engine.
 
-use crate::{Change, Direction, Endpoint, Instant, LinkState, Place, Segment, Waker};
+use crate::{Change, Endpoint, Place, Segment, Waker};
+use link::{Direction, Instant, LinkState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

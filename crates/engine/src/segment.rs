@@ -1,53 +1,43 @@
-//! A network segment: endpoints connected by a switch or a shared channel.
+//! A network segment: links connected by a switch or a shared channel.
 //!
 //! Pure: takes frames and times, returns deliveries. A frame passes two directions, up from
 //! its sender and down to each receiver. The second decision happens after the first
 //! direction releases the frame, so each direction sees its frames in order.
 
 mod lookahead;
-mod multicast;
 mod passage;
 
-use crate::change::{Change, Direction};
-use crate::channel::{Channel, ChannelEvent, SharedLink};
+use crate::change::Change;
 use crate::event_queue::{Event, EventQueue};
-use crate::forwarding_table::{ForwardingTable, addresses};
-use crate::in_flight::place;
-use crate::link_pipe::{LinkPipe, LinkState};
-use crate::querier::Querier;
-use crate::shared_medium::SharedMedium;
+use crate::in_flight::Spot;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
-use crate::step::{Cause, Step};
-use crate::{Decided, Frame, Impairment, Instant, Interval, States, Totals};
+use crate::switch::Switch;
+use link::{
+    Cause, ChannelEvent, Decided, Direction, Impairment, Instant, Interval, Keys, Link, LinkPipe,
+    LinkState, SharedChannel, StampedFrame, Step, Totals,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use units::{Draw, Span};
+use units::Span;
 
 /// A running segment.
 #[derive(Debug)]
 pub struct Segment {
-    links: Vec<[LinkPipe; 2]>,
-    macs: Vec<Option<[u8; 6]>>,
-    draws: Vec<[Draw; 2]>,
-    shared_links: [Option<SharedLink>; 2],
-    medium: Option<SharedMedium>,
-    radios: Vec<Option<States>>,
-    longest: usize,
+    switch: Switch,
+    links: Vec<Link>,
+    /// Up, then down.
+    channels: [Option<SharedChannel>; 2],
+    seed: u64,
     /// See [`SegmentSpec::prefix`].
     prefix: usize,
-    seed: u64,
-    table: ForwardingTable,
-    own_addresses_only: bool,
-    querier: Querier,
-    /// Whether a host has joined an IPv6 group, so that MLD queries make sense.
-    has_ipv6_groups: bool,
-    events_due: EventQueue,
+    pending: EventQueue,
     timetable: Vec<(Span, Change)>,
-    /// Bytes in flight on each direction.
-    in_flight: Vec<[u64; 2]>,
     /// Deliveries due but not yet taken.
     ready: VecDeque<Delivery>,
     drops: Vec<Drop>,
+    decided: Vec<Decided>,
+    /// Reasons of failed changes.
+    refused: Vec<String>,
     impaired: bool,
     /// See [`Self::lookahead`]; `None` after a change.
     lookahead: Option<u64>,
@@ -55,82 +45,61 @@ pub struct Segment {
     epoch: Instant,
     /// The latest time passed in.
     clock: Instant,
-    decided: Vec<Decided>,
-    /// Reasons of failed changes.
-    refused: Vec<String>,
+    /// Empty between calls.
     steps: Vec<Step>,
-    events: Vec<ChannelEvent>,
+    /// Empty between calls.
+    channel_events: Vec<ChannelEvent>,
 }
 
 impl Segment {
     /// An idle segment. Before impairments begin, no link draws random numbers: the first
     /// measured frame is the first of its link, however long setup took.
     pub fn new(spec: &SegmentSpec) -> Self {
-        let draw = |link: usize, way: u64| Draw::new(spec.seed, link as u64, way);
-        let draws: Vec<_> = (0..spec.endpoints.len()).map(|i| [draw(i, 0), draw(i, 1)]).collect();
+        let SegmentSpec { own_addresses_only, longest, query_interval, seed, .. } = *spec;
         let mut configs = SharedConfigs::default();
-        let links = spec.endpoints.iter().zip(&draws);
-        let radios = spec.endpoints.iter().map(|link| link.states.clone().map(States::new));
-        let mut segment = Self {
-            radios: radios.collect(),
-            medium: match &spec.channel {
-                Channel::Csma(csma) => {
-                    let ups: Vec<_> = spec.endpoints.iter().map(|link| &link.up).collect();
-                    let own = draws.iter().map(|[up, _]| *up).collect();
-                    Some(SharedMedium::new(csma, &ups, own, spec.seed))
-                }
-                _ => None,
-            },
-            links: links
-                .map(|(link, [up, down])| {
-                    let [up_config, down_config] = [configs.of(&link.up), configs.of(&link.down)];
-                    [LinkPipe::new(up_config, *up), LinkPipe::new(down_config, *down)]
-                })
-                .collect(),
-            macs: spec.endpoints.iter().map(|link| link.mac).collect(),
-            draws,
-            shared_links: SharedLink::of(&spec.channel, &spec.endpoints),
-            longest: spec.longest.unwrap_or(usize::MAX),
+        let mut switch = Switch::new(own_addresses_only, longest, query_interval);
+        let mut links = Vec::with_capacity(spec.endpoints.len());
+        for (number, end) in spec.endpoints.iter().enumerate() {
+            switch.attach(end.mac);
+            let [up, down] = [configs.of(&end.up), configs.of(&end.down)];
+            links.push(Link::new(up, down, end.states.clone(), seed, number));
+        }
+        for (_, change) in &spec.timetable {
+            let Change::Set { links: changing, .. } = change else { continue };
+            for (link, direction) in changing {
+                links[*link][*direction].expect_changes();
+            }
+        }
+        for (link, recorded) in links.iter_mut().zip(spec.replay.iter().flatten()) {
+            link.replay(recorded);
+        }
+        Self {
+            switch,
+            channels: SharedChannel::of(&spec.channel, &links, seed),
+            links,
+            seed,
             prefix: spec.prefix,
-            seed: spec.seed,
-            table: ForwardingTable::new(spec.endpoints.iter().map(|end| end.mac)),
-            own_addresses_only: spec.own_addresses_only,
-            querier: Querier::new(spec.query_interval),
-            has_ipv6_groups: false,
-            events_due: EventQueue::default(),
+            pending: EventQueue::default(),
             timetable: spec.timetable.clone(),
-            in_flight: vec![[0; 2]; spec.endpoints.len()],
             ready: VecDeque::new(),
             drops: Vec::new(),
+            decided: Vec::new(),
+            refused: Vec::new(),
             impaired: spec.impaired,
             lookahead: None,
             epoch: 0,
             clock: 0,
-            decided: Vec::new(),
-            refused: Vec::new(),
             steps: Vec::new(),
-            events: Vec::new(),
-        };
-        for (_, change) in &spec.timetable {
-            let Change::Set { links, .. } = change else { continue };
-            for (link, way) in links {
-                segment.links[*link][*way as usize].expect_changes();
-            }
+            channel_events: Vec::new(),
         }
-        for (link, replay) in segment.links.iter_mut().zip(spec.replay.iter().flatten()) {
-            for (direction, replay) in link.iter_mut().zip(replay) {
-                direction.replay(replay.clone());
-            }
-        }
-        segment
     }
 
     /// Enables impairments and starts the timetable.
     pub fn impair(&mut self, now: Instant) {
         (self.impaired, self.epoch, self.lookahead) = (true, now, None);
-        self.links.iter_mut().flatten().for_each(|direction| direction.begin(now));
+        self.links.iter_mut().for_each(|link| link.begin(now));
         for (after, change) in std::mem::take(&mut self.timetable) {
-            self.events_due.add(now + after.as_ns(), Event::Change(Box::new(change)));
+            self.pending.add(now + after.as_ns(), Event::Change(Box::new(change)));
         }
     }
 
@@ -139,24 +108,18 @@ impl Segment {
     /// links.
     pub fn attach(&mut self, end: Endpoint, now: Instant) -> usize {
         self.advance(now);
-        let link = self.links.len();
-        let draws = [0, 1].map(|way| Draw::new(self.seed, link as u64, way));
-        for (line, config) in self.shared_links.iter_mut().zip([&end.up, &end.down]) {
-            line.iter_mut().for_each(|line| line.attach(config));
+        let number = self.links.len();
+        let mut link = Link::new(end.up, end.down, end.states, self.seed, number);
+        for (channel, pipe) in self.channels.iter_mut().zip(link.pipes()) {
+            channel.iter_mut().for_each(|channel| channel.attach(pipe));
         }
-        self.medium.iter_mut().for_each(|medium| medium.attach(&end.up, draws[0]));
-        let mut ways = [LinkPipe::new(end.up, draws[0]), LinkPipe::new(end.down, draws[1])];
         if self.impaired {
-            ways.iter_mut().for_each(|direction| direction.begin(self.epoch));
+            link.begin(self.epoch);
         }
-        self.links.push(ways);
-        self.draws.push(draws);
-        self.macs.push(end.mac);
-        self.radios.push(end.states.map(States::new));
-        self.in_flight.push([0; 2]);
-        self.table.attach(end.mac);
+        self.links.push(link);
+        self.switch.attach(end.mac);
         self.lookahead = None;
-        link
+        number
     }
 
     /// Detaches `endpoint` at `now`. Frames it has sent continue; it receives nothing more.
@@ -165,11 +128,8 @@ impl Segment {
     /// If `endpoint` does not exist in the segment.
     pub fn detach(&mut self, endpoint: usize, now: Instant) {
         self.advance(now);
-        self.table.detach(endpoint);
-        for direction in &mut self.links[endpoint] {
-            direction.end_interval(now);
-            direction.set_down(true);
-        }
+        self.switch.detach(endpoint);
+        self.links[endpoint].detach(now);
     }
 
     /// Applies a change now.
@@ -181,8 +141,8 @@ impl Segment {
     /// Counters of each link while impairments were in effect: up, then down.
     pub fn totals(&self) -> Vec<[Totals; 2]> {
         let mut totals: Vec<_> =
-            self.links.iter().map(|[up, down]| [up.totals(), down.totals()]).collect();
-        let usage = self.medium.iter().flat_map(SharedMedium::usage);
+            self.links.iter().map(|link| link.pipes().each_ref().map(LinkPipe::totals)).collect();
+        let usage = self.channels[Direction::Up as usize].iter().flat_map(SharedChannel::usage);
         for ([up, _], usage) in totals.iter_mut().zip(usage) {
             (up.busy, up.retried, up.collided) = (usage.airtime, usage.retries, usage.collisions);
         }
@@ -193,22 +153,19 @@ impl Segment {
     ///
     /// # Panics
     /// If `endpoint` does not exist in the segment.
-    pub fn state(&self, endpoint: usize, way: Direction, now: Instant) -> LinkState {
-        self.links[endpoint][way as usize].state(now)
+    pub fn state(&self, endpoint: usize, direction: Direction, now: Instant) -> LinkState {
+        self.links[endpoint][direction].state(now)
     }
 
     /// Ends an interval of settings and counters on all links.
     pub fn end_interval(&mut self, now: Instant) {
-        for direction in self.links.iter_mut().flatten() {
-            direction.follow_ramps(now);
-            direction.end_interval(now);
-        }
+        self.links.iter_mut().for_each(|link| link.end_interval(now));
     }
 
     /// Takes the recorded intervals of each link: up, then down.
     pub fn intervals(&mut self) -> Vec<[Vec<Interval>; 2]> {
-        let take = |direction: &mut LinkPipe| std::mem::take(&mut direction.record.intervals);
-        self.links.iter_mut().map(|[up, down]| [take(up), take(down)]).collect()
+        let take = |link: &mut Link| link.pipes_mut().each_mut().map(LinkPipe::take_intervals);
+        self.links.iter_mut().map(take).collect()
     }
 
     /// Takes the reasons of failed changes.
@@ -233,68 +190,35 @@ impl Segment {
     /// If `endpoint` does not exist in the segment.
     pub fn send(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         self.advance(now);
-        match frame.get(self.prefix..).is_some_and(|bytes| self.accepts(endpoint, bytes)) {
-            true => self.begin(endpoint, frame.into()),
-            false => {
-                self.links[endpoint][Direction::Up as usize].rejected();
-                self.drop(endpoint, Direction::Up, Cause::Rejected);
-            }
+        let bytes = frame.get(self.prefix..);
+        if !bytes.is_some_and(|bytes| self.switch.accepts(endpoint, bytes)) {
+            self.links[endpoint][Direction::Up].rejected();
+            return self.drop(endpoint, Direction::Up, Cause::Rejected);
         }
-    }
-
-    /// Whether `endpoint` may send `frame`. Learns the source address if so.
-    fn accepts(&mut self, endpoint: usize, frame: &[u8]) -> bool {
-        let Some((_, source)) = addresses(frame).filter(|_| frame.len() <= self.longest) else {
-            return false;
-        };
-        if self.table.is_gone(endpoint) {
-            return false;
-        }
-        let own = self.macs[endpoint];
-        if own == Some(source) {
-            self.table.learn_own(source, endpoint);
-            return true;
-        }
-        // A group address is no valid source, and neither is another endpoint's own
-        // address.
-        let group = source[0] & 1 == 1;
-        let forbidden = own.is_some() && self.own_addresses_only;
-        if group || forbidden || self.table.belongs_to_another(source, endpoint) {
-            return false;
-        }
-        self.table.learn(source, endpoint);
-        true
-    }
-
-    fn begin(&mut self, endpoint: usize, frame: Frame) {
         let now = self.clock;
-        match self.impaired {
-            true => self.enter(endpoint, Direction::Up, frame, now, now),
-            false => {
-                self.events_due.push_frame(
-                    now,
-                    (frame, now),
-                    place(endpoint as u32, Direction::Up, false),
-                );
-            }
+        let frame = StampedFrame { frame: frame.into(), arrived: now };
+        if self.impaired {
+            return self.enter(endpoint, Direction::Up, frame, now);
         }
+        let spot = Spot { link: endpoint as u32, direction: Direction::Up, gathers: false };
+        self.pending.push_frame(now, frame, spot);
     }
 
     /// Counts a delivered frame and its lateness in ns.
     pub fn delivered(&mut self, endpoint: usize, late: u64) {
         if self.impaired {
-            self.links[endpoint][Direction::Down as usize].released(late);
+            self.links[endpoint][Direction::Down].released(late);
         }
     }
 
     /// Number of frames in flight.
     pub fn waiting(&self) -> usize {
-        self.events_due.frames() + self.ready.len()
+        self.pending.frames() + self.ready.len()
     }
 
     /// Time of the next event, if any.
     pub fn next(&self) -> Option<Instant> {
-        self.ready.front().map(|delivery| delivery.intended).or_else(|| self.events_due.next())
+        self.ready.front().map(|delivery| delivery.intended).or_else(|| self.pending.next())
     }
 
     /// The next delivery due at `now`, if any.
@@ -322,28 +246,28 @@ impl Segment {
     fn make(&mut self, change: Change, now: Instant) {
         self.lookahead = None;
         match change {
-            Change::Partition(parts) => self.table.part(parts),
-            Change::Multicast(passes) => self.table.set_multicast(passes),
+            Change::Partition(parts) => self.switch.set_partition(parts),
+            Change::Multicast(passes) => self.switch.set_multicast(passes),
             Change::Down { links, down } => {
-                for (link, way) in links {
-                    self.links[link][way as usize].end_interval(now);
-                    self.links[link][way as usize].set_down(down);
+                for (link, direction) in links {
+                    self.links[link][direction].set_down(down, now);
                 }
             }
             Change::Set { links, set, over } => {
-                for (link, way) in links {
-                    let direction = &mut self.links[link][way as usize];
-                    if let Err(why) = direction.set(&set, over, now) {
-                        self.refused.push(why);
-                    }
-                    let config = self.links[link][way as usize].config();
-                    match (&mut self.shared_links[way as usize], &mut self.medium, way) {
-                        (Some(line), ..) => line.change(link, config),
-                        (None, Some(medium), Direction::Up) => medium.change(link, config),
-                        _ => {}
-                    }
+                for (link, direction) in links {
+                    self.set(link, direction, &set, over, now);
                 }
             }
+        }
+    }
+
+    fn set(&mut self, link: usize, direction: Direction, keys: &Keys, over: Span, now: Instant) {
+        let pipe = &mut self.links[link][direction];
+        if let Err(why) = pipe.set(keys, over, now) {
+            self.refused.push(why);
+        }
+        if let Some(channel) = &mut self.channels[direction as usize] {
+            channel.change(link, pipe);
         }
     }
 }

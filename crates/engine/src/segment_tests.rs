@@ -1,9 +1,9 @@
 //! Tests of segments in virtual time.
 
 use super::*;
-use crate::Endpoint;
-use crate::membership::tests::{JOIN_V3, igmp_frame};
+use crate::switch::membership::tests::{JOIN_V3, igmp_frame};
 use etherparse::PacketBuilder;
+use link::Channel;
 use units::Rate;
 
 fn frame(from: u8, to: [u8; 6], ip: [u8; 4]) -> Vec<u8> {
@@ -60,6 +60,25 @@ fn multicast_goes_to_members_and_reports_are_not_forwarded() {
     assert!(drain(&mut switch).is_empty());
     switch.send(0, &frame(0, [1, 0, 0x5e, 1, 2, 3], [239, 1, 2, 3]), 1);
     assert_eq!(drain(&mut switch), [(2, 1)]);
+}
+
+/// Queries of the switch pass the links as other frames do.
+#[test]
+fn a_member_whose_report_is_lost_gets_a_query_over_its_link() {
+    const S: Instant = 1_000_000_000;
+    let mut spec = spec(Channel::Switch, vec![Endpoint::default(); 3]);
+    spec.query_interval = Span::from_ns(10 * S);
+    spec.endpoints.iter_mut().for_each(|link| link.down.delay = Span::from_ns(S / 2).into());
+    let mut switch = Segment::new(&spec);
+    let message = frame(0, [1, 0, 0x5e, 1, 2, 3], [239, 1, 2, 3]);
+    switch.send(0, &message, S);
+    let mut received = Vec::new();
+    while let Some(next) = switch.next().filter(|next| *next <= 3 * S) {
+        let deliveries = std::iter::from_fn(|| switch.due(next));
+        received.extend(deliveries.map(|delivery| (delivery.endpoint, delivery.intended)));
+    }
+    let at = 2 * S + S / 2;
+    assert_eq!(received, [(0, at), (1, at), (2, at)]);
 }
 
 #[test]
@@ -313,7 +332,7 @@ fn an_idle_link_says_what_it_would_do_now() {
 #[test]
 fn a_ramp_of_the_loss_holds_on_a_channel_that_all_contend_for_too() {
     const S: Instant = 1_000_000_000;
-    let mut radio = segment(Channel::Csma(crate::CsmaSpec::default()), |_, _| ());
+    let mut radio = segment(Channel::Csma(link::CsmaSpec::default()), |_, _| ());
     radio.impair(0);
     radio.change(set("{\"loss\": \"100 %\"}", "10 s"), 0);
     radio.send(0, &unicast(0, 1), 20 * S);
@@ -341,7 +360,7 @@ fn an_invalid_change_is_reported_and_changes_nothing() {
 
 #[test]
 fn frames_leave_in_slots() {
-    let slot = crate::Slot {
+    let slot = link::Slot {
         min: "10 ms".parse().unwrap(),
         max: "10 ms".parse().unwrap(),
         packets: Some(2),
@@ -361,11 +380,11 @@ fn frames_leave_in_slots() {
 /// Saturated senders on a CSMA-CA channel for `s` seconds: number of delivered frames, and
 /// the totals.
 fn contention(senders: usize, s: u64, loss: &str) -> (u64, Vec<[Totals; 2]>) {
-    let spec = crate::CsmaSpec::default();
+    let spec = link::CsmaSpec::default();
     let endpoints = (0..=senders).map(|_| {
         let mut link = Endpoint::default();
         link.up.loss = loss.parse::<units::Ratio>().unwrap().into();
-        link.up.queue.limit = crate::Limit::Frames(3);
+        link.up.queue.limit = link::Limit::Frames(3);
         link
     });
     let mut radio = Segment::new(&self::spec(Channel::Csma(spec), endpoints.collect()));
@@ -412,9 +431,9 @@ fn what_the_air_loses_is_sent_again() {
 fn a_grant_and_a_radios_states_hold_frames_back() {
     let ms = |ms: u64| Span::from_ns(ms * 1_000_000);
     let mut endpoint = Endpoint::default();
-    let grant = crate::GrantSpec::always(ms(20), units::Bytes::new(148));
-    endpoint.up.transmission = crate::Scheduler::Grant(grant).into();
-    endpoint.states = Some(crate::StatesSpec::idle_connected(ms(260), ms(10_000)));
+    let grant = link::GrantSpec::always(ms(20), units::Bytes::new(148));
+    endpoint.up.transmission = link::Scheduler::Grant(grant).into();
+    endpoint.states = Some(link::StatesSpec::idle_connected(ms(260), ms(10_000)));
     let mut cell = Segment::new(&spec(Channel::Switch, vec![endpoint, Endpoint::default()]));
     cell.impair(0);
     cell.send(1, &unicast(1, 9), 0);

@@ -1,14 +1,8 @@
 //! Specification of a segment, and its output types.
 
-use crate::change::{Change, Direction};
-use crate::channel::Channel;
-use crate::replay::Replay;
-use crate::step::Cause;
-use crate::{Frame, Impairment, Instant, StatesSpec};
+use crate::change::Change;
+use link::{Cause, Channel, Direction, Frame, Impairment, Instant, Replay, StatesSpec};
 use units::Span;
-
-/// Default time between membership queries (RFC 3376, 8.2).
-pub const QUERY_INTERVAL: Span = Span::from_ns(125_000_000_000);
 
 /// One attachment to a segment, with its settings in each direction.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Stalls: times in which the medium had work but did not run.
 
-use crate::Instant;
+use link::Instant;
 use serde::{Deserialize, Serialize};
 
 /// A wait that ends this much late counts as a stall: timers are late by some tens of

@@ -1,8 +1,8 @@
 //! Timer wheel of frames in flight: a calendar queue (R. Brown, Communications of the ACM
 //! 31, 1988). Buckets are sorted one at a time.
 
-use crate::in_flight::{InFlight, touch};
-use crate::{Frame, Instant};
+use crate::in_flight::{Due, InFlight, touch};
+use link::{Frame, Instant};
 
 /// A bucket covers 2^14 ns: at a million frames per second, it holds sixteen.
 const SHIFT: u32 = 14;
@@ -22,7 +22,7 @@ struct Slot {
     arrived: Instant,
     within: u32,
     order: u32,
-    place: u32,
+    spot: u32,
     /// The next frame of the bucket, or the next free slot.
     next: u32,
 }
@@ -56,15 +56,15 @@ impl Default for TimerWheel {
 impl TimerWheel {
     /// Time and order of the earliest frame.
     #[inline]
-    pub fn first(&self) -> Option<(Instant, u32)> {
-        self.open.last().map(|key| ((key >> 64) as Instant, (key >> 32) as u32))
+    pub fn first(&self) -> Option<Due> {
+        self.open.last().map(|key| Due { at: (key >> 64) as Instant, order: (key >> 32) as u32 })
     }
 
     /// Stores a frame, or returns it if it is due before the open bucket ends or later than
     /// the wheel covers.
     #[inline]
-    pub fn push(&mut self, flying: InFlight) -> Result<(), InFlight> {
-        let tick = flying.at >> SHIFT;
+    pub fn push(&mut self, entry: InFlight) -> Result<(), InFlight> {
+        let tick = entry.at >> SHIFT;
         if self.is_empty() {
             if self.heads.is_empty() {
                 self.heads = vec![NONE; BUCKETS];
@@ -80,12 +80,12 @@ impl TimerWheel {
             self.tick = tick.saturating_sub(1);
         }
         if tick <= self.tick || tick - self.tick >= BUCKETS as u64 {
-            return Err(flying);
+            return Err(entry);
         }
         self.last = self.last.max(tick);
-        let InFlight { at, frame, arrived, order, place } = flying;
+        let InFlight { at, frame, arrived, order, spot } = entry;
         let within = at as u32 & ((1 << SHIFT) - 1);
-        let held = Slot { frame: Some(frame), arrived, within, order, place, next: NONE };
+        let held = Slot { frame: Some(frame), arrived, within, order, spot, next: NONE };
         let slot = self.keep(held);
         self.put(tick, slot);
         if self.open.is_empty() {
@@ -101,18 +101,18 @@ impl TimerWheel {
         let slot = key as u32;
         let held = &mut self.held[slot as usize];
         let (at, order) = ((key >> 64) as Instant, held.order);
-        let flying = InFlight {
+        let earliest = InFlight {
             at,
             frame: held.frame.take()?,
             arrived: held.arrived,
             order,
-            place: held.place,
+            spot: held.spot,
         };
         held.next = std::mem::replace(&mut self.free, slot);
         if self.open.is_empty() && self.closed > 0 {
             self.turn();
         }
-        Some(flying)
+        Some(earliest)
     }
 
     /// Puts a stored frame into its bucket.
@@ -137,7 +137,7 @@ impl TimerWheel {
             return slot;
         }
         if self.held.len() == self.held.capacity() {
-            // Grow by an eighth instead of doubling: see [`crate::in_flight`].
+            // Grow by an eighth instead of doubling: see [`crate::in_flight_queue`].
             self.held.reserve_exact((self.held.len() / 8).max(64));
         }
         self.held.push(held);
@@ -198,15 +198,15 @@ mod tests {
     use super::*;
     use std::rc::Rc;
 
-    fn flying(at: Instant, order: u32) -> InFlight {
-        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, place: 7 }
+    fn in_flight(at: Instant, order: u32) -> InFlight {
+        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, spot: 7 }
     }
 
     fn drain(wheel: &mut TimerWheel) -> Vec<(Instant, u32)> {
         let all = std::iter::from_fn(|| {
             let first = wheel.first();
             let next = wheel.pop()?;
-            assert_eq!((first, next.arrived), (Some((next.at, next.order)), next.at / 2));
+            assert_eq!((first, next.arrived), (Some(next.due()), next.at / 2));
             Some((next.at, next.order))
         });
         all.collect()
@@ -217,15 +217,15 @@ mod tests {
         let mut wheel = TimerWheel::default();
         let ms = 1_000_000;
         for (order, at) in [250 * ms, 100 * ms, 3 * ms, 4 * ms, 200 * ms].into_iter().enumerate() {
-            assert!(wheel.push(flying(at, order as u32)).is_ok());
+            assert!(wheel.push(in_flight(at, order as u32)).is_ok());
             assert_eq!(wheel.len(), order + 1);
         }
-        let (soon, late) = (wheel.push(flying(3 * ms, 9)), wheel.push(flying(300 * ms, 9)));
+        let (soon, late) = (wheel.push(in_flight(3 * ms, 9)), wheel.push(in_flight(300 * ms, 9)));
         assert!(soon.is_err(), "of the open bucket");
         assert!(late.is_err(), "268 ms after the first");
         let all = [(3 * ms, 2), (4 * ms, 3), (100 * ms, 1), (200 * ms, 4), (250 * ms, 0)];
         assert_eq!(drain(&mut wheel), all);
-        assert!(wheel.push(flying(300 * ms, 5)).is_ok(), "an empty one begins anywhere");
+        assert!(wheel.push(in_flight(300 * ms, 5)).is_ok(), "an empty one begins anywhere");
         assert_eq!((drain(&mut wheel), wheel.len()), (vec![(300 * ms, 5)], 0));
     }
 
@@ -237,10 +237,10 @@ mod tests {
         for order in 0..20_000u32 {
             let now = u64::from(order) * 777_777;
             let at = now + 1_000_000 + u64::from(order).wrapping_mul(0x9e37_79b9) % 200_000_000;
-            while wheel.first().is_some_and(|(at, _)| at <= now) {
+            while wheel.first().is_some_and(|due| due.at <= now) {
                 down.push(wheel.pop().map(|next| (next.at, next.order)).unwrap());
             }
-            if wheel.push(flying(at, order)).is_ok() {
+            if wheel.push(in_flight(at, order)).is_ok() {
                 all.push((at, order));
             }
         }

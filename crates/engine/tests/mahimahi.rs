@@ -6,7 +6,8 @@
 //! one, in ms. Its bytes are those of the IP packet and 4 of the TUN device's header. Lines
 //! about opportunities are removed.
 
-use engine::{Endpoint, Impairment, Limit, Scheduler, Segment, SegmentSpec, Trace};
+use engine::{Endpoint, Segment, SegmentSpec};
+use link::{Impairment, Limit, Scheduler, Trace};
 use std::path::Path;
 
 const MS: u64 = 1_000_000;

@@ -9,8 +9,8 @@
 //! B for a request and two sets of headers, however split. OPC UA's 2959 B leave 213 B for the
 //! request if one response has the paper's overhead (60 B, and 18 B per variable).
 
-use engine::Grant;
 use experiment::LinkProfile;
+use link::Grant;
 use std::path::Path;
 
 const MS: f64 = 1e6;
@@ -33,8 +33,7 @@ struct Cell {
 
 impl Cell {
     fn new(profile: &LinkProfile) -> Self {
-        let grant =
-            |way: &engine::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
+        let grant = |way: &link::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
         let delays = [&profile.up, &profile.down].map(|way| way.delay.mean.as_ns());
         Self { up: grant(&profile.up), down: grant(&profile.down), delays }
     }

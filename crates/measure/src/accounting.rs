@@ -6,7 +6,8 @@ use crate::decisions::Decisions;
 use crate::departures::Departures;
 use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
-use engine::{Decided, Delivery, Drop, Instant, Observer, Place};
+use engine::{Delivery, Drop, Observer, Place};
+use link::{Decided, Instant};
 use std::sync::Arc;
 
 /// Traffic of one node on all its interfaces.

@@ -4,7 +4,8 @@ mod filter;
 
 pub use filter::{Filter, FilterError};
 
-use engine::{Instant, Place};
+use engine::Place;
+use link::Instant;
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};

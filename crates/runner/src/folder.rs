@@ -270,7 +270,7 @@ fn departures(results: &Results<'_>) -> Value {
         let node = results.topology.owners[first.segment][first.endpoint];
         let node = results.plan.nodes.get(node).map_or("host", |node| node.name.as_str());
         let network = &results.plan.networks[first.segment].name;
-        let way = if first.way == engine::Direction::Up { "up" } else { "down" };
+        let way = if first.way == link::Direction::Up { "up" } else { "down" };
         format!("{node}, network {network}, {way}: {}", first.text)
     });
     json!({"count": found.count, "first": first})

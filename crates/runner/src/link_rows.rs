@@ -2,9 +2,9 @@
 
 use crate::netem::Done;
 use crate::topology::Topology;
-use engine::{Channel, Interval, Totals};
 use experiment::Plan;
 use lab::Direction;
+use link::{Channel, Interval, Totals};
 use measure::LinkRow;
 
 /// Configured and measured impairments of each direction, for the whole run and by intervals.

@@ -3,8 +3,8 @@
 use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
 use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
-use engine::{Impairment, Loss};
 use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
+use link::{Impairment, Loss};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use super::packet::DropCounters;
 use super::{Attach, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
-use crate::Instant;
+use link::Instant;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -15,7 +15,7 @@ pub use packet::{DropCounters, Packet};
 pub use ring::{Attach, Ring, Tallies};
 pub use taps::Taps;
 
-use crate::Instant;
+use link::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use super::bpf::Mapping;
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
-use crate::Instant;
+use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -6,7 +6,7 @@ use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
 use super::{FrameIo, Poll, Received, Waker, close, unblock};
-use crate::Instant;
+use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! reads and writes packet sockets, for networks with segmentation offload.
 
 use super::{FrameIo, Poll, Received, TURN, Waker, close, unblock};
-use crate::Instant;
+use link::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 

@@ -1,7 +1,7 @@
 //! Endpoints attached while the segment is running.
 
 use super::*;
-use crate::CsmaSpec;
+use link::{Channel, CsmaSpec};
 use units::Rate;
 
 fn frame(from: u8, to: u8) -> Vec<u8> {
@@ -13,7 +13,7 @@ fn frame(from: u8, to: u8) -> Vec<u8> {
 /// Several random impairments.
 fn end(number: u8) -> Endpoint {
     let keys = r#"{"delay": "5 ms", "jitter": "1 ms", "loss": "20 %", "duplicate": "10 %"}"#;
-    let way: crate::Impairment = serde_json::from_str(keys).unwrap();
+    let way: Impairment = serde_json::from_str(keys).unwrap();
     Endpoint { up: way.clone(), down: way, mac: Some([2, 0, 0, 0, 0, number]), states: None }
 }
 

@@ -1,7 +1,7 @@
 //! Lookahead: how far ahead a segment's deliveries are known, whatever arrives.
 
 use super::Segment;
-use crate::Instant;
+use link::{Direction, Instant};
 
 impl Segment {
     /// Minimum time in ns from any node to any other: until that long after now, only
@@ -15,8 +15,10 @@ impl Segment {
             return known;
         }
         // The minimum of each direction, since any node may send to any other.
-        let least = |way: usize| self.links.iter().map(|link| link[way].least_delay_ns()).min();
-        let lookahead = [0, 1].into_iter().filter_map(least).sum();
+        let least = |direction: Direction| {
+            self.links.iter().map(|link| link[direction].least_delay_ns()).min()
+        };
+        let lookahead = Direction::BOTH.into_iter().filter_map(least).sum();
         self.lookahead = Some(lookahead);
         lookahead
     }
@@ -25,7 +27,8 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, Direction, Endpoint, Impairment, Keys, SegmentSpec};
+    use crate::{Change, Endpoint, SegmentSpec};
+    use link::{Impairment, Keys};
     use units::Span;
 
     fn way(change: impl FnOnce(&mut Impairment)) -> Impairment {
@@ -70,7 +73,7 @@ mod tests {
         assert_eq!(overtaking.lookahead(), 0);
         let spec = SegmentSpec {
             endpoints: vec![Endpoint { up: way(|_| ()), ..Endpoint::default() }],
-            replay: Some(vec![[crate::Replay::default(), crate::Replay::default()]]),
+            replay: Some(vec![[link::Replay::default(), link::Replay::default()]]),
             ..SegmentSpec::switch(1)
         };
         let mut recorded = Segment::new(&spec);
@@ -83,7 +86,7 @@ mod tests {
     fn no_frame_is_faster() {
         let wild = way(|way| {
             way.delay.jitter = Span::from_ns(1_200_000);
-            way.delay.distribution = crate::Distribution::Normal;
+            way.delay.distribution = link::Distribution::Normal;
             way.delay.correlation = "30 %".parse().unwrap();
             way.duplicate.share = "20 %".parse().unwrap();
             way.transmission = "100 Mbit/s".parse::<units::Rate>().unwrap().into();

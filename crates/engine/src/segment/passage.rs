@@ -1,46 +1,40 @@
 //! Path of frames through a segment: up, over the shared channel, down.
 
 use super::Segment;
-use crate::change::Direction;
-use crate::channel::ChannelEvent;
 use crate::event_queue::Event;
-use crate::forwarding_table::Receivers;
-use crate::in_flight::place;
-use crate::membership::{self, Message};
-use crate::step::{Cause, Step, TransitFrame};
-use crate::{Decided, Delivery, Frame, Instant, Recorded};
-
-/// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
-/// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
-const MAX_IN_FLIGHT: u64 = 64 << 20;
+use crate::in_flight::Spot;
+use crate::spec::Delivery;
+use crate::switch::Queries;
+use link::{
+    Cause, ChannelEvent, Decided, Direction, Frame, Instant, Recorded, StampedFrame, Step,
+    TransitFrame,
+};
 
 impl Segment {
     /// Processes all events until `now`.
     pub(super) fn advance(&mut self, now: Instant) {
-        while let Some((at, what)) = self.events_due.take(now) {
+        while let Some((at, what)) = self.pending.take(now) {
             self.clock = self.clock.max(at);
             match what {
-                Event::Land(frame, arrived, link, way) => {
-                    self.land((frame, arrived), link as usize, way, at);
+                Event::Frame(frame, spot) if spot.gathers => self.gather(frame, spot, at),
+                Event::Frame(frame, Spot { link, direction, .. }) => {
+                    self.land(link as usize, direction, frame, at);
                 }
-                Event::Gather(frame, arrived, link, way) => {
-                    self.gather((frame, arrived), link as usize, way, at);
+                Event::Offer(link, direction, frame) => {
+                    self.offer(link as usize, direction, *frame, at);
                 }
-                Event::Offer(link, way, frame) => self.offer(link as usize, way, *frame, at),
-                Event::Turn(link, way) => {
+                Event::Turn(link, direction) => {
                     let mut steps = std::mem::take(&mut self.steps);
-                    let (link, channel) = (link as usize, self.has_channel(way));
-                    self.links[link][way as usize].turn(at, channel, &mut steps);
-                    self.execute(link, way, steps, at);
+                    let (link, channel) = (link as usize, self.has_channel(direction));
+                    self.links[link][direction].turn(at, channel, &mut steps);
+                    self.execute(link, direction, steps, at);
                 }
-                Event::SharedTurn(way) => {
-                    let mut events = std::mem::take(&mut self.events);
-                    if let Some(line) = &mut self.shared_links[way as usize] {
-                        line.turn(at, &mut events);
-                    } else if let Some(medium) = &mut self.medium {
-                        medium.turn(at, &mut events);
+                Event::SharedTurn(direction) => {
+                    let mut events = std::mem::take(&mut self.channel_events);
+                    if let Some(channel) = &mut self.channels[direction as usize] {
+                        channel.turn(at, &mut events);
                     }
-                    self.handle(way, events, at);
+                    self.handle(direction, events, at);
                 }
                 Event::Change(change) => self.make(*change, at),
                 Event::Query => self.query(at),
@@ -49,50 +43,43 @@ impl Segment {
         self.clock = self.clock.max(now);
     }
 
+    /// Lets a frame enter a direction of a link.
     pub(super) fn enter(
         &mut self,
         link: usize,
-        way: Direction,
-        frame: Frame,
-        arrived: Instant,
+        direction: Direction,
+        frame: StampedFrame,
         now: Instant,
     ) {
-        let channel = self.has_channel(way);
-        if !channel
-            && self.radios[link].is_none()
-            && let Some(at) = self.links[link][way as usize].pass(&frame, now)
-        {
-            return self.release((frame, arrived), (link, way), at, now);
+        let channel = self.has_channel(direction);
+        if !channel && let Some(at) = self.links[link].pass(direction, &frame.frame, now) {
+            return self.release(link, direction, frame, at, now);
         }
         let mut steps = std::mem::take(&mut self.steps);
-        let radio = self.radios[link].as_mut().map(|radio| (radio, way));
-        let direction = &mut self.links[link][way as usize];
-        direction.admit(frame, arrived, now, (channel, radio), &mut steps);
-        self.execute(link, way, steps, now);
+        self.links[link].admit(direction, frame, now, channel, &mut steps);
+        self.execute(link, direction, steps, now);
     }
 
     /// Whether frames in this direction pass a shared channel.
-    fn has_channel(&self, way: Direction) -> bool {
-        self.shared_links[way as usize].is_some() || (way == Direction::Up && self.medium.is_some())
+    fn has_channel(&self, direction: Direction) -> bool {
+        self.channels[direction as usize].is_some()
     }
 
-    fn execute(&mut self, link: usize, way: Direction, mut steps: Vec<Step>, now: Instant) {
+    fn execute(&mut self, link: usize, direction: Direction, mut steps: Vec<Step>, now: Instant) {
         for step in steps.drain(..) {
             match step {
-                Step::Release(frame, at) => {
-                    self.release((frame.frame, frame.arrived), (link, way), at, now);
-                }
-                Step::Offer(frame, at) if at <= now => self.offer(link, way, frame, now),
+                Step::Release(frame, at) => self.release(link, direction, frame, at, now),
+                Step::Offer(frame, at) if at <= now => self.offer(link, direction, frame, now),
                 Step::Offer(frame, at) => {
-                    self.events_due.add(at, Event::Offer(link as u32, way, Box::new(frame)));
+                    self.pending.add(at, Event::Offer(link as u32, direction, Box::new(frame)));
                 }
-                Step::Drop(cause) => self.drop(link, way, cause),
+                Step::Drop(cause) => self.drop(link, direction, cause),
                 Step::Decided(Recorded { position, length, decision }, departure) => {
-                    let endpoint = link as u32;
+                    let (endpoint, way) = (link as u32, direction);
                     let decided = Decided { endpoint, way, position, length, decision, departure };
                     self.decided.push(decided);
                 }
-                Step::Turn(at) => self.events_due.add(at, Event::Turn(link as u32, way)),
+                Step::Turn(at) => self.pending.add(at, Event::Turn(link as u32, direction)),
             }
         }
         self.steps = steps;
@@ -101,124 +88,106 @@ impl Segment {
     /// Releases a frame at `at`, if the in-flight limit allows it.
     fn release(
         &mut self,
-        (frame, arrived): (Frame, Instant),
-        (link, way): (usize, Direction),
+        link: usize,
+        direction: Direction,
+        frame: StampedFrame,
         at: Instant,
         now: Instant,
     ) {
-        let size = frame.len() as u64;
-        if self.in_flight[link][way as usize] + size > MAX_IN_FLIGHT {
-            self.links[link][way as usize].stopped(Cause::Overflow);
-            return self.drop(link, way, Cause::Overflow);
+        let (pipe, bytes) = (&mut self.links[link][direction], frame.frame.len() as u64);
+        if !pipe.has_room(bytes) {
+            return self.drop(link, direction, Cause::Overflow);
         }
-        let gathers = self.links[link][way as usize].slots.is_some();
+        let gathers = pipe.has_slots();
         // A frame due now, with no earlier event pending, can skip the event queue.
-        if way == Direction::Down
+        if direction == Direction::Down
             && !gathers
             && at <= now
-            && self.events_due.next().is_none_or(|next| next > at)
+            && self.pending.next().is_none_or(|next| next > at)
         {
-            return self.queue_delivery(link, frame, arrived, at);
+            return self.queue_delivery(link, frame, at);
         }
-        self.in_flight[link][way as usize] += size;
-        self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, gathers));
+        pipe.take_off(bytes);
+        self.pending.push_frame(at, frame, Spot { link: link as u32, direction, gathers });
     }
 
-    fn offer(&mut self, link: usize, way: Direction, frame: TransitFrame, now: Instant) {
-        let mut events = std::mem::take(&mut self.events);
-        let draw = self.draws[link][way as usize];
-        if let Some(line) = &mut self.shared_links[way as usize] {
-            line.offer(link, frame, now, draw, &mut events);
-        } else if let Some(medium) = &mut self.medium {
-            // A ramp may have changed the loss since the last frame.
-            medium.set_loss(link, self.links[link][way as usize].config().mean_loss());
-            medium.offer(link, frame, now, &mut events);
+    fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
+        let mut events = std::mem::take(&mut self.channel_events);
+        if let Some(channel) = &mut self.channels[direction as usize] {
+            channel.offer(link, &self.links[link][direction], frame, now, &mut events);
         }
-        self.handle(way, events, now);
+        self.handle(direction, events, now);
     }
 
-    fn handle(&mut self, way: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
+    fn handle(&mut self, direction: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
         for event in events.drain(..) {
             match event {
                 ChannelEvent::Left(link, frame, at) => {
                     let mut steps = Vec::new();
-                    self.links[link][way as usize].depart(frame, at, &mut steps);
-                    self.execute(link, way, steps, now);
+                    self.links[link][direction].depart(frame, at, &mut steps);
+                    self.execute(link, direction, steps, now);
                 }
                 ChannelEvent::Drop(link, cause) => {
-                    self.links[link][way as usize].stopped(cause);
-                    self.drop(link, way, cause);
+                    self.links[link][direction].stopped(cause);
+                    self.drop(link, direction, cause);
                 }
-                ChannelEvent::Turn(at) => self.events_due.add(at, Event::SharedTurn(way)),
+                ChannelEvent::Turn(at) => self.pending.add(at, Event::SharedTurn(direction)),
             }
         }
-        self.events = events;
+        self.channel_events = events;
     }
 
     /// Assigns a frame to its slot.
-    fn gather(
-        &mut self,
-        (frame, arrived): (Frame, Instant),
-        link: usize,
-        way: Direction,
-        now: Instant,
-    ) {
-        let slots = &mut self.links[link][way as usize].slots;
-        let at = slots.as_mut().map_or(now, |slots| slots.send(frame.len() as u64, now));
-        self.events_due.push_frame(at, (frame, arrived), place(link as u32, way, false));
+    fn gather(&mut self, frame: StampedFrame, spot: Spot, now: Instant) {
+        let pipe = &mut self.links[spot.link as usize][spot.direction];
+        let at = pipe.slot(frame.frame.len() as u64, now);
+        self.pending.push_frame(at, frame, Spot { gathers: false, ..spot });
     }
 
     /// Handles a frame at the end of a direction.
-    fn land(
-        &mut self,
-        (frame, arrived): (Frame, Instant),
-        link: usize,
-        way: Direction,
-        at: Instant,
-    ) {
-        let in_flight = &mut self.in_flight[link][way as usize];
-        *in_flight = in_flight.saturating_sub(frame.len() as u64);
-        if way == Direction::Down {
-            return self.queue_delivery(link, frame, arrived, at);
+    fn land(&mut self, link: usize, direction: Direction, frame: StampedFrame, at: Instant) {
+        self.links[link][direction].land(frame.frame.len() as u64);
+        if direction == Direction::Down {
+            return self.queue_delivery(link, frame, at);
         }
-        let bytes = frame.get(self.prefix..).unwrap_or_default();
-        let message = membership::read(bytes);
-        if let Some(message) = &message {
-            self.on_membership(message, link, at);
+        let bytes = frame.frame.get(self.prefix..).unwrap_or_default();
+        let forwarding = self.switch.forward(link, bytes, at);
+        if let Some(first) = forwarding.first_query {
+            self.pending.add(first, Event::Query);
         }
-        // A report flooded to a thousand nodes would be a storm: only routers get it. The
-        // switch knows them from their own messages (RFC 4541, 2.1.1).
-        let receivers = match message {
-            Some(Message::Report(_) | Message::Other) => {
-                let mut routers = self.table.routers();
-                routers.retain(|router| *router != link);
-                Receivers::Many(routers.into_iter())
-            }
-            _ => self.table.receivers(bytes, link),
-        };
-        if self.querier.sleeps() && membership::group_of(bytes).is_some() {
-            self.wake_querier(at);
-        }
-        for endpoint in receivers {
-            if self.table.are_partitioned(link, endpoint) {
+        for endpoint in forwarding.receivers {
+            if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
-            } else if self.impaired {
-                self.enter(endpoint, Direction::Down, frame.clone(), arrived, at);
             } else {
-                self.queue_delivery(endpoint, frame.clone(), arrived, at);
+                self.send_down(endpoint, frame.clone(), at);
+            }
+        }
+    }
+
+    /// Sends a frame from the network to a node.
+    fn send_down(&mut self, endpoint: usize, frame: StampedFrame, now: Instant) {
+        match self.impaired {
+            true => self.enter(endpoint, Direction::Down, frame, now),
+            false => self.queue_delivery(endpoint, frame, now),
+        }
+    }
+
+    /// Sends the switch's membership queries to all hosts, over their links.
+    fn query(&mut self, now: Instant) {
+        let Queries { frames, next } = self.switch.queries(now);
+        self.pending.add(next, Event::Query);
+        let prefix = vec![0; self.prefix];
+        for query in frames {
+            let frame = Frame::from([&prefix[..], &query[..]].concat());
+            for endpoint in 0..self.links.len() {
+                self.send_down(endpoint, StampedFrame { frame: frame.clone(), arrived: now }, now);
             }
         }
     }
 
     #[inline]
-    pub(super) fn queue_delivery(
-        &mut self,
-        endpoint: usize,
-        frame: Frame,
-        arrived: Instant,
-        intended: Instant,
-    ) {
-        let prefix = self.prefix;
+    fn queue_delivery(&mut self, endpoint: usize, frame: StampedFrame, intended: Instant) {
+        let (prefix, StampedFrame { frame, arrived }) = (self.prefix, frame);
         self.ready.push_back(Delivery { endpoint, frame, prefix, arrived, intended });
     }
 }

@@ -3,8 +3,9 @@
 use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
 use crate::capture::some;
-use engine::{Change, Direction, Remote, monotonic_now};
+use engine::{Change, Remote, monotonic_now};
 use experiment::{RunningLink, link_change};
+use link::Direction;
 use measure::Accounting;
 use serde::Serialize;
 use std::collections::BTreeMap;

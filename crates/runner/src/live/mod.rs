@@ -21,8 +21,8 @@ pub(crate) use names::publish_names;
 pub(crate) use nodes::NodeApi;
 pub use up::{Up, up};
 
-use engine::{Direction, Impairment};
 use experiment::PlannedFaultKind;
+use link::{Direction, Impairment};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -4,7 +4,8 @@ use super::Work;
 use crate::io::FrameIo;
 use crate::observer::Observer;
 use crate::remote::{self, Command, NewPort};
-use crate::{Endpoint, Instant, Place};
+use crate::{Endpoint, Place};
+use link::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
 

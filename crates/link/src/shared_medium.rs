@@ -4,7 +4,7 @@ use crate::channel::ChannelEvent;
 use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
-use crate::{Impairment, Instant};
+use crate::{Impairment, Instant, LinkPipe};
 use units::{Draw, Purpose};
 
 /// The queues of all links and the channel that they contend for.
@@ -23,27 +23,32 @@ pub(crate) struct SharedMedium {
 }
 
 impl SharedMedium {
-    /// An idle channel for links with these uplink settings.
-    pub fn new(spec: &CsmaSpec, configs: &[&Impairment], draws: Vec<Draw>, seed: u64) -> Self {
-        Self {
-            // The links' own streams are 0, 1, ...
-            csma: Csma::new(spec, configs.len(), Draw::new(seed, u64::MAX, 0)),
-            queues: configs.iter().map(|a| Queue::new(a.queue)).collect(),
-            heads: vec![None; configs.len()],
-            losses: configs.iter().map(|a| a.mean_loss()).collect(),
-            draws,
+    /// An idle channel for links with these uplinks. `draw` has the channel's random numbers.
+    pub fn new<'a>(
+        spec: &CsmaSpec,
+        uplinks: impl Iterator<Item = &'a LinkPipe>,
+        draw: Draw,
+    ) -> Self {
+        let mut medium = Self {
+            csma: Csma::new(spec, 0, draw),
+            queues: Vec::new(),
+            heads: Vec::new(),
+            losses: Vec::new(),
+            draws: Vec::new(),
             next_turn: None,
             dropped: Vec::new(),
-        }
+        };
+        uplinks.for_each(|uplink| medium.attach(uplink));
+        medium
     }
 
-    /// Adds a link with these uplink settings.
-    pub fn attach(&mut self, config: &Impairment, draw: Draw) {
+    /// Adds a link with this uplink.
+    pub fn attach(&mut self, uplink: &LinkPipe) {
         self.csma.attach();
-        self.queues.push(Queue::new(config.queue));
+        self.queues.push(Queue::new(uplink.config().queue));
         self.heads.push(None);
-        self.losses.push(config.mean_loss());
-        self.draws.push(draw);
+        self.losses.push(uplink.config().mean_loss());
+        self.draws.push(uplink.draw());
     }
 
     /// Applies new settings to `link`.
@@ -74,8 +79,8 @@ impl SharedMedium {
             self.contend(link, frame, now);
         } else {
             let own = self.heads[link].as_ref().map(|head| head.frame.len());
-            let (len, place) = (frame.frame.len(), (self.draws[link], frame.place));
-            if self.queues[link].push(frame, len, now, place, own).is_err() {
+            let (len, place) = (frame.frame.len(), frame.place);
+            if self.queues[link].push(frame, len, now, self.draws[link], place, own).is_err() {
                 events.push(ChannelEvent::Drop(link, Cause::Overflow));
             }
         }

@@ -23,7 +23,7 @@ enum Fate {
     Dropped(Cause),
 }
 
-/// A direction with its pending turns; does what the segment does for it.
+/// A direction with its pending turns; does what a network does for it.
 struct Link {
     direction: LinkPipe,
     turns: Vec<Instant>,
@@ -65,7 +65,8 @@ impl Link {
     fn send(&mut self, frame: &[u8], now: Instant) {
         self.turns_until(now);
         let mut steps = Vec::new();
-        self.direction.admit(frame.into(), now, now, (false, None), &mut steps);
+        let frame = StampedFrame { frame: frame.into(), arrived: now };
+        self.direction.admit(frame, now, false, None, &mut steps);
         self.heed(steps);
     }
 
@@ -290,7 +291,8 @@ fn a_replay_decides_again_what_was_decided() {
         let mut decided = Vec::new();
         for i in 0..1000 {
             let mut steps = Vec::new();
-            direction.admit(FRAME.as_slice().into(), i, i, (false, None), &mut steps);
+            let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: i };
+            direction.admit(frame, i, false, None, &mut steps);
             let made = steps.iter().filter_map(|step| match step {
                 Step::Decided(recorded, _) => Some(*recorded),
                 _ => None,

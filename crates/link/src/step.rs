@@ -1,20 +1,28 @@
-//! Steps of frames on one direction of a link.
+//! Frames in a pipe, and their steps.
 
 use crate::decisions::Decision;
 use crate::replay::Recorded;
 use crate::{Frame, Instant};
 
-/// A frame in transit on a direction.
+/// A frame with a timestamp.
 #[derive(Debug, Clone)]
-pub(crate) struct TransitFrame {
+pub struct StampedFrame {
     /// The frame.
     pub frame: Frame,
-    /// Arrival time in the segment.
+    /// Arrival time in the network.
     pub arrived: Instant,
+}
+
+/// A frame in a pipe or in the shared channel behind it.
+#[derive(Debug, Clone)]
+pub struct TransitFrame {
+    pub(crate) frame: Frame,
+    /// Arrival time in the network.
+    pub(crate) arrived: Instant,
     /// Number that random numbers about the frame in this direction belong to.
-    pub place: u64,
+    pub(crate) place: u64,
     /// The random decision in this direction.
-    pub decision: Decision,
+    pub(crate) decision: Decision,
 }
 
 /// Why a frame was dropped.
@@ -35,11 +43,11 @@ pub enum Cause {
     Rejected,
 }
 
-/// The next step of a direction's frames.
+/// The next step of a pipe's frames.
 #[derive(Debug, Clone)]
-pub(crate) enum Step {
+pub enum Step {
     /// The frame is released at this time.
-    Release(TransitFrame, Instant),
+    Release(StampedFrame, Instant),
     /// The frame has left the link's own transmission at this time and contends for the
     /// channel.
     Offer(TransitFrame, Instant),
@@ -47,6 +55,6 @@ pub(crate) enum Step {
     Drop(Cause),
     /// A random decision about a frame, and how the frame differs from the recorded one.
     Decided(Recorded, Option<Box<str>>),
-    /// Call the direction's `turn` at this time, to send its next queued frame.
+    /// Call [`crate::LinkPipe::turn`] at this time, to send its next queued frame.
     Turn(Instant),
 }

@@ -8,7 +8,7 @@ use crate::step::{Cause, Step, TransitFrame};
 
 impl LinkPipe {
     /// Sends the next queued frame, as requested by [`Step::Turn`].
-    pub(crate) fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+    pub fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
         self.turn_requested = false;
         self.follow_ramps(now);
         let next = self.queue.pop(now, &mut self.dropped);
@@ -25,7 +25,7 @@ impl LinkPipe {
         frame: TransitFrame,
         now: Instant,
         channel: bool,
-        radio: &mut Radio<'_>,
+        radio: &mut Option<Radio<'_>>,
         steps: &mut Vec<Step>,
     ) {
         if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
@@ -41,8 +41,9 @@ impl LinkPipe {
         if !busy && self.queue.is_empty() {
             return self.serve(frame, now, channel, steps);
         }
-        let (len, place) = (frame.frame.len(), (self.draw, frame.place));
-        match self.queue.push(frame, len, now, place, busy.then_some(self.sending)) {
+        let (len, place) = (frame.frame.len(), frame.place);
+        let in_service = busy.then_some(self.sending);
+        match self.queue.push(frame, len, now, self.draw, place, in_service) {
             Ok(()) => self.request_turn(steps),
             Err(_) => {
                 self.record.totals.overflow += 1;
@@ -58,7 +59,7 @@ impl LinkPipe {
         frame: TransitFrame,
         now: Instant,
         channel: bool,
-        radio: &mut Radio<'_>,
+        radio: &mut Option<Radio<'_>>,
         steps: &mut Vec<Step>,
     ) {
         let len = frame.frame.len();
@@ -74,9 +75,9 @@ impl LinkPipe {
         };
         let left = match radio {
             // A radio's time starts with the impairments.
-            Some((states, way)) => {
+            Some(Radio { states, direction }) => {
                 let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
-                epoch + states.send(*way, len, now.saturating_sub(epoch), &mut since)
+                epoch + states.send(*direction, len, now.saturating_sub(epoch), &mut since)
             }
             None => onward(len, now),
         };

@@ -2,7 +2,7 @@
 //! 9, and RFC 4541, 2.1.1): a host with a lost report misses multicast only until the next
 //! query.
 
-use crate::Instant;
+use link::Instant;
 use units::Span;
 
 /// Consecutive losses that the protocol tolerates (RFC 3376, 8.1).
@@ -16,7 +16,7 @@ const MAC: [u8; 6] = [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe];
 
 /// Schedule of queries. Inactive until a host joins a group or sends to one.
 #[derive(Debug, Clone)]
-pub(crate) struct Querier {
+pub(super) struct Querier {
     /// Query interval; 0 disables queries.
     interval_ns: u64,
     /// Time of the next query; `None` while inactive.
@@ -141,7 +141,7 @@ fn checksum(parts: &[&[u8]]) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{Message, read};
+    use crate::switch::membership::{Message, read};
 
     const S: u64 = 1_000_000_000;
 

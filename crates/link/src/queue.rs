@@ -216,7 +216,8 @@ impl<T> Queue<T> {
         item: T,
         len: usize,
         now: Instant,
-        (draw, index): (Draw, u64),
+        draw: Draw,
+        index: u64,
         in_service: Option<usize>,
     ) -> Result<(), T> {
         let full = match self.limit {
@@ -280,16 +281,16 @@ impl<T> Queue<T> {
 mod tests {
     use super::*;
 
-    fn place(index: u64) -> (Draw, u64) {
-        (Draw::new(7, 1, 0), index)
+    fn draw() -> Draw {
+        Draw::new(7, 1, 0)
     }
 
     #[test]
     fn a_limit_in_frames_counts_the_one_on_the_wire() {
         let mut queue = Queue::new(Limit::Frames(2).into());
-        assert_eq!(queue.push('a', 100, 0, place(0), Some(100)), Ok(()));
-        assert_eq!(queue.push('b', 100, 0, place(1), Some(100)), Err('b'));
-        assert_eq!(queue.push('b', 100, 0, place(1), None), Ok(()));
+        assert_eq!(queue.push('a', 100, 0, draw(), 0, Some(100)), Ok(()));
+        assert_eq!(queue.push('b', 100, 0, draw(), 1, Some(100)), Err('b'));
+        assert_eq!(queue.push('b', 100, 0, draw(), 1, None), Ok(()));
         let mut dropped = Vec::new();
         assert_eq!(
             [queue.pop(5, &mut dropped), queue.pop(5, &mut dropped)],
@@ -301,9 +302,9 @@ mod tests {
     #[test]
     fn a_limit_in_bytes_lets_small_frames_where_large_ones_do_not_fit() {
         let mut queue = Queue::new(Limit::Bytes(Bytes::new(1000)).into());
-        assert_eq!(queue.push('a', 900, 0, place(0), None), Ok(()));
-        assert_eq!(queue.push('b', 200, 0, place(1), None), Err('b'));
-        assert_eq!(queue.push('c', 100, 0, place(2), None), Ok(()));
+        assert_eq!(queue.push('a', 900, 0, draw(), 0, None), Ok(()));
+        assert_eq!(queue.push('b', 200, 0, draw(), 1, None), Err('b'));
+        assert_eq!(queue.push('c', 100, 0, draw(), 2, None), Ok(()));
         assert_eq!(queue.items.len(), 2);
     }
 

@@ -11,8 +11,8 @@ use crate::ramp::Ramps;
 use crate::replay::{Recorded, Replay, departure};
 use crate::server::Server;
 use crate::slot::Slots;
-use crate::step::{Cause, Step, TransitFrame};
-use crate::totals::{Record, Totals};
+use crate::step::{Cause, StampedFrame, Step, TransitFrame};
+use crate::totals::{Interval, Record, Totals};
 use crate::{Direction, Frame, Impairment, Instant, Keys, States};
 use std::sync::Arc;
 use units::{Draw, Span};
@@ -55,8 +55,10 @@ pub struct LinkPipe {
     busy_until: Instant,
     sending: usize,
     turn_requested: bool,
-    pub(crate) slots: Option<Box<Slots>>,
-    pub(crate) record: Record,
+    slots: Option<Box<Slots>>,
+    record: Record,
+    /// Bytes released and not yet at their end.
+    in_flight: u64,
     last_release: Instant,
     /// Start of impairments: origin of outages and traces.
     epoch: Instant,
@@ -72,9 +74,15 @@ pub struct LinkPipe {
     alike: bool,
 }
 
-/// The radio of a link's node, shared by both its directions, and the direction of the
-/// frames.
-pub(crate) type Radio<'a> = Option<(&'a mut States, Direction)>;
+/// The radio of a link's node, shared by both its directions, for frames in one direction.
+pub(crate) struct Radio<'a> {
+    pub states: &'a mut States,
+    pub direction: Direction,
+}
+
+/// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
+/// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
+const MAX_IN_FLIGHT: u64 = 64 << 20;
 
 impl LinkPipe {
     /// A direction with these settings and random numbers.
@@ -92,6 +100,7 @@ impl LinkPipe {
             turn_requested: false,
             slots: config.slot.0.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
+            in_flight: 0,
             last_release: 0,
             epoch: 0,
             ramps: None,
@@ -125,7 +134,7 @@ impl LinkPipe {
     }
 
     /// Counts the frames of flows from the start, since settings will change.
-    pub(crate) fn expect_changes(&mut self) {
+    pub fn expect_changes(&mut self) {
         self.has_timetable = true;
         self.settle();
     }
@@ -133,6 +142,11 @@ impl LinkPipe {
     /// Current settings of this direction.
     pub fn config(&self) -> &Impairment {
         &self.config
+    }
+
+    /// Random numbers of this direction.
+    pub(crate) fn draw(&self) -> Draw {
+        self.draw
     }
 
     /// State at `now`, with or without traffic.
@@ -148,7 +162,7 @@ impl LinkPipe {
     }
 
     /// Minimum delay of any frame in ns, while settings do not change.
-    pub(crate) fn least_delay_ns(&self) -> u64 {
+    pub fn least_delay_ns(&self) -> u64 {
         if self.replay.is_some() {
             return 0;
         }
@@ -180,7 +194,7 @@ impl LinkPipe {
     ///
     /// # Errors
     /// If a key is unknown or a value has the wrong type. Nothing changes then.
-    pub(crate) fn set(&mut self, set: &Keys, over: Span, now: Instant) -> Result<(), String> {
+    pub fn set(&mut self, set: &Keys, over: Span, now: Instant) -> Result<(), String> {
         self.follow_ramps(now);
         let changing = self.ramps.is_some();
         let mut ramps = match self.ramps.take() {
@@ -189,7 +203,7 @@ impl LinkPipe {
         };
         let made = ramps.target().with(set).map(|target| {
             self.record.end_interval(&self.config, changing, now);
-            ramps.set(set.0.keys().map(String::as_str), target, (now, over));
+            ramps.set(set.0.keys().map(String::as_str), target, now, over);
             self.configure(ramps.at(now));
         });
         if !ramps.settle(now) {
@@ -215,9 +229,15 @@ impl LinkPipe {
         self.settle();
     }
 
-    /// Takes the link administratively down or up.
-    pub(crate) fn set_down(&mut self, down: bool) {
+    /// Takes the direction administratively down or up, and ends an interval of counters.
+    pub fn set_down(&mut self, down: bool, now: Instant) {
+        self.end_interval(now);
         self.down = down;
+    }
+
+    /// Takes the recorded intervals.
+    pub fn take_intervals(&mut self) -> Vec<Interval> {
+        std::mem::take(&mut self.record.intervals)
     }
 
     /// Records the counters since the last interval, if anything happened.
@@ -226,18 +246,18 @@ impl LinkPipe {
     }
 
     /// Counts a delivered frame and its lateness in ns.
-    pub(crate) fn released(&mut self, late: u64) {
+    pub fn released(&mut self, late: u64) {
         self.record.totals.released += 1;
         self.record.totals.late_sum += late;
     }
 
     /// Counts a received frame that does not belong to this link.
-    pub(crate) fn rejected(&mut self) {
+    pub fn rejected(&mut self) {
         self.record.totals.rejected += 1;
     }
 
     /// Counts a frame dropped on the channel behind this direction.
-    pub(crate) fn stopped(&mut self, cause: Cause) {
+    pub fn stopped(&mut self, cause: Cause) {
         match cause {
             Cause::Lost => self.record.totals.lost += 1,
             Cause::Overflow => self.record.totals.overflow += 1,
@@ -245,17 +265,16 @@ impl LinkPipe {
         }
     }
 
-    /// Accepts `frame` (including the link header), which entered the segment at `arrived`
-    /// and this direction at `now`. With a `channel`, the frame then goes to that channel.
-    /// Times must not decrease between calls of this and [`Self::turn`].
+    /// See [`crate::Link::admit`].
     pub(crate) fn admit(
         &mut self,
-        frame: Frame,
-        arrived: Instant,
+        frame: StampedFrame,
         now: Instant,
-        (channel, mut radio): (bool, Radio<'_>),
+        channel: bool,
+        mut radio: Option<Radio<'_>>,
         steps: &mut Vec<Step>,
     ) {
+        let StampedFrame { frame, arrived } = frame;
         self.follow_ramps(now);
         self.record.totals.frames += 1;
         self.record.totals.bytes += frame.len() as u64;
@@ -301,8 +320,7 @@ impl LinkPipe {
         (position, decision)
     }
 
-    /// Fast path for a frame with a deterministic decision: returns the release time. `None` if a decision is random, the link is down, or a frame must
-    /// queue; then call [`Self::admit`].
+    /// See [`crate::Link::pass`].
     #[inline]
     pub(crate) fn pass(&mut self, frame: &Frame, now: Instant) -> Option<Instant> {
         if self.ramps.is_some() || !self.alike || self.down || !self.queue.is_empty() {
@@ -317,7 +335,7 @@ impl LinkPipe {
     }
 
     /// Decides about a frame whose last bit left at `left`.
-    pub(crate) fn depart(&mut self, mut frame: TransitFrame, left: Instant, steps: &mut Vec<Step>) {
+    pub fn depart(&mut self, mut frame: TransitFrame, left: Instant, steps: &mut Vec<Step>) {
         let since = left.saturating_sub(self.epoch);
         // Call every gate: each advances its state.
         let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
@@ -337,7 +355,40 @@ impl LinkPipe {
         self.record.totals.reordered += u64::from(decision.overtakes);
         let release = self.release_time(&decision, left);
         self.delayed(release - left);
+        let frame = StampedFrame { frame: frame.frame, arrived: frame.arrived };
         steps.push(Step::Release(frame, release));
+    }
+
+    /// Whether the limit of bytes in flight allows a frame of `bytes`. If not, counts the frame
+    /// as dropped.
+    #[inline]
+    pub fn has_room(&mut self, bytes: u64) -> bool {
+        let has_room = self.in_flight + bytes <= MAX_IN_FLIGHT;
+        self.record.totals.overflow += u64::from(!has_room);
+        has_room
+    }
+
+    /// Adds `bytes` in flight.
+    #[inline]
+    pub fn take_off(&mut self, bytes: u64) {
+        self.in_flight += bytes;
+    }
+
+    /// Removes `bytes` that have arrived at the end of the direction.
+    #[inline]
+    pub fn land(&mut self, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// Whether released frames wait for slots.
+    #[inline]
+    pub fn has_slots(&self) -> bool {
+        self.slots.is_some()
+    }
+
+    /// Departure time of a frame of `bytes` in its slot; `now` without slots.
+    pub fn slot(&mut self, bytes: u64, now: Instant) -> Instant {
+        self.slots.as_mut().map_or(now, |slots| slots.send(bytes, now))
     }
 
     /// Release time of a frame that left at `left`.

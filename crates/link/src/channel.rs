@@ -2,11 +2,11 @@
 
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
-use crate::{CsmaSpec, Endpoint, Impairment, Instant, Serialiser};
+use crate::{CsmaSpec, Impairment, Instant, Serialiser};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
 
-/// How the members of a segment share its capacity.
+/// How the members of a network share its capacity.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Channel {
     /// Separate full-duplex links.
@@ -26,14 +26,14 @@ pub enum Channel {
     Csma(CsmaSpec),
 }
 
-/// An event from a shared link.
+/// An event from a shared channel.
 #[derive(Debug)]
-pub(crate) enum ChannelEvent {
+pub enum ChannelEvent {
     /// A frame of this link has left at this time.
     Left(usize, TransitFrame, Instant),
     /// A frame of this link is dropped.
     Drop(usize, Cause),
-    /// Call [`SharedLink::turn`] at this time.
+    /// Call [`crate::SharedChannel::turn`] at this time.
     Turn(Instant),
 }
 
@@ -55,20 +55,8 @@ pub(crate) struct SharedLink {
 }
 
 impl SharedLink {
-    /// The shared links of a channel, up and down, for the directions that are shared.
-    pub fn of(channel: &Channel, endpoints: &[Endpoint]) -> [Option<Self>; 2] {
-        let ups = || endpoints.iter().map(|end| end.up.clone()).collect();
-        let downs = endpoints.iter().map(|end| end.down.clone()).collect();
-        match channel {
-            Channel::Switch | Channel::Csma(_) => [None, None],
-            Channel::Shared(rate) => [Some(Self::new(*rate, false, ups())), None],
-            Channel::Cell { up, down } => {
-                [Some(Self::new(*up, true, ups())), Some(Self::new(*down, true, downs))]
-            }
-        }
-    }
-
-    fn new(rate: Rate, fair: bool, configs: Vec<Impairment>) -> Self {
+    /// An idle link at this rate for links with these settings.
+    pub fn new(rate: Rate, fair: bool, configs: Vec<Impairment>) -> Self {
         Self {
             sender: Serialiser::new(rate, Bytes::new(0)),
             queues: configs.iter().map(|config| Queue::new(config.queue)).collect(),
@@ -108,9 +96,9 @@ impl SharedLink {
             return self.serve(link, frame, now, events);
         }
         let own = (busy && self.sending.0 == link).then_some(self.sending.1);
-        let (len, place) = (frame.frame.len(), (draw, frame.place));
+        let (len, place) = (frame.frame.len(), frame.place);
         let first = self.queues[link].is_empty();
-        match self.queues[link].push(frame, len, now, place, own) {
+        match self.queues[link].push(frame, len, now, draw, place, own) {
             Ok(()) if first || !self.fair => self.turns.push_back(link as u32),
             Ok(()) => {}
             Err(_) => events.push(ChannelEvent::Drop(link, Cause::Overflow)),

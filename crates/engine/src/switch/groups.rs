@@ -1,17 +1,17 @@
 //! Multicast memberships of endpoints: the table of a snooping switch (RFC 4541).
 
-use crate::Instant;
-use crate::membership::{Message, is_reported};
+use super::membership::{Message, is_reported};
+use link::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
 /// Maximum groups per endpoint. Linux limits only a socket, to 20 groups. More than this
 /// comes from an attacker, or is flooded in real switches.
-pub const MOST_GROUPS: usize = 256;
+const MAX_GROUPS: usize = 256;
 
-/// Multicast memberships of one segment.
+/// Multicast memberships of one switch.
 #[derive(Debug, Clone, Default)]
-pub struct Groups {
+pub(super) struct Groups {
     /// Expiry of each endpoint's membership. Sorted, because each frame to a group reads it
     /// in that order.
     members: HashMap<IpAddr, BTreeMap<usize, Instant>>,
@@ -19,13 +19,11 @@ pub struct Groups {
     joined: HashMap<usize, usize>,
     /// Expiry of each router port.
     routers: BTreeMap<usize, Instant>,
-    /// Reports rejected because the endpoint's table was full.
-    refused: u64,
 }
 
 impl Groups {
     /// Learns from a message of `endpoint`; the entries expire at `until` unless renewed.
-    pub(crate) fn learn(&mut self, message: &Message, endpoint: usize, until: Instant) {
+    pub fn learn(&mut self, message: &Message, endpoint: usize, until: Instant) {
         match message {
             Message::Report(groups) => {
                 for (group, joins) in groups.iter().filter(|(group, _)| is_reported(*group)) {
@@ -57,7 +55,7 @@ impl Groups {
     }
 
     /// Removes all entries of a detached endpoint.
-    pub(crate) fn forget(&mut self, endpoint: usize) {
+    pub fn forget(&mut self, endpoint: usize) {
         self.routers.remove(&endpoint);
         self.joined.remove(&endpoint);
         self.members.retain(|_, members| {
@@ -66,13 +64,8 @@ impl Groups {
         });
     }
 
-    /// Reports ignored because their endpoint is already in [`MOST_GROUPS`] groups.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
     /// Removes entries that expired by `now`.
-    pub(crate) fn expire(&mut self, now: Instant) {
+    pub fn expire(&mut self, now: Instant) {
         self.routers.retain(|_, until| *until > now);
         let joined = &mut self.joined;
         self.members.retain(|_, members| {
@@ -92,8 +85,7 @@ impl Groups {
             return;
         }
         let joined = self.joined.entry(endpoint).or_default();
-        if *joined >= MOST_GROUPS {
-            self.refused += 1;
+        if *joined >= MAX_GROUPS {
             return;
         }
         *joined += 1;
@@ -171,7 +163,7 @@ mod tests {
             groups.learn(&report(number, true), 1, 100);
         }
         groups.learn(&report(5, true), 2, 100);
-        assert_eq!((groups.members.len(), groups.refused()), (MOST_GROUPS, 100_000 - 256));
+        assert_eq!(groups.members.len(), MAX_GROUPS);
         assert_eq!(groups.members(group(5)), [1, 2], "others are not shut out");
         // Freed room can be used again.
         groups.learn(&report(0, false), 1, 100);

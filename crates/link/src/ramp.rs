@@ -38,7 +38,8 @@ impl Ramps {
         &mut self,
         named: impl Iterator<Item = &'a str>,
         target: Impairment,
-        (now, over): (Instant, Span),
+        now: Instant,
+        over: Span,
     ) {
         let (mut current, mut goal) = (self.at(now), target.clone());
         for name in named {
@@ -138,7 +139,7 @@ mod tests {
             ..start()
         };
         let mut ramps = Ramps::at_rest(start());
-        ramps.set(["loss", "delay", "rate"].into_iter(), target.clone(), (1000, over(1000)));
+        ramps.set(["loss", "delay", "rate"].into_iter(), target.clone(), 1000, over(1000));
         let half = ramps.at(1500);
         assert_eq!(half.delay.mean, span("80 ms"));
         assert!((100.0 * half.mean_loss() - 30.0).abs() < 1e-9);
@@ -151,13 +152,13 @@ mod tests {
     fn a_change_of_another_key_leaves_a_ramp_as_it_is() {
         let mut ramps = Ramps::at_rest(start());
         let longer = Impairment { delay: span("130 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), longer.clone(), (0, over(1000)));
+        ramps.set(["delay"].into_iter(), longer.clone(), 0, over(1000));
         let lossy = Impairment { loss: share("90 %").into(), ..longer.clone() };
-        ramps.set(["loss"].into_iter(), lossy.clone(), (500, Span::ZERO));
+        ramps.set(["loss"].into_iter(), lossy.clone(), 500, Span::ZERO);
         assert_eq!(ramps.at(500).loss, lossy.loss);
         assert_eq!(ramps.at(750).delay.mean, span("105 ms"));
         // A ramp of the loss runs in parallel with the first.
-        ramps.set(["loss"].into_iter(), longer.clone(), (600, over(800)));
+        ramps.set(["loss"].into_iter(), longer.clone(), 600, over(800));
         let both = ramps.at(1000);
         assert_eq!(both.delay.mean, span("130 ms"));
         assert!((100.0 * both.mean_loss() - 50.0).abs() < 1e-9);
@@ -168,9 +169,9 @@ mod tests {
     fn a_change_of_the_same_key_takes_its_place() {
         let mut ramps = Ramps::at_rest(start());
         let longer = Impairment { delay: span("130 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), longer, (0, over(1000)));
+        ramps.set(["delay"].into_iter(), longer, 0, over(1000));
         let short = Impairment { delay: span("5 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), short.clone(), (500, over(100)));
+        ramps.set(["delay"].into_iter(), short.clone(), 500, over(100));
         assert_eq!(ramps.at(500).delay.mean, span("80 ms"), "from where it is");
         assert_eq!(ramps.at(700), short);
         assert!(ramps.settle(700));
@@ -180,7 +181,7 @@ mod tests {
     fn an_unlimited_rate_is_on_no_line() {
         let mut ramps =
             Ramps::at_rest(Impairment { transmission: Transmission::default(), ..start() });
-        ramps.set(["rate"].into_iter(), start(), (0, over(1000)));
+        ramps.set(["rate"].into_iter(), start(), 0, over(1000));
         assert_eq!(ramps.at(1), start());
         assert!(ramps.settle(0));
     }
@@ -192,7 +193,7 @@ mod tests {
             delay: Delay { mean: span("10 ms"), jitter: span("5 ms"), ..Delay::default() },
             ..start()
         };
-        ramps.set(["delay", "jitter"].into_iter(), near, (0, over(1000)));
+        ramps.set(["delay", "jitter"].into_iter(), near, 0, over(1000));
         let least = ramps.least_delay_ns();
         assert_eq!(least, 5_000_000);
         assert!((0..=1000).all(|now| ramps.at(now).least_delay_ns() >= least));
