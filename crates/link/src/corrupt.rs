@@ -1,10 +1,10 @@
 //! Corruption: frames with one flipped bit.
 
-use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
+use crate::{Frame, Impairment};
 use units::{Purpose, Ratio};
 
 /// Share of frames with one flipped bit.
@@ -81,4 +81,14 @@ impl Stage for Corrupt {
             decision.corrupt = Some((bit * 4_294_967_296.0) as u32);
         }
     }
+}
+
+/// `frame` with one bit flipped, at `place` / 2^32 of its length.
+pub(crate) fn with_flipped_bit(frame: &Frame, place: u32) -> Frame {
+    let mut bytes = frame.to_vec();
+    let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
+    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
+        *byte ^= 1 << (bit % 8);
+    }
+    bytes.into()
 }

@@ -1,7 +1,9 @@
 //! One direction of one link: decides what happens to each frame.
 
+mod in_flight;
 mod sending;
 
+use crate::corrupt::with_flipped_bit;
 use crate::decisions::Decision;
 use crate::departure_queue::DepartureQueue;
 use crate::flow_decisions::{FlowDecisions, Position};
@@ -79,10 +81,6 @@ pub(crate) struct Radio<'a> {
     pub states: &'a mut States,
     pub direction: Direction,
 }
-
-/// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
-/// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.
-const MAX_IN_FLIGHT: u64 = 64 << 20;
 
 impl LinkPipe {
     /// A direction with these settings and random numbers.
@@ -359,38 +357,6 @@ impl LinkPipe {
         steps.push(Step::Release(frame, release));
     }
 
-    /// Whether the limit of bytes in flight allows a frame of `bytes`. If not, counts the frame
-    /// as dropped.
-    #[inline]
-    pub fn has_room(&mut self, bytes: u64) -> bool {
-        let has_room = self.in_flight + bytes <= MAX_IN_FLIGHT;
-        self.record.totals.overflow += u64::from(!has_room);
-        has_room
-    }
-
-    /// Adds `bytes` in flight.
-    #[inline]
-    pub fn take_off(&mut self, bytes: u64) {
-        self.in_flight += bytes;
-    }
-
-    /// Removes `bytes` that have arrived at the end of the direction.
-    #[inline]
-    pub fn land(&mut self, bytes: u64) {
-        self.in_flight = self.in_flight.saturating_sub(bytes);
-    }
-
-    /// Whether released frames wait for slots.
-    #[inline]
-    pub fn has_slots(&self) -> bool {
-        self.slots.is_some()
-    }
-
-    /// Departure time of a frame of `bytes` in its slot; `now` without slots.
-    pub fn slot(&mut self, bytes: u64, now: Instant) -> Instant {
-        self.slots.as_mut().map_or(now, |slots| slots.send(bytes, now))
-    }
-
     /// Release time of a frame that left at `left`.
     fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
         let mut release = left + decision.delay;
@@ -418,16 +384,6 @@ impl LinkPipe {
             false => self.ramps = Some(ramps),
         }
     }
-}
-
-/// `frame` with one bit flipped, at `place` / 2^32 of its length.
-fn with_flipped_bit(frame: &Frame, place: u32) -> Frame {
-    let mut bytes = frame.to_vec();
-    let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
-    if let Some(byte) = bytes.get_mut((bit / 8) as usize) {
-        *byte ^= 1 << (bit % 8);
-    }
-    bytes.into()
 }
 
 fn gates(config: &Impairment, draw: Draw) -> Vec<Gate> {

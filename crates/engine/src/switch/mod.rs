@@ -18,7 +18,7 @@ use units::Span;
 #[derive(Debug)]
 pub(crate) struct Switch {
     ports: Vec<Port>,
-    /// Whether a port with an address of its own may use no other.
+    /// Whether a port with a configured address may use only that one.
     own_addresses_only: bool,
     /// Length of the longest accepted frame, including the link header.
     longest: usize,
