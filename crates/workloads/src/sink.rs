@@ -1,19 +1,21 @@
 //! A sink: answers each message with one reply.
 
-use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
 use crate::director::DirectorSink;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::{SinkLink, Warning};
 use crate::payload::Template;
 use crate::publish::subscriber;
+use crate::report::Reports;
 use crate::router::ZmqSink;
 use crate::seen::Seen;
 use crate::udp::UdpSink;
 use crate::wait::{Waiter, earlier};
 use record::InteractionPattern;
-use record::control::{Command, Status};
+use record::control::Command;
+use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
 
@@ -50,16 +52,14 @@ struct Sink<'a> {
     link: Box<dyn SinkLink>,
     payload: Template,
     reply: Template,
-    events: Events,
+    events: MessageEvents<'a, SinkEvent>,
     seen: Seen,
     /// Replies waiting for the transport: message and time of receipt.
     queue: VecDeque<(u64, Nanos)>,
     message: Vec<u8>,
     received: u64,
     replies: u64,
-    ready: bool,
-    progress_at: Nanos,
-    reported: (u64, u64),
+    reports: Reports,
     warning: Warning,
 }
 
@@ -67,7 +67,7 @@ impl<'a> Sink<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
-        let events = Events::create(&spec.events)?;
+        let events = MessageEvents::create(&spec.events)?;
         let link: Box<dyn SinkLink> = match spec.down {
             InteractionPattern::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
             InteractionPattern::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
@@ -89,9 +89,7 @@ impl<'a> Sink<'a> {
             message: Vec::new(),
             received: 0,
             replies: 0,
-            ready: false,
-            progress_at: 0,
-            reported: (0, 0),
+            reports: Reports::default(),
             warning: Warning::default(),
         })
     }
@@ -118,14 +116,14 @@ impl<'a> Sink<'a> {
                 self.received += 1;
                 self.queue.push_back((number, time));
             }
-            self.events.record(Record {
-                event: if new { Event::Received } else { Event::Duplicate },
+            self.events.record(&MessageEvent {
+                event: if new { SinkEvent::Received } else { SinkEvent::Duplicate },
                 message: number,
-                peer: self.source,
-                time,
-                intended: None,
-                bytes: self.message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: None,
+                bytes: self.message.len() as u64,
+            })?;
         }
         Ok(())
     }
@@ -138,14 +136,14 @@ impl<'a> Sink<'a> {
             if !self.link.reply(message)? {
                 break;
             }
-            self.events.record(Record {
-                event: Event::ReplySent,
+            self.events.record(&MessageEvent {
+                event: SinkEvent::ReplySent,
                 message: number,
-                peer: self.source,
-                time,
-                intended: Some(received),
-                bytes: message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: Some(received),
+                bytes: message.len() as u64,
+            })?;
             self.replies += 1;
             self.queue.pop_front();
         }
@@ -154,24 +152,12 @@ impl<'a> Sink<'a> {
 
     /// Answers the hello and reports progress; returns when to wake next.
     fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        if !self.ready {
+        if !self.reports.is_ready() {
             self.link.greet()?;
             if self.link.greeted() {
-                self.ready = true;
-                control.send_status(&Status::Ready {})?;
+                self.reports.ready(control)?;
             }
         }
-        let counts = (self.received, self.replies);
-        if counts == self.reported {
-            return Ok(None);
-        }
-        let now = monotonic_now();
-        if now < self.progress_at {
-            return Ok(Some(self.progress_at));
-        }
-        control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
-        self.reported = counts;
-        self.progress_at = now + SECOND;
-        Ok(None)
+        self.reports.progress(control, self.received, self.replies, monotonic_now())
     }
 }

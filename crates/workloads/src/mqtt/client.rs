@@ -1,28 +1,24 @@
 //! MQTT client: connects, publishes on schedule, receives messages.
 
-use super::ffi;
-use super::retry::Retry;
-use super::session::{Session, SessionEvent};
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::Warning;
 use crate::payload::Template;
+use crate::report::Reports;
 use crate::seen::Seen;
-use crate::wait::{Waiter, next_wake, wake_precisely};
-use record::{MqttVersion, control::Command, control::Status, spec::MqttSpec};
+use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
+use record::MqttVersion;
+use record::control::Command;
+use record::event::{ClientEvent, MessageEvent};
+use record::spec::MqttSpec;
+use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
-/// Maximum time records are buffered; they are not written within CALM of the next message,
-/// because a slow disk would delay it.
-const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
 /// Maximum time of the final disconnect.
 const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
-/// Reason codes from here on are refusals in MQTT 5 (section 2.4).
-const MIN_REFUSAL: c_int = 128;
 
 /// Runs a client until a stop message.
 ///
@@ -43,7 +39,8 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
             }
         }
         client.connect_if_due()?;
-        client.transfer(&waiter);
+        let (readable, writable) = waiter.ready();
+        client.session.transfer(readable, writable);
         client.publish_due()?;
         client.handle_events()?;
         let until = client.housekeeping(control)?;
@@ -68,7 +65,7 @@ struct Client<'a> {
     session: Session,
     topic: CString,
     payload: Template,
-    events: Events,
+    events: MessageEvents<'a, ClientEvent>,
     stage: Stage,
     retry: Retry,
     start: Option<Nanos>,
@@ -84,10 +81,7 @@ struct Client<'a> {
     seen: Seen,
     received: u64,
     tend_at: Nanos,
-    ready: bool,
-    done: bool,
-    reported: (u64, u64),
-    progress_at: Nanos,
+    reports: Reports,
     warning: Warning,
 }
 
@@ -97,10 +91,17 @@ impl<'a> Client<'a> {
         let topic = spec.publish.clone().unwrap_or_default();
         Ok(Self {
             spec,
-            session: Session::new(spec)?,
+            session: Session::new(&Options {
+                client: spec.client.clone(),
+                host: spec.host.clone(),
+                port: spec.port,
+                clean_session: spec.clean_session,
+                keep_alive_s: spec.keep_alive_s,
+                ..super::options(spec.version, spec.tls.as_ref())
+            })?,
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
-            events: Events::create(&spec.events)?,
+            events: MessageEvents::create(&spec.events)?,
             stage: Stage::Waiting(spec.join_ns.is_none().then_some(0)),
             retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
             start: None,
@@ -113,10 +114,7 @@ impl<'a> Client<'a> {
             seen: Seen::default(),
             received: 0,
             tend_at: 0,
-            ready: false,
-            done: false,
-            reported: (0, 0),
-            progress_at: 0,
+            reports: Reports::default(),
             warning: Warning::default(),
         })
     }
@@ -153,7 +151,7 @@ impl<'a> Client<'a> {
     /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
-        if code == ffi::TLS && !self.joined {
+        if is_tls(code) && !self.joined {
             return Err(self.untrusted(&reason));
         }
         self.lost(reason)
@@ -175,7 +173,7 @@ impl<'a> Client<'a> {
             self.last_error = reason;
         }
         if self.stage == Stage::Connected {
-            self.note(Event::Disconnected, 0, now);
+            self.note(ClientEvent::Disconnected, 0, now)?;
         }
         self.stage = Stage::Waiting(Some(self.retry.after(now)));
         Ok(())
@@ -188,18 +186,6 @@ impl<'a> Client<'a> {
             &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
             format!("{reason}; check that a broker runs on {broker} and listens on that port"),
         )
-    }
-
-    /// Lets libmosquitto read and write when the socket is ready.
-    fn transfer(&mut self, waiter: &Waiter) {
-        let (readable, writable) = waiter.ready();
-        if readable {
-            self.session.read();
-        }
-        if writable && self.session.descriptor().is_some() {
-            self.session.write();
-            self.session.continue_handshake();
-        }
     }
 
     /// Publishes one due message; others wait for the next turns, so that incoming messages are
@@ -215,15 +201,14 @@ impl<'a> Client<'a> {
         if self.spec.qos > 0 {
             self.numbers.insert(mid, number);
         }
-        self.events.record(Record {
-            event: Event::Sent,
+        self.events.record(&MessageEvent {
+            event: ClientEvent::Sent,
             message: number,
-            peer: &self.spec.broker,
-            time,
-            intended: Some(intended),
-            bytes: message.len(),
-        });
-        Ok(())
+            peer: self.spec.broker.as_str().into(),
+            time_ns: time,
+            intended_ns: Some(intended),
+            bytes: message.len() as u64,
+        })
     }
 
     /// Processes libmosquitto's events.
@@ -234,8 +219,10 @@ impl<'a> Client<'a> {
                 SessionEvent::Connack(code) => self.refused(code)?,
                 SessionEvent::Closed(code) => self.ended(code)?,
                 SessionEvent::Suback(levels) => self.subscription(&levels)?,
-                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
             }
         }
         Ok(())
@@ -245,7 +232,7 @@ impl<'a> Client<'a> {
         self.stage = Stage::Connected;
         self.retry.succeeded();
         self.last_error.clear();
-        self.note(Event::Connected, 0, monotonic_now());
+        self.note(ClientEvent::Connected, 0, monotonic_now())?;
         match &self.spec.subscribe {
             // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
@@ -300,18 +287,18 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) {
-        let Some(number) = self.numbers.remove(&mid) else { return };
+    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) -> Result<(), Error> {
+        let Some(number) = self.numbers.remove(&mid) else { return Ok(()) };
         self.acknowledged += 1;
         if reason < MIN_REFUSAL {
-            self.note(Event::Acknowledged, number, at);
-        } else {
-            let reason = self.session.answer(reason);
-            self.warning.once(|| format!("the broker refused a message: {reason}"));
+            return self.note(ClientEvent::Acknowledged, number, at);
         }
+        let reason = self.session.answer(reason);
+        self.warning.once(|| format!("the broker refused a message: {reason}"));
+        Ok(())
     }
 
-    fn arrived(&mut self, payload: &[u8], at: Nanos) {
+    fn arrived(&mut self, payload: &[u8], at: Nanos) -> Result<(), Error> {
         let Some(number) = self.payload.number(payload) else {
             let bytes = payload.len();
             self.warning.once(|| {
@@ -320,16 +307,23 @@ impl<'a> Client<'a> {
                                           workload"
                 )
             });
-            return;
+            return Ok(());
         };
         let new = self.seen.insert(number);
         self.received += u64::from(new);
-        self.note(if new { Event::Received } else { Event::Duplicate }, number, at);
+        self.note(if new { ClientEvent::Received } else { ClientEvent::Duplicate }, number, at)
     }
 
-    fn note(&mut self, event: Event, message: u64, time: Nanos) {
-        let (peer, bytes) = (self.spec.broker.as_str(), self.payload.bytes());
-        self.events.record(Record { event, message, peer, time, intended: None, bytes });
+    fn note(&mut self, event: ClientEvent, message: u64, time_ns: Nanos) -> Result<(), Error> {
+        let (peer, bytes) = (self.spec.broker.as_str().into(), self.payload.bytes() as u64);
+        self.events.record(&MessageEvent {
+            event,
+            message,
+            peer,
+            time_ns,
+            intended_ns: None,
+            bytes,
+        })
     }
 
     /// Keep-alive, progress and the events file; returns when to wake next.
@@ -337,9 +331,8 @@ impl<'a> Client<'a> {
         let now = monotonic_now();
         let due = self.due();
         let mut until = due.map(|due| next_wake(due, now));
-        let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
         match self.stage {
-            Stage::Waiting(Some(at)) => wake(next_wake(at, now)),
+            Stage::Waiting(Some(at)) => until = earlier(until, Some(next_wake(at, now))),
             Stage::Waiting(None) => {}
             Stage::Connecting | Stage::Connected => {
                 if now >= self.tend_at {
@@ -348,37 +341,16 @@ impl<'a> Client<'a> {
                     let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
                     self.tend_at = now + tenth.max(SECOND);
                 }
-                wake(self.tend_at);
+                until = earlier(until, Some(self.tend_at));
             }
         }
-        if !self.ready && (self.joined || self.spec.join_ns.is_some()) {
-            self.ready = true;
-            control.send_status(&Status::Ready {})?;
+        if self.joined || self.spec.join_ns.is_some() {
+            self.reports.ready(control)?;
         }
-        let counts = (self.next as u64, self.received);
-        if counts != self.reported {
-            if now >= self.progress_at {
-                control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
-                self.reported = counts;
-                self.progress_at = now + SECOND;
-            } else {
-                wake(self.progress_at);
-            }
-        }
+        let progress = self.reports.progress(control, self.next as u64, self.received, now)?;
         let done = self.is_done();
-        let finished = done && !std::mem::replace(&mut self.done, done);
-        if let Some(oldest) = self.events.oldest() {
-            let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
-            if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
-                self.events.flush()?;
-            } else if now < oldest + FLUSH_AFTER {
-                wake(oldest + FLUSH_AFTER);
-            }
-        }
-        if finished {
-            control.send_status(&Status::Done {})?;
-        }
-        Ok(until)
+        let flush = self.reports.flush(control, &mut self.events, due, done, now)?;
+        Ok(earlier(until, earlier(progress, flush)))
     }
 
     /// Whether all messages are sent and acknowledged, and all expected ones received.
@@ -396,12 +368,15 @@ impl<'a> Client<'a> {
         while self.session.descriptor().is_some() && monotonic_now() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
             waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
-            self.transfer(waiter);
+            let (readable, writable) = waiter.ready();
+            self.session.transfer(readable, writable);
         }
         for event in self.session.take() {
             match event {
-                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
                 _ => {}
             }
         }
