@@ -1,7 +1,6 @@
 //! Cost of the models.
 
 use super::{Candidate, Policy};
-use crate::analytic;
 use crate::conditions::Conditions;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
@@ -54,8 +53,8 @@ impl Policy {
                 figures.delay_ms = figures.delay_ms.last_of(here.group);
             }
             let used = candidate.predicted.as_ref().map_or(0.0, |(figures, _)| figures.bytes);
-            let spends = candidate.model == ModelId::MulticastFec;
-            let least = spends.then(|| analytic::predict(candidate.model, pattern, here)).flatten();
+            let spends = candidate.model.repairs_ahead();
+            let least = spends.then(|| candidate.model.predict(pattern, here)).flatten();
             candidate.needs = least.map_or(used, |least| used.min(least.bytes));
             let bad = bad.as_ref().filter(|_| loses(candidate.model));
             let at_worst = bad.and_then(|bad| predict(candidate.model, (&worst, bad)));
@@ -115,10 +114,10 @@ fn guess(
     (here, near): (&Conditions, &Near),
     map: &PerformanceMap,
 ) -> Option<(Figures, f64)> {
-    let mut guess = analytic::predict(model, pattern, here)?;
+    let mut guess = model.predict(pattern, here)?;
     let similar = model.similar().filter(|_| pattern.is_answered());
     let seen = similar.and_then(|similar| map.predict(similar, near));
-    let predicted = similar.and_then(|similar| analytic::predict(similar, pattern, here));
+    let predicted = similar.and_then(|similar| similar.predict(pattern, here));
     let (Some((seen, distance)), Some(predicted)) = (seen, predicted) else {
         return Some((guess, ANALYTIC_DISTANCE));
     };
