@@ -3,6 +3,7 @@
 use crate::matrix::{Cell, Matrix};
 use crate::nearest::advice;
 use crate::problem::Problem;
+use crate::read::Replaced;
 use crate::source::Place;
 use crate::tree::{Content, Node};
 use std::collections::{HashMap, HashSet};
@@ -11,9 +12,6 @@ use std::collections::{HashMap, HashSet};
 const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
 /// Keys whose text is not replaced.
 const NOT_REPLACED: [&str; 3] = ["description", "matrix", "expect"];
-
-/// Replaced texts by position, for notes on later errors.
-pub(crate) type Replaced = HashMap<usize, (String, String)>;
 
 /// The replacements of one cell.
 pub(crate) struct Substitution<'a> {

@@ -7,8 +7,7 @@ use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot};
 use crate::problem::Problem;
 use crate::program::{Program, Ready};
 use crate::read::{At, Named, OneOrMore, Sink};
-use crate::resolve::networks::Networks;
-use crate::resolve::{board, cores, hardware, root, services};
+use crate::resolve::{board, cores, root};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -148,44 +147,6 @@ impl<'f> Nodes<'f> {
         }
         (found, groups)
     }
-
-    /// All nodes with their links.
-    pub fn planned(&self, networks: &Networks<'_>) -> Vec<PlannedNode> {
-        let mut planned = Vec::new();
-        for group in self.counts.keys() {
-            let typed = self.groups.and_then(|groups| groups.get(group));
-            let limits = PlannedLimits { cpu: self.cpus.get(group).copied(), ..limits(typed) };
-            let program = self.groups.and_then(|groups| program(groups.get(group)?));
-            let typed = self.groups.and_then(|groups| groups.get(group));
-            let address = typed.and_then(|typed| typed.address.as_ref());
-            let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
-            let (gateway, resolver) = services::of(group, by_dhcp, networks);
-            for (index, name) in self.names(group).into_iter().enumerate() {
-                let links = networks.links(group, index as u64, by_dhcp);
-                let root = self.roots.get(group).cloned();
-                let board = self.boards.get(group).cloned();
-                let (group, program) = ((*group).to_owned(), program.clone());
-                planned.push(PlannedNode {
-                    name,
-                    group,
-                    links,
-                    limits,
-                    board,
-                    external: typed.and_then(|group| Some(group.external.as_ref()?.value.clone())),
-                    devices: typed.map(hardware::devices).unwrap_or_default(),
-                    clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
-                    cores: typed.map(cores::of).unwrap_or_default(),
-                    services: None,
-                    gateway,
-                    resolver,
-                    root,
-                    program,
-                });
-            }
-        }
-        planned.extend(services::nodes(networks));
-        planned
-    }
 }
 
 /// Reports names that cannot be host names of a group of `count` nodes.
@@ -202,80 +163,5 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
     } else if name == "localhost" {
         let problem = Problem::new("a node cannot have the name `localhost`").at(place);
         sink.add(problem.label("each node already has it"));
-    }
-}
-
-/// Limits and reservations of a group's nodes.
-fn limits(group: Option<&Group>) -> PlannedLimits {
-    let limits = group.and_then(|group| group.limits.as_ref());
-    let reserve = group.and_then(|group| group.reserve.as_ref());
-    PlannedLimits {
-        cpus: limits.and_then(|limits| Some(limits.cpus.as_ref()?.value)),
-        cpu: None,
-        memory: limits.and_then(|limits| Some(limits.memory.as_ref()?.value)),
-        reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
-        reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
-    }
-}
-
-/// The `run` program of a group's nodes.
-fn program(group: &Group) -> Option<Program> {
-    // `ready` and `env` without `run` apply to the image's program.
-    let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
-    let run = match &group.run {
-        Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
-        None if of_image => Vec::new(),
-        None => return None,
-    };
-    let env = group.env.iter().flat_map(Named::iter);
-    let port = |port: &At<u32>| port.value as u16;
-    let ready = group.ready.as_ref().and_then(|ready| {
-        let ready = &ready.value;
-        let tcp = ready.tcp.as_ref().map(|at| Ready::Tcp(port(at)));
-        let udp = || ready.udp.as_ref().map(|at| Ready::Udp(port(at)));
-        tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
-    });
-    let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
-    Some(Program { run, env, ready })
-}
-
-fn check_program(group: &Group, sink: &mut Sink) {
-    match &group.run {
-        Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
-            let problem = Problem::new("`run` has no program").at(run.place);
-            sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
-        }
-        Some(_) => {}
-        None => {
-            if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
-                let problem = Problem::new("`ready` without `run`").at(ready.place);
-                sink.add(problem.label("add the program to wait for: `run: [PROGRAM, ...]`"));
-            }
-        }
-    }
-}
-
-fn check_limits(group: &Group, sink: &mut Sink) {
-    if let Some(cpus) = group.reserve.as_ref().and_then(|reserve| reserve.cpus.as_ref())
-        && cpus.value < 0.01
-    {
-        let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
-        sink.add(problem.at(cpus.place).label("use 0.01 or more; 0.5 is half of one CPU's time"));
-    }
-    if let Some(limits) = &group.limits {
-        check_limits_of(limits, sink);
-    }
-}
-
-/// Reports limits that are too low for any program.
-pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
-    if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
-        let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
-        sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));
-    }
-    const LEAST: u64 = 1 << 20;
-    if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {
-        let problem = Problem::new(format!("a limit of {} of memory", memory.value));
-        sink.add(problem.at(memory.place).label("use 1 MiB or more"));
     }
 }
