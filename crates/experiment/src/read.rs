@@ -5,6 +5,7 @@ use crate::problem::Problem;
 use crate::source::Place;
 use crate::tree::{Content, Key, Node};
 use indexmap::IndexMap;
+use std::collections::HashMap;
 
 /// Replaced texts by position, for notes on later errors.
 pub(crate) type Replaced = HashMap<usize, (String, String)>;

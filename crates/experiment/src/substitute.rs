@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::read::Replaced;
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Keys that all cells share, so that they cannot contain an axis.
 const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];

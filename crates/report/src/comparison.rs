@@ -1,6 +1,6 @@
 //! Reference values and the measured values, compared.
 
-use crate::reference::Figure;
+use crate::reference::{Figure, ReferenceValue};
 use crate::{Cell, Spread, Sweep, format};
 
 /// A reference value and the measured value.

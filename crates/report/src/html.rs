@@ -52,7 +52,7 @@ pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result
 fn page(sweep: &Sweep) -> String {
     let cells = sweep.cells();
     let view = View { sweep, panels: Panels::of(sweep, &cells), cells };
-    let mut page = Page { notes: sweep.all_notes(), ..Page::default() };
+    let mut page = Page::new(sweep.all_notes());
     verdict::section(&mut page, &view);
     results::section(&mut page, &view);
     verdict::checks(&mut page, &view);

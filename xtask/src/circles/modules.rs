@@ -113,7 +113,7 @@ impl Crate {
         let mut at = Path::new();
         for (index, name) in path.iter().enumerate() {
             let module = self.0.get(&at)?;
-            let child = [at.as_slice(), &[name.clone()]].concat();
+            let child = [at.as_slice(), std::slice::from_ref(name)].concat();
             if self.0.contains_key(&child) {
                 at = child;
                 continue;
@@ -159,7 +159,7 @@ impl Reader<'_> {
                 continue;
             }
             let own = item.ident.to_string();
-            let inside = [at.as_slice(), &[own.clone()]].concat();
+            let inside = [at.as_slice(), std::slice::from_ref(&own)].concat();
             let below = format!("{folder}/{own}");
             match &item.content {
                 Some((_, items)) => self.items(name, &below, items, inside)?,

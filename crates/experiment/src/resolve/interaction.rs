@@ -1,9 +1,8 @@
 //! Resolves interactions: model, source, sinks, schedule and fan-out.
 
 use super::context::Context;
-use crate::fan_out::FanOut;
 use crate::file::{Interaction, Model};
-use crate::plan;
+use crate::plan::{self, FanOut};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::positive;

@@ -1,11 +1,10 @@
 //! Resolves groups to nodes.
 
 use crate::board::Board;
-use crate::file::{Addressing, File, Group, Limits};
+use crate::file::{File, Group, Limits};
 use crate::nearest::advice;
-use crate::plan::{PlannedCpu, PlannedLimits, PlannedNode, PlannedRoot};
+use crate::plan::{PlannedCpu, PlannedRoot};
 use crate::problem::Problem;
-use crate::program::{Program, Ready};
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::{board, cores, root};
 use crate::source::Place;
@@ -18,11 +17,11 @@ const MAX_NODES: u64 = 100_000;
 
 /// The groups of a file and their number of nodes.
 pub(super) struct Nodes<'f> {
-    groups: Option<&'f Named<Group>>,
-    counts: IndexMap<&'f str, u32>,
-    roots: HashMap<&'f str, PlannedRoot>,
-    boards: HashMap<&'f str, Board>,
-    cpus: HashMap<&'f str, PlannedCpu>,
+    pub(super) groups: Option<&'f Named<Group>>,
+    pub(super) counts: IndexMap<&'f str, u32>,
+    pub(super) roots: HashMap<&'f str, PlannedRoot>,
+    pub(super) boards: HashMap<&'f str, Board>,
+    pub(super) cpus: HashMap<&'f str, PlannedCpu>,
 }
 
 impl<'f> Nodes<'f> {
@@ -163,5 +162,46 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
     } else if name == "localhost" {
         let problem = Problem::new("a node cannot have the name `localhost`").at(place);
         sink.add(problem.label("each node already has it"));
+    }
+}
+
+fn check_program(group: &Group, sink: &mut Sink) {
+    match &group.run {
+        Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
+            let problem = Problem::new("`run` has no program").at(run.place);
+            sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
+        }
+        Some(_) => {}
+        None => {
+            if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
+                let problem = Problem::new("`ready` without `run`").at(ready.place);
+                sink.add(problem.label("add the program to wait for: `run: [PROGRAM, ...]`"));
+            }
+        }
+    }
+}
+
+fn check_limits(group: &Group, sink: &mut Sink) {
+    if let Some(cpus) = group.reserve.as_ref().and_then(|reserve| reserve.cpus.as_ref())
+        && cpus.value < 0.01
+    {
+        let problem = Problem::new(format!("a reservation of {} CPUs", cpus.value));
+        sink.add(problem.at(cpus.place).label("use 0.01 or more; 0.5 is half of one CPU's time"));
+    }
+    if let Some(limits) = &group.limits {
+        check_limits_of(limits, sink);
+    }
+}
+
+/// Reports limits that are too low for any program.
+pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
+    if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
+        let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
+        sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));
+    }
+    const LEAST: u64 = 1 << 20;
+    if let Some(memory) = limits.memory.as_ref().filter(|memory| memory.value.get() < LEAST) {
+        let problem = Problem::new(format!("a limit of {} of memory", memory.value));
+        sink.add(problem.at(memory.place).label("use 1 MiB or more"));
     }
 }

@@ -22,13 +22,18 @@ pub struct View<'a> {
 /// A page under construction.
 #[derive(Default)]
 pub struct Page {
-    body: String,
+    pub body: String,
     contents: Vec<(&'static str, &'static str)>,
     charts: Vec<Value>,
     pub notes: Vec<String>,
 }
 
 impl Page {
+    /// An empty page with these notes.
+    pub fn new(notes: Vec<String>) -> Self {
+        Self { notes, ..Self::default() }
+    }
+
     /// Starts a section, which ends at the next one.
     pub fn section(&mut self, id: &'static str, title: &'static str) {
         if !self.contents.is_empty() {

@@ -9,7 +9,7 @@ const TCP: f64 = 52.0;
 /// Initial congestion window, in segments (RFC 6928).
 const FIRST_WINDOW: f64 = 10.0;
 /// Minimum retransmission timeout of TCP in ms (Linux; RFC 6298 has 1 s), and the maximum.
-const MIN_TIMEOUT: f64 = 200.0;
+pub(super) const MIN_TIMEOUT: f64 = 200.0;
 const MAX_TIMEOUT: f64 = 120_000.0;
 
 /// A message over an established TCP connection.

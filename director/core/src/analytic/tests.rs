@@ -1,6 +1,9 @@
 //! Predictions of all models, compared with each other.
 
+use super::rounds;
+use super::tcp::MIN_TIMEOUT;
 use crate::conditions::Conditions;
+use crate::map::Quantiles;
 use crate::model::ModelId;
 use crate::targets::Pattern;
 
@@ -19,7 +22,8 @@ fn constrained(group: f64, loss: f64) -> Conditions {
 
 #[test]
 fn a_group_is_for_multicast_and_loss_is_not_for_bare_datagrams() {
-    let of = |model, here: &Conditions| model.predict(Pattern::PublishCollect, here).unwrap();
+    let of =
+        |model: ModelId, here: &Conditions| model.predict(Pattern::PublishCollect, here).unwrap();
     let here = constrained(300.0, 0.3);
     let fec = of(ModelId::MulticastFec, &here);
     let arq = of(ModelId::UdpArq, &here);
@@ -37,7 +41,7 @@ fn a_group_is_for_multicast_and_loss_is_not_for_bare_datagrams() {
 
 #[test]
 fn quic_is_for_large_packets_and_is_never_the_least() {
-    let of = |model, here: &Conditions| model.predict(Pattern::PublishCollect, here);
+    let of = |model: ModelId, here: &Conditions| model.predict(Pattern::PublishCollect, here);
     let quic = [ModelId::QuicStreams, ModelId::QuicDatagrams];
     for mtu in [127.0, 500.0, 1_229.0] {
         let small = Conditions { mtu, payload: 60.0, ..constrained(1.0, 0.1) };
@@ -63,7 +67,8 @@ fn quic_is_for_large_packets_and_is_never_the_least() {
 
 #[test]
 fn other_stacks_cost_what_their_ways_do() {
-    let of = |model, here: &Conditions| model.predict(Pattern::PublishCollect, here).unwrap();
+    let of =
+        |model: ModelId, here: &Conditions| model.predict(Pattern::PublishCollect, here).unwrap();
     let quiet = Conditions { mtu: 1_500.0, payload: 600.0, ..constrained(8.0, 0.0) };
     let lossy = Conditions { loss: 0.1, ..quiet };
     let tcp = |here| of(ModelId::TcpRouterDealer, here);

@@ -1,6 +1,6 @@
 //! Cost of the models.
 
-use super::{Candidate, Policy};
+use super::{Candidate, Policy, timeout};
 use crate::conditions::Conditions;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
@@ -16,10 +16,6 @@ const PREFERENCE_DISCOUNT: f64 = 0.05;
 const DISTANCE_SURCHARGE: f64 = 0.1;
 /// Assumed distance of a purely analytic prediction, in doublings.
 const ANALYTIC_DISTANCE: f64 = 2.0;
-/// A message has failed after this multiple of the expected delay.
-const TIMEOUT_FACTOR: f64 = 3.0;
-/// Minimum of that timeout, in ms.
-const MIN_TIMEOUT: f64 = 100.0;
 
 impl Policy {
     /// Updates the predictions if conditions have moved.
@@ -98,11 +94,6 @@ impl Policy {
         }
         Some(cost * (1.0 - PREFERENCE_DISCOUNT).powi(candidate.score))
     }
-}
-
-/// Timeout of a message with this expected delay, both in ms.
-pub(super) fn timeout(expected_ms: f64, here: &Conditions) -> f64 {
-    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT
 }
 
 /// Analytic prediction for a model without measurements, and its distance to measurements. It is

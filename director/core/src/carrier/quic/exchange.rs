@@ -64,7 +64,7 @@ struct Quic {
 }
 
 impl Quic {
-    fn new(params: &Params, kind: Kind, ends: (Party, Party), member: u16) -> Option<Self> {
+    fn new(params: &Params, kind: Kind, own: Party, other: Party, member: u16) -> Option<Self> {
         let packet = usize::from(packet(params)?);
         // Differs between any two epochs of a session that are in use in parallel.
         let epoch = params.epoch.wrapping_add(params.root.session() as u32) as u8;
@@ -76,7 +76,7 @@ impl Quic {
             kind,
             mark: [mark, epoch],
             most,
-            ends: settings::ends(params, kind, ends, member)?,
+            ends: settings::ends(params, kind, own, other, member)?,
             base: Instant::now(),
             links: Vec::new(),
             waiting: VecDeque::new(),
@@ -230,12 +230,12 @@ impl Exchange for Quic {
 /// The hub's transport.
 pub fn hub(params: &Params, kind: Kind) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(params, move |params, member| {
-        Quic::new(params, kind, (Party::Hub, Party::Member(member)), member)
+        Quic::new(params, kind, Party::Hub, Party::Member(member), member)
     }))
 }
 
 /// The transport of the member with this number.
 pub fn member(params: &Params, kind: Kind, number: u16) -> Box<dyn MemberCarrier> {
-    let exchange = Quic::new(params, kind, (Party::Member(number), Party::Hub), number);
+    let exchange = Quic::new(params, kind, Party::Member(number), Party::Hub, number);
     Box::new(Member::new(params, exchange, kind == Kind::Streams))
 }

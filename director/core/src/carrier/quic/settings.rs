@@ -74,12 +74,7 @@ pub struct Ends {
 
 /// The configuration of `own` towards `other`; one of them is the hub, the other the member with
 /// this number. `None` if the model does not work with these parameters.
-pub fn ends(
-    params: &Params,
-    kind: Kind,
-    (own, other): (Party, Party),
-    member: u16,
-) -> Option<Ends> {
+pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) -> Option<Ends> {
     // A hub has a separate key pair per member.
     let seed = |what, from| {
         let scope = Scope::new(what, params.epoch, from);
