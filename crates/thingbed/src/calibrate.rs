@@ -5,9 +5,9 @@
 mod page;
 mod probe;
 
+use crate::environment::{current_exe, frame_path, workload_program};
 use crate::progress::Screen;
 use crate::signals::watch_signals;
-use crate::surroundings::{current_exe, frame_path, workload_program};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Only};
 use probe::{Impairment, Probe, Row};

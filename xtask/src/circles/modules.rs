@@ -301,7 +301,11 @@ impl<'a> Visit<'a> for Code<'_> {
 
     fn visit_path(&mut self, path: &'a syn::Path) {
         let names: Path = path.segments.iter().map(|part| part.ident.to_string()).collect();
-        self.module.paths.insert(names);
+        // A lower-case name alone is mostly a variable; what it imports is a reference already.
+        let is_variable = |name: &String| name.starts_with(char::is_lowercase);
+        if names.len() > 1 || !names.iter().all(is_variable) {
+            self.module.paths.insert(names);
+        }
         visit::visit_path(self, path);
     }
 

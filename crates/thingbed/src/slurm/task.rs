@@ -1,13 +1,13 @@
 //! The hidden command `task`: executes one run of a sweep on a node of a cluster.
 
-use super::FOLDER;
+use super::files::{FOLDER, path, took};
 use crate::origin::Origin;
 use crate::progress::Screen;
 use crate::sweep::{self, name};
 use crate::{Status, capsule, complain, remark, resume};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Executes the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
@@ -71,15 +71,4 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
             }
         }
     }
-}
-
-/// The cost of the task that executed the run `wanted`; none before its end.
-pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
-    let text = fs::read_to_string(path(folder, wanted)).ok()?;
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
-}
-
-/// The path of the file that a task writes last.
-fn path(folder: &Path, wanted: &str) -> PathBuf {
-    folder.join(format!("{wanted}.took"))
 }
