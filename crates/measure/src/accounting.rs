@@ -37,8 +37,8 @@ pub struct Accounting {
     classifier: Classifier,
     arriving: Classifier,
     /// Lateness of delayed frames, and of undelayed frames.
-    held: Latency,
-    passed: Latency,
+    delayed: Latency,
+    undelayed: Latency,
     /// Sum of lateness in ns, and number of frames, by segment and endpoint.
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
@@ -63,8 +63,8 @@ impl Accounting {
             counts,
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
-            held: Latency::new(),
-            passed: Latency::new(),
+            delayed: Latency::new(),
+            undelayed: Latency::new(),
             measuring: false,
             capture,
             watching: Vec::new(),
@@ -99,7 +99,7 @@ impl Accounting {
 
     /// Lateness of all frames: release time minus due time.
     pub fn lateness(&self) -> Latency {
-        self.held.with(&self.passed)
+        self.delayed.with(&self.undelayed)
     }
 
     /// Mean lateness at an endpoint, in ns; 0 without frames.
@@ -109,13 +109,13 @@ impl Accounting {
     }
 
     /// Lateness of frames on links with a delay or rate.
-    pub fn held(&self) -> &Latency {
-        &self.held
+    pub fn delayed(&self) -> &Latency {
+        &self.delayed
     }
 
     /// Lateness of frames that are forwarded at once.
-    pub fn passed(&self) -> &Latency {
-        &self.passed
+    pub fn undelayed(&self) -> &Latency {
+        &self.undelayed
     }
 
     /// Writes the impairment decisions on each frame to `decisions`.
@@ -201,8 +201,8 @@ impl Observer for Accounting {
         node.rx += traffic;
         let late = at.saturating_sub(delivery.intended);
         match delivery.intended > delivery.arrived {
-            true => self.held.record_ns(late),
-            false => self.passed.record_ns(late),
+            true => self.delayed.record_ns(late),
+            false => self.undelayed.record_ns(late),
         }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
         *sum += late;

@@ -8,7 +8,7 @@ mod ffi;
 
 use self::client::Client;
 use super::channel::{self, Channel};
-use super::{Ends, Outside, Way};
+use super::{Endpoints, ExternalStack, StackFactory};
 use crate::carrier::To;
 use crate::io::{Error, random};
 use crate::model::ModelId;
@@ -62,12 +62,12 @@ impl fmt::Debug for Mqtt {
     }
 }
 
-impl Way for Mqtt {
+impl StackFactory for Mqtt {
     fn models(&self) -> Vec<ModelId> {
         vec![ModelId::Mqtt]
     }
 
-    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+    fn open(&self, ends: &Endpoints) -> Result<Box<dyn ExternalStack>, Error> {
         let wrong =
             |source| Error::Socket { what: format!("cannot start the client {self:?}"), source };
         let text = |text: &str| CString::new(text).map_err(|nul| wrong(io::Error::other(nul)));
@@ -123,7 +123,7 @@ struct Handle {
     members: Vec<CString>,
 }
 
-impl Outside for Handle {
+impl ExternalStack for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         let topic = match to {
             To::Hub => Some(&self.hub),

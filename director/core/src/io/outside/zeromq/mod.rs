@@ -8,7 +8,7 @@ mod socket;
 
 use self::socket::{Socket, socket_error};
 use super::channel::{self, Channel, Frame};
-use super::{Ends, Outside, Way};
+use super::{Endpoints, ExternalStack, StackFactory};
 use crate::carrier::{self, To};
 use crate::io::Error;
 use crate::model::ModelId;
@@ -42,12 +42,12 @@ impl Zeromq {
     }
 }
 
-impl Way for Zeromq {
+impl StackFactory for Zeromq {
     fn models(&self) -> Vec<ModelId> {
         self.models.clone()
     }
 
-    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+    fn open(&self, ends: &Endpoints) -> Result<Box<dyn ExternalStack>, Error> {
         let (ours, theirs) =
             channel::pair().map_err(socket_error("cannot open a channel to the ZeroMQ thread"))?;
         let worker = Worker::open(&self.models, ends, theirs)?;
@@ -62,7 +62,7 @@ impl Way for Zeromq {
 /// The session's end.
 struct Handle(Channel);
 
-impl Outside for Handle {
+impl ExternalStack for Handle {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         self.0.send((to, frame));
     }
@@ -111,7 +111,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, Error> {
+    fn open(models: &[ModelId], ends: &Endpoints, channel: Channel) -> Result<Self, Error> {
         let context = zmq::Context::new();
         let has = |model| models.contains(&model);
         let (tcp, pgm) = (has(ModelId::TcpPublishSubscribe), has(ModelId::PgmPublishSubscribe));
@@ -197,7 +197,7 @@ impl Worker {
     }
 }
 
-fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
+fn direct(context: &zmq::Context, ends: &Endpoints) -> Opened {
     let at = port_above(ends.hub, 1)?;
     if ends.is_hub() {
         let mut router = Socket::new(context, zmq::ROUTER)?;
@@ -212,7 +212,7 @@ fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
     dealer.connect(ends, &at)
 }
 
-fn published(context: &zmq::Context, ends: &Ends) -> Opened {
+fn published(context: &zmq::Context, ends: &Endpoints) -> Opened {
     let at = port_above(ends.hub, 2)?;
     match ends.is_hub() {
         true => Socket::new(context, zmq::PUB)?.bind(&at),
@@ -220,7 +220,7 @@ fn published(context: &zmq::Context, ends: &Ends) -> Opened {
     }
 }
 
-fn multicast(context: &zmq::Context, ends: &Ends) -> Opened {
+fn multicast(context: &zmq::Context, ends: &Endpoints) -> Opened {
     let socket = match ends.is_hub() {
         true => Socket::new(context, zmq::PUB)?,
         false => subscriber(context, ends)?,
@@ -228,7 +228,7 @@ fn multicast(context: &zmq::Context, ends: &Ends) -> Opened {
     socket.multicast(ends, &port_above(ends.group, 1)?)
 }
 
-fn answers(context: &zmq::Context, ends: &Ends) -> Opened {
+fn answers(context: &zmq::Context, ends: &Endpoints) -> Opened {
     let at = port_above(ends.hub, 3)?;
     if !ends.is_hub() {
         return Socket::new(context, zmq::PUB)?.connect(ends, &at);
@@ -238,7 +238,7 @@ fn answers(context: &zmq::Context, ends: &Ends) -> Opened {
     subscriber.bind(&at)
 }
 
-fn subscriber(context: &zmq::Context, ends: &Ends) -> Opened {
+fn subscriber(context: &zmq::Context, ends: &Endpoints) -> Opened {
     let mut subscriber = Socket::new(context, zmq::SUB)?;
     subscriber.subscribe(ALL)?;
     subscriber.subscribe(&name(ends.local))?;

@@ -1,7 +1,7 @@
 //! A ZeroMQ socket. Calls libzmq directly where the crate `zmq` lacks a function or panics.
 
 use crate::io::Error;
-use crate::io::outside::Ends;
+use crate::io::outside::Endpoints;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::io;
 
@@ -105,7 +105,7 @@ impl Socket {
     }
 
     /// Connects to an address from the local one; the peer may start later.
-    pub fn connect(self, ends: &Ends, at: &str) -> Result<Self, Error> {
+    pub fn connect(self, ends: &Endpoints, at: &str) -> Result<Self, Error> {
         let from = ends.local.ip();
         let endpoint = match from.is_unspecified() {
             true => format!("tcp://{at}"),
@@ -115,7 +115,7 @@ impl Socket {
     }
 
     /// Publishes to a multicast group or subscribes to it, with PGM over UDP: raw PGM needs root.
-    pub fn multicast(mut self, ends: &Ends, at: &str) -> Result<Self, Error> {
+    pub fn multicast(mut self, ends: &Endpoints, at: &str) -> Result<Self, Error> {
         if !zmq::has("pgm").unwrap_or(false) {
             let (major, minor, patch) = zmq::version();
             let source = io::Error::from(io::ErrorKind::Unsupported);
