@@ -3,7 +3,6 @@
 mod again;
 mod analyze;
 mod arguments;
-mod calibrate;
 mod capacity;
 mod capsule;
 mod cell_run;
@@ -68,7 +67,6 @@ fn main() -> ExitCode {
         Command::Device(arguments) => device::device(&arguments),
         Command::Trace(what) => trace::trace(&what),
         Command::Doctor { json } => doctor::doctor(json),
-        Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
         Command::Up(arguments) => or_failed(live::up(&arguments)),
         Command::Down { lab } => or_failed(live::down(&lab)),
         Command::Labs => or_failed(live::labs()),
