@@ -146,7 +146,7 @@ mod tests {
         };
         assert_eq!(
             suits(Pattern::PublishCollect),
-            [ModelId::PgmPublishSubscribe, ModelId::MulticastFec]
+            [ModelId::MulticastFec, ModelId::PgmPublishSubscribe]
         );
         assert!(suits(Pattern::RequestResponse).is_empty());
         let why = ModelId::Mqtt.suits(Pattern::PublishSubscribe, &properties);
