@@ -44,13 +44,6 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn exit_code(result: Result<(), Error>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report_failure(&error, None),
-    }
-}
-
 /// Runs a program with the spec in a file.
 fn run<S: Spec>(
     spec: &str,
