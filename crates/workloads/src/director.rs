@@ -86,9 +86,8 @@ fn stacks(spec: &InteractionSpec, group: SocketAddrV4) -> Result<Stacks, Error> 
         Role::Source => (at(spec.address), peers),
         Role::Sink => (peers[0], Vec::new()),
     };
-    let rate_bit_s = spec.multicast_rate_bit_s as f64;
-    let ends =
-        Endpoints { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
+    let (rate_bit_s, mtu) = (spec.multicast_rate_bit_s as f64, spec.mtu);
+    let ends = Endpoints { local: at(spec.address), hub, members, group, rate_bit_s, mtu };
     Stacks::open(&carriers(spec)?, &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })
