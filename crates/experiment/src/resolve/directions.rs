@@ -2,7 +2,7 @@
 
 use crate::file::{Channel, Impairment, Link};
 use crate::read::{Named, Sink};
-use medium::ChannelWait;
+use link::ChannelWait;
 use std::path::Path;
 
 /// Checks and converts one direction of a link on `channel`.
@@ -12,7 +12,7 @@ pub(crate) fn direction(
     up: bool,
     base: &Path,
     sink: &mut Sink,
-) -> medium::Impairment {
+) -> link::Impairment {
     asked.check(channel_wait(channel, up), sink);
     asked.resolve(base, sink)
 }

@@ -2,8 +2,8 @@
 
 use crate::arguments::Run;
 use crate::capsule::Capsule;
+use engine::FramePath;
 use experiment::{Cell, Experiment};
-use medium::FramePath;
 use runner::{Error, Finished};
 use std::fs;
 use std::path::{Path, PathBuf};
