@@ -2,8 +2,9 @@
 
 use crate::complain;
 use crate::environment::{current_exe, workload_program};
+use crate::layout::CUT_SHORT;
 use crate::progress::Screen;
-use crate::resume::{self, CUT_SHORT};
+use crate::resume;
 use crate::sweep::Sweep;
 use crate::sweep::name;
 use crate::virtual_time::{self, Request};

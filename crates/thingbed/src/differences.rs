@@ -1,8 +1,6 @@
 //! Files of two sweeps, and where they differ.
 
-use crate::origin::HOST;
-use crate::resume::{CUT_SHORT, REJECTED};
-use crate::slurm;
+use crate::layout::{CUT_SHORT, HOST, REJECTED, SLURM};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +10,7 @@ use std::path::{Path, PathBuf};
 const FIRST: [&str; 3] = ["summary.json", "run.json", "plan.json"];
 
 /// Subfolders of a sweep that contain no results: Slurm files, interrupted and rejected runs.
-const EXCLUDED: [&str; 3] = [slurm::FOLDER, CUT_SHORT, REJECTED];
+const EXCLUDED: [&str; 3] = [SLURM, CUT_SHORT, REJECTED];
 
 /// Creates a scratch folder next to the sweep's, on the same disk; if that is not writable, in the
 /// folder for temporary files.

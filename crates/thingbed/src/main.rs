@@ -12,6 +12,7 @@ mod doctor;
 mod environment;
 mod gc;
 mod jobs;
+mod layout;
 mod live;
 mod load;
 mod map;

@@ -4,9 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The folder of a sweep for Slurm's scripts, logs and lists of runs.
-pub(crate) const FOLDER: &str = "slurm";
-
 /// The cost of the task that executed the run `wanted`; none before its end.
 pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
     let text = fs::read_to_string(path(folder, wanted)).ok()?;

@@ -5,9 +5,9 @@ mod files;
 mod queue;
 mod task;
 
-pub(crate) use files::FOLDER;
 pub use task::task;
 
+use crate::layout::SLURM;
 use crate::remark;
 use crate::resume;
 use crate::sweep::{Sweep, name};
@@ -47,7 +47,7 @@ impl Sweep<'_> {
         if todo.is_empty() {
             return Ok(());
         }
-        let folder = self.folder.join(FOLDER);
+        let folder = self.folder.join(SLURM);
         fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
         let folder = fs::canonicalize(&folder).map_err(Error::write(&folder))?;
         let names: Vec<String> = todo.iter().map(|n| name(runs[*n].1, runs[*n].0)).collect();

@@ -1,6 +1,7 @@
 //! The hidden command `task`: executes one run of a sweep on a node of a cluster.
 
-use super::files::{FOLDER, path, took};
+use super::files::{path, took};
+use crate::layout::SLURM;
 use crate::origin::Origin;
 use crate::progress::Screen;
 use crate::sweep::{self, name};
@@ -12,11 +13,11 @@ use std::time::Instant;
 /// Executes the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
     // Slurm may restart a finished task, and a task of an earlier submission may start late.
-    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(FOLDER), wanted).is_some() {
+    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(SLURM), wanted).is_some() {
         remark(format_args!("{wanted}  finished before"));
         return Status::Fine;
     }
-    let _ = fs::remove_file(path(&folder.join(FOLDER), wanted));
+    let _ = fs::remove_file(path(&folder.join(SLURM), wanted));
     let origin = match Origin::read(folder) {
         Ok(origin) => origin,
         Err(error) => {
@@ -53,7 +54,7 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
         Ok(finished) => {
             screen.end(&sweep::word(&finished));
             let took = began.elapsed().as_secs_f64().to_string();
-            let path = path(&folder.join(FOLDER), wanted);
+            let path = path(&folder.join(SLURM), wanted);
             match fs::write(&path, took) {
                 Ok(()) => Status::Fine,
                 Err(error) => {
