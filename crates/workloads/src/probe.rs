@@ -3,6 +3,7 @@
 
 use crate::clock::{Nanos, SECOND, monotonic_now};
 use crate::error::Error;
+use crate::protocols::udp::receive;
 use crate::wait::{Waiter, wake_precisely};
 use serde::Serialize;
 use std::io::ErrorKind;
@@ -86,18 +87,7 @@ pub fn ping(probes: &Probes) -> Result<Returns, Error> {
         }
         waiter.wait(Some(if next < probes.count { due } else { end }))?;
         let mut answer = [0; 2048];
-        let got = match socket.recv(&mut answer) {
-            Ok(got) => got,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionRefused
-                ) =>
-            {
-                continue;
-            }
-            Err(error) => return Err(Error::io("receive probes")(error)),
-        };
+        let Some((got, _)) = receive(&socket, &mut answer)? else { continue };
         let at = monotonic_now();
         let Some(number) = number(&answer[..got]).filter(|number| *number < probes.count) else {
             continue;

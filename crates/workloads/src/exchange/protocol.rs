@@ -73,8 +73,8 @@ pub struct Turn<'t, 'c> {
     pub deadline: Nanos,
     /// Payload generator.
     pub body: &'t Body,
-    pub(super) watch: &'t mut Watch<'c>,
-    pub(super) sections: &'t mut Sections,
+    pub(crate) watch: &'t mut Watch<'c>,
+    pub(crate) sections: &'t mut Sections,
 }
 
 impl Turn<'_, '_> {

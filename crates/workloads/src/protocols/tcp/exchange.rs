@@ -1,15 +1,15 @@
 //! Plain TCP: eight bytes, exchange number and payload size, then the payload. The sink answers
 //! with the number in four bytes.
 
-use super::failure::Failure;
-use super::log::Receipts;
-use super::protocol::{Driver, Outcome, Server, Turn};
-use super::sections::Section;
-use super::stream;
-use super::watch::Watch;
 use crate::clock::monotonic_now;
 use crate::error::Error;
 use crate::exchange::body::Body;
+use crate::exchange::failure::Failure;
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::watch::Watch;
+use crate::protocols::tcp::{listen, stream};
 use record::Connection;
 use record::spec::ExchangeSpec;
 use std::io::{Read, Write};
@@ -21,17 +21,13 @@ const HEADER: usize = 8;
 /// Bytes of the answer.
 const ANSWER: usize = 4;
 
-pub(super) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
+pub(crate) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let (host, port) = (spec.peers[0].address, spec.port);
     Box::new(Source { host, port, persistent: spec.connection == Connection::Kept, stream: None })
 }
 
-pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
-        let operation = format!("listen on {}:{}", spec.address, spec.port);
-        Error::Address { operation, source }
-    })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    let listener = listen(spec)?;
     let body = Body::new(spec.seed, spec.longest());
     Ok(Box::new(Sink { spec: spec.clone(), listener, body, clients: Vec::new() }))
 }
@@ -167,6 +163,6 @@ impl Client {
 }
 
 /// The message number in a header.
-pub(super) fn short(number: &[u8]) -> u32 {
+pub(crate) fn short(number: &[u8]) -> u32 {
     number.first_chunk().map_or(0, |four| u32::from_be_bytes(*four))
 }

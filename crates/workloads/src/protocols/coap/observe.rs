@@ -1,10 +1,10 @@
 //! Observed resource (RFC 7641): the source is the server and drives; the sink registers once and
 //! records the notifications.
 
-use super::callbacks::{Response, SessionEvent};
+use super::callbacks::{Request, Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
-use super::{POLL_INTERVAL, TOKEN, proto, security, wait};
+use super::{POLL_INTERVAL, TOKEN, listening, proto, security, wait};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -45,30 +45,17 @@ pub struct Observed {
 
 impl Observed {
     pub fn new(spec: &ExchangeSpec, options: &Coap) -> Result<Self, Error> {
-        let mut stack = Stack::new()?;
-        stack.set_times(
-            options.leisure.as_ns(),
-            options.ack_timeout.as_ns(),
-            options.max_retransmit,
-        );
         let state = Rc::new(RefCell::new(ResourceState::default()));
         let (shown, block) = (state.clone(), options.block as usize);
-        let own = Peer { name: spec.node.clone(), address: spec.address };
-        stack.listen(
-            SocketAddrV4::new(spec.address, spec.port),
-            proto(options.transport),
-            &security(spec, options, &own),
-            None,
-            Box::new(move |request| {
-                let mut state = shown.borrow_mut();
-                let answer = super::server::cut(state.payload.clone(), request.block2, block);
-                let last_sent =
-                    answer.block2.map_or((0, false), |block| (block.number, block.more));
-                state.last_sent = Some(last_sent);
-                state.requested.push(last_sent.0);
-                answer
-            }),
-        )?;
+        let respond = Box::new(move |request: &Request| {
+            let mut state = shown.borrow_mut();
+            let answer = super::server::cut(state.payload.clone(), request.block2, block);
+            let last_sent = answer.block2.map_or((0, false), |block| (block.number, block.more));
+            state.last_sent = Some(last_sent);
+            state.requested.push(last_sent.0);
+            answer
+        });
+        let mut stack = listening(spec, options, spec.address, respond)?;
         let resource = stack.observable(PATH.as_bytes(), options.confirmable);
         Ok(Self { stack, resource, state, confirmable: options.confirmable })
     }

@@ -17,7 +17,7 @@ const TYPE_BYTE_STRING: u32 = 15;
 /// Maximum number of concurrent clients; open62541's limit is lower.
 const MAX_CLIENTS: u16 = 10_000;
 
-pub(in crate::exchange) fn server(
+pub(in crate::protocols) fn server(
     spec: &ExchangeSpec,
     options: &Opcua,
 ) -> Result<Box<dyn Server>, Error> {

@@ -1,8 +1,8 @@
 //! Replies from the sinks to the source: REQ at each sink, REP at the source, over TCP.
 
+use super::socket;
 use crate::error::Error;
 use crate::link::{HELLO, Warning};
-use crate::zeromq::socket;
 use record::spec::{InteractionSpec, Peer};
 use stacks::zeromq::{Context, IMMEDIATE, Message, REP, REQ, Socket, connect_to, listen_at};
 use std::collections::HashMap;

@@ -8,8 +8,8 @@ mod server;
 pub(super) use client::driver;
 pub(super) use server::server;
 
-use super::failure::{Failure, Reason};
 use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
 use quinn::{ConnectionError, MtuDiscoveryConfig, TransportConfig};
 use record::Quic;
 use record::spec::ExchangeSpec;

@@ -1,7 +1,7 @@
 //! Stub for a build without OPC UA.
 
-use super::protocol::{Driver, Server};
 use crate::error::Error;
+use crate::exchange::protocol::{Driver, Server};
 use record::Opcua;
 use record::spec::ExchangeSpec;
 

@@ -6,16 +6,16 @@
 //! acknowledged the message. TLS is part of `protocol_connect`: libmosquitto continues from the
 //! handshake to CONNECT without an event in between.
 
-use super::body::Body;
-use super::failure::{Failure, Reason};
-use super::log::Receipts;
-use super::protocol::{Driver, Outcome, Server, Turn};
-use super::sections::Section;
-use super::stream;
-use super::watch::Watch;
+use super::options;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::mqtt;
+use crate::exchange::body::Body;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::watch::Watch;
+use crate::protocols::tcp::stream;
 use record::spec::{ExchangeSpec, Peer};
 use record::{Connection, MqttChoice};
 use stacks::mqtt::{MIN_REFUSAL, Options, Session, SessionEvent, is_tls};
@@ -31,7 +31,7 @@ const RETRY_AFTER: Nanos = 200 * MILLISECOND;
 /// Keep-alive interval, in s: longer than exchanges, which would contain a keep-alive.
 const KEEP_ALIVE_S: u16 = 600;
 
-pub(super) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Driver>, Error> {
+pub(crate) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Driver>, Error> {
     let broker = spec.brokers.first().ok_or_else(|| no_broker(spec))?;
     let topic = topic(spec, spec.address);
     Ok(Box::new(Publisher {
@@ -44,7 +44,7 @@ pub(super) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
     }))
 }
 
-pub(super) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Server>, Error> {
+pub(crate) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Server>, Error> {
     if spec.brokers.is_empty() {
         return Err(no_broker(spec));
     }
@@ -93,7 +93,7 @@ impl Broker {
             },
             port: spec.port,
             keep_alive_s: KEEP_ALIVE_S,
-            ..mqtt::options(choice.version, spec.tls.as_ref())
+            ..options(choice.version, spec.tls.as_ref())
         };
         Self { name: broker.name.clone(), options }
     }

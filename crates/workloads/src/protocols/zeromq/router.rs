@@ -1,9 +1,9 @@
 //! ROUTER and DEALER over TCP: each message to one sink, by its name.
 
+use super::socket;
+use super::uplink::{Replies, Requests};
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
-use crate::uplink::{Replies, Requests};
-use crate::zeromq::socket;
 use record::spec::InteractionSpec;
 use stacks::zeromq::{
     Context, DEALER, Message, ROUTER, ROUTER_HANDOVER, ROUTER_MANDATORY, SNDMORE, Socket,

@@ -1,5 +1,6 @@
 //! Request and response over kernel UDP: no connection, no retransmission.
 
+use super::{LARGEST, bind, receive};
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
 use record::spec::{InteractionSpec, Peer};
@@ -11,8 +12,6 @@ use std::os::fd::{AsRawFd, RawFd};
 /// Requested socket buffer size in bytes, for both directions; without root the kernel may grant
 /// less.
 const BUFFER_BYTES: libc::c_int = 4 << 20;
-/// Larger than any datagram.
-const LARGEST: usize = 65_536;
 /// Maximum wait for room in the send buffer before a datagram is dropped.
 const SEND_TIMEOUT_MS: libc::c_int = 1_000;
 
@@ -24,10 +23,7 @@ struct Socket {
 
 impl Socket {
     fn bind(spec: &InteractionSpec) -> Result<Self, Error> {
-        let operation = format!("bind a UDP socket to {}:{}", spec.address, spec.port_down);
-        let socket = UdpSocket::bind((spec.address, spec.port_down))
-            .map_err(|source| Error::Address { operation, source })?;
-        socket.set_nonblocking(true).map_err(Error::io("make a UDP socket non-blocking"))?;
+        let socket = bind(spec.address, spec.port_down)?;
         let fd = socket.as_raw_fd();
         // Root may exceed the system's limit. Large buffers are needed because hundreds of sinks
         // reply at once, and drops at the socket would count as network loss.
@@ -48,16 +44,7 @@ impl Socket {
 
     /// Receives the next datagram: length and sender.
     fn receive(&mut self) -> Result<Option<(usize, SocketAddr)>, Error> {
-        loop {
-            match self.socket.recv_from(&mut self.buffer) {
-                Ok(received) => return Ok(Some(received)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // The peer is not up yet; the hello is repeated.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
-                Err(error) => return Err(Error::io("receive a datagram")(error)),
-            }
-        }
+        receive(&self.socket, &mut self.buffer)
     }
 
     /// Sends a datagram. If the kernel rejects it, it is lost, as it could be in the network, with

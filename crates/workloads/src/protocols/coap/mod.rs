@@ -13,17 +13,18 @@ mod security;
 mod server;
 mod stack;
 
-use super::failure::{Failure, Reason};
-use super::protocol::{Driver, Server, Turn};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::protocol::{Driver, Server, Turn};
 use ::coap::code;
+use callbacks::Respond;
 use record::spec::{ExchangeSpec, Peer};
 use record::{Coap, CoapTransport, Method};
 use security::Security;
 use stack::Stack;
 use std::ffi::c_int;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// All CoAP Nodes multicast group (RFC 7252, section 12.8).
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
@@ -89,6 +90,24 @@ fn security(spec: &ExchangeSpec, options: &Coap, server: &Peer) -> Security {
         (Some(tls), true) => Security::Certificates(tls.clone(), server.name.clone()),
         (None, true) => Security::Key(format!("{:016x}", spec.seed).into_bytes()),
     }
+}
+
+/// A stack that listens at `host`, with the spec's port, times and credentials.
+fn listening(
+    spec: &ExchangeSpec,
+    options: &Coap,
+    host: Ipv4Addr,
+    respond: Respond,
+) -> Result<Stack, Error> {
+    let mut stack = Stack::new()?;
+    let Coap { leisure, ack_timeout, max_retransmit, .. } = options;
+    stack.set_times(leisure.as_ns(), ack_timeout.as_ns(), *max_retransmit);
+    let own = Peer { name: spec.node.clone(), address: spec.address };
+    let group = options.group.then_some((GROUP, spec.interface.as_str()));
+    let security = security(spec, options, &own);
+    let at = SocketAddrV4::new(host, spec.port);
+    stack.listen(at, proto(options.transport), &security, group, respond)?;
+    Ok(stack)
 }
 
 /// Waits for I/O or a timer of libcoap, at most until the deadline, and processes it.

@@ -3,6 +3,7 @@
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
+use crate::protocols::udp::receive;
 use director::carrier::To;
 use director::io::outside::{self, Ends, Mqtt, Stacks, Way, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
@@ -11,7 +12,6 @@ use record::spec::{InteractionSpec, Role};
 use record::{DirectorModel, InteractionPattern};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{HashMap, VecDeque};
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -119,21 +119,6 @@ fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error
     open().map_err(Error::io("open a socket for the director"))
 }
 
-/// Receives the next datagram of a socket into `buffer`; none if no datagram is waiting.
-fn next(socket: &UdpSocket, buffer: &mut [u8]) -> Result<Option<(usize, SocketAddr)>, Error> {
-    match socket.recv_from(buffer) {
-        Ok(received) => Ok(Some(received)),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
-        // The peer is not up yet, or a signal interrupted the call.
-        Err(error)
-            if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::Interrupted) =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(Error::io("receive a datagram")(error)),
-    }
-}
-
 /// The source's side.
 pub struct DirectorSource {
     hub: Hub,
@@ -183,7 +168,7 @@ impl DirectorSource {
 
     fn receive_all(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
-            let Some((length, from)) = next(&self.socket, &mut self.buffer)? else { break };
+            let Some((length, from)) = receive(&self.socket, &mut self.buffer)? else { break };
             let SocketAddr::V4(from) = from else { continue };
             let member = self.member_by_address.get(from.ip()).copied();
             self.hub.receive(&self.buffer[..length], member, monotonic_now());
@@ -312,10 +297,10 @@ impl DirectorSink {
 
     fn receive_all(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
-            let unicast = next(&self.socket, &mut self.buffer)?;
+            let unicast = receive(&self.socket, &mut self.buffer)?;
             let received = match unicast {
                 Some(received) => Some(received),
-                None => next(&self.group_socket, &mut self.buffer)?,
+                None => receive(&self.group_socket, &mut self.buffer)?,
             };
             let Some((length, from)) = received else { break };
             if from == self.hub {

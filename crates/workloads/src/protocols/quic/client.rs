@@ -5,9 +5,9 @@ use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Outcome, Turn};
-use crate::exchange::reactor::Reactor;
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
+use crate::protocols::reactor::Reactor;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, ConnectError, Connection, ConnectionError, Endpoint, ReadExactError, VarInt,
@@ -26,7 +26,7 @@ use tokio::time::sleep;
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 const CLOSE_CHECKS: u32 = 100;
 
-pub(in crate::exchange) fn driver(
+pub(in crate::protocols) fn driver(
     spec: &ExchangeSpec,
     options: Quic,
 ) -> Result<Box<dyn Driver>, Error> {

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::sections::Section;
-use crate::exchange::stream;
 use crate::exchange::watch::Watch;
+use crate::protocols::tcp::stream;
 use coap::{Block, code};
 use record::spec::ExchangeSpec;
 use record::{Coap, Connection, Method};
@@ -38,6 +38,21 @@ struct Open {
     stack: Stack,
     /// Unprocessed events.
     events: VecDeque<SessionEvent>,
+}
+
+/// The part of a transfer that a request carries or asks for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Part<'a> {
+    block1: Option<Block>,
+    block2: Option<Block>,
+    payload: &'a [u8],
+}
+
+impl<'a> Part<'a> {
+    /// A payload in one request.
+    fn whole(payload: &'a [u8]) -> Self {
+        Self { payload, ..Self::default() }
+    }
 }
 
 impl Open {
@@ -132,9 +147,9 @@ impl Client {
         open: &mut Open,
         turn: &mut Turn<'_, '_>,
         path: &str,
-        (block1, block2, payload): (Option<Block>, Option<Block>, &[u8]),
+        part: Part<'_>,
     ) -> Result<(Response, Nanos), Failure> {
-        let token = self.send(open, path, (block1, block2, payload))?;
+        let token = self.send(open, path, part)?;
         loop {
             while let Some(event) = open.next() {
                 match event {
@@ -152,7 +167,7 @@ impl Client {
         &mut self,
         open: &mut Open,
         path: &str,
-        (block1, block2, payload): (Option<Block>, Option<Block>, &[u8]),
+        part: Part<'_>,
     ) -> Result<[u8; TOKEN], Failure> {
         self.token = self.token.wrapping_add(1);
         let token = self.token.to_be_bytes();
@@ -162,9 +177,9 @@ impl Client {
             token: &token,
             path,
             observe: None,
-            block1,
-            block2,
-            payload,
+            block1: part.block1,
+            block2: part.block2,
+            payload: part.payload,
         };
         open.session.send(&request).map_err(Failure::io("send a request"))?;
         Ok(token)
@@ -177,7 +192,8 @@ impl Client {
         let mut block = Block::sized(0, false, self.options.block as usize);
         loop {
             turn.enter(Section::Block(block.number + 1));
-            let (response, at) = self.request(open, turn, &path, (None, Some(block), &[]))?;
+            let (response, at) =
+                self.request(open, turn, &path, Part { block2: Some(block), ..Part::default() })?;
             whole.extend_from_slice(&response.payload);
             match response.block2 {
                 Some(received) if received.more => {
@@ -203,14 +219,15 @@ impl Client {
         let whole = turn.payload();
         if whole.len() <= self.options.block as usize {
             turn.enter(Section::Block(1));
-            self.request(open, turn, &path, (None, None, &whole))?;
+            self.request(open, turn, &path, Part::whole(&whole))?;
             return Ok(Outcome::default());
         }
         let (mut block, mut count) = (Block::sized(0, true, self.options.block as usize), 0);
         while let Some((now, part)) = block.cut(&whole) {
             count += 1;
             turn.enter(Section::Block(count));
-            let (response, _) = self.request(open, turn, &path, (Some(now), None, part))?;
+            let (response, _) =
+                self.request(open, turn, &path, Part { block1: Some(now), ..Part::whole(part) })?;
             if !now.more {
                 break;
             }
@@ -234,7 +251,7 @@ impl Client {
             Method::Get => (format!("{:x}.{:x}", turn.number, turn.size), Vec::new()),
             _ => (format!("{:x}", turn.number), turn.payload()),
         };
-        let token = self.send(open, &path, (None, None, &payload))?;
+        let token = self.send(open, &path, Part::whole(&payload))?;
         let mut missing: BTreeSet<std::net::Ipv4Addr> =
             self.spec.peers.iter().map(|peer| peer.address).collect();
         let mut received = None;

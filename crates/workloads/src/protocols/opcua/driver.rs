@@ -15,7 +15,7 @@ use std::ffi::CString;
 /// Maximum time of the final disconnect, in ms.
 const DISCONNECT_TIMEOUT_MS: u32 = 500;
 
-pub(in crate::exchange) fn driver(
+pub(in crate::protocols) fn driver(
     spec: &ExchangeSpec,
     options: &Opcua,
 ) -> Result<Box<dyn Driver>, Error> {

@@ -6,9 +6,9 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
-use crate::exchange::reactor::Reactor;
 use crate::exchange::tcp::short;
 use crate::exchange::watch::Watch;
+use crate::protocols::reactor::Reactor;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, ServerConfig};
 use record::Quic;
@@ -20,7 +20,7 @@ use std::net::UdpSocket;
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-pub(in crate::exchange) fn server(
+pub(in crate::protocols) fn server(
     spec: &ExchangeSpec,
     options: Quic,
 ) -> Result<Box<dyn Server>, Error> {
@@ -109,9 +109,9 @@ async fn accept(
                     Err(_) => return,
                 },
             };
-            while let Ok(stream) = connection.accept_bi().await {
+            while let Ok((out, back)) = connection.accept_bi().await {
                 let (peer, body, notes) = (peer.clone(), Arc::clone(&body), notes.clone());
-                tokio::spawn(serve_stream(stream, spec.longest(), peer, body, notes));
+                tokio::spawn(serve_stream(out, back, spec.longest(), peer, body, notes));
             }
         });
     }
@@ -119,7 +119,8 @@ async fn accept(
 
 /// Receives a payload and answers. A foreign payload gets no answer; its stream is closed.
 async fn serve_stream(
-    (mut out, mut back): (quinn::SendStream, quinn::RecvStream),
+    mut out: quinn::SendStream,
+    mut back: quinn::RecvStream,
     longest: usize,
     peer: String,
     body: Arc<Body>,

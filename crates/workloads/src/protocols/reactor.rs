@@ -1,10 +1,10 @@
 //! A single-threaded async runtime for stacks that need one, inside the loops of an exchange: it
 //! stops at the deadline and at a stop message.
 
-use super::failure::{Failure, Reason};
-use super::watch::Watch;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::watch::Watch;
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;

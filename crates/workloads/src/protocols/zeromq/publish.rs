@@ -1,10 +1,10 @@
 //! XPUB and SUB over TCP or PGM: each message to all sinks.
 
+use super::router::ZmqSink;
+use super::uplink::Replies;
+use super::{multicast, socket};
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink};
-use crate::router::ZmqSink;
-use crate::uplink::Replies;
-use crate::zeromq::{multicast, socket};
 use record::InteractionPattern;
 use record::spec::InteractionSpec;
 use stacks::zeromq::{Message, SUB, Socket, XPUB, XPUB_VERBOSE, connect_to, context, listen_at};

@@ -1,16 +1,16 @@
 //! HTTP/1.1 with hyper. GET: the sink requests `/SIZE` and the source responds. PUT and POST: the
 //! source sends to `/SIZE` and the sink responds with 204.
 
-use super::body::Body;
-use super::failure::{Failure, Reason};
-use super::log::Receipts;
-use super::protocol::{Driver, Outcome, Server, Turn};
-use super::reactor::Reactor;
-use super::sections::Section;
-use super::stream;
-use super::watch::Watch;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
+use crate::exchange::body::Body;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::watch::Watch;
+use crate::protocols::reactor::Reactor;
+use crate::protocols::tcp::{listen, stream};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -168,11 +168,7 @@ fn failure(error: &hyper::Error) -> Failure {
 }
 
 pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let listener = TcpListener::bind((spec.address, spec.port)).map_err(|source| {
-        let operation = format!("listen on {}:{}", spec.address, spec.port);
-        Error::Address { operation, source }
-    })?;
-    listener.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+    let listener = listen(spec)?;
     let payloads =
         Payloads { body: Body::new(spec.seed, spec.longest()), sizes: spec.sizes.clone() };
     let spec = spec.clone();

@@ -1,5 +1,9 @@
 //! ZeroMQ sockets as the interaction models use them, and libzmq's features.
 
+pub(crate) mod publish;
+pub(crate) mod router;
+mod uplink;
+
 use crate::error::Error;
 use record::spec::InteractionSpec;
 use stacks::zeromq::{Context, Limits, Multicast, Socket, SocketType, has, version};

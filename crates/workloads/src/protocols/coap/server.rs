@@ -2,7 +2,7 @@
 
 use super::callbacks::{Answer, Request};
 use super::stack::Stack;
-use super::{GROUP, POLL_INTERVAL, proto, security};
+use super::{POLL_INTERVAL, listening};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
@@ -11,10 +11,10 @@ use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
 use coap::Block;
 use coap::code::{
-    BAD_REQUEST, CHANGED, CONTENT, CONTINUE, DELETED, INCOMPLETE, NOT_FOUND, TOO_LARGE,
+    BAD_REQUEST, CHANGED, CONTENT, CONTINUE, DELETE, DELETED, GET, INCOMPLETE, NOT_FOUND, TOO_LARGE,
 };
 use record::Coap;
-use record::spec::{ExchangeSpec, Peer};
+use record::spec::ExchangeSpec;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -40,12 +40,6 @@ struct Receipt {
 
 impl CoapServer {
     pub fn new(spec: &ExchangeSpec, options: &Coap) -> Result<Self, Error> {
-        let mut stack = Stack::new()?;
-        stack.set_times(
-            options.leisure.as_ns(),
-            options.ack_timeout.as_ns(),
-            options.max_retransmit,
-        );
         let receipts = Rc::new(RefCell::new(Vec::new()));
         let mut store = PayloadStore {
             body: Body::new(spec.seed, spec.longest()),
@@ -55,18 +49,9 @@ impl CoapServer {
             receipts: receipts.clone(),
         };
         // Multicast datagrams are not addressed to the node's unicast address.
-        let (host, group) = match options.group {
-            true => (Ipv4Addr::UNSPECIFIED, Some((GROUP, spec.interface.as_str()))),
-            false => (spec.address, None),
-        };
-        let own = Peer { name: spec.node.clone(), address: spec.address };
-        stack.listen(
-            SocketAddrV4::new(host, spec.port),
-            proto(options.transport),
-            &security(spec, options, &own),
-            group,
-            Box::new(move |request| store.answer(request)),
-        )?;
+        let host = if options.group { Ipv4Addr::UNSPECIFIED } else { spec.address };
+        let respond = Box::new(move |request: &Request| store.answer(request));
+        let stack = listening(spec, options, host, respond)?;
         Ok(Self { spec: spec.clone(), stack, receipts })
     }
 }
@@ -102,8 +87,8 @@ struct PayloadStore {
 impl PayloadStore {
     fn answer(&mut self, request: &Request) -> Answer {
         match request.method {
-            1 => self.give(request),
-            4 => {
+            GET => self.give(request),
+            DELETE => {
                 self.note(request, &[]);
                 Answer { code: DELETED, ..Answer::default() }
             }

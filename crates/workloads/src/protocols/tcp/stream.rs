@@ -1,8 +1,8 @@
 //! TCP connections whose waits end at the exchange's deadline, for all protocols over TCP.
 
-use super::failure::{Failure, Reason};
-use super::protocol::Turn;
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::protocol::Turn;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

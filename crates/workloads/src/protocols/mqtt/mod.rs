@@ -1,7 +1,8 @@
-//! MQTT client with libmosquitto: publishes on schedule, receives its subscription, and records
-//! the events of each message.
+//! MQTT with libmosquitto: a client that publishes on schedule, receives its subscription, and
+//! records the events of each message; and both sides of exchanges.
 
 mod client;
+pub(crate) mod exchange;
 
 pub use client::run;
 

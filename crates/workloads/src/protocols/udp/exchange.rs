@@ -1,16 +1,17 @@
 //! Plain UDP: a datagram with the exchange number in four bytes before the payload. The sink
 //! answers with these four bytes. No retransmission.
 
-use super::body::Body;
-use super::failure::{Failure, Reason};
-use super::log::Receipts;
-use super::protocol::{Driver, Outcome, Server, Turn};
-use super::sections::Section;
-use super::stream::is_transient;
-use super::tcp::short;
-use super::watch::Watch;
+use super::{LARGEST, bind, receive};
 use crate::clock::monotonic_now;
 use crate::error::Error;
+use crate::exchange::body::Body;
+use crate::exchange::failure::{Failure, Reason};
+use crate::exchange::log::Receipts;
+use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::sections::Section;
+use crate::exchange::watch::Watch;
+use crate::protocols::tcp::exchange::short;
+use crate::protocols::tcp::stream::is_transient;
 use record::Connection;
 use record::spec::ExchangeSpec;
 use std::net::{SocketAddr, UdpSocket};
@@ -21,17 +22,13 @@ const HEADER: usize = 4;
 /// Maximum payload: a datagram over IPv4 has up to 65,507 bytes.
 const LONGEST: usize = 65_507 - HEADER;
 
-pub(super) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
+pub(crate) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let to = SocketAddr::from((spec.peers[0].address, spec.port));
     Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None })
 }
 
-pub(super) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    let socket = UdpSocket::bind((spec.address, spec.port)).map_err(|source| {
-        let operation = format!("listen on {}:{} for datagrams", spec.address, spec.port);
-        Error::Address { operation, source }
-    })?;
-    socket.set_nonblocking(true).map_err(Error::io("make a socket non-blocking"))?;
+pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
+    let socket = bind(spec.address, spec.port)?;
     Ok(Box::new(Sink { spec: spec.clone(), socket, body: Body::new(spec.seed, spec.longest()) }))
 }
 
@@ -99,12 +96,11 @@ struct Sink {
 impl Server for Sink {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         watch.ready()?;
-        let mut buffer = vec![0; 65_536];
+        let mut buffer = vec![0; LARGEST];
         let events = libc::POLLIN;
         let fd = self.socket.as_raw_fd();
         while watch.wait(&mut [libc::pollfd { fd, events, revents: 0 }], None).is_ok() {
-            // The error belongs to an earlier datagram.
-            let Ok((length, from)) = self.socket.recv_from(&mut buffer) else { continue };
+            let Ok(Some((length, from))) = receive(&self.socket, &mut buffer) else { continue };
             let at = monotonic_now();
             let Some((header, payload)) = buffer[..length].split_first_chunk::<HEADER>() else {
                 continue;
