@@ -36,8 +36,7 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
             }
         }
         client.connect_if_due()?;
-        let (readable, writable) = waiter.ready();
-        client.session.transfer(readable, writable);
+        client.session.transfer(waiter.revents());
         client.publish_due()?;
         client.handle_events()?;
         let until = client.housekeeping(control)?;
@@ -357,8 +356,7 @@ impl<'a> Client<'a> {
         while self.session.descriptor().is_some() && monotonic_now() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
             waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
-            let (readable, writable) = waiter.ready();
-            self.session.transfer(readable, writable);
+            self.session.transfer(waiter.revents());
         }
         for event in self.session.take() {
             match event {

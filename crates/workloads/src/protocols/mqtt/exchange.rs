@@ -9,10 +9,8 @@
 use super::options;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
@@ -25,9 +23,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// Interval of libmosquitto's keep-alive check.
-const KEEP_ALIVE_CHECK: Nanos = SECOND;
-/// Time before a subscriber reconnects.
-const RETRY_AFTER: Nanos = 200 * MILLISECOND;
+pub(super) const KEEP_ALIVE_CHECK: Nanos = SECOND;
 /// Keep-alive interval, in s: longer than exchanges, which would contain a keep-alive.
 const KEEP_ALIVE_S: u16 = 600;
 
@@ -44,46 +40,23 @@ pub(crate) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
     }))
 }
 
-pub(crate) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Server>, Error> {
-    if spec.brokers.is_empty() {
-        return Err(no_broker(spec));
-    }
-    let brokers = spec.brokers.iter().map(|broker| {
-        let broker = Broker::of(spec, options, broker);
-        Ok(Subscription {
-            session: Session::new(&broker.options)?,
-            broker,
-            connect_at: Some(0),
-            keep_alive_at: 0,
-            answers: 0,
-            warned: false,
-        })
-    });
-    Ok(Box::new(Subscriber {
-        qos: options.qos,
-        body: Body::new(spec.seed, spec.longest()),
-        brokers: brokers.collect::<Result<_, Error>>()?,
-        spec: spec.clone(),
-    }))
-}
-
-fn no_broker(spec: &ExchangeSpec) -> Error {
+pub(super) fn no_broker(spec: &ExchangeSpec) -> Error {
     Error::protocol(&format!("use MQTT at {}", spec.node), "the spec has no broker")
 }
 
 /// Topic of a source; short, because each message carries it.
-fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
+pub(super) fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
     format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
 }
 
 /// A broker of an exchange.
-struct Broker {
-    name: String,
-    options: Options,
+pub(super) struct Broker {
+    pub name: String,
+    pub options: Options,
 }
 
 impl Broker {
-    fn of(spec: &ExchangeSpec, choice: &MqttChoice, broker: &Peer) -> Self {
+    pub fn of(spec: &ExchangeSpec, choice: &MqttChoice, broker: &Peer) -> Self {
         let options = Options {
             client: format!("{}-{}", spec.node, spec.workload),
             // A certificate is checked against the host name of the connection.
@@ -165,7 +138,7 @@ impl Publisher {
                 true => Ok(()),
                 false => Err(Failure::timeout()),
             })?;
-            transfer(session, set[0].revents);
+            session.transfer(set[0].revents);
         }
     }
 
@@ -267,7 +240,7 @@ impl Driver for Publisher {
             let Some(fd) = session.descriptor() else { break };
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
             watch.wait(&mut set, Some(self.keep_alive_at.min(until - MILLISECOND)))?;
-            transfer(session, set[0].revents);
+            session.transfer(set[0].revents);
             session.take();
         }
         watch.sleep(until)
@@ -280,143 +253,9 @@ impl Driver for Publisher {
     }
 }
 
-/// Lets libmosquitto read and write, given the events of a poll.
-fn transfer(session: &mut Session, seen: libc::c_short) {
-    let is = |events: libc::c_short| seen & events != 0;
-    session.transfer(is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT));
-}
-
 /// Pending error of a non-blocking connect.
 fn pending_error(fd: RawFd) -> Option<io::Error> {
     // SAFETY: the descriptor is open; libmosquitto owns it, and this only reads its state.
     let socket = unsafe { BorrowedFd::borrow_raw(fd) };
     socket2::SockRef::from(&socket).take_error().ok().flatten()
-}
-
-struct Subscriber {
-    spec: ExchangeSpec,
-    qos: u8,
-    body: Body,
-    brokers: Vec<Subscription>,
-}
-
-/// A session with one of the brokers.
-struct Subscription {
-    broker: Broker,
-    session: Session,
-    /// When to connect; none while connecting or connected.
-    connect_at: Option<Nanos>,
-    keep_alive_at: Nanos,
-    /// Number of SUBACKs received.
-    answers: usize,
-    warned: bool,
-}
-
-impl Server for Subscriber {
-    fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
-        loop {
-            let mut wake = monotonic_now() + KEEP_ALIVE_CHECK;
-            let mut set = Vec::new();
-            for broker in &mut self.brokers {
-                broker.connect_if_due();
-                broker.check_keep_alive();
-                wake = broker.connect_at.map_or(wake, |at| wake.min(at));
-                let out = if broker.session.has_output() { libc::POLLOUT } else { 0 };
-                let fd = broker.session.descriptor().unwrap_or(-1);
-                set.push(libc::pollfd { fd, events: libc::POLLIN | out, revents: 0 });
-            }
-            if watch.wait(&mut set, Some(wake)).is_err() {
-                break;
-            }
-            for (place, seen) in set.iter().enumerate() {
-                transfer(&mut self.brokers[place].session, seen.revents);
-                self.handle_events(place, receipts)?;
-            }
-            let subscribed = |broker: &Subscription| broker.answers >= self.spec.peers.len();
-            if self.brokers.iter().all(subscribed) {
-                watch.ready()?;
-            }
-        }
-        for broker in &mut self.brokers {
-            broker.session.disconnect();
-        }
-        Ok(())
-    }
-}
-
-impl Subscriber {
-    fn handle_events(&mut self, place: usize, receipts: &mut Receipts) -> Result<(), Error> {
-        let Self { spec, qos, body, brokers } = self;
-        let broker = &mut brokers[place];
-        for event in broker.session.take() {
-            match event {
-                SessionEvent::Connack(0) => {
-                    for peer in &spec.peers {
-                        broker.session.subscribe(&topic(spec, peer.address), *qos)?;
-                    }
-                }
-                SessionEvent::Connack(code) => {
-                    broker.schedule_retry(&format!(
-                        "the broker refused: {}",
-                        broker.session.answer(code)
-                    ));
-                }
-                SessionEvent::Closed(code) => {
-                    let reason = broker.session.reason(code);
-                    broker.schedule_retry(&reason);
-                }
-                SessionEvent::Suback(levels) => {
-                    // SUBACKs arrive in the order of the SUBSCRIBEs.
-                    let peer = spec.peers.get(broker.answers).map_or("", |peer| &peer.name);
-                    broker.answers += 1;
-                    if let Some(code) = levels.iter().find(|level| **level >= MIN_REFUSAL) {
-                        let why = format!(
-                            "broker {}: subscription refused, code {code}",
-                            broker.broker.name
-                        );
-                        let failure = Failure::of(Reason::Rejected, why);
-                        receipts.refuse(peer, &failure, monotonic_now())?;
-                    }
-                }
-                SessionEvent::Message { topic: name, payload, at } => {
-                    let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
-                    if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
-                        receipts.note(&peer.name, number, payload.len(), at)?;
-                    }
-                }
-                SessionEvent::Acknowledged { .. } => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Subscription {
-    fn connect_if_due(&mut self) {
-        let now = monotonic_now();
-        if self.connect_at.take_if(|at| *at <= now).is_none() {
-            return;
-        }
-        self.answers = 0;
-        if let Err(code) = self.session.connect() {
-            let reason = self.session.reason(code);
-            self.schedule_retry(&reason);
-        }
-    }
-
-    fn schedule_retry(&mut self, reason: &str) {
-        if !std::mem::replace(&mut self.warned, true) {
-            let broker = &self.broker.name;
-            eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
-        }
-        self.connect_at = Some(monotonic_now() + RETRY_AFTER);
-    }
-
-    fn check_keep_alive(&mut self) {
-        let now = monotonic_now();
-        if now >= self.keep_alive_at && self.session.descriptor().is_some() {
-            self.session.check_keep_alive();
-            self.keep_alive_at = now + KEEP_ALIVE_CHECK;
-        }
-    }
 }

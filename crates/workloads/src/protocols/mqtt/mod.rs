@@ -2,9 +2,12 @@
 //! records the events of each message; and both sides of exchanges.
 
 mod client;
-pub(crate) mod exchange;
+mod exchange;
+mod subscriber;
 
 pub use client::run;
+pub(crate) use exchange::driver;
+pub(crate) use subscriber::server;
 
 use crate::clock::monotonic_now;
 use record::MqttVersion;
