@@ -140,8 +140,8 @@ impl<'a> Sender<'a> {
             Some(Some(handle)) => {
                 self.core.outstanding.answered(handle.number(), now, NO_STATUS, false)
             }
-            Some(None) => self.core.outstanding.stray += 1,
-            None => self.core.outstanding.garbage += 1,
+            Some(None) => self.core.outstanding.others.stray += 1,
+            None => self.core.outstanding.others.garbage += 1,
         }
     }
 
@@ -240,7 +240,7 @@ impl<'a> Transport<'a> for Sender<'a> {
         self.settle();
         let mut outstanding = self.core.outstanding;
         outstanding.close();
-        outstanding.retransmitted = self.interactions.retransmitted;
+        outstanding.others.retransmitted = self.interactions.retransmitted;
         outstanding.observed = self.observers.counts;
         outstanding
     }
