@@ -15,7 +15,7 @@ use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use coap::{Block, code};
 use record::Coap;
-use record::spec::{ExchangeSpec, Peer};
+use record::spec::ExchangeSpec;
 use std::cell::RefCell;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
