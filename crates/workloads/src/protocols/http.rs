@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
@@ -36,16 +36,14 @@ pub(super) fn driver(spec: &ExchangeSpec, options: &Http) -> Result<Box<dyn Driv
     let (host, port) = (spec.peers[0].address, spec.port);
     let persistent = spec.connection == Connection::Kept;
     let reactor = Reactor::new()?;
-    Ok(Box::new(Client { link: None, reactor, host, port, method, persistent }))
+    Ok(Box::new(Connecting::new(Client { reactor, host, port, method }, persistent)))
 }
 
 struct Client {
-    link: Option<Link>,
     reactor: Reactor,
     host: Ipv4Addr,
     port: u16,
     method: Method,
-    persistent: bool,
 }
 
 /// A connection: the request handle, and the task that runs the connection and returns the stream
@@ -55,37 +53,11 @@ struct Link {
     task: JoinHandle<hyper::Result<Parts<TokioIo<tokio::net::TcpStream>>>>,
 }
 
-impl Driver for Client {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.link = Some(self.connect(turn)?);
-        }
-        Ok(())
-    }
+impl Protocol for Client {
+    type Connection = Link;
 
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let mut link = match self.link.take() {
-            Some(link) => link,
-            None => {
-                turn.enter(Section::TransportConnect);
-                self.connect(turn)?
-            }
-        };
-        turn.enter(Section::Payload);
-        let outcome = self.request_payload(&mut link, turn)?;
-        if self.persistent {
-            self.link = Some(link);
-        } else {
-            turn.enter(Section::TransportClose);
-            let stream = self.end(link, turn)?;
-            stream::close(turn, stream)?;
-        }
-        Ok(outcome)
-    }
-}
-
-impl Client {
-    fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Link, Failure> {
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Link, Failure> {
+        turn.enter(Section::TransportConnect);
         let stream = stream::connect(turn, self.host, self.port)?;
         self.reactor.finish(turn.watch, turn.deadline, async {
             let stream = tokio::net::TcpStream::from_std(stream);
@@ -97,11 +69,8 @@ impl Client {
     }
 
     /// Sends a request and receives the complete response.
-    fn request_payload(
-        &self,
-        link: &mut Link,
-        turn: &mut Turn<'_, '_>,
-    ) -> Result<Outcome, Failure> {
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>, link: &mut Link) -> Result<Outcome, Failure> {
+        turn.enter(Section::Payload);
         let is_get = self.method == Method::GET;
         let content = if is_get { Vec::new() } else { turn.payload() };
         let request = Request::builder()
@@ -134,15 +103,17 @@ impl Client {
         Ok(Outcome { received: Some(at) })
     }
 
-    /// Takes the stream back from the connection task.
-    fn end(&self, link: Link, turn: &mut Turn<'_, '_>) -> Result<TcpStream, Failure> {
+    fn close(&mut self, turn: &mut Turn<'_, '_>, link: Link) -> Result<(), Failure> {
+        turn.enter(Section::TransportClose);
         drop(link.requests);
-        self.reactor.finish(turn.watch, turn.deadline, async {
+        // Take the stream back from the connection's task.
+        let stream = self.reactor.finish(turn.watch, turn.deadline, async {
             let parts = link.task.await;
             let parts = parts.map_err(|error| Failure::of(Reason::Other, error.to_string()))?;
             let stream = parts.map_err(|error| failure(&error))?.io.into_inner();
             stream.into_std().map_err(Failure::io("close"))
-        })
+        })?;
+        stream::close(turn, stream)
     }
 }
 

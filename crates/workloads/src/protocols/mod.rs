@@ -6,10 +6,14 @@
 //! | role | trait | purpose |
 //! | --- | --- | --- |
 //! | source, sink | [`SourceLink`], [`SinkLink`] | messages to many peers and their replies, interleaved, sent on time |
-//! | driver, server | [`Driver`], [`Server`] | one exchange at a time, taken apart into sections |
+//! | driver, server | [`Protocol`], [`Server`] | one exchange at a time, taken apart into sections |
 //!
-//! These are two pairs and not one, because they contradict each other: a source must never wait
-//! for a peer, and a driver must wait for each step to measure it.
+//! A [`Protocol`] connects, exchanges and closes; [`Connecting`] makes the [`Driver`] of it. These are
+//! two pairs and not one, because they contradict each other: a source must never wait for a peer,
+//! and a driver must wait for each step to measure it.
+//!
+//! [`Protocol`]: crate::exchange::protocol::Protocol
+//! [`Connecting`]: crate::exchange::protocol::Connecting
 
 mod coap;
 mod director;

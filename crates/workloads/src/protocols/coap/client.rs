@@ -7,7 +7,7 @@ use super::{GROUP, TOKEN, ffi, method_code, nack, proto, security, work};
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
@@ -18,21 +18,19 @@ use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// The driver of all methods except observe.
-pub struct Client {
+/// A client.
+struct Client {
     spec: ExchangeSpec,
     options: Coap,
     to: SocketAddrV4,
     security: Security,
-    persistent: bool,
-    /// The session, if it is kept between exchanges.
-    open: Option<Open>,
     /// A stack without a session, reused because creating one takes about a millisecond.
     idle: Option<Stack>,
     token: u16,
 }
 
-/// A session and its stack; the session is dropped first.
+/// A session and its stack; the session is dropped first. A failed exchange drops its session,
+/// including pending retransmissions.
 struct Open {
     session: Session,
     stack: Stack,
@@ -65,49 +63,23 @@ impl Open {
     }
 }
 
+/// The driver of all methods except observe.
+pub fn driver(spec: &ExchangeSpec, options: Coap) -> Box<dyn Driver> {
+    let host = if options.group { GROUP } else { spec.peers[0].address };
+    // In a group, each response changes the peer of a session.
+    let persistent = spec.connection == Connection::Kept && !options.group;
+    let client = Client {
+        to: SocketAddrV4::new(host, spec.port),
+        security: security(spec, &options, &spec.peers[0]),
+        spec: spec.clone(),
+        options,
+        idle: Stack::new().ok(),
+        token: 0,
+    };
+    Box::new(Connecting::new(client, persistent))
+}
+
 impl Client {
-    pub fn new(spec: &ExchangeSpec, options: Coap) -> Self {
-        let host = if options.group { GROUP } else { spec.peers[0].address };
-        Self {
-            to: SocketAddrV4::new(host, spec.port),
-            security: security(spec, &options, &spec.peers[0]),
-            // In a group, each response changes the peer of a session.
-            persistent: spec.connection == Connection::Kept && !options.group,
-            spec: spec.clone(),
-            options,
-            open: None,
-            idle: Stack::new().ok(),
-            token: 0,
-        }
-    }
-
-    /// Opens a session; over UDP this is immediate.
-    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Open, Failure> {
-        let transport = self.options.transport;
-        let other = |error: Error| Failure::of(Reason::Other, error.to_string());
-        let mut stack = match self.idle.take() {
-            Some(stack) => stack,
-            None => Stack::new().map_err(other)?,
-        };
-        if transport.is_secure() || transport.is_stream() {
-            turn.enter(Section::TransportConnect);
-        }
-        let session = stack.session(self.to, proto(transport), &self.security);
-        let mut session = session.map_err(other)?;
-        session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
-        let mut open = Open { session, stack, events: VecDeque::new() };
-        if transport.is_secure() {
-            self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
-        } else if transport.is_stream() {
-            self.wait_for_event(&mut open, turn, ffi::TCP_CONNECTED)?;
-        }
-        if transport.is_stream() {
-            turn.enter(Section::ProtocolConnect);
-            self.wait_for_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
-        }
-        Ok(open)
-    }
-
     fn wait_for_event(
         &self,
         open: &mut Open,
@@ -281,6 +253,56 @@ impl Client {
         }
         Ok(Outcome { received })
     }
+}
+
+impl Client {
+    /// Drops a session with no pending exchange, and keeps its stack.
+    fn release(&mut self, open: Open) {
+        let Open { session, mut stack, .. } = open;
+        drop(session);
+        stack.process();
+        stack.take();
+        self.idle = Some(stack);
+    }
+}
+
+impl Protocol for Client {
+    type Connection = Open;
+
+    /// Opens a session; over UDP this is immediate.
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Open, Failure> {
+        let transport = self.options.transport;
+        let other = |error: Error| Failure::of(Reason::Other, error.to_string());
+        let mut stack = match self.idle.take() {
+            Some(stack) => stack,
+            None => Stack::new().map_err(other)?,
+        };
+        if transport.is_secure() || transport.is_stream() {
+            turn.enter(Section::TransportConnect);
+        }
+        let session = stack.session(self.to, proto(transport), &self.security);
+        let mut session = session.map_err(other)?;
+        session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
+        let mut open = Open { session, stack, events: VecDeque::new() };
+        if transport.is_secure() {
+            self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
+        } else if transport.is_stream() {
+            self.wait_for_event(&mut open, turn, ffi::TCP_CONNECTED)?;
+        }
+        if transport.is_stream() {
+            turn.enter(Section::ProtocolConnect);
+            self.wait_for_event(&mut open, turn, ffi::SESSION_CONNECTED)?;
+        }
+        Ok(open)
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>, open: &mut Open) -> Result<Outcome, Failure> {
+        match self.options.method {
+            _ if self.options.group => self.group(open, turn),
+            Method::Get => self.get(open, turn),
+            Method::Put | Method::Post | Method::Delete => self.put(open, turn),
+        }
+    }
 
     /// Closes the session, with a shutdown if the transport has one.
     fn close(&mut self, turn: &mut Turn<'_, '_>, open: Open) -> Result<(), Failure> {
@@ -300,58 +322,22 @@ impl Client {
             None => Ok(()),
         }
     }
-}
 
-impl Client {
-    /// Drops a session with no pending exchange, and keeps its stack.
-    fn release(&mut self, open: Open) {
-        let Open { session, mut stack, .. } = open;
-        drop(session);
-        stack.process();
-        stack.take();
-        self.idle = Some(stack);
-    }
-}
-
-impl Driver for Client {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.open = Some(self.connect(turn)?);
-        }
-        Ok(())
-    }
-
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        // A failed exchange drops its session, including pending retransmissions.
-        let mut open = match self.open.take() {
-            Some(open) => open,
-            None => self.connect(turn)?,
-        };
-        let outcome = match self.options.method {
-            _ if self.options.group => self.group(&mut open, turn)?,
-            Method::Get => self.get(&mut open, turn)?,
-            Method::Put | Method::Post | Method::Delete => self.put(&mut open, turn)?,
-        };
-        match self.persistent {
-            true => self.open = Some(open),
-            false => self.close(turn, open)?,
-        }
-        Ok(outcome)
-    }
-
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+    fn rest(
+        &mut self,
+        kept: &mut Option<Open>,
+        watch: &mut Watch<'_>,
+        until: Nanos,
+    ) -> Result<(), Failure> {
         // libcoap needs no calls between exchanges, but late messages and closed connections must
         // be noticed.
         watch.sleep(until)?;
-        if let Some(open) = &mut self.open {
-            open.stack.process();
-            open.events.extend(open.stack.take());
-        }
-        let mut events = self.open.iter().flat_map(|open| &open.events);
-        if events.any(|event| self.fail_on(event).is_err()) {
-            self.open = None;
-        }
-        if let Some(open) = &mut self.open {
+        let Some(open) = kept else { return Ok(()) };
+        open.stack.process();
+        open.events.extend(open.stack.take());
+        if open.events.iter().any(|event| self.fail_on(event).is_err()) {
+            *kept = None;
+        } else {
             open.events.clear();
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::options;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
@@ -30,14 +30,13 @@ const KEEP_ALIVE_S: u16 = 600;
 pub(crate) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Driver>, Error> {
     let broker = spec.brokers.first().ok_or_else(|| no_broker(spec))?;
     let topic = topic(spec, spec.address);
-    Ok(Box::new(Publisher {
+    let publisher = Publisher {
         broker: Broker::of(spec, options, broker),
         topic: CString::new(topic).unwrap_or_default(),
         qos: options.qos,
-        persistent: spec.connection == Connection::Kept,
-        session: None,
         keep_alive_at: 0,
-    }))
+    };
+    Ok(Box::new(Connecting::new(publisher, spec.connection == Connection::Kept)))
 }
 
 pub(super) fn no_broker(spec: &ExchangeSpec) -> Error {
@@ -76,43 +75,10 @@ struct Publisher {
     broker: Broker,
     topic: CString,
     qos: u8,
-    persistent: bool,
-    session: Option<Session>,
     keep_alive_at: Nanos,
 }
 
 impl Publisher {
-    /// Opens a session that the broker has accepted.
-    fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
-        turn.enter(Section::TransportConnect);
-        let mut session = Session::new(&self.broker.options)
-            .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
-        session.connect().map_err(|code| self.ended(&mut session, code))?;
-        let Some(fd) = session.descriptor() else {
-            return Err(Failure::of(Reason::Lost, "libmosquitto has no connection"));
-        };
-        turn.wait(fd, libc::POLLOUT)?;
-        if let Some(error) = pending_error(fd) {
-            let Options { host, port, .. } = &self.broker.options;
-            return Err(Failure::io(&format!("connect to the broker at {host}:{port}"))(error));
-        }
-        stream::no_delay(fd);
-        turn.enter(Section::ProtocolConnect);
-        session.continue_handshake();
-        self.await_event(turn, &mut session, &mut |event| match event {
-            SessionEvent::Connack(0) => Some(Ok(())),
-            SessionEvent::Connack(code) => Some(Err(*code)),
-            _ => None,
-        })?
-        .map_err(|code| {
-            Failure::of(
-                Reason::Rejected,
-                format!("the broker refused the connection: {}", session.answer(code)),
-            )
-        })?;
-        Ok(session)
-    }
-
     /// Processes I/O until `find` matches an event.
     fn await_event<T>(
         &self,
@@ -151,8 +117,47 @@ impl Publisher {
         };
         Failure::of(reason, format!("broker {}: {text}", self.broker.name))
     }
+}
 
-    fn publish(&self, turn: &mut Turn<'_, '_>, session: &mut Session) -> Result<(), Failure> {
+impl Protocol for Publisher {
+    type Connection = Session;
+
+    /// Opens a session that the broker has accepted.
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
+        turn.enter(Section::TransportConnect);
+        let mut session = Session::new(&self.broker.options)
+            .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
+        session.connect().map_err(|code| self.ended(&mut session, code))?;
+        let Some(fd) = session.descriptor() else {
+            return Err(Failure::of(Reason::Lost, "libmosquitto has no connection"));
+        };
+        turn.wait(fd, libc::POLLOUT)?;
+        if let Some(error) = pending_error(fd) {
+            let Options { host, port, .. } = &self.broker.options;
+            return Err(Failure::io(&format!("connect to the broker at {host}:{port}"))(error));
+        }
+        stream::no_delay(fd);
+        turn.enter(Section::ProtocolConnect);
+        session.continue_handshake();
+        self.await_event(turn, &mut session, &mut |event| match event {
+            SessionEvent::Connack(0) => Some(Ok(())),
+            SessionEvent::Connack(code) => Some(Err(*code)),
+            _ => None,
+        })?
+        .map_err(|code| {
+            Failure::of(
+                Reason::Rejected,
+                format!("the broker refused the connection: {}", session.answer(code)),
+            )
+        })?;
+        Ok(session)
+    }
+
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        session: &mut Session,
+    ) -> Result<Outcome, Failure> {
         turn.enter(Section::Payload);
         let failed = |error: stacks::mqtt::Error| Failure::of(Reason::Lost, error.to_string());
         let id = session.publish(&self.topic, &turn.payload(), self.qos).map_err(failed)?;
@@ -166,7 +171,7 @@ impl Publisher {
                 let why = format!("the broker refused the message: {}", session.answer(reason));
                 return Err(Failure::of(Reason::Rejected, why));
             }
-            return Ok(());
+            return Ok(Outcome::default());
         }
         while session.has_output() {
             let Some(fd) = session.descriptor() else { break };
@@ -174,14 +179,14 @@ impl Publisher {
             session.write();
         }
         match session.descriptor() {
-            Some(fd) => stream::drain(turn, fd),
+            Some(fd) => stream::drain(turn, fd).map(|()| Outcome::default()),
             None => Err(Failure::of(Reason::Lost, "the connection was closed")),
         }
     }
 
     /// Disconnects, then closes. libmosquitto does both at once, so a duplicate descriptor keeps
     /// the connection open in between.
-    fn close(&self, turn: &mut Turn<'_, '_>, mut session: Session) -> Result<(), Failure> {
+    fn close(&mut self, turn: &mut Turn<'_, '_>, mut session: Session) -> Result<(), Failure> {
         let Some(fd) = session.descriptor() else {
             return Err(Failure::of(Reason::Lost, "the broker has closed the connection"));
         };
@@ -199,32 +204,18 @@ impl Publisher {
         drop(session);
         stream::close(turn, duplicate)
     }
-}
 
-impl Driver for Publisher {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.session = Some(self.connect(turn)?);
-        }
-        Ok(())
+    fn is_open(&self, session: &Session) -> bool {
+        session.descriptor().is_some()
     }
 
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let mut session = match self.session.take().filter(|session| session.descriptor().is_some())
-        {
-            Some(session) => session,
-            None => self.connect(turn)?,
-        };
-        self.publish(turn, &mut session)?;
-        match self.persistent {
-            true => self.session = Some(session),
-            false => self.close(turn, session)?,
-        }
-        Ok(Outcome::default())
-    }
-
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        while let Some(session) = &mut self.session {
+    fn rest(
+        &mut self,
+        kept: &mut Option<Session>,
+        watch: &mut Watch<'_>,
+        until: Nanos,
+    ) -> Result<(), Failure> {
+        while let Some(session) = kept {
             let now = monotonic_now();
             if now >= until {
                 return Ok(());
@@ -246,10 +237,8 @@ impl Driver for Publisher {
         watch.sleep(until)
     }
 
-    fn tear_down(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.disconnect();
-        }
+    fn tear_down(&mut self, mut session: Session) {
+        session.disconnect();
     }
 }
 

@@ -5,7 +5,7 @@ use super::events::Events;
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use record::spec::ExchangeSpec;
@@ -21,56 +21,54 @@ pub(in crate::protocols) fn driver(
 ) -> Result<Box<dyn Driver>, Error> {
     let url = format!("opc.tcp://{}:{}", spec.peers[0].address, spec.port);
     let url = CString::new(url).map_err(|error| Error::protocol("name the server", error))?;
-    let (sizes, persistent) = (spec.sizes.clone(), spec.connection == Connection::Kept);
-    Ok(Box::new(Sink {
-        client: None,
-        events: Events::start()?,
-        url,
-        sizes,
-        options: options.clone(),
-        persistent,
-    }))
+    let (sizes, options) = (spec.sizes.clone(), options.clone());
+    let sink = Sink { events: Events::start()?, url, sizes, options };
+    Ok(Box::new(Connecting::new(sink, spec.connection == Connection::Kept)))
 }
 
 struct Sink {
-    /// Declared before `events`, because fields are dropped in this order.
-    client: Option<Client>,
     events: Events,
     url: CString,
     sizes: Vec<usize>,
     options: Opcua,
-    persistent: bool,
 }
 
-impl Driver for Sink {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.client = Some(Client::connect(&self.events, &self.url, turn)?);
-        }
-        Ok(())
+impl Protocol for Sink {
+    type Connection = Client;
+
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Client, Failure> {
+        Client::connect(&self.events, &self.url, turn)
     }
 
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        client: &mut Client,
+    ) -> Result<Outcome, Failure> {
         let place = self.sizes.iter().position(|size| *size == turn.size);
         let place = place.ok_or_else(|| Failure::of(Reason::Other, "an unknown size"))?;
-        let mut client = match self.client.take().filter(Client::is_connected) {
-            Some(client) => client,
-            None => Client::connect(&self.events, &self.url, turn)?,
-        };
         turn.enter(Section::Payload);
         let reading = client.read(&self.events, place, &self.options, turn)?;
         turn.check(&reading.payload)?;
-        if self.persistent {
-            self.client = Some(client);
-        } else {
-            client.disconnect(&self.events, turn)?;
-        }
         Ok(Outcome { received: Some(reading.at) })
     }
 
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+    fn close(&mut self, turn: &mut Turn<'_, '_>, client: Client) -> Result<(), Failure> {
+        client.disconnect(&self.events, turn)
+    }
+
+    fn is_open(&self, client: &Client) -> bool {
+        client.is_connected()
+    }
+
+    fn rest(
+        &mut self,
+        kept: &mut Option<Client>,
+        watch: &mut Watch<'_>,
+        until: Nanos,
+    ) -> Result<(), Failure> {
         // A kept session must renew its channel.
-        while self.client.is_some() {
+        while kept.is_some() {
             self.events.turn();
             let mut set = [poll(self.events.descriptor())];
             let due = self.events.next();
@@ -89,10 +87,7 @@ impl Driver for Sink {
         watch.sleep(until)
     }
 
-    fn tear_down(&mut self) {
-        if let Some(client) = &self.client {
-            client.disconnect_blocking(DISCONNECT_TIMEOUT_MS);
-        }
-        self.client = None;
+    fn tear_down(&mut self, client: Client) {
+        client.disconnect_blocking(DISCONNECT_TIMEOUT_MS);
     }
 }

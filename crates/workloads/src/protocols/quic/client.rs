@@ -4,7 +4,7 @@ use super::{ALPN, HEADER, certificates, check, failure, setup_error, transport};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Driver, Outcome, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
@@ -57,76 +57,30 @@ pub(in crate::protocols) fn driver(
         endpoint
     };
     let peer = &spec.peers[0];
-    Ok(Box::new(Source {
-        connection: None,
+    let source = Source {
         endpoint,
         reactor,
         to: SocketAddr::from((peer.address, spec.port)),
         name: peer.name.clone(),
-        persistent: spec.connection == Lasting::Kept,
         early: options.early_data,
-    }))
+    };
+    Ok(Box::new(Connecting::new(source, spec.connection == Lasting::Kept)))
 }
 
 struct Source {
-    connection: Option<Connection>,
     endpoint: Endpoint,
     reactor: Reactor,
     to: SocketAddr,
     /// Name that the sink's certificate must have.
     name: String,
-    persistent: bool,
     early: bool,
 }
 
-impl Driver for Source {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.connection = Some(self.connect(turn)?);
-        }
-        Ok(())
-    }
+impl Protocol for Source {
+    type Connection = Connection;
 
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let is_open = |connection: &Connection| connection.close_reason().is_none();
-        let connection = match self.connection.take().filter(is_open) {
-            Some(connection) => connection,
-            None => {
-                turn.enter(Section::TransportConnect);
-                self.connect(turn)?
-            }
-        };
-        turn.enter(Section::Payload);
-        let sent = self.send(&connection, turn);
-        if sent.is_ok() && self.persistent {
-            self.connection = Some(connection);
-            return sent;
-        }
-        if sent.is_ok() {
-            turn.enter(Section::TransportClose);
-        }
-        self.close(&connection, turn)?;
-        sent
-    }
-
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
-        // The runtime's timers have millisecond resolution; sleep the rest precisely.
-        let soon = until.saturating_sub(3 * MILLISECOND);
-        if soon > monotonic_now() {
-            self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
-        }
-        watch.sleep(until)
-    }
-
-    fn tear_down(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            self.reactor.runtime().block_on(leave(&connection));
-        }
-    }
-}
-
-impl Source {
-    fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Connection, Failure> {
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Connection, Failure> {
+        turn.enter(Section::TransportConnect);
         let (to, name) = (self.to, &self.name);
         self.reactor.finish(turn.watch, turn.deadline, async {
             let connecting = self.endpoint.connect(to, name).map_err(|error| match error {
@@ -147,7 +101,12 @@ impl Source {
         })
     }
 
-    fn send(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        connection: &mut Connection,
+    ) -> Result<Outcome, Failure> {
+        turn.enter(Section::Payload);
         let number = (turn.number as u32).to_be_bytes();
         let payload = turn.payload();
         let lost = |error: &ConnectionError| failure("exchange", error);
@@ -173,9 +132,36 @@ impl Source {
         })
     }
 
+    fn close(&mut self, turn: &mut Turn<'_, '_>, connection: Connection) -> Result<(), Failure> {
+        turn.enter(Section::TransportClose);
+        self.abandon(turn, connection)
+    }
+
     /// Closes the connection; QUIC has no response to that.
-    fn close(&self, connection: &Connection, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        self.reactor.run(turn.watch, None, leave(connection)).map(|_| ())
+    fn abandon(&mut self, turn: &mut Turn<'_, '_>, connection: Connection) -> Result<(), Failure> {
+        self.reactor.run(turn.watch, None, leave(&connection)).map(|_| ())
+    }
+
+    fn is_open(&self, connection: &Connection) -> bool {
+        connection.close_reason().is_none()
+    }
+
+    fn rest(
+        &mut self,
+        _: &mut Option<Connection>,
+        watch: &mut Watch<'_>,
+        until: Nanos,
+    ) -> Result<(), Failure> {
+        // The runtime's timers have millisecond resolution; sleep the rest precisely.
+        let soon = until.saturating_sub(3 * MILLISECOND);
+        if soon > monotonic_now() {
+            self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
+        }
+        watch.sleep(until)
+    }
+
+    fn tear_down(&mut self, connection: Connection) {
+        self.reactor.runtime().block_on(leave(&connection));
     }
 }
 

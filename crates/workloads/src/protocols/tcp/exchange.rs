@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::Failure;
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::{listen, stream};
@@ -23,7 +23,7 @@ const ANSWER: usize = 4;
 
 pub(crate) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let (host, port) = (spec.peers[0].address, spec.port);
-    Box::new(Source { host, port, persistent: spec.connection == Connection::Kept, stream: None })
+    Box::new(Connecting::new(Source { host, port }, spec.connection == Connection::Kept))
 }
 
 pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
@@ -35,45 +35,39 @@ pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 struct Source {
     host: Ipv4Addr,
     port: u16,
-    persistent: bool,
-    stream: Option<TcpStream>,
 }
 
-impl Driver for Source {
-    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-        if self.persistent {
-            self.stream = Some(stream::connect(turn, self.host, self.port)?);
-        }
-        Ok(())
+impl Protocol for Source {
+    type Connection = TcpStream;
+
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<TcpStream, Failure> {
+        turn.enter(Section::TransportConnect);
+        stream::connect(turn, self.host, self.port)
     }
 
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
-        let stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => {
-                turn.enter(Section::TransportConnect);
-                stream::connect(turn, self.host, self.port)?
-            }
-        };
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        stream: &mut TcpStream,
+    ) -> Result<Outcome, Failure> {
         turn.enter(Section::Payload);
         let number = (turn.number as u32).to_be_bytes();
         let mut message = Vec::with_capacity(HEADER + turn.size);
         message.extend_from_slice(&number);
         message.extend_from_slice(&(turn.size as u32).to_be_bytes());
         message.extend_from_slice(&turn.payload());
-        stream::write(turn, &stream, &message)?;
+        stream::write(turn, stream, &message)?;
         let mut answer = [0; ANSWER];
-        stream::fill(turn, &stream, &mut answer)?;
+        stream::fill(turn, stream, &mut answer)?;
         if answer != number {
             return Err(Failure::corrupt("the answer belongs to another exchange"));
         }
-        if self.persistent {
-            self.stream = Some(stream);
-        } else {
-            turn.enter(Section::TransportClose);
-            stream::close(turn, stream)?;
-        }
         Ok(Outcome::default())
+    }
+
+    fn close(&mut self, turn: &mut Turn<'_, '_>, stream: TcpStream) -> Result<(), Failure> {
+        turn.enter(Section::TransportClose);
+        stream::close(turn, stream)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::exchange::short;
@@ -24,7 +24,7 @@ const LONGEST: usize = 65_507 - HEADER;
 
 pub(crate) fn driver(spec: &ExchangeSpec) -> Box<dyn Driver> {
     let to = SocketAddr::from((spec.peers[0].address, spec.port));
-    Box::new(Source { to, persistent: spec.connection == Connection::Kept, socket: None })
+    Box::new(Connecting::new(Source { to }, spec.connection == Connection::Kept))
 }
 
 pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
@@ -34,31 +34,29 @@ pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 
 struct Source {
     to: SocketAddr,
-    /// Whether all exchanges share one socket, and so one port.
-    persistent: bool,
-    socket: Option<UdpSocket>,
 }
 
-impl Source {
-    fn open(&self) -> Result<UdpSocket, Failure> {
+impl Protocol for Source {
+    /// All exchanges over one socket have one port.
+    type Connection = UdpSocket;
+
+    fn connect(&mut self, _: &mut Turn<'_, '_>) -> Result<UdpSocket, Failure> {
         let failed = || Failure::io("open a socket");
         let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed())?;
         socket.set_nonblocking(true).map_err(failed())?;
         socket.connect(self.to).map_err(Failure::io(&format!("send to {}", self.to)))?;
         Ok(socket)
     }
-}
 
-impl Driver for Source {
-    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        socket: &mut UdpSocket,
+    ) -> Result<Outcome, Failure> {
         if turn.size > LONGEST {
             let why = format!("a datagram has room for {LONGEST} B of payload");
             return Err(Failure::of(Reason::Unsupported, why));
         }
-        let socket = match self.socket.take() {
-            Some(socket) => socket,
-            None => self.open()?,
-        };
         turn.enter(Section::Payload);
         let number = (turn.number as u32).to_be_bytes();
         let message = [&number[..], &turn.payload()].concat();
@@ -73,17 +71,17 @@ impl Driver for Source {
             turn.wait(socket.as_raw_fd(), libc::POLLIN)?;
             let mut answer = [0; HEADER + 1];
             match socket.recv(&mut answer) {
-                Ok(HEADER) if answer[..HEADER] == number => break,
+                Ok(HEADER) if answer[..HEADER] == number => return Ok(Outcome::default()),
                 // A late answer, or an unrelated datagram.
                 Ok(_) => {}
                 Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(Failure::io("receive")(error)),
             }
         }
-        if self.persistent {
-            self.socket = Some(socket);
-        }
-        Ok(Outcome::default())
+    }
+
+    fn close(&mut self, _: &mut Turn<'_, '_>, _: UdpSocket) -> Result<(), Failure> {
+        Ok(())
     }
 }
 
