@@ -22,7 +22,7 @@ use hyper_util::rt::TokioIo;
 use record::spec::ExchangeSpec;
 use record::{Connection, Http, HttpMethod};
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
