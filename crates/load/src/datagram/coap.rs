@@ -59,14 +59,6 @@ impl Sender<'_> {
         self.core.settings.coap.observe.is_some()
     }
 
-    /// Adds a message to the batch of messages other than requests.
-    fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
-        if self.extra.is_full() {
-            self.flush();
-        }
-        self.extra.push(to, write);
-    }
-
     /// Rejects a confirmable message (RFC 7252, section 4.2).
     fn reset(&mut self, to: &Address, id: Option<u16>) {
         if let Some(id) = id {

@@ -13,7 +13,7 @@ use crate::request_feed::Operation;
 use crate::request_queue::{MAX_WAITING, SlotTimes, Waiting};
 use crate::run::Error;
 use crate::sender::{CHECK_INTERVAL, Core, Due, Transport};
-use crate::socket::{Batch, Datagrams};
+use crate::socket::{Address, Batch, Datagrams};
 use crate::stamp;
 use crate::template::NO_STATUS;
 use handle::{Handle, MessageIds};
@@ -132,6 +132,14 @@ impl<'a> Sender<'a> {
             let _ = self.extra.send(&self.socket, 0);
             self.extra.clear();
         }
+    }
+
+    /// Adds a message to the batch of messages other than requests.
+    fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
+        if self.extra.is_full() {
+            self.flush();
+        }
+        self.extra.push(to, write);
     }
 
     fn plain(&mut self, bytes: &[u8], now: Nanos) {
