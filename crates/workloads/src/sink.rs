@@ -3,7 +3,7 @@
 use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::{SinkLink, Warning};
 use crate::payload::Template;
 use crate::protocols;
@@ -11,6 +11,7 @@ use crate::report::Reports;
 use crate::seen::Seen;
 use crate::wait::{Waiter, earlier};
 use record::control::Command;
+use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
 
@@ -47,7 +48,7 @@ struct Sink<'a> {
     link: Box<dyn SinkLink>,
     payload: Template,
     reply: Template,
-    events: Events,
+    events: MessageEvents<'a, SinkEvent>,
     seen: Seen,
     /// Replies waiting for the transport: message and time of receipt.
     queue: VecDeque<(u64, Nanos)>,
@@ -62,7 +63,7 @@ impl<'a> Sink<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
-        let events = Events::create(&spec.events)?;
+        let events = MessageEvents::create(&spec.events)?;
         let link = protocols::sink(spec)?;
         Ok(Self {
             source: &spec.peers[0].name,
@@ -103,14 +104,14 @@ impl<'a> Sink<'a> {
                 self.received += 1;
                 self.queue.push_back((number, time));
             }
-            self.events.record(Record {
-                event: if new { Event::Received } else { Event::Duplicate },
+            self.events.record(&MessageEvent {
+                event: if new { SinkEvent::Received } else { SinkEvent::Duplicate },
                 message: number,
-                peer: self.source,
-                time,
-                intended: None,
-                bytes: self.message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: None,
+                bytes: self.message.len() as u64,
+            })?;
         }
         Ok(())
     }
@@ -123,14 +124,14 @@ impl<'a> Sink<'a> {
             if !self.link.reply(message)? {
                 break;
             }
-            self.events.record(Record {
-                event: Event::ReplySent,
+            self.events.record(&MessageEvent {
+                event: SinkEvent::ReplySent,
                 message: number,
-                peer: self.source,
-                time,
-                intended: Some(received),
-                bytes: message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: Some(received),
+                bytes: message.len() as u64,
+            })?;
             self.replies += 1;
             self.queue.pop_front();
         }

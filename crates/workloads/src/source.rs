@@ -3,7 +3,7 @@
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::{SourceLink, Warning};
 use crate::payload::Template;
 use crate::protocols;
@@ -12,6 +12,7 @@ use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::control::Command;
+use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
 use record::spec::InteractionSpec;
 
 /// Interval of hellos.
@@ -48,7 +49,7 @@ struct Source<'a> {
     link: Box<dyn SourceLink>,
     payload: Template,
     reply: Template,
-    events: Events,
+    events: MessageEvents<'a, SourceEvent>,
     schedule: Schedule,
     seen: Vec<Seen>,
     replies: u64,
@@ -63,7 +64,7 @@ impl<'a> Source<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
-        let events = Events::create(&spec.events)?;
+        let events = MessageEvents::create(&spec.events)?;
         let link = protocols::source(spec)?;
         let sinks = |message| if spec.down.is_to_all() { spec.sinks_of(message) as u64 } else { 1 };
         Ok(Self {
@@ -102,14 +103,14 @@ impl<'a> Source<'a> {
             };
             let new = self.seen[peer].insert(number);
             self.replies += u64::from(new);
-            self.events.record(Record {
-                event: if new { Event::ReplyReceived } else { Event::Duplicate },
+            self.events.record(&MessageEvent {
+                event: if new { SourceEvent::ReplyReceived } else { SourceEvent::Duplicate },
                 message: number,
-                peer: name,
-                time,
-                intended: None,
-                bytes: self.message.len(),
-            });
+                peer: name.into(),
+                time_ns: time,
+                intended_ns: None,
+                bytes: self.message.len() as u64,
+            })?;
             if self.schedule.due().is_some_and(|due| due <= time) {
                 break;
             }
@@ -127,15 +128,14 @@ impl<'a> Source<'a> {
         let message = self.payload.numbered(number);
         let time = monotonic_now();
         self.link.send(peer, message)?;
-        self.events.record(Record {
-            event: Event::Sent,
+        self.events.record(&MessageEvent {
+            event: SourceEvent::Sent,
             message: number,
-            peer: peer.map_or("*", |peer| peers[peer].name.as_str()),
-            time,
-            intended: Some(intended),
-            bytes: message.len(),
-        });
-        Ok(())
+            peer: peer.map_or(ALL_PEERS, |peer| peers[peer].name.as_str()).into(),
+            time_ns: time,
+            intended_ns: Some(intended),
+            bytes: message.len() as u64,
+        })
     }
 
     /// Handles hellos, progress and the events file; returns when to wake next.
