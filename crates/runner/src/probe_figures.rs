@@ -1,6 +1,6 @@
 //! Results of probes: rows, statistics, and where contention was highest.
 
-use crate::jobs::Job;
+use crate::bed::jobs::Job;
 use crate::load::probes;
 use experiment::{Plan, Probe, Workload};
 use load::Probed;

@@ -2,7 +2,7 @@
 
 use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
-use crate::capture::some;
+use crate::bed::some;
 use experiment::{RunningLink, link_change};
 use measure::Accounting;
 use medium::{Change, Direction, Remote, monotonic_now};

@@ -1,6 +1,6 @@
 //! The inventory of a running lab's nodes and links, which may grow.
 
-use crate::topology::Topology;
+use crate::bed::topology::Topology;
 use experiment::{Backend, Plan};
 use medium::{Impairment, Place};
 use std::collections::{HashMap, HashSet};
