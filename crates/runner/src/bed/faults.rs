@@ -37,16 +37,19 @@ pub(crate) struct Faults {
 impl Faults {
     /// The faults of a plan, in the order of their times.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let index = |name: &String| {
-            let index = plan.nodes.iter().position(|node| node.name == *name)?;
-            Some((index, name.clone()))
-        };
+        let index = |name: &str| plan.nodes.iter().position(|node| node.name == name);
+        Self::new(&plan.faults, index)
+    }
+
+    /// These faults, in the order of their times; `index` finds a node by its name.
+    pub(crate) fn new(planned: &[PlannedFault], index: impl Fn(&str) -> Option<usize>) -> Self {
+        let target = |name: &String| Some((index(name)?, name.clone()));
         let due = |fault: &PlannedFault| Due {
             at_ns: fault.at.as_ns(),
             what: fault.what,
-            nodes: fault.nodes.iter().filter_map(index).collect(),
+            nodes: fault.nodes.iter().filter_map(target).collect(),
         };
-        Self { coming: plan.faults.iter().map(due).collect(), ..Self::default() }
+        Self { coming: planned.iter().map(due).collect(), ..Self::default() }
     }
 
     /// Whether no fault is pending.

@@ -48,7 +48,7 @@ pub(crate) enum State {
 }
 
 /// One program of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Job {
     /// The node that it runs on.
     pub node: usize,
@@ -214,21 +214,11 @@ impl Job {
     /// A copy of the program, not yet started.
     pub(crate) fn again(&self) -> Self {
         Self {
-            node: self.node,
-            name: self.name.clone(),
-            workload: self.workload,
-            role: self.role,
-            argv: self.argv.clone(),
-            cwd: self.cwd.clone(),
-            env: self.env.clone(),
-            relies_on: self.relies_on,
             state: State::Starting,
             progress: (0, 0),
-            ready: self.ready.clone(),
             asked_to_end: false,
             is_paused: false,
-            may_end: self.may_end,
-            files: self.files.clone(),
+            ..self.clone()
         }
     }
 
