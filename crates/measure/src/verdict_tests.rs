@@ -1,9 +1,9 @@
 use super::*;
 use crate::facts::{Contended, Count, Submitted};
 use crate::host::HostUse;
-use crate::latency::Latency;
 use crate::tolerance::Deviation;
 use record::{Status, Subject, Times};
+use units::Histogram;
 
 fn calm() -> Facts {
     Facts {
@@ -70,7 +70,7 @@ fn each_thing_can_spoil_it() {
         assert_eq!(verdict.reasons.len(), 1, "{:?}", verdict.reasons);
         verdict.status
     };
-    let late = |us: u64| -> Latency { [us * 1000; 9].into_iter().collect() };
+    let late = |us: u64| -> Histogram { [us * 1000; 9].into_iter().collect() };
     // The smallest delay is 30 ms, the median round trip 100 ms.
     assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
     assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);
@@ -233,6 +233,7 @@ fn no_two_pieces_of_evidence_have_the_same_label() {
         unmeasured: 1,
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),
+        host: vec![HostUse { at_ns: 1_000_000_000, ..used(0.3, 1.0) }],
         under_way: vec![(0, 1_000_000_000)],
         ..calm()
     };
