@@ -1,5 +1,4 @@
-//! Handles received CoAP messages and sends what follows them: acknowledgements, further
-//! blocks, retransmissions, the cancellation of observations.
+//! Handles received CoAP messages and sends what follows: acknowledgements, blocks, resets.
 
 use super::Sender;
 use super::handle::{Handle, Purpose};
