@@ -6,9 +6,9 @@ use crate::bed::{Bed, BedOptions};
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::folder::Folder;
+use engine::FramePath;
 use experiment::Plan;
 use measure::Accounting;
-use medium::FramePath;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! Handles received CoAP messages and sends what follows: acknowledgements, blocks, resets.
+//! Handles received CoAP messages: acknowledgements, further blocks, ends of observations.
 
 use super::Sender;
 use super::handle::{Handle, Purpose};

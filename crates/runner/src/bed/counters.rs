@@ -2,9 +2,9 @@
 
 use super::Bed;
 use super::netem;
+use engine::Place;
 use lab::{Meter, Scheduled};
 use measure::Counts;
-use medium::Place;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::jobs::Job;
 use crate::error::Error;
-use medium::Instant;
+use link::Instant;
 
 /// Nodes in which programs run. Nodes are numbered as in the plan, programs as by the caller.
 pub(crate) trait Nodes {

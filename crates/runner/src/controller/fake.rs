@@ -6,7 +6,7 @@ use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::nodes::Nodes;
 use crate::error::Error;
 use lab::{Event, Exit, OutOfMemory, Usage};
-use medium::Instant;
+use link::Instant;
 use record::control::{Command, Status};
 use std::path::Path;
 use std::sync::Arc;

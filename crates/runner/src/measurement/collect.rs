@@ -7,9 +7,9 @@ use crate::bed::jobs::Job;
 use crate::bed::{Bed, Design, ManualChange, Remains, netem};
 use crate::error::Error;
 use crate::run::Options;
+use engine::{FramePath, Outcome};
 use lab::Scheduled;
 use measure::{Accounting, Failure, Usage, Written};
-use medium::{FramePath, Outcome};
 
 /// What a run measured; the bed is gone.
 pub(crate) struct Measured {

@@ -11,9 +11,9 @@ use crate::interaction::port_down;
 use crate::programs::jobs;
 use crate::progress::ProgressSink;
 use crate::run::{Options, interactions};
+use engine::monotonic_now;
 use experiment::{Backend, Plan};
 use measure::{Accounting, Decisions};
-use medium::monotonic_now;
 use record::InteractionPattern;
 use units::Span;
 

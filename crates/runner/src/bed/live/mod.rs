@@ -18,7 +18,7 @@ pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
 
 use experiment::PlannedFaultKind;
-use medium::{Direction, Impairment};
+use link::{Direction, Impairment};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -6,9 +6,9 @@ use crate::bed::Bed;
 use crate::bed::faults::Faults;
 use crate::bed::host_cpu::HostCpu;
 use crate::bed::jobs::{Job, Role, State};
+use engine::monotonic_now;
 use experiment::{NodeChange, PlannedFaultKind};
 use lab::{Exit, Lab};
-use medium::monotonic_now;
 use std::sync::atomic::Ordering::Relaxed;
 use units::Span;
 

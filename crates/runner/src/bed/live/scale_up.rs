@@ -6,9 +6,9 @@ use crate::bed::Bed;
 use crate::bed::jobs::{Job, State, own_programs};
 use crate::bed::nodes::Nodes;
 use crate::bed::topology::Topology;
+use engine::{Endpoint, Place};
 use experiment::PlannedNode;
 use measure::Accounting;
-use medium::{Endpoint, Place};
 use std::os::fd::OwnedFd;
 
 /// Maximum number of clones per request.
