@@ -44,7 +44,7 @@ pub use device::{
 pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
 pub use percentiles::Percentiles;
-pub use probe::{ProbeSettings, Probed, probe};
+pub use probe::{ProbeSettings, probe};
 pub use request_feed::Origin;
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};

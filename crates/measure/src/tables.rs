@@ -60,7 +60,7 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
         ("bytes", Column::Short(rows.iter().map(|m| m.bytes).collect())),
         ("held_ns", Column::Signed(rows.iter().map(|m| m.held_ns).collect())),
         ("warmup", Column::Short(rows.iter().map(|m| u32::from(m.warmup)).collect())),
-        ("failure", text(|m| m.failed.as_ref().map_or("", |failed| &failed.reason))),
+        ("failure", text(|m| m.failed.as_ref().map_or("", |failed| failed.reason.text()))),
         ("detail", text(|m| m.failed.as_ref().map_or("", |failed| &failed.detail))),
     ];
     write(path, columns)

@@ -49,7 +49,7 @@ impl Evaluation {
         let scheduled = Waits::between(plan, before.clone(), after, usage);
         Ok(Self {
             loads: load_figures::collect(plan, jobs),
-            probes: probe_figures::collect(plan, jobs),
+            probes: probe_figures::collect(plan, jobs)?,
             rows,
             outcomes,
             links,

@@ -34,7 +34,6 @@ pub use crate::load::{device, load, probe};
 pub use clock::{Nanos, monotonic_now};
 pub use control::Control;
 pub use error::Error;
-pub use events::{Event, Events};
 pub use exchange::run as exchange;
 pub use mqtt::run as mqtt;
 pub use payload::{MARKER, Template};

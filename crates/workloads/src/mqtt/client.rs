@@ -3,13 +3,16 @@
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::Warning;
 use crate::payload::Template;
 use crate::report::Reports;
 use crate::seen::Seen;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
-use record::{MqttVersion, control::Command, spec::MqttSpec};
+use record::MqttVersion;
+use record::control::Command;
+use record::event::{ClientEvent, MessageEvent};
+use record::spec::MqttSpec;
 use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
@@ -62,7 +65,7 @@ struct Client<'a> {
     session: Session,
     topic: CString,
     payload: Template,
-    events: Events,
+    events: MessageEvents<'a, ClientEvent>,
     stage: Stage,
     retry: Retry,
     start: Option<Nanos>,
@@ -98,7 +101,7 @@ impl<'a> Client<'a> {
             })?,
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
-            events: Events::create(&spec.events)?,
+            events: MessageEvents::create(&spec.events)?,
             stage: Stage::Waiting(spec.join_ns.is_none().then_some(0)),
             retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
             start: None,
@@ -170,7 +173,7 @@ impl<'a> Client<'a> {
             self.last_error = reason;
         }
         if self.stage == Stage::Connected {
-            self.note(Event::Disconnected, 0, now);
+            self.note(ClientEvent::Disconnected, 0, now)?;
         }
         self.stage = Stage::Waiting(Some(self.retry.after(now)));
         Ok(())
@@ -198,15 +201,14 @@ impl<'a> Client<'a> {
         if self.spec.qos > 0 {
             self.numbers.insert(mid, number);
         }
-        self.events.record(Record {
-            event: Event::Sent,
+        self.events.record(&MessageEvent {
+            event: ClientEvent::Sent,
             message: number,
-            peer: &self.spec.broker,
-            time,
-            intended: Some(intended),
-            bytes: message.len(),
-        });
-        Ok(())
+            peer: self.spec.broker.as_str().into(),
+            time_ns: time,
+            intended_ns: Some(intended),
+            bytes: message.len() as u64,
+        })
     }
 
     /// Processes libmosquitto's events.
@@ -217,8 +219,10 @@ impl<'a> Client<'a> {
                 SessionEvent::Connack(code) => self.refused(code)?,
                 SessionEvent::Closed(code) => self.ended(code)?,
                 SessionEvent::Suback(levels) => self.subscription(&levels)?,
-                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
             }
         }
         Ok(())
@@ -228,7 +232,7 @@ impl<'a> Client<'a> {
         self.stage = Stage::Connected;
         self.retry.succeeded();
         self.last_error.clear();
-        self.note(Event::Connected, 0, monotonic_now());
+        self.note(ClientEvent::Connected, 0, monotonic_now())?;
         match &self.spec.subscribe {
             // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
@@ -283,18 +287,18 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) {
-        let Some(number) = self.numbers.remove(&mid) else { return };
+    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) -> Result<(), Error> {
+        let Some(number) = self.numbers.remove(&mid) else { return Ok(()) };
         self.acknowledged += 1;
         if reason < MIN_REFUSAL {
-            self.note(Event::Acknowledged, number, at);
-        } else {
-            let reason = self.session.answer(reason);
-            self.warning.once(|| format!("the broker refused a message: {reason}"));
+            return self.note(ClientEvent::Acknowledged, number, at);
         }
+        let reason = self.session.answer(reason);
+        self.warning.once(|| format!("the broker refused a message: {reason}"));
+        Ok(())
     }
 
-    fn arrived(&mut self, payload: &[u8], at: Nanos) {
+    fn arrived(&mut self, payload: &[u8], at: Nanos) -> Result<(), Error> {
         let Some(number) = self.payload.number(payload) else {
             let bytes = payload.len();
             self.warning.once(|| {
@@ -303,16 +307,23 @@ impl<'a> Client<'a> {
                                           workload"
                 )
             });
-            return;
+            return Ok(());
         };
         let new = self.seen.insert(number);
         self.received += u64::from(new);
-        self.note(if new { Event::Received } else { Event::Duplicate }, number, at);
+        self.note(if new { ClientEvent::Received } else { ClientEvent::Duplicate }, number, at)
     }
 
-    fn note(&mut self, event: Event, message: u64, time: Nanos) {
-        let (peer, bytes) = (self.spec.broker.as_str(), self.payload.bytes());
-        self.events.record(Record { event, message, peer, time, intended: None, bytes });
+    fn note(&mut self, event: ClientEvent, message: u64, time_ns: Nanos) -> Result<(), Error> {
+        let (peer, bytes) = (self.spec.broker.as_str().into(), self.payload.bytes() as u64);
+        self.events.record(&MessageEvent {
+            event,
+            message,
+            peer,
+            time_ns,
+            intended_ns: None,
+            bytes,
+        })
     }
 
     /// Keep-alive, progress and the events file; returns when to wake next.
@@ -362,8 +373,10 @@ impl<'a> Client<'a> {
         }
         for event in self.session.take() {
             match event {
-                SessionEvent::Acknowledged { mid, reason, at } => self.confirmed(mid, reason, at),
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at),
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
                 _ => {}
             }
         }
