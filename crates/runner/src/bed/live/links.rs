@@ -1,0 +1,169 @@
+//! The link API: shows and changes links of a running lab.
+
+use super::inventory::{Inventory, Shared};
+use super::{Links, Reply, Request, Shown};
+use crate::bed::some;
+use engine::{Change, Remote, monotonic_now};
+use experiment::{RunningLink, link_change};
+use link::Direction;
+use measure::Accounting;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A change by hand, for the run's record.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ManualChange {
+    #[serde(skip)]
+    pub at_ns: u64,
+    pub request: Request,
+}
+
+/// Answers link requests of control clients.
+pub(super) struct LinkApi {
+    pub inventory: Shared,
+    pub remote: Remote<Accounting>,
+    made: Arc<Mutex<Vec<ManualChange>>>,
+}
+
+impl LinkApi {
+    /// The link API of this lab.
+    pub(super) fn new(
+        inventory: Shared,
+        remote: Remote<Accounting>,
+        made: Arc<Mutex<Vec<ManualChange>>>,
+    ) -> Self {
+        Self { inventory, remote, made }
+    }
+
+    /// Records a change.
+    pub(super) fn record(&self, request: Request) {
+        let made = ManualChange { at_ns: monotonic_now(), request };
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
+    }
+
+    pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
+        let inventory = self.inventory.lock();
+        let silent = || "the forwarding thread does not answer".to_owned();
+        let states = || self.remote.states().ok_or_else(silent);
+        let nodes = match &request {
+            Request::Show { nodes } => nodes.clone(),
+            Request::Set { links, set, over } => {
+                let before = states()?;
+                let found = find(&inventory, links)?;
+                if let Some((segment, ..)) = found
+                    .iter()
+                    .find(|(segment, end, _)| inventory.fixed.contains_key(&(*segment, *end)))
+                {
+                    return Err(format!(
+                        "the network `{}` has `backend: netem`, whose impairments cannot change \
+                         during a run; select another with --network, or use `link down` and \
+                         `link up`",
+                        inventory.plan.networks[*segment].name
+                    ));
+                }
+                // Both the current settings and the target of a change in progress.
+                let running = found.iter().flat_map(|(segment, end, way)| {
+                    let network = &inventory.plan.networks[*segment];
+                    let state = &before[*segment][*end][*way as usize];
+                    let running = |configured| RunningLink {
+                        channel: &network.channel,
+                        mtu: network.mtu,
+                        way: *way,
+                        configured,
+                    };
+                    std::iter::once(&state.now).chain(&state.target).map(running)
+                });
+                // All changes or none.
+                let overlay = match link_change(set, &running.collect::<Vec<_>>()) {
+                    Ok(overlay) => overlay,
+                    Err(errors) => return Ok(Reply::Wrong(errors.to_string())),
+                };
+                for (segment, links) in by_segment(&found) {
+                    let (set, over) = (overlay.clone(), *over);
+                    self.remote.change(segment, Change::Set { links, set, over });
+                }
+                links.nodes.clone()
+            }
+            Request::Down { links, down } => {
+                for (segment, links) in by_segment(&find(&inventory, links)?) {
+                    self.remote.change(segment, Change::Down { links, down: *down });
+                }
+                links.nodes.clone()
+            }
+            _ => return Err("this request is not for links".to_owned()),
+        };
+        if !matches!(request, Request::Show { .. }) {
+            let does = match &request {
+                Request::Down { down: true, .. } => "down",
+                Request::Down { .. } => "up",
+                _ => "changed",
+            };
+            let text = format!("links of {} {does} by hand", some(&nodes));
+            self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
+            self.record(request);
+        }
+        let wanted = match nodes.is_empty() {
+            true => inventory.present().collect::<Vec<_>>(),
+            false => inventory.find(&nodes)?,
+        };
+        let all = states()?;
+        let own: Vec<_> = inventory.links().filter(|(node, ..)| wanted.contains(node)).collect();
+        let both = |(node, segment, end): &(usize, usize, usize)| {
+            [Direction::Up, Direction::Down].map(|way| {
+                let state = &all[*segment][*end][way as usize];
+                let fixed = inventory.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
+                Shown {
+                    node: inventory.plan.nodes[*node].name.clone(),
+                    network: inventory.plan.networks[*segment].name.clone(),
+                    way,
+                    now: fixed.unwrap_or(&state.now).clone(),
+                    target: state.target.clone(),
+                    down: state.down,
+                    rejected: state.totals.rejected,
+                }
+            })
+        };
+        Ok(Reply::Links(own.iter().flat_map(both).collect()))
+    }
+}
+
+/// The selected directions.
+fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<LinkDirection>, String> {
+    let on = |segment: usize| {
+        let network = &inventory.plan.networks[segment].name;
+        wanted.network.as_ref().is_none_or(|want| want == network)
+    };
+    let mut found = Vec::new();
+    for node in inventory.find(&wanted.nodes)? {
+        let own = inventory.links().filter(|(owner, ..)| *owner == node);
+        let (meant, others): (Vec<_>, Vec<_>) = own.partition(|(_, segment, _)| on(*segment));
+        if let (true, Some(network)) = (meant.is_empty(), &wanted.network) {
+            let others = others.iter().map(|(_, segment, _)| *segment);
+            let others: Vec<_> =
+                others.map(|segment| inventory.plan.networks[segment].name.as_str()).collect();
+            let name = &inventory.plan.nodes[node].name;
+            return Err(format!(
+                "`{name}` is not attached to a network `{network}`; it is attached to {}",
+                if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+            ));
+        }
+        for (_, segment, end) in meant {
+            let ways = [Direction::Up, Direction::Down].into_iter();
+            let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
+            found.extend(ways.map(|way| (segment, end, way)));
+        }
+    }
+    Ok(found)
+}
+
+/// A direction: segment, endpoint, uplink or downlink.
+type LinkDirection = (usize, usize, Direction);
+
+fn by_segment(found: &[LinkDirection]) -> BTreeMap<usize, Vec<(usize, Direction)>> {
+    let mut by: BTreeMap<usize, Vec<(usize, Direction)>> = BTreeMap::new();
+    for (segment, end, way) in found {
+        by.entry(*segment).or_default().push((*end, *way));
+    }
+    by
+}

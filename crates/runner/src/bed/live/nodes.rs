@@ -1,0 +1,178 @@
+//! The node API: shows nodes and injects faults at the request of control clients.
+
+use super::inventory::Inventory;
+use super::{LabShown, NodeShown, Reply, Request};
+use crate::bed::Bed;
+use crate::bed::faults::Faults;
+use crate::bed::host_cpu::HostCpu;
+use crate::bed::jobs::{Job, Role, State};
+use engine::monotonic_now;
+use experiment::{NodeChange, PlannedFaultKind};
+use lab::{Exit, Lab};
+use std::sync::atomic::Ordering::Relaxed;
+use units::Span;
+
+impl Bed<'_> {
+    /// Executes a request of a control client.
+    pub(in crate::bed) fn answer(
+        &mut self,
+        request: Request,
+        jobs: &mut Vec<Job>,
+        faults: &mut Faults,
+    ) -> Reply {
+        let shared = self.inventory.clone();
+        let mut inventory = shared.lock();
+        let done = match request {
+            Request::Lab {} => Ok(Reply::Lab(self.lab_shown(&inventory))),
+            Request::Nodes { nodes } => self.shown(&inventory, &nodes, jobs),
+            Request::InjectFault { what, nodes } => self
+                .inject_fault(&inventory, what, &nodes, jobs, faults)
+                .and_then(|()| self.shown(&inventory, &nodes, jobs)),
+            Request::Change { nodes, set } => match experiment::node_change(&set) {
+                Err(errors) => Ok(Reply::Wrong(errors.to_string())),
+                Ok(change) => inventory.find(&nodes).and_then(|found| {
+                    change_all(&change, &found, &mut inventory, &mut self.lab)?;
+                    self.shown(&inventory, &nodes, jobs)
+                }),
+            },
+            Request::Destroy { nodes } => inventory.find(&nodes).map(|nodes| {
+                for node in nodes {
+                    jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
+                        job.asked_to_end = true;
+                    });
+                    self.lab.nodes_mut()[node].destroy();
+                    inventory.gone.insert(node);
+                }
+                Reply::Done {}
+            }),
+            Request::Clone { node, count } => self
+                .add_clones(&mut inventory, &node, count, jobs)
+                .and_then(|names| self.shown(&inventory, &names, jobs)),
+            Request::End {} => {
+                self.options.interrupted.store(true, Relaxed);
+                Ok(Reply::Done {})
+            }
+            Request::Show { .. }
+            | Request::Set { .. }
+            | Request::Down { .. }
+            | Request::Capture { .. } => Err("this request is not for nodes".to_owned()),
+        };
+        done.unwrap_or_else(Reply::Refused)
+    }
+
+    fn lab_shown(&self, inventory: &Inventory) -> LabShown {
+        LabShown {
+            experiment: inventory.plan.experiment.clone(),
+            pid: std::process::id(),
+            folder: self.folder.clone(),
+            run: self.options.is_measured,
+            nodes: inventory.present().count(),
+            up_for: Span::from_ns(monotonic_now().saturating_sub(self.since_ns)),
+        }
+    }
+
+    /// Injects a fault into all nodes, or none if it cannot be injected into one of them.
+    fn inject_fault(
+        &mut self,
+        inventory: &Inventory,
+        what: PlannedFaultKind,
+        nodes: &[String],
+        jobs: &mut Vec<Job>,
+        faults: &mut Faults,
+    ) -> Result<(), String> {
+        let found = inventory.find(nodes)?;
+        let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
+        if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
+            let name = &inventory.plan.nodes[*node].name;
+            return Err(format!(
+                "`{name}` has no program to {what}; add `run:` to its group, or run one with \
+                 `thingbed exec {name} -- COMMAND`"
+            ));
+        }
+        for node in found {
+            let name = &inventory.plan.nodes[node].name;
+            faults.inject(what, node, name, self, jobs).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn shown(
+        &self,
+        inventory: &Inventory,
+        which: &[String],
+        jobs: &[Job],
+    ) -> Result<Reply, String> {
+        let nodes = match which.is_empty() {
+            true => inventory.present().collect(),
+            false => inventory.find(which)?,
+        };
+        let nodes = nodes.into_iter().filter(|node| !self.lab.nodes()[*node].is_gone);
+        let nodes = nodes.map(|node| {
+            let planned = &inventory.plan.nodes[node];
+            let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
+            let links = planned.links.iter();
+            let carried = self.counts.at(node);
+            NodeShown {
+                name: planned.name.clone(),
+                group: planned.group.clone(),
+                pid: self.lab.nodes()[node].kind.pid(),
+                interfaces: links
+                    .map(|link| (link.interface.clone(), link.network.clone(), link.address))
+                    .collect(),
+                program: own.map(|job| (job.argv.join(" "), state(job))),
+                logs: self.folder.join("programs"),
+                sent: carried.tx,
+                received: carried.rx,
+            }
+        });
+        Ok(Reply::Nodes(nodes.collect()))
+    }
+}
+
+/// Changes limits and settings of nodes.
+fn change_all(
+    change: &NodeChange,
+    nodes: &[usize],
+    inventory: &mut Inventory,
+    lab: &mut Lab,
+) -> Result<(), String> {
+    let cpus = match change.cpu {
+        Some(cpu) => Some(HostCpu::here().cpus(cpu).map_err(|why| format!("{cpu}: {why}"))?),
+        None => change.cpus,
+    };
+    let memory = change.memory.map(units::Bytes::get);
+    for &node in nodes {
+        if lab.nodes()[node].is_gone {
+            continue;
+        }
+        if cpus.is_some() || memory.is_some() {
+            let limits = lab::Limits { cpus, memory, ..lab::Limits::default() };
+            lab.limit(node, &limits).map_err(|e| e.to_string())?;
+        }
+        let (pid, planned) = (lab.nodes()[node].kind.pid(), &mut inventory.plan.nodes[node]);
+        if let Some(name) = &change.hostname {
+            lab::set_host_name(pid, name).map_err(|e| e.to_string())?;
+        }
+        for link in planned.links.iter().filter(|_| change.mtu.is_some()) {
+            let mtu = change.mtu.unwrap_or_default();
+            lab::set_mtu(pid, &link.interface, mtu).map_err(|e| e.to_string())?;
+        }
+        // Clones of it get them, too.
+        let own = &mut planned.limits;
+        if cpus.is_some() {
+            (own.cpus, own.cpu) = (change.cpus, change.cpu);
+        }
+        own.memory = change.memory.or(own.memory);
+    }
+    Ok(())
+}
+
+fn state(job: &Job) -> String {
+    match job.state {
+        State::Ended { exit: Exit::Signal(_), starved: Some(why), .. } => format!("killed: {why}"),
+        State::Ended { exit: Exit::Status(status), .. } => format!("ended with status {status}"),
+        State::Ended { exit: Exit::Signal(signal), .. } => format!("killed by signal {signal}"),
+        _ if job.is_paused => "paused".to_owned(),
+        _ => "running".to_owned(),
+    }
+}

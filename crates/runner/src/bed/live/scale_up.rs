@@ -1,0 +1,111 @@
+//! Scale-up: adds nodes to a running lab.
+
+use super::inventory::Inventory;
+use super::names::publish_names;
+use crate::bed::Bed;
+use crate::bed::jobs::{Job, State, own_programs};
+use crate::bed::nodes::Nodes;
+use crate::bed::topology::Topology;
+use engine::{Endpoint, Place};
+use experiment::PlannedNode;
+use measure::Accounting;
+use std::os::fd::OwnedFd;
+
+/// Maximum number of clones per request.
+const MOST: usize = 10_000;
+
+impl Bed<'_> {
+    /// Adds `count` clones of `node`; returns their names.
+    pub(super) fn add_clones(
+        &mut self,
+        inventory: &mut Inventory,
+        node: &str,
+        count: usize,
+        jobs: &mut Vec<Job>,
+    ) -> Result<Vec<String>, String> {
+        if self.options.is_measured {
+            return Err("a measured run keeps the nodes of its plan; to add nodes, start a lab \
+                        with `thingbed up`"
+                .to_owned());
+        }
+        if self.is_broken {
+            return Err(
+                "an earlier clone failed half way; stop the lab and start it again".to_owned()
+            );
+        }
+        if !(1..=MOST).contains(&count) {
+            return Err(format!("{count} clones; use 1 to {MOST} at once"));
+        }
+        let original = match inventory.find(&[node.to_owned()])?[..] {
+            [one] => one,
+            _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
+        };
+        let mut plan = inventory.plan.clone();
+        plan.nodes = inventory.plan.clones(original, count)?;
+        self.copy_settings(inventory, original, &mut plan.nodes)?;
+        let mut topology = Topology::of(&plan, &self.design.roots);
+        self.design
+            .host_cpu
+            .limit(&plan, &mut topology.members)
+            .map_err(|error| error.to_string())?;
+        let ends = self.lab.add(&topology.members).map_err(|error| error.to_string())?;
+        let first = inventory.plan.nodes.len();
+        let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
+        inventory.plan.nodes.append(&mut plan.nodes.clone());
+        self.attach(inventory, &topology, first, ends)?;
+        publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
+        let design = &self.design;
+        let added = own_programs(&plan, &design.roots, self.options.home, &design.programs);
+        for mut job in added {
+            job.node += first;
+            job.state = State::Ready;
+            self.start(jobs.len(), &job).map_err(|error| error.to_string())?;
+            jobs.push(job);
+        }
+        Ok(names)
+    }
+
+    /// Applies the original's current link settings to the clones' links.
+    fn copy_settings(
+        &self,
+        inventory: &Inventory,
+        original: usize,
+        clones: &mut [PlannedNode],
+    ) -> Result<(), String> {
+        let asked = self.engine.remote().states().ok_or("the forwarding thread does not answer")?;
+        for (_, segment, endpoint) in inventory.links().filter(|(node, ..)| *node == original) {
+            let network = &inventory.plan.networks[segment].name;
+            let [up, down] = asked[segment][endpoint].each_ref().map(|state| state.settled());
+            let links = clones.iter_mut().flat_map(|clone| &mut clone.links);
+            for link in links.filter(|link| link.network == *network) {
+                (link.up, link.down) = (up.clone(), down.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Attaches the new nodes' interfaces to the medium.
+    fn attach(
+        &mut self,
+        inventory: &mut Inventory,
+        topology: &Topology,
+        first: usize,
+        ends: Vec<Vec<OwnedFd>>,
+    ) -> Result<(), String> {
+        let remote = self.engine.remote();
+        let ends = ends.into_iter().flatten().zip(&topology.places);
+        for (end, Place { segment, endpoint }) in ends {
+            let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
+            let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
+            let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
+            if let Err(error) = remote.attach(segment, link, end, met) {
+                self.is_broken = true;
+                let name = &topology.names[segment][*endpoint];
+                return Err(format!("forwarding could not start for {name}: {error}"));
+            }
+            inventory.owners[segment].push(node);
+            inventory.names[segment].push(topology.names[segment][*endpoint].clone());
+        }
+        Ok(())
+    }
+}

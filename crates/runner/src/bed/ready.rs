@@ -1,0 +1,51 @@
+//! Checks from outside whether a node's program is ready.
+
+use crate::bed::jobs::Files;
+use experiment::Ready;
+use std::fs;
+
+/// Whether a program is ready; `pid` is its node's init.
+pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
+    let bound = |kind: &str, port: u16, listening: bool| {
+        let table = |name: String| fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+        [kind.to_owned(), format!("{kind}6")]
+            .into_iter()
+            .filter_map(|name| table(name).ok())
+            .any(|sockets| has_port(&sockets, port, listening))
+    };
+    match when {
+        Ready::Tcp(port) => bound("tcp", *port, true),
+        Ready::Udp(port) => bound("udp", *port, false),
+        Ready::Log(text) => [&files.out, &files.err].into_iter().any(|path| {
+            fs::read(path).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text))
+        }),
+    }
+}
+
+/// Whether a kernel table (`/proc/net/tcp`) has a socket with this local port.
+fn has_port(sockets: &str, port: u16, listening: bool) -> bool {
+    /// TCP_LISTEN, in the kernel's hexadecimal.
+    const LISTEN: &str = "0A";
+    sockets.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace().skip(1);
+        let (local, state) = (words.next(), words.nth(1));
+        let own = local.and_then(|local| u16::from_str_radix(local.rsplit_once(':')?.1, 16).ok());
+        own == Some(port) && (!listening || state == Some(LISTEN))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listening_socket_is_found_and_a_connected_one_is_not() {
+        let table = "  sl  local_address rem_address   st tx_queue\n   \
+            0: 00000000:075B 00000000:0000 0A 00000000:00000000\n   \
+            1: 0100007F:1F90 0100007F:9C40 01 00000000:00000000\n";
+        assert!(has_port(table, 1883, true));
+        assert!(!has_port(table, 8080, true));
+        assert!(has_port(table, 8080, false));
+        assert!(!has_port("", 1883, true));
+    }
+}

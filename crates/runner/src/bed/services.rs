@@ -1,0 +1,123 @@
+//! The programs of network services: dnsmasq on a network's own node, and a DHCP client on nodes
+//! with `address: dhcp`.
+
+use crate::bed::jobs::{Files, Job, Role};
+use crate::bed::uplink::NAME_SERVER;
+use crate::error::Error;
+use experiment::{Plan, PlannedNode, PlannedServices, Ready};
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+/// The script of the DHCP client, as described in its manual.
+const SCRIPT: &str = "#!/bin/sh
+case $1 in bound|renew) ;; *) exit 0 ;; esac
+busybox ip addr flush dev $interface
+busybox ip addr add $ip/$mask broadcast + dev $interface || exit 1
+for gateway in $router; do busybox ip route replace default via $gateway; break; done
+";
+
+/// The programs of `plan`, with their files in `dir`.
+pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (node, planned) in plan.nodes.iter().enumerate() {
+        if let Some(services) = planned.services.filter(|services| services.dhcp || services.dns) {
+            // Two servers: a single one would also resolve the names of its leases, even of nodes
+            // that are long gone, because leases do not expire.
+            for own in [
+                PlannedServices { dns: false, ..services },
+                PlannedServices { dhcp: false, ..services },
+            ] {
+                if own.dhcp || own.dns {
+                    jobs.push(server(plan, node, own, services, dir)?);
+                }
+            }
+        }
+        for link in planned.links.iter().filter(|link| link.by_dhcp) {
+            let script = dir.join("dhcp.sh");
+            if !script.exists() {
+                fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
+                let mode = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
+            }
+            // One lease without expiry: the client's work is done once it has it.
+            let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
+            let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
+            let argv = argv.into_iter().map(str::to_owned).chain(rest).collect();
+            let files = Files::named(dir, &format!("{}.dhcp-{}", planned.name, link.interface));
+            jobs.push(Job::new(node, planned, Role::Client, argv, dir, files));
+        }
+    }
+    Ok(jobs)
+}
+
+/// The server for the part `own` of a network's `services`.
+fn server(
+    plan: &Plan,
+    node: usize,
+    own: PlannedServices,
+    services: PlannedServices,
+    dir: &Path,
+) -> Result<Job, Error> {
+    let planned = &plan.nodes[node];
+    let name = match services.dhcp && own.dns {
+        true => format!("{}.dns", planned.name),
+        false => planned.name.clone(),
+    };
+    let path = dir.join(format!("{name}.conf"));
+    let text = configuration(plan, planned, own, services);
+    fs::write(&path, text).map_err(Error::write(&path))?;
+    let argv = ["dnsmasq", "--keep-in-foreground", "--pid-file", "--log-facility=-"];
+    let argv =
+        argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
+    let files = Files::named(dir, &name);
+    let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
+    // It is in a folder that may be missing in a user's PATH.
+    let path = std::env::var("PATH").unwrap_or_default();
+    job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
+    job.ready = Some(Ready::Udp(if own.dns { 53 } else { 67 }));
+    Ok(job)
+}
+
+/// The dnsmasq configuration: permanent leases with the plan's addresses, or name resolution from
+/// the hosts file.
+fn configuration(
+    plan: &Plan,
+    own: &PlannedNode,
+    does: PlannedServices,
+    services: PlannedServices,
+) -> String {
+    let mut text = String::from("user=root\ninterface=eth0\nbind-interfaces\nno-resolv\nno-poll\n");
+    let Some(link) = own.links.first() else { return text };
+    let network = plan.network(&link.network);
+    let mut line = |words: std::fmt::Arguments<'_>| {
+        let _ = text.write_fmt(words);
+        text.push('\n');
+    };
+    match does.dns {
+        false => line(format_args!("port=0")),
+        true if services.nat => line(format_args!("server={NAME_SERVER}")),
+        true => {}
+    }
+    if let (true, Some(network)) = (does.dhcp, network) {
+        let mask = u32::MAX.checked_shl(32 - u32::from(network.prefix)).unwrap_or(0);
+        let (base, mask) = (network.subnet.base(), std::net::Ipv4Addr::from(mask));
+        line(format_args!("dhcp-range={base},static,{mask},infinite"));
+        line(format_args!("dhcp-authoritative\nno-ping\nleasefile-ro"));
+        // Option 3 is the router, 6 the name server; without a value, neither is sent.
+        let own = link.address;
+        for (number, has) in [(3, services.nat), (6, services.dns)] {
+            match has {
+                true => line(format_args!("dhcp-option={number},{own}")),
+                false => line(format_args!("dhcp-option={number}")),
+            }
+        }
+        for node in &plan.nodes {
+            for link in node.links.iter().filter(|l| l.by_dhcp && l.network == network.name) {
+                line(format_args!("dhcp-host={},{},infinite", link.mac, link.address));
+            }
+        }
+    }
+    text
+}
