@@ -63,8 +63,8 @@ pub fn up_by(
     knows: impl Fn(usize) -> Vec<usize>,
 ) -> Result<(Lab, FrameBackend), Box<dyn Error>> {
     let (mut lab, ends) = up(count, knows, link(path))?;
-    let carrier = carrier(path, &mut lab, ends)?;
-    Ok((lab, carrier))
+    let backend = backend(path, &mut lab, ends)?;
+    Ok((lab, backend))
 }
 
 /// The interface type of a frame path.
@@ -76,10 +76,11 @@ pub fn link(path: FramePath) -> Link {
     }
 }
 
-fn carrier(
+/// The backend of this path for `ends`; `None` for those of another thread.
+pub fn backend(
     path: FramePath,
     lab: &mut Lab,
-    ends: Vec<OwnedFd>,
+    ends: Vec<impl Into<Option<OwnedFd>>>,
 ) -> Result<FrameBackend, Box<dyn Error>> {
     Ok(match path {
         FramePath::Packet => FrameBackend::over_packets(ends)?,
@@ -106,11 +107,11 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         for _ in 0..5 {
             let begin = Instant::now();
             let knows = |i| if i == 0 { (1..count).collect() } else { vec![0] };
-            let (lab, carrier) = up_by(path, count, knows)?;
+            let (lab, backend) = up_by(path, count, knows)?;
             ups.push(begin.elapsed().as_secs_f64());
             let begin = Instant::now();
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(carrier));
+                scope.spawn(|| drop(backend));
                 drop(lab);
             });
             downs.push(begin.elapsed().as_secs_f64());

@@ -42,8 +42,17 @@ impl SelectedPath {
         })
     }
 
-    /// Builds the frame backend from the lab's descriptors.
-    pub(crate) fn carrier(&self, lab: &mut Lab, ends: Vec<OwnedFd>) -> Result<FrameBackend, Error> {
+    /// Builds a frame backend for each thread of the engine, from the lab's descriptors as in
+    /// [`engine::Threads::split`].
+    pub(crate) fn backends(
+        &self,
+        lab: &mut Lab,
+        ends: Vec<Vec<Option<OwnedFd>>>,
+    ) -> Result<Vec<FrameBackend>, Error> {
+        ends.into_iter().map(|ends| self.backend(lab, ends)).collect()
+    }
+
+    fn backend(&self, lab: &mut Lab, ends: Vec<Option<OwnedFd>>) -> Result<FrameBackend, Error> {
         let failed = Error::io("take over the nodes' interfaces");
         match self.link {
             Link::Veth if self.offload => FrameBackend::over_taps(ends),
@@ -59,6 +68,16 @@ impl SelectedPath {
             }
         }
         .map_err(failed)
+    }
+
+    /// The frame path of the backends.
+    pub(crate) fn frame_path(&self) -> FramePath {
+        match self.link {
+            Link::Veth if self.offload => FramePath::Tap,
+            Link::Veth => FramePath::Packet,
+            Link::Tap => FramePath::Tap,
+            Link::Bpf => FramePath::Ring,
+        }
     }
 
     /// Why this path is in use, if it is not the fastest or was requested.

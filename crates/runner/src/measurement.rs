@@ -15,7 +15,7 @@ use crate::pinning::Affinity;
 use crate::prepare::Prepared;
 use crate::run::{Begun, Options, interactions};
 use crate::uplink::Uplink;
-use engine::{Engine, FramePath, Outcome, Refused};
+use engine::{Engine, FramePath, Outcome, Refused, Threads};
 use experiment::Plan;
 use lab::{Lab, Scheduled};
 use measure::{Accounting, Counts, Decisions, Failure, Sampler, Usage, Written};
@@ -114,11 +114,11 @@ impl Bench {
         let ends: Vec<_> = ends.into_iter().flatten().collect();
         let impairments = Impairments::of(plan, &topology.places, &ends)
             .map_err(Error::io("save the state of links"))?;
-        let backend = path.carrier(&mut lab, ends)?;
-        let frame_path = backend.path();
-        let refused =
-            backend.refused().map_err(Error::io("count the frames that interfaces dropped"))?;
-        let waker = backend.waker();
+        let threads = Threads::balanced(&topology.segments, options.threads);
+        let backends = path.backends(&mut lab, threads.split(ends, &topology.places))?;
+        let refused = Refused::of(&backends)
+            .map_err(Error::io("count the frames that interfaces dropped"))?;
+        let frame_path = path.frame_path();
         let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
         accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
         let counts = accounting.counts();
@@ -126,8 +126,9 @@ impl Bench {
         let affinity = prepared.pinning().and_then(|pinning| Affinity::on(pinning.medium));
         let spin_ns = if options.spin { SPIN_NS } else { 0 };
         let (segments, places) = (topology.segments.clone(), topology.places.clone());
-        let engine = Engine::start_spinning(backend, waker, segments, places, accounting, spin_ns)
-            .map_err(Error::io("start forwarding"))?;
+        let engine =
+            Engine::start_threads(&threads, backends, segments, places, accounting, spin_ns)
+                .map_err(Error::io("start forwarding"))?;
         drop(affinity);
         let uplinks = Uplink::all(plan, &lab)?;
         Ok(Self { uplinks, engine, refused, impairments, lab, counts, frame_path })

@@ -90,6 +90,7 @@ fn one(
     let plan = experiment.plan(&cells[0], 0, SEED).map_err(|e| e.to_string())?;
     let run = Folder::make(path.clone()).map_err(|e| e.to_string())?;
     let options = Options {
+        threads: 1,
         spin: false,
         tool: &tool,
         workload: &workload,

@@ -16,7 +16,7 @@ use crate::roots::Roots;
 use crate::services;
 use crate::topology::Topology;
 use crate::uplink::Uplink;
-use engine::{Engine, FramePath, monotonic_now};
+use engine::{Engine, FramePath, Threads, monotonic_now};
 use experiment::Plan;
 use lab::Lab;
 use measure::Accounting;
@@ -65,14 +65,14 @@ pub fn up(plan: &Plan, folder: &Folder, wanted: Up<'_>) -> Result<(), Error> {
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("save the state of links"))?;
-    let carrier = carrying.carrier(&mut lab, ends)?;
-    let waker = carrier.waker();
+    let threads = Threads::balanced(&topology.segments, 1);
+    let backends = carrying.backends(&mut lab, threads.split(ends, &topology.places))?;
     let accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     let counts = accounting.counts();
-    let places = topology.places.clone();
     // Threads inherit the affinity.
     let affinity = apart.and_then(|apart| Affinity::on(apart.medium));
-    let engine = Engine::start(carrier, waker, topology.segments.clone(), places, accounting)
+    let (segments, places) = (topology.segments.clone(), topology.places.clone());
+    let engine = Engine::start_threads(&threads, backends, segments, places, accounting, 0)
         .map_err(Error::io("start forwarding"))?;
     drop(affinity);
     let uplinks = Uplink::all(plan, &lab)?;
