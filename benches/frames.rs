@@ -7,6 +7,7 @@ use engine::{Endpoint, Engine, FrameBackend, FramePath, Place, SegmentSpec, Thre
 use link::{Impairment, Limit};
 use measure::Accounting;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use units::{Ratio, Span};
 
@@ -295,9 +296,9 @@ fn threads_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
     let place = |node| Place { segment: node / 2, endpoint: node % 2 };
     let places: Vec<_> = (0..NODES).map(place).collect();
     let threads = Threads::balanced(&segments, count);
-    let ends = threads.split(ends, &places).into_iter();
+    let (ends, ports) = (threads.split(ends, &places).into_iter(), lab.ports().map(Arc::new));
     let backends: Vec<_> =
-        ends.map(|ends| nodes::backend(path, &mut lab, ends)).collect::<Result<_, _>>()?;
+        ends.map(|ends| nodes::backend(path, ports.clone(), ends)).collect::<Result<_, _>>()?;
     let accounting = Accounting::new(vec![vec![0, 1], vec![2, 3]], Vec::new(), None);
     let engine = Engine::start_threads(&threads, backends, segments, places, accounting, 0)?;
     engine.begin();

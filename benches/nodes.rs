@@ -1,10 +1,11 @@
 //! Time to create and remove nodes; also the other benchmarks' nodes.
 
 use engine::{Attach, FrameBackend, FramePath};
-use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
+use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Ports, Setting};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The address of node `i`, from 0.
@@ -63,7 +64,7 @@ pub fn up_by(
     knows: impl Fn(usize) -> Vec<usize>,
 ) -> Result<(Lab, FrameBackend), Box<dyn Error>> {
     let (mut lab, ends) = up(count, knows, link(path))?;
-    let backend = backend(path, &mut lab, ends)?;
+    let backend = backend(path, lab.ports().map(Arc::new), ends)?;
     Ok((lab, backend))
 }
 
@@ -79,14 +80,14 @@ pub fn link(path: FramePath) -> Link {
 /// The backend of this path for `ends`; `None` for those of another thread.
 pub fn backend(
     path: FramePath,
-    lab: &mut Lab,
+    ports: Option<Arc<Ports>>,
     ends: Vec<impl Into<Option<OwnedFd>>>,
 ) -> Result<FrameBackend, Box<dyn Error>> {
     Ok(match path {
         FramePath::Packet => FrameBackend::over_packets(ends)?,
         FramePath::Tap => FrameBackend::over_taps(ends)?,
         FramePath::Ring => {
-            let ports = lab.ports().ok_or("no ports")?;
+            let ports = ports.ok_or("no ports")?;
             let attach = Attach::by(move |number, program| ports.attach(number, program));
             FrameBackend::over_ring(ends, FIRST_INTERFACE, attach)?
         }

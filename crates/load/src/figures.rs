@@ -90,6 +90,31 @@ pub struct Submission {
     pub submitted: Histogram,
 }
 
+/// Counts of messages that are neither a request nor its answer in time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct OtherMessages {
+    /// Answers that arrived after the timeout.
+    pub late: u64,
+    /// Duplicate answers.
+    pub twice: u64,
+    /// Received data that is no message of the protocol.
+    pub garbage: u64,
+    /// Answers that match no request, or from another address.
+    pub stray: u64,
+    /// CoAP retransmissions.
+    pub retransmitted: u64,
+}
+
+impl OtherMessages {
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.late += more.late;
+        self.twice += more.twice;
+        self.garbage += more.garbage;
+        self.stray += more.stray;
+        self.retransmitted += more.retransmitted;
+    }
+}
+
 /// The results of a load.
 #[derive(Debug, Clone)]
 pub struct Figures {
@@ -109,16 +134,8 @@ pub struct Figures {
     pub span: Nanos,
     /// Answers by code, e.g. 2.05.
     pub codes: BTreeMap<String, u64>,
-    /// Answers that arrived after the timeout.
-    pub late: u64,
-    /// Duplicate answers.
-    pub twice: u64,
-    /// Received data that is no message of the protocol.
-    pub garbage: u64,
-    /// Answers that match no request, or from another address.
-    pub stray: u64,
-    /// CoAP retransmissions.
-    pub retransmitted: u64,
+    /// Messages that are neither a request nor its answer in time.
+    pub others: OtherMessages,
     /// Counts of observations.
     pub observed: Observed,
     /// Lines of the trace that are not valid requests.
@@ -202,11 +219,7 @@ impl Figures {
             counts: all.counts,
             quarters: self.timeline.quarters(self.schedule),
             codes: self.codes.clone(),
-            late: self.late,
-            twice: self.twice,
-            garbage: self.garbage,
-            stray: self.stray,
-            retransmitted: self.retransmitted,
+            others: self.others,
             observed: self.observed,
             trace_faults: self.faults,
             reasons: self.reasons.clone(),
@@ -240,11 +253,8 @@ struct Json {
     counts: RequestCounts,
     quarters: [Quarter; 4],
     codes: BTreeMap<String, u64>,
-    late: u64,
-    twice: u64,
-    garbage: u64,
-    stray: u64,
-    retransmitted: u64,
+    #[serde(flatten)]
+    others: OtherMessages,
     observed: Observed,
     trace_faults: u64,
     reasons: BTreeMap<String, u64>,
@@ -340,11 +350,7 @@ mod tests {
             senders: 1,
             span: 1_000_000_000,
             codes: BTreeMap::new(),
-            late: 0,
-            twice: 0,
-            garbage: 0,
-            stray: 0,
-            retransmitted: 0,
+            others: OtherMessages::default(),
             observed: Observed::default(),
             faults: 0,
             reasons: BTreeMap::new(),

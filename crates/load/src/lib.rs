@@ -41,10 +41,10 @@ pub use datagram::IDS_PER_SECOND;
 pub use device::{
     Checked, DeviceError, DeviceSettings, MisbehaviourShares, Served, ServedResource, check, serve,
 };
-pub use figures::{Figures, Pace as PaceFigures, Series, Submission, write_log};
+pub use figures::{Figures, OtherMessages, Pace as PaceFigures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
 pub use percentiles::Percentiles;
-pub use probe::{ProbeSettings, Probed, probe};
+pub use probe::{ProbeSettings, probe};
 pub use request_feed::Origin;
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};

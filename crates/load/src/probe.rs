@@ -3,6 +3,7 @@
 
 use crate::clock::{self, Nanos, SECOND};
 use crate::device::spend;
+use record::event::{PROBE_TIMEOUT_NS, Probed};
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,33 +29,6 @@ pub struct ProbeSettings {
     /// Time 0 of the results, on CLOCK_MONOTONIC.
     pub start: Nanos,
 }
-
-/// One request of a probe; times in ns since the start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Probed {
-    /// The core under test.
-    pub core: usize,
-    /// How the service time was spent.
-    pub mode: Mode,
-    /// The intended send time.
-    pub intended: Nanos,
-    /// The send time.
-    pub sent: Nanos,
-    /// When the answer arrived; None after the timeout.
-    pub answered: Option<Nanos>,
-}
-
-impl Probed {
-    /// The normalised deviation (R - S) / S of the response time R from the service time S.
-    /// An unanswered request counts with the timeout as R.
-    pub fn deviation(&self, service: Nanos) -> f64 {
-        let took = self.answered.map_or(TIMEOUT, |answered| answered - self.sent);
-        (took as f64 - service as f64) / service.max(1) as f64
-    }
-}
-
-/// The timeout of a request.
-const TIMEOUT: Nanos = 5 * SECOND;
 
 /// Runs the probes until `stop`. Calls `on_result` with the result of each request.
 ///
@@ -154,13 +128,14 @@ fn ask(
             break;
         }
         clock::wait_until(start + intended, margin);
-        let sent = clock::now() - start;
+        let sent_ns = clock::now() - start;
         let _ = socket.send(&number.to_be_bytes());
-        let answered = answer(socket, number, stop).map(|at| at - start);
-        if answered.is_none() && stop.load(Relaxed) {
+        let answered_ns = answer(socket, number, stop).map(|at| at - start);
+        if answered_ns.is_none() && stop.load(Relaxed) {
             break;
         }
-        if results.send(Probed { core, mode, intended, sent, answered }).is_err() {
+        let probed = Probed { core, mode, intended_ns: intended, sent_ns, answered_ns };
+        if results.send(probed).is_err() {
             break;
         }
     }
@@ -169,7 +144,7 @@ fn ask(
 
 /// When the answer to this number arrived.
 fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
-    let until = clock::now() + TIMEOUT;
+    let until = clock::now() + PROBE_TIMEOUT_NS;
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
     while clock::now() < until && !stop.load(Relaxed) {
@@ -207,15 +182,8 @@ mod tests {
             let own: Vec<_> = seen.iter().filter(|probed| probed.mode == mode).collect();
             assert!(own.len() >= 3, "{seen:?}");
             assert!(own.iter().all(|probed| probed.deviation(2_000_000) >= 0.0), "{own:?}");
-            assert!(own.iter().all(|probed| probed.sent >= probed.intended));
+            assert!(own.iter().all(|probed| probed.sent_ns >= probed.intended_ns));
         }
-    }
-
-    #[test]
-    fn deviation_is_a_share_of_the_service_time() {
-        let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 1, answered: Some(9) };
-        assert_eq!(probed.deviation(5), 0.6);
-        assert!(Probed { answered: None, ..probed }.deviation(SECOND) > 3.0);
     }
 
     #[test]

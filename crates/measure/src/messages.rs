@@ -1,5 +1,6 @@
 //! Results of messages.
 
+use record::event::FailureReason;
 use record::{Messages, Quarter, Timeline, Times};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,8 +47,8 @@ pub struct Message {
 /// Why an exchange failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failed {
-    /// Type of the failure, one word.
-    pub reason: String,
+    /// Class of the failure.
+    pub reason: FailureReason,
     /// Details; may be empty.
     pub detail: String,
 }

@@ -1,6 +1,7 @@
 //! Sections of exchanges: their times and frames.
 
 use crate::tables::{Column, TableError, write};
+use record::event::Section;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,8 +15,8 @@ pub struct SectionRow {
     pub interaction: Arc<str>,
     /// The driving node, where frames were counted.
     pub node: Arc<str>,
-    /// The section's name.
-    pub section: Arc<str>,
+    /// The section.
+    pub section: Section,
     /// Bytes of payload of the exchange.
     pub payload_bytes: u32,
     /// Start time.
@@ -54,7 +55,7 @@ pub fn write_sections(path: &Path, rows: &[SectionRow]) -> Result<(), TableError
         ("message", whole(|r| r.message)),
         ("interaction", text(|r| &r.interaction)),
         ("node", text(|r| &r.node)),
-        ("section", text(|r| &r.section)),
+        ("section", Column::Text(rows.iter().map(|r| r.section.to_string()).collect())),
         ("payload_bytes", Column::Short(rows.iter().map(|r| r.payload_bytes).collect())),
         ("begin_ns", Column::Signed(rows.iter().map(|r| r.begin_ns).collect())),
         ("end_ns", Column::Signed(rows.iter().map(|r| r.end_ns).collect())),

@@ -5,6 +5,7 @@
 //! every use of a field that changes.
 
 pub mod control;
+pub mod event;
 mod evidence;
 mod figure;
 mod mqtt_version;

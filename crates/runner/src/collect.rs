@@ -1,7 +1,7 @@
 //! Merges the programs' event files into one row per message.
 
 use measure::Message;
-use serde::Deserialize;
+use record::event::{ALL_PEERS, MessageEvent, SinkEvent, SourceEvent, read};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -24,15 +24,6 @@ pub(crate) struct Schedule<'a> {
     pub fan_out: Option<Vec<usize>>,
     /// Message length in bytes.
     pub bytes: u32,
-}
-
-/// One line of an events file.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Line {
-    pub event: String,
-    pub message: u64,
-    pub peer: String,
-    pub time_ns: u64,
 }
 
 /// An events file is unreadable or invalid.
@@ -67,9 +58,9 @@ pub(crate) fn collect(
             _ => (place % schedule.sinks.len().max(1) == sink).then_some(place),
         }
     };
-    for line in read(source.0, source.1)? {
-        let targets = match line.peer.as_str() {
-            "*" => 0..schedule.sinks.len(),
+    for line in events::<MessageEvent<'_, SourceEvent>>(source.0, source.1)? {
+        let targets = match &*line.peer {
+            ALL_PEERS => 0..schedule.sinks.len(),
             peer => match place.get(peer) {
                 Some(sink) => *sink..sink + 1,
                 None => continue,
@@ -77,24 +68,24 @@ pub(crate) fn collect(
         };
         for row in targets.filter_map(|sink| at(line.message, sink)) {
             let (row, time) = (&mut rows[row], since(line.time_ns));
-            match line.event.as_str() {
-                "sent" => row.sent_ns = row.sent_ns.or(Some(time)),
-                "reply_received" => row.reply_received_ns = row.reply_received_ns.or(Some(time)),
-                "duplicate" => row.duplicates += 1,
-                _ => {}
+            match line.event {
+                SourceEvent::Sent => row.sent_ns = row.sent_ns.or(Some(time)),
+                SourceEvent::ReplyReceived => {
+                    row.reply_received_ns = row.reply_received_ns.or(Some(time));
+                }
+                SourceEvent::Duplicate => row.duplicates += 1,
             }
         }
     }
     for (name, path) in sinks {
         let Some(sink) = place.get(name) else { continue };
-        for line in read(name, path)? {
+        for line in events::<MessageEvent<'_, SinkEvent>>(name, path)? {
             let Some(row) = at(line.message, *sink) else { continue };
             let (row, time) = (&mut rows[row], since(line.time_ns));
-            match line.event.as_str() {
-                "received" => row.received_ns = row.received_ns.or(Some(time)),
-                "reply_sent" => row.reply_sent_ns = row.reply_sent_ns.or(Some(time)),
-                "duplicate" => row.duplicates += 1,
-                _ => {}
+            match line.event {
+                SinkEvent::Received => row.received_ns = row.received_ns.or(Some(time)),
+                SinkEvent::ReplySent => row.reply_sent_ns = row.reply_sent_ns.or(Some(time)),
+                SinkEvent::Duplicate => row.duplicates += 1,
             }
         }
     }
@@ -131,21 +122,14 @@ fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
     }
 }
 
-/// The lines of an events file; empty if the file is missing.
-pub(crate) fn read(node: &str, path: &Path) -> Result<Vec<Line>, CollectError> {
-    lines(node, path)
-}
-
-/// The lines of an events file of any type.
-pub(crate) fn lines<T: DeserializeOwned>(node: &str, path: &Path) -> Result<Vec<T>, CollectError> {
+/// The events of a program's file; empty if the file is missing.
+pub(crate) fn events<T: DeserializeOwned>(node: &str, path: &Path) -> Result<Vec<T>, CollectError> {
     let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
-    let text = match std::fs::read(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text.map_err(|error| failed(error.to_string()))?,
-    };
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut reader = csv::Reader::from_reader(&text[..whole]);
-    reader.deserialize().map(|line| line.map_err(|error| failed(error.to_string()))).collect()
+    match std::fs::read(path) {
+        Ok(text) => read(&text).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 #[cfg(test)]
@@ -220,9 +204,11 @@ mod tests {
     #[test]
     fn what_is_not_an_event_is_an_error_with_the_place() {
         let sinks = ["m-1".to_owned()];
-        let (_dir, source, _) = files("sent,many,m-1,1,1,9\n", "");
-        let error = collect(&schedule(&sinks, false), ("u", &source), &[]).unwrap_err();
-        assert!(error.to_string().contains("line: 2"), "{error}");
+        for line in ["sent,many,m-1,1,1,9", "received,0,m-1,1,1,9", "gone,0,m-1,1,1,9"] {
+            let (_dir, source, _) = files(&format!("{line}\n"), "");
+            let error = collect(&schedule(&sinks, false), ("u", &source), &[]).unwrap_err();
+            assert!(error.to_string().contains("line: 2"), "{error}");
+        }
         let none = Path::new("/no/such/file");
         assert_eq!(collect(&schedule(&sinks, false), ("u", none), &[]).unwrap().len(), 3);
     }

@@ -21,7 +21,7 @@ pub(crate) fn exchanges(results: &Results<'_>) -> Option<BTreeMap<String, Exchan
         }
         let mut failures: BTreeMap<String, u64> = BTreeMap::new();
         for failed in rows.iter().filter_map(|row| row.failed.as_ref()) {
-            *failures.entry(failed.reason.clone()).or_default() += 1;
+            *failures.entry(failed.reason.to_string()).or_default() += 1;
         }
         let mut sizes = BTreeMap::new();
         for size in &exchange.sizes {
@@ -85,9 +85,9 @@ fn of_a_size(rows: &[&Message], sections: &HashMap<u64, Vec<&SectionRow>>) -> Si
 }
 
 fn of_sections(exchanges: &[&[&SectionRow]]) -> BTreeMap<String, SectionFigures> {
-    let mut sections: BTreeMap<&str, Vec<&SectionRow>> = BTreeMap::new();
+    let mut sections: BTreeMap<String, Vec<&SectionRow>> = BTreeMap::new();
     for row in exchanges.iter().copied().flatten() {
-        sections.entry(&row.section).or_default().push(row);
+        sections.entry(row.section.to_string()).or_default().push(row);
     }
     let of = |own: &[&SectionRow]| {
         let each = |of: fn(&SectionRow) -> f64| own.iter().map(|row| of(row)).collect();
@@ -106,7 +106,7 @@ fn of_sections(exchanges: &[&[&SectionRow]]) -> BTreeMap<String, SectionFigures>
             in_bytes: middle(each(|row| row.in_bytes as f64))[0],
         }
     };
-    sections.into_iter().map(|(name, own)| (name.to_owned(), of(&own))).collect()
+    sections.into_iter().map(|(name, own)| (name, of(&own))).collect()
 }
 
 /// The median of `values` and the ends of its 95 % confidence interval of order statistics: from
@@ -137,6 +137,7 @@ fn middle(mut values: Vec<f64>) -> [Option<f64>; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::event::Section;
 
     fn to(n: u32) -> Vec<f64> {
         (1..=n).rev().map(f64::from).collect()
@@ -166,16 +167,17 @@ mod tests {
             failed: end.is_none().then(Box::default),
             ..Message::default()
         };
-        let part = |message, section: &str, bytes| SectionRow {
+        let part = |message, section, bytes| SectionRow {
             message,
-            section: section.into(),
+            section,
             end_ns: 500_000,
             out_bytes: bytes,
             in_bytes: 1,
             ..SectionRow::default()
         };
         let (a, b) = (row(0, Some(4_000_000)), row(1, None));
-        let parts = [part(0, "payload", 10), part(0, "transport_close", 5), part(1, "payload", 99)];
+        let (payload, close) = (Section::Payload, Section::TransportClose);
+        let parts = [part(0, payload, 10), part(0, close, 5), part(1, payload, 99)];
         let mut sections: HashMap<u64, Vec<&SectionRow>> = HashMap::new();
         for part in &parts {
             sections.entry(part.message).or_default().push(part);

@@ -1,50 +1,13 @@
 //! Merges both sides' records of exchanges into rows.
 
-use crate::collect::{CollectError, lines};
+use crate::collect::{CollectError, events};
 use crate::exchange::sections;
 use crate::jobs::{Job, Role};
 use experiment::{Exchange, Plan};
 use measure::{Failed, Message, SectionRow};
-use serde::Deserialize;
+use record::event::{ExchangeEvent, FailureReason, Receipt, SectionEvent};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// An exchange, as recorded by its driver.
-#[derive(Debug, Deserialize)]
-struct Driven {
-    message: u64,
-    intended_ns: u64,
-    held_ns: u64,
-    begin_ns: u64,
-    end_ns: u64,
-    received_ns: Option<u64>,
-    failure: String,
-    detail: String,
-}
-
-/// A payload, as recorded by a server.
-#[derive(Debug, Clone, Deserialize)]
-struct Receipt {
-    peer: String,
-    message: Option<u64>,
-    bytes: u64,
-    time_ns: u64,
-    failure: String,
-    detail: String,
-}
-
-/// A section, as recorded by a driver; without a message, the total of all.
-#[derive(Debug, Deserialize)]
-struct Part {
-    message: Option<u64>,
-    section: String,
-    begin_ns: u64,
-    end_ns: u64,
-    out_bytes: u64,
-    in_bytes: u64,
-    out_frames: u64,
-    in_frames: u64,
-}
 
 /// All frames that a driving node counted: node, bytes sent and received.
 pub(crate) type Passed = (usize, u64, u64);
@@ -74,17 +37,17 @@ pub(crate) fn collect(
     let mut table = Table::planned(plan, number, exchange, &name);
     let mut found = Collected::default();
     for job in of(Role::Source) {
-        for line in lines::<Driven>(&job.name, &job.files.events)? {
+        for line in events::<ExchangeEvent>(&job.name, &job.files.events)? {
             table.driven(&line, &since);
         }
     }
     for job in of(Role::Sink) {
-        for receipt in lines::<Receipt>(&job.name, &job.files.events)? {
+        for receipt in events::<Receipt>(&job.name, &job.files.events)? {
             table.received(&job.name, &receipt, since(receipt.time_ns));
         }
     }
     for job in of(Role::Source) {
-        for part in lines::<Part>(&job.name, &sections(&job.files))? {
+        for part in events::<SectionEvent>(&job.name, &sections(&job.files))? {
             let Some(message) = part.message else {
                 found.passed.push((job.node, part.out_bytes, part.in_bytes));
                 continue;
@@ -94,7 +57,7 @@ pub(crate) fn collect(
                 message,
                 interaction: name.clone(),
                 node: job.name.as_str().into(),
-                section: part.section.into(),
+                section: part.section,
                 payload_bytes: row.bytes,
                 begin_ns: since(part.begin_ns),
                 end_ns: since(part.end_ns),
@@ -160,17 +123,15 @@ impl Table {
         self.of(message).first()
     }
 
-    fn driven(&mut self, line: &Driven, since: &dyn Fn(u64) -> i64) {
+    fn driven(&mut self, line: &ExchangeEvent, since: &dyn Fn(u64) -> i64) {
         for row in self.of(line.message) {
             row.intended_ns = since(line.intended_ns);
             row.held_ns = line.held_ns as i64;
             row.sent_ns = Some(since(line.begin_ns));
             row.received_ns = row.received_ns.or(line.received_ns.map(since));
-            if line.failure.is_empty() {
-                row.reply_received_ns = Some(since(line.end_ns));
-            } else {
-                let (reason, detail) = (line.failure.clone(), line.detail.clone());
-                row.failed = Some(Box::new(Failed { reason, detail }));
+            match line.failure {
+                None => row.reply_received_ns = Some(since(line.end_ns)),
+                Some(reason) => row.failed = Some(failed(reason, &line.detail)),
             }
         }
     }
@@ -181,8 +142,8 @@ impl Table {
         if self.pulls {
             return;
         }
-        if !receipt.failure.is_empty() {
-            self.refused(server, receipt);
+        if let Some(reason) = receipt.failure {
+            self.refused(server, receipt, reason);
             return;
         }
         let message = receipt.message.or_else(|| self.under_way(&receipt.peer, at));
@@ -202,11 +163,10 @@ impl Table {
     }
 
     /// Records a refused payload: the exchange failed, whatever its sender reports.
-    fn refused(&mut self, server: &str, receipt: &Receipt) {
+    fn refused(&mut self, server: &str, receipt: &Receipt, reason: FailureReason) {
         let own = |row: &&mut Message| *row.peer == *server && *row.sender == *receipt.peer;
         for row in self.rows.iter_mut().filter(own).filter(|row| row.received_ns.is_none()) {
-            let Receipt { failure, detail, .. } = receipt.clone();
-            row.failed.get_or_insert_with(|| Box::new(Failed { reason: failure, detail }));
+            row.failed.get_or_insert_with(|| failed(reason, &receipt.detail));
             row.reply_received_ns = None;
         }
     }
@@ -219,4 +179,8 @@ impl Table {
         };
         own.iter().rev().find(|message| begun(message)).copied()
     }
+}
+
+fn failed(reason: FailureReason, detail: &str) -> Box<Failed> {
+    Box::new(Failed { reason, detail: detail.to_owned() })
 }

@@ -1,11 +1,12 @@
 //! MQTT clients of a run: the configuration of each, and the results of their messages.
 
-use crate::collect::{CollectError, read};
+use crate::collect::{CollectError, events};
 use crate::error::Error;
 use crate::jobs::{Job, Role};
 use crate::programs::Programs;
-use experiment::{Mqtt, Plan, Workload};
+use experiment::{Mqtt, MqttMessage, Plan, Workload};
 use measure::{ClientRow, Message};
+use record::event::{ClientEvent, MessageEvent};
 use record::spec::MqttSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -84,7 +85,7 @@ pub(crate) fn collect(
     let interaction: Arc<str> = mqtt.name.as_str().into();
     let names: Vec<Arc<str>> = clients.iter().map(|c| c.node.as_str().into()).collect();
     let schedule = mqtt.schedule(plan.impairment_seed(), number);
-    let mut rows: Vec<Message> = schedule
+    let rows: Vec<Message> = schedule
         .iter()
         .enumerate()
         .map(|(message, planned)| Message {
@@ -100,6 +101,7 @@ pub(crate) fn collect(
         .collect();
     let place: HashMap<&str, usize> =
         clients.iter().enumerate().map(|(place, c)| (c.node.as_str(), place)).collect();
+    let mut messages = MessageRows { schedule, rows };
     let mut table = Vec::new();
     for job in jobs.iter().filter(|job| job.workload == Some(number) && job.role == Role::Mqtt) {
         let Some(&client) = place.get(job.name.as_str()) else { continue };
@@ -111,36 +113,68 @@ pub(crate) fn collect(
             joins_ns: clients[client].joins.map(|joins| joins.as_ns() as i64),
             ..ClientRow::default()
         };
-        for line in read(&job.name, &job.files.events)? {
-            let time = line.time_ns as i64 - start_ns as i64;
-            match line.event.as_str() {
-                "connected" => {
-                    row.connected_ns = row.connected_ns.or(Some(time));
-                    row.connections += 1;
-                    continue;
-                }
-                "disconnected" => {
-                    row.lost += 1;
-                    continue;
-                }
-                _ => {}
-            }
-            let Some(planned) = schedule.get(line.message as usize) else { continue };
-            let message = &mut rows[line.message as usize];
-            let (sender, receiver) = (planned.from == client, planned.to == client);
-            match line.event.as_str() {
-                "sent" if sender => message.sent_ns = message.sent_ns.or(Some(time)),
-                "acknowledged" if sender => {
-                    message.acknowledged_ns = message.acknowledged_ns.or(Some(time));
-                }
-                "received" if receiver => {
-                    message.received_ns = message.received_ns.or(Some(time));
-                }
-                "duplicate" if receiver => message.duplicates += 1,
-                _ => {}
-            }
+        for line in events::<MessageEvent<'_, ClientEvent>>(&job.name, &job.files.events)? {
+            messages.note(&line, client, line.time_ns as i64 - start_ns as i64, &mut row);
         }
         table.push(row);
     }
-    Ok((rows, table))
+    Ok((messages.rows, table))
+}
+
+/// The scheduled messages, each with its row.
+struct MessageRows {
+    schedule: Vec<MqttMessage>,
+    rows: Vec<Message>,
+}
+
+impl MessageRows {
+    /// The row of a message that `client` publishes.
+    fn sent_by(&mut self, client: usize, message: u64) -> Option<&mut Message> {
+        let planned = self.schedule.get(message as usize)?;
+        (planned.from == client).then_some(&mut self.rows[message as usize])
+    }
+
+    /// The row of a message that `client` receives.
+    fn received_by(&mut self, client: usize, message: u64) -> Option<&mut Message> {
+        let planned = self.schedule.get(message as usize)?;
+        (planned.to == client).then_some(&mut self.rows[message as usize])
+    }
+
+    /// Records an event of `client` at `time`, in ns since the start.
+    fn note(
+        &mut self,
+        line: &MessageEvent<'_, ClientEvent>,
+        client: usize,
+        time: i64,
+        row: &mut ClientRow,
+    ) {
+        let message = line.message;
+        match line.event {
+            ClientEvent::Connected => {
+                row.connected_ns.get_or_insert(time);
+                row.connections += 1;
+            }
+            ClientEvent::Disconnected => row.lost += 1,
+            ClientEvent::Sent => {
+                if let Some(sent) = self.sent_by(client, message) {
+                    sent.sent_ns.get_or_insert(time);
+                }
+            }
+            ClientEvent::Acknowledged => {
+                if let Some(sent) = self.sent_by(client, message) {
+                    sent.acknowledged_ns.get_or_insert(time);
+                }
+            }
+            ClientEvent::Received => {
+                if let Some(received) = self.received_by(client, message) {
+                    received.received_ns.get_or_insert(time);
+                }
+            }
+            ClientEvent::Duplicate => {
+                if let Some(received) = self.received_by(client, message) {
+                    received.duplicates += 1;
+                }
+            }
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! Results of probes: rows, statistics, and where contention was highest.
 
+use crate::collect::{CollectError, events};
 use crate::jobs::Job;
 use crate::load::probes;
 use experiment::{Plan, Probe, Workload};
-use load::Probed;
 use measure::{Contended, ProbeRow, times};
 use record::ProbeStatistics;
+use record::event::Probed;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::Arc;
 use units::Histogram;
 
@@ -23,24 +23,26 @@ pub(crate) struct Probes {
 }
 
 /// Reads the probes' records. The unfinished line of a killed program is ignored.
-pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Probes {
+///
+/// # Errors
+/// A file of events is invalid.
+pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Result<Probes, CollectError> {
     let mut found = Probes::default();
     let mut figures = BTreeMap::new();
     for (number, probe) in probes(plan) {
         let begin = found.rows.len();
         for job in jobs.iter().filter(|job| job.workload == Some(number)) {
-            let text = fs::read_to_string(&job.files.events).unwrap_or_default();
             let name: Arc<str> = probe.name.as_str().into();
             let node: Arc<str> = job.name.as_str().into();
-            let lines = text.lines().skip(1);
-            found.rows.extend(lines.filter_map(|line| row(line, probe, &name, &node)));
+            let probed = events::<Probed>(&job.name, &job.files.events)?;
+            found.rows.extend(probed.iter().map(|probed| row(probed, probe, &name, &node)));
         }
         let (own, contended) = of(probe, &found.rows[begin..]);
         found.contended.extend(telling(plan, contended));
         figures.insert(probe.name.clone(), own);
     }
     found.figures = (!figures.is_empty()).then_some(figures);
-    found
+    Ok(found)
 }
 
 /// The probes that behave like the run's devices: contention affects computing and waiting programs
@@ -63,28 +65,17 @@ fn telling(plan: &Plan, contended: Vec<Contended>) -> Vec<Contended> {
     }
 }
 
-fn row(line: &str, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> Option<ProbeRow> {
-    let mut parts = line.split(',');
-    let probed = Probed {
-        core: parts.next()?.parse().ok()?,
-        mode: parts.next()?.parse().ok()?,
-        intended: parts.next()?.parse().ok()?,
-        sent: parts.next()?.parse().ok()?,
-        answered: match parts.next()? {
-            "" => None,
-            text => Some(text.parse().ok()?),
-        },
-    };
-    Some(ProbeRow {
+fn row(probed: &Probed, probe: &Probe, name: &Arc<str>, node: &Arc<str>) -> ProbeRow {
+    ProbeRow {
         probe: name.clone(),
         node: node.clone(),
         core: probed.core as u32,
         mode: probed.mode.to_string().into(),
-        intended_ns: probed.intended as i64,
-        sent_ns: probed.sent as i64,
-        answered_ns: probed.answered.map(|at| at as i64),
+        intended_ns: probed.intended_ns as i64,
+        sent_ns: probed.sent_ns as i64,
+        answered_ns: probed.answered_ns.map(|at| at as i64),
         deviation: probed.deviation(probe.service().as_ns()),
-    })
+    }
 }
 
 /// The results of one workload, and of each of its cores and modes.

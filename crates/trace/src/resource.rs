@@ -2,12 +2,15 @@
 
 use crate::arguments::ParseError;
 use crate::distribution::Distribution;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io::{self, BufRead};
 use std::str::FromStr;
 
 /// How a device spends the service time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Sleeps, as if waiting for a sensor.
     #[default]

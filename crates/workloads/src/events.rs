@@ -1,144 +1,113 @@
-//! The events file: one line per message event.
+//! Events files: what this program saw, for the runner.
 
 use crate::clock::Nanos;
 use crate::error::Error;
+use record::event::{MessageEvent, Writer};
+use serde::Serialize;
 use std::fs::File;
-use std::io::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 
-/// A message event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
-    /// The source sent a message.
-    Sent,
-    /// A sink received a message.
-    Received,
-    /// A sink sent a reply.
-    ReplySent,
-    /// The source received a reply.
-    ReplyReceived,
-    /// A message or reply arrived again.
-    Duplicate,
-    /// The broker acknowledged a message.
-    Acknowledged,
-    /// A client connected to a broker.
-    Connected,
-    /// A client lost its connection to a broker.
-    Disconnected,
+/// A file of events of one type.
+#[derive(Debug)]
+pub struct EventsFile<T> {
+    path: PathBuf,
+    writer: Writer<T, File>,
 }
 
-impl Event {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Received => "received",
-            Self::ReplySent => "reply_sent",
-            Self::ReplyReceived => "reply_received",
-            Self::Duplicate => "duplicate",
-            Self::Acknowledged => "acknowledged",
-            Self::Connected => "connected",
-            Self::Disconnected => "disconnected",
-        }
+impl<T: Serialize + Default> EventsFile<T> {
+    /// Creates or truncates the file and writes its head.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let writer = File::create(path).and_then(Writer::new);
+        let failed = |source| Error::Events { path: path.into(), source };
+        Ok(Self { path: path.into(), writer: writer.map_err(failed)? })
+    }
+
+    /// Buffers events until the next flush.
+    ///
+    /// # Errors
+    /// The buffer is full and the file cannot be written.
+    pub fn push(&mut self, event: &T) -> Result<(), Error> {
+        let pushed = self.writer.push(event);
+        self.written(pushed)
+    }
+
+    /// Writes all buffered events, so that they survive a killed program.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        let flushed = self.writer.flush();
+        self.written(flushed)
+    }
+
+    fn written(&self, result: io::Result<()>) -> Result<(), Error> {
+        result.map_err(|source| Error::Events { path: self.path.clone(), source })
     }
 }
 
-/// A line of the events file.
-#[derive(Debug, Clone, Copy)]
-pub struct Record<'a> {
-    /// The event.
-    pub event: Event,
-    /// Message number.
-    pub message: u64,
-    /// The peer, or `*` for all.
-    pub peer: &'a str,
-    /// Event time.
-    pub time: Nanos,
-    /// Scheduled time, for `sent` and `reply_sent`.
-    pub intended: Option<Nanos>,
-    /// Payload bytes.
-    pub bytes: usize,
-}
-
-/// Writes records to a CSV file, batched into one system call.
+/// A file of message events, batched into few system calls.
 #[derive(Debug)]
-pub struct Events {
-    path: PathBuf,
-    file: File,
-    buffer: Vec<u8>,
+pub struct MessageEvents<'a, E> {
+    file: EventsFile<MessageEvent<'a, E>>,
     oldest: Option<Nanos>,
 }
 
-impl Events {
-    /// Creates or truncates the file and writes the header.
+impl<'a, E: Serialize + Default> MessageEvents<'a, E> {
+    /// See [`EventsFile::create`].
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let error = |source| Error::Events { path: path.into(), source };
-        let mut file = File::create(path).map_err(error)?;
-        file.write_all(b"event,message,peer,time_ns,intended_ns,bytes\n").map_err(error)?;
-        Ok(Self { path: path.into(), file, buffer: Vec::new(), oldest: None })
+        Ok(Self { file: EventsFile::create(path)?, oldest: None })
     }
 
-    /// Buffers a record until the next flush.
-    pub fn record(&mut self, record: Record<'_>) {
-        let Record { event, message, peer, time, intended, bytes } = record;
-        self.oldest.get_or_insert(time);
-        // Writing into a Vec cannot fail.
-        let _ = write!(self.buffer, "{},{message},{peer},{time},", event.name());
-        if let Some(intended) = intended {
-            let _ = write!(self.buffer, "{intended}");
-        }
-        let _ = writeln!(self.buffer, ",{bytes}");
+    /// Buffers an event until the next flush.
+    pub fn record(&mut self, event: &MessageEvent<'a, E>) -> Result<(), Error> {
+        self.oldest.get_or_insert(event.time_ns);
+        self.file.push(event)
     }
 
-    /// Time of the oldest buffered record.
+    /// Time of the oldest buffered event.
     pub fn oldest(&self) -> Option<Nanos> {
         self.oldest
     }
 
-    /// Writes all buffered records to the file, so that they survive a killed program.
+    /// Writes all buffered events.
     pub fn flush(&mut self) -> Result<(), Error> {
-        if self.oldest.take().is_some() {
-            let written = self.file.write_all(&self.buffer);
-            self.buffer.clear();
-            written.map_err(|source| Error::Events { path: self.path.clone(), source })?;
+        match self.oldest.take() {
+            Some(_) => self.file.flush(),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use record::event::{SinkEvent, read};
 
     #[test]
-    fn writes_header_and_lines() {
+    fn events_are_in_the_file_after_a_flush() {
         let path = std::env::temp_dir().join(format!("thingbed-events-{}.csv", std::process::id()));
-        let mut events = Events::create(&path).unwrap();
-        let sent = Record {
-            event: Event::Sent,
-            message: 3,
-            peer: "*",
-            time: 25,
-            intended: Some(20),
-            bytes: 1699,
-        };
-        events.record(sent);
-        let received = Event::ReplyReceived;
-        events.record(Record { event: received, peer: "c-1", time: 30, intended: None, ..sent });
+        let mut events = MessageEvents::<SinkEvent>::create(&path).unwrap();
+        let received = MessageEvent { time_ns: 25, ..MessageEvent::default() };
+        events.record(&received).unwrap();
+        let replied = MessageEvent { event: SinkEvent::ReplySent, time_ns: 30, ..received.clone() };
+        events.record(&replied).unwrap();
         assert_eq!(events.oldest(), Some(25));
+        let of = |path: &Path| read::<MessageEvent<'_, SinkEvent>>(&std::fs::read(path).unwrap());
+        assert_eq!(of(&path).unwrap(), []);
         events.flush().unwrap();
         assert_eq!(events.oldest(), None);
-        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(of(&path).unwrap(), [received, replied]);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(
-            text,
-            "event,message,peer,time_ns,intended_ns,bytes\n\
-             sent,3,*,25,20,1699\nreply_received,3,c-1,30,,1699\n"
-        );
     }
 
     #[test]
     fn names_the_folder_that_is_not_there() {
-        let error = Events::create(Path::new("/nowhere/e.csv")).unwrap_err().to_string();
+        let error = EventsFile::<MessageEvent<'_, SinkEvent>>::create(Path::new("/nowhere/e.csv"));
+        let error = error.unwrap_err().to_string();
         assert!(error.contains("/nowhere/e.csv"), "{error}");
     }
 }

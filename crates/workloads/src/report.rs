@@ -3,8 +3,9 @@
 use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::control::Control;
 use crate::error::Error;
-use crate::events::Events;
+use crate::events::MessageEvents;
 use record::control::Status;
+use serde::Serialize;
 
 /// Minimum interval of progress reports.
 const PROGRESS: Nanos = SECOND;
@@ -60,10 +61,10 @@ impl Reports {
 
     /// Writes the events, not shortly before the next message at `due`, and reports once that the
     /// program is `done`. Returns when to call it next.
-    pub fn flush(
+    pub fn flush<E: Serialize + Default>(
         &mut self,
         control: &mut Control,
-        events: &mut Events,
+        events: &mut MessageEvents<'_, E>,
         due: Option<Nanos>,
         done: bool,
         now: Nanos,

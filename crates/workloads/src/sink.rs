@@ -2,19 +2,16 @@
 
 use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
-use crate::director::DirectorSink;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::{SinkLink, Warning};
 use crate::payload::Template;
-use crate::publish::subscriber;
+use crate::protocols;
 use crate::report::Reports;
-use crate::router::ZmqSink;
 use crate::seen::Seen;
-use crate::udp::UdpSink;
 use crate::wait::{Waiter, earlier};
-use record::InteractionPattern;
 use record::control::Command;
+use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
 
@@ -51,7 +48,7 @@ struct Sink<'a> {
     link: Box<dyn SinkLink>,
     payload: Template,
     reply: Template,
-    events: Events,
+    events: MessageEvents<'a, SinkEvent>,
     seen: Seen,
     /// Replies waiting for the transport: message and time of receipt.
     queue: VecDeque<(u64, Nanos)>,
@@ -66,16 +63,8 @@ impl<'a> Sink<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
-        let events = Events::create(&spec.events)?;
-        let link: Box<dyn SinkLink> = match spec.down {
-            InteractionPattern::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
-            InteractionPattern::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
-            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
-                Box::new(subscriber(spec)?)
-            }
-            InteractionPattern::Director(_) => Box::new(DirectorSink::new(spec)?),
-            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
-        };
+        let events = MessageEvents::create(&spec.events)?;
+        let link = protocols::sink(spec)?;
         Ok(Self {
             source: &spec.peers[0].name,
             messages: spec.messages.min(MAX_MESSAGE + 1),
@@ -115,14 +104,14 @@ impl<'a> Sink<'a> {
                 self.received += 1;
                 self.queue.push_back((number, time));
             }
-            self.events.record(Record {
-                event: if new { Event::Received } else { Event::Duplicate },
+            self.events.record(&MessageEvent {
+                event: if new { SinkEvent::Received } else { SinkEvent::Duplicate },
                 message: number,
-                peer: self.source,
-                time,
-                intended: None,
-                bytes: self.message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: None,
+                bytes: self.message.len() as u64,
+            })?;
         }
         Ok(())
     }
@@ -135,14 +124,14 @@ impl<'a> Sink<'a> {
             if !self.link.reply(message)? {
                 break;
             }
-            self.events.record(Record {
-                event: Event::ReplySent,
+            self.events.record(&MessageEvent {
+                event: SinkEvent::ReplySent,
                 message: number,
-                peer: self.source,
-                time,
-                intended: Some(received),
-                bytes: message.len(),
-            });
+                peer: self.source.into(),
+                time_ns: time,
+                intended_ns: Some(received),
+                bytes: message.len() as u64,
+            })?;
             self.replies += 1;
             self.queue.pop_front();
         }

@@ -2,20 +2,17 @@
 
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::control::Control;
-use crate::director::DirectorSource;
 use crate::error::Error;
-use crate::events::{Event, Events, Record};
+use crate::events::MessageEvents;
 use crate::link::{SourceLink, Warning};
 use crate::payload::Template;
-use crate::publish::PublishSource;
+use crate::protocols;
 use crate::report::Reports;
-use crate::router::RouterSource;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
-use crate::udp::UdpSource;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
-use record::InteractionPattern;
 use record::control::Command;
+use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
 use record::spec::InteractionSpec;
 
 /// Interval of hellos.
@@ -52,7 +49,7 @@ struct Source<'a> {
     link: Box<dyn SourceLink>,
     payload: Template,
     reply: Template,
-    events: Events,
+    events: MessageEvents<'a, SourceEvent>,
     schedule: Schedule,
     seen: Vec<Seen>,
     replies: u64,
@@ -67,16 +64,8 @@ impl<'a> Source<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
-        let events = Events::create(&spec.events)?;
-        let link: Box<dyn SourceLink> = match spec.down {
-            InteractionPattern::UdpRequestResponse => Box::new(UdpSource::new(spec)?),
-            InteractionPattern::TcpRouterDealer => Box::new(RouterSource::new(spec)?),
-            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
-                Box::new(PublishSource::new(spec)?)
-            }
-            InteractionPattern::Director(_) => Box::new(DirectorSource::new(spec)?),
-            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
-        };
+        let events = MessageEvents::create(&spec.events)?;
+        let link = protocols::source(spec)?;
         let sinks = |message| if spec.down.is_to_all() { spec.sinks_of(message) as u64 } else { 1 };
         Ok(Self {
             spec,
@@ -114,14 +103,14 @@ impl<'a> Source<'a> {
             };
             let new = self.seen[peer].insert(number);
             self.replies += u64::from(new);
-            self.events.record(Record {
-                event: if new { Event::ReplyReceived } else { Event::Duplicate },
+            self.events.record(&MessageEvent {
+                event: if new { SourceEvent::ReplyReceived } else { SourceEvent::Duplicate },
                 message: number,
-                peer: name,
-                time,
-                intended: None,
-                bytes: self.message.len(),
-            });
+                peer: name.into(),
+                time_ns: time,
+                intended_ns: None,
+                bytes: self.message.len() as u64,
+            })?;
             if self.schedule.due().is_some_and(|due| due <= time) {
                 break;
             }
@@ -139,15 +128,14 @@ impl<'a> Source<'a> {
         let message = self.payload.numbered(number);
         let time = monotonic_now();
         self.link.send(peer, message)?;
-        self.events.record(Record {
-            event: Event::Sent,
+        self.events.record(&MessageEvent {
+            event: SourceEvent::Sent,
             message: number,
-            peer: peer.map_or("*", |peer| peers[peer].name.as_str()),
-            time,
-            intended: Some(intended),
-            bytes: message.len(),
-        });
-        Ok(())
+            peer: peer.map_or(ALL_PEERS, |peer| peers[peer].name.as_str()).into(),
+            time_ns: time,
+            intended_ns: Some(intended),
+            bytes: message.len() as u64,
+        })
     }
 
     /// Handles hellos, progress and the events file; returns when to wake next.

@@ -2,16 +2,18 @@
 
 use super::body::Body;
 use super::failure::{Failure, Reason};
-use super::log::{Completed, Exchanges, Receipts};
-use super::protocol::{Driver, Server, Turn};
+use super::log::{Receipts, ended};
+use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Sections;
 use super::watch::Watch;
 use super::wire::FrameFilter;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
+use crate::events::EventsFile;
 use crate::wait::wake_precisely;
 use record::control::Status;
+use record::event::ExchangeEvent;
 use record::spec::ExchangeSpec;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
@@ -34,7 +36,7 @@ pub fn run(
 ) -> Result<(), Error> {
     let mut watch = Watch::new(control);
     let mut sections = Sections::create(&spec.interface, FrameFilter::of(spec), &spec.sections)?;
-    let mut exchanges = Exchanges::create(&spec.events)?;
+    let mut exchanges = EventsFile::create(&spec.events)?;
     let body = Body::new(spec.seed, spec.longest());
     wake_precisely();
     resolve_peers(spec);
@@ -57,11 +59,11 @@ pub fn run(
         now if now > start + MILLISECOND => now + spec.pause_ns,
         _ => start,
     };
-    let mut ended: Option<Nanos> = None;
+    let mut last_end: Option<Nanos> = None;
     let (mut succeeded, mut progress_at) = (0, 0);
     for (place, (number, size)) in spec.exchanges.iter().enumerate() {
         let scheduled = start.saturating_add(spec.every_ns.saturating_mul(place as u64));
-        let intended = ended.map_or(scheduled, |end| scheduled.max(end + spec.pause_ns));
+        let intended = last_end.map_or(scheduled, |end| scheduled.max(end + spec.pause_ns));
         if driver.rest(&mut watch, intended).is_err() {
             break;
         }
@@ -80,11 +82,11 @@ pub fn run(
         if matches!(&outcome, Err(failure) if failure.reason == Reason::Stopped) {
             break;
         }
-        ended = Some(monotonic_now());
+        last_end = Some(monotonic_now());
         succeeded += u64::from(outcome.is_ok());
-        let delay = intended - scheduled;
-        let completed = Completed { number: *number, size: *size, intended, delay, begin, end };
-        exchanges.note(&completed, &outcome)?;
+        let times = Times { intended, scheduled, begin, end };
+        exchanges.push(&times.event(*number, *size, &outcome))?;
+        exchanges.flush()?;
         if monotonic_now() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;
             progress_at = monotonic_now() + PROGRESS;
@@ -106,6 +108,28 @@ pub fn run(
     sections.end()?;
     driver.tear_down();
     Ok(())
+}
+
+/// The times of an exchange.
+struct Times {
+    intended: Nanos,
+    scheduled: Nanos,
+    begin: Nanos,
+    end: Nanos,
+}
+
+impl Times {
+    fn event(&self, number: u64, size: usize, outcome: &Result<Outcome, Failure>) -> ExchangeEvent {
+        ExchangeEvent {
+            message: number,
+            bytes: size as u64,
+            intended_ns: self.intended,
+            held_ns: self.intended - self.scheduled,
+            begin_ns: self.begin,
+            end_ns: self.end,
+            ..ended(outcome)
+        }
+    }
 }
 
 /// Sends an empty datagram to a closed port of each peer, whose kernel answers with an ICMP error.

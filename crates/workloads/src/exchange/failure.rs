@@ -1,53 +1,9 @@
 //! Failures of exchanges.
 
+pub use record::event::FailureReason as Reason;
+
 use std::fmt;
 use std::io;
-
-/// Class of a failure, as named in result tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// No program listens on the port.
-    Refused,
-    /// No route to the host.
-    Unreachable,
-    /// Timeout: permanent loss, or a silent peer.
-    Timeout,
-    /// An open connection ended before the exchange was complete.
-    Lost,
-    /// A certificate of either side is not trusted.
-    Certificate,
-    /// The peer rejected a connection, session or subscription.
-    Rejected,
-    /// The peer answered with an error status.
-    Status,
-    /// The received payload differs from the sent one.
-    Corrupt,
-    /// The stack or protocol does not support the requested operation.
-    Unsupported,
-    /// The run was stopped.
-    Stopped,
-    /// Any other failure.
-    Other,
-}
-
-impl Reason {
-    /// Name in result tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-            Self::Timeout => "timeout",
-            Self::Lost => "lost",
-            Self::Certificate => "certificate",
-            Self::Rejected => "rejected",
-            Self::Status => "status",
-            Self::Corrupt => "corrupt",
-            Self::Unsupported => "unsupported",
-            Self::Stopped => "stopped",
-            Self::Other => "other",
-        }
-    }
-}
 
 /// Why an exchange failed: the class and a description.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,7 +60,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.reason.word())?;
+        write!(f, "{}", self.reason)?;
         if !self.detail.is_empty() {
             write!(f, ": {}", self.detail)?;
         }

@@ -4,88 +4,33 @@ use super::failure::Failure;
 use super::protocol::Outcome;
 use crate::clock::Nanos;
 use crate::error::Error;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::events::EventsFile;
+use record::event::{ExchangeEvent, Receipt};
+use std::path::Path;
 
-/// A completed exchange.
-#[derive(Debug, Clone, Copy)]
-pub struct Completed {
-    /// Exchange number.
-    pub number: u64,
-    /// Payload size in bytes.
-    pub size: usize,
-    /// Intended start time, at the earliest after the previous exchange.
-    pub intended: Nanos,
-    /// Delay of the intended start against the schedule.
-    pub delay: Nanos,
-    /// Actual start and end time.
-    pub begin: Nanos,
-    pub end: Nanos,
+/// Longest detail of a failure, in characters.
+const LONGEST_DETAIL: usize = 400;
+
+/// The event of an exchange with this outcome, still without its times.
+pub fn ended(outcome: &Result<Outcome, Failure>) -> ExchangeEvent {
+    let blank = ExchangeEvent::default();
+    match outcome {
+        Ok(Outcome { received }) => ExchangeEvent { received_ns: *received, ..blank },
+        Err(Failure { reason, detail }) => {
+            ExchangeEvent { failure: Some(*reason), detail: one_line(detail), ..blank }
+        }
+    }
 }
 
-/// A CSV file, written line by line without buffering.
+/// The server's file of received payloads, written line by line.
 #[derive(Debug)]
-struct Lines {
-    path: PathBuf,
-    file: File,
-}
-
-impl Lines {
-    fn create(path: &Path, head: &str) -> Result<Self, Error> {
-        let failed = |source| Error::Events { path: path.into(), source };
-        let mut file = File::create(path).map_err(failed)?;
-        file.write_all(head.as_bytes()).map_err(failed)?;
-        Ok(Self { path: path.into(), file })
-    }
-
-    fn write(&mut self, line: &str) -> Result<(), Error> {
-        let failed = |source| Error::Events { path: self.path.clone(), source };
-        self.file.write_all(line.as_bytes()).map_err(failed)
-    }
-}
-
-/// The driver's file of exchanges.
-#[derive(Debug)]
-pub struct Exchanges(Lines);
-
-impl Exchanges {
-    /// # Errors
-    /// Cannot write the file.
-    pub fn create(path: &Path) -> Result<Self, Error> {
-        let head = "message,bytes,intended_ns,held_ns,begin_ns,end_ns,received_ns,failure,detail\n";
-        Lines::create(path, head).map(Self)
-    }
-
-    /// # Errors
-    /// Cannot write the file.
-    pub fn note(
-        &mut self,
-        completed: &Completed,
-        outcome: &Result<Outcome, Failure>,
-    ) -> Result<(), Error> {
-        let Completed { number, size, intended, delay, begin, end } = completed;
-        let received = outcome.as_ref().ok().and_then(|outcome| outcome.received);
-        let received = received.map_or(String::new(), |at| at.to_string());
-        let (failure, detail) = match outcome {
-            Ok(_) => ("", String::new()),
-            Err(failure) => (failure.reason.word(), quoted(&failure.detail)),
-        };
-        self.0.write(&format!(
-            "{number},{size},{intended},{delay},{begin},{end},{received},{failure},{detail}\n"
-        ))
-    }
-}
-
-/// The server's file of received payloads.
-#[derive(Debug)]
-pub struct Receipts(Lines);
+pub struct Receipts(EventsFile<Receipt>);
 
 impl Receipts {
     /// # Errors
     /// Cannot write the file.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        Lines::create(path, "peer,message,bytes,time_ns,failure,detail\n").map(Self)
+        EventsFile::create(path).map(Self)
     }
 
     /// Records a complete payload of `size` bytes from `peer`, an address or a node, with its
@@ -100,8 +45,13 @@ impl Receipts {
         size: usize,
         at: Nanos,
     ) -> Result<(), Error> {
-        let number = number.map_or(String::new(), |number| number.to_string());
-        self.0.write(&format!("{peer},{number},{size},{at},,\n"))
+        self.write(&Receipt {
+            peer: peer.to_owned(),
+            message: number,
+            bytes: size as u64,
+            time_ns: at,
+            ..Receipt::default()
+        })
     }
 
     /// Records why no payload can arrive from `peer` from now on.
@@ -109,16 +59,25 @@ impl Receipts {
     /// # Errors
     /// Cannot write the file.
     pub fn refuse(&mut self, peer: &str, why: &Failure, at: Nanos) -> Result<(), Error> {
-        let (word, detail) = (why.reason.word(), quoted(&why.detail));
-        self.0.write(&format!("{peer},,0,{at},{word},{detail}\n"))
+        self.write(&Receipt {
+            peer: peer.to_owned(),
+            time_ns: at,
+            failure: Some(why.reason),
+            detail: one_line(&why.detail),
+            ..Receipt::default()
+        })
+    }
+
+    fn write(&mut self, receipt: &Receipt) -> Result<(), Error> {
+        self.0.push(receipt)?;
+        self.0.flush()
     }
 }
 
-/// Quotes a field with arbitrary content as in RFC 4180, on one line.
-fn quoted(text: &str) -> String {
-    let line: String =
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(400).collect();
-    format!("\"{}\"", line.replace('"', "\"\""))
+/// A text of a peer or a stack, in one line.
+fn one_line(text: &str) -> String {
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(visible).take(LONGEST_DETAIL).collect()
 }
 
 #[cfg(test)]
@@ -127,17 +86,25 @@ mod tests {
     use crate::exchange::failure::Reason;
 
     #[test]
-    fn writes_what_went_well_and_what_failed() {
-        let path = std::env::temp_dir().join(format!("exchanges-{}.csv", std::process::id()));
-        let mut exchanges = Exchanges::create(&path).unwrap();
-        let completed = Completed { number: 3, size: 100, intended: 5, delay: 1, begin: 6, end: 9 };
-        exchanges.note(&completed, &Ok(Outcome { received: Some(8) })).unwrap();
-        let failure = Failure::of(Reason::Status, "4.04, \"not\nfound\"");
-        exchanges.note(&completed, &Err(failure)).unwrap();
+    fn an_outcome_has_a_receipt_or_a_failure() {
+        let well = ended(&Ok(Outcome { received: Some(8) }));
+        assert_eq!((well.received_ns, well.failure), (Some(8), None));
+        let failed = ended(&Err(Failure::of(Reason::Status, "4.04, \"not\nfound\"")));
+        assert_eq!((failed.received_ns, failed.failure), (None, Some(Reason::Status)));
+        assert_eq!(failed.detail, "4.04, \"not found\"");
+        let long = ended(&Err(Failure::of(Reason::Other, "x".repeat(1_000))));
+        assert_eq!(long.detail.len(), LONGEST_DETAIL);
+    }
+
+    #[test]
+    fn receipts_are_in_the_file_at_once() {
+        let path = std::env::temp_dir().join(format!("receipts-{}.csv", std::process::id()));
+        let mut receipts = Receipts::create(&path).unwrap();
+        receipts.note("10.0.0.1", Some(3), 100, 7).unwrap();
+        receipts.refuse("meter-1", &Failure::of(Reason::Rejected, "no"), 9).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let mut lines = text.lines().skip(1);
-        assert_eq!(lines.next(), Some("3,100,5,1,6,9,8,,"));
-        assert_eq!(lines.next(), Some("3,100,5,1,6,9,,status,\"4.04, \"\"not found\"\"\""));
+        let lines: Vec<&str> = text.lines().skip(1).collect();
+        assert_eq!(lines, ["10.0.0.1,3,100,7,,", "meter-1,,0,9,rejected,no"]);
     }
 }

@@ -10,63 +10,25 @@
 use super::wire::{Count, FrameFilter, Wire};
 use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
-use std::fmt;
-use std::fs::File;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use crate::events::EventsFile;
+use record::event::SectionEvent;
+use std::ops::Range;
+use std::path::Path;
 
-/// A section of an exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Section {
-    /// Transport connect: TCP or QUIC handshake, including DTLS or TLS.
-    TransportConnect,
-    /// Application protocol connect: MQTT CONNECT, OPC UA channel and session.
-    ProtocolConnect,
-    /// Payload transfer, until the driver knows it is complete.
-    Payload,
-    /// Transfer of one block, from 1.
-    Block(u32),
-    /// Application protocol close.
-    ProtocolClose,
-    /// Transport close.
-    TransportClose,
-}
-
-impl fmt::Display for Section {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TransportConnect => f.write_str("transport_connect"),
-            Self::ProtocolConnect => f.write_str("protocol_connect"),
-            Self::Payload => f.write_str("payload"),
-            Self::Block(number) => write!(f, "payload_{number}"),
-            Self::ProtocolClose => f.write_str("protocol_close"),
-            Self::TransportClose => f.write_str("transport_close"),
-        }
-    }
-}
+pub use record::event::Section;
 
 /// A time, and the count at that time.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(Nanos, Count);
 
-/// A completed section.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    section: Section,
-    begin: Nanos,
-    end: Nanos,
-    count: Count,
-}
-
 /// Records sections and writes one line each, when the next exchange starts or at the end.
 #[derive(Debug)]
 pub struct Sections {
     wire: Wire,
-    path: PathBuf,
-    file: File,
+    file: EventsFile<SectionEvent>,
     /// The current or last exchange; none before the first.
     exchange: Option<u64>,
-    rows: Vec<Row>,
+    rows: Vec<SectionEvent>,
     open: Option<(Section, Nanos)>,
     /// Count at the last boundary.
     counted: Count,
@@ -80,13 +42,9 @@ impl Sections {
     /// # Errors
     /// Cannot count frames, or cannot write the file.
     pub fn create(interface: &str, filter: FrameFilter, path: &Path) -> Result<Self, Error> {
-        let failed = |source| Error::Events { path: path.into(), source };
-        let mut file = File::create(path).map_err(failed)?;
-        let head = "message,section,begin_ns,end_ns,out_bytes,in_bytes,out_frames,in_frames\n";
-        file.write_all(head.as_bytes()).map_err(failed)?;
+        let file = EventsFile::create(path)?;
         Ok(Self {
             wire: Wire::on(interface, filter)?,
-            path: path.into(),
             file,
             exchange: None,
             rows: Vec::new(),
@@ -97,7 +55,7 @@ impl Sections {
     }
 
     /// A descriptor that is readable when a frame passes from now on.
-    pub(super) fn frames(&mut self) -> std::os::fd::RawFd {
+    pub(crate) fn frames(&mut self) -> std::os::fd::RawFd {
         self.wire.count();
         self.wire.descriptor()
     }
@@ -126,7 +84,7 @@ impl Sections {
     /// Ends the exchange, and returns when its last section ended.
     pub fn finish(&mut self) -> Nanos {
         self.leave();
-        self.rows.last().map_or_else(monotonic_now, |row| row.end)
+        self.rows.last().map_or_else(monotonic_now, |row| row.end_ns)
     }
 
     /// Starts counting.
@@ -150,11 +108,9 @@ impl Sections {
     pub fn end(&mut self) -> Result<(), Error> {
         self.flush()?;
         let (begin, before) = self.since;
-        let Count { out_bytes, in_bytes, out_frames, in_frames } = self.wire.all() - before;
-        let end = monotonic_now();
-        let line = format!(",all,{begin},{end},{out_bytes},{in_bytes},{out_frames},{in_frames}\n");
-        let written = self.file.write_all(line.as_bytes());
-        written.map_err(|source| Error::Events { path: self.path.clone(), source })
+        let total = event(Section::All, begin..monotonic_now(), self.wire.all() - before);
+        self.file.push(&total)?;
+        self.file.flush()
     }
 
     /// Writes the buffered sections.
@@ -164,7 +120,7 @@ impl Sections {
     pub fn flush(&mut self) -> Result<(), Error> {
         let passed = self.pass();
         if let Some(last) = self.rows.last_mut() {
-            last.count += passed;
+            add(last, passed);
         }
         let dropped = self.wire.dropped();
         if dropped > 0 {
@@ -173,17 +129,10 @@ impl Sections {
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());
         };
-        let mut lines = Vec::new();
-        for Row { section, begin, end, count } in self.rows.drain(..) {
-            let Count { out_bytes, in_bytes, out_frames, in_frames } = count;
-            // Writing into a Vec cannot fail.
-            let _ = writeln!(
-                lines,
-                "{exchange},{section},{begin},{end},{out_bytes},{in_bytes},{out_frames},{in_frames}"
-            );
+        for row in self.rows.drain(..) {
+            self.file.push(&SectionEvent { message: Some(exchange), ..row })?;
         }
-        let written = self.file.write_all(&lines);
-        written.map_err(|source| Error::Events { path: self.path.clone(), source })
+        self.file.flush()
     }
 
     /// A possible section boundary.
@@ -207,10 +156,10 @@ impl Sections {
         let count = passed - self.counted;
         self.counted = passed;
         match self.open.take() {
-            Some((section, begin)) => self.rows.push(Row { section, begin, end: now, count }),
+            Some((section, begin)) => self.rows.push(event(section, begin..now, count)),
             None => {
                 if let Some(last) = self.rows.last_mut() {
-                    last.count += count;
+                    add(last, count);
                 }
             }
         }
@@ -224,6 +173,22 @@ impl Sections {
         self.counted = now;
         passed
     }
+}
+
+/// The event of a section during `span`, without its exchange.
+fn event(section: Section, span: Range<Nanos>, count: Count) -> SectionEvent {
+    let (begin_ns, end_ns) = (span.start, span.end);
+    let mut event = SectionEvent { section, begin_ns, end_ns, ..SectionEvent::default() };
+    add(&mut event, count);
+    event
+}
+
+/// Adds frames to a section.
+fn add(event: &mut SectionEvent, count: Count) {
+    event.out_bytes += count.out_bytes;
+    event.in_bytes += count.in_bytes;
+    event.out_frames += count.out_frames;
+    event.in_frames += count.in_frames;
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use super::{pending_commands, wait_for};
 use crate::control::Control;
 use crate::error::Error;
-use load::{ProbeSettings, Probed};
+use crate::events::EventsFile;
+use load::ProbeSettings;
 use record::control::{Command, Status};
+use record::event::Probed;
 use record::spec::ProbeSpec;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -21,9 +21,7 @@ const CONSECUTIVE: u32 = 3;
 /// # Errors
 /// A core or a file is not available.
 pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
-    let file_error = |source| Error::Events { path: spec.events.clone(), source };
-    let mut events = BufWriter::new(File::create(&spec.events).map_err(file_error)?);
-    writeln!(events, "core,mode,intended_ns,sent_ns,answered_ns").map_err(file_error)?;
+    let mut events = EventsFile::create(&spec.events)?;
     let modes: Result<Vec<_>, String> = spec.modes.iter().map(|mode| mode.parse()).collect();
     let modes = modes.map_err(|why| Error::protocol("probe", why))?;
     control.send_status(&Status::Ready {})?;
@@ -48,7 +46,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
         let probing = scope.spawn(|| {
             let mut watch = Watch::new(spec);
             let probed = load::probe(settings, stop, |probed| {
-                let row = write(&mut events, &probed);
+                let row = events.push(&probed);
                 if written.is_ok() {
                     written = row;
                 }
@@ -67,7 +65,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
         let probed = probing.join();
         control_result.map(|()| probed)
     })?;
-    written.and_then(|()| events.flush()).map_err(file_error)?;
+    written.and_then(|()| events.flush())?;
     match probed {
         Ok(Ok(())) => Ok(()),
         Ok(Err(why)) => Err(Error::protocol("probe", why)),
@@ -94,12 +92,6 @@ fn listen(
         std::thread::sleep(Duration::from_millis(50));
     }
     Ok(())
-}
-
-fn write(events: &mut impl Write, probed: &Probed) -> std::io::Result<()> {
-    let Probed { core, mode, intended, sent, answered } = probed;
-    let answered = answered.map_or(String::new(), |at| at.to_string());
-    writeln!(events, "{core},{mode},{intended},{sent},{answered}")
 }
 
 /// Detects contention while probing.
@@ -132,7 +124,7 @@ impl<'a> Watch<'a> {
                 probed.mode,
                 self.spec.service_ns as f64 / 1e6,
                 100.0 * limit,
-                probed.sent as f64 / 1e9,
+                probed.sent_ns as f64 / 1e9,
             )
         })
     }
@@ -156,15 +148,15 @@ mod tests {
         };
         let mut watch = Watch::new(&spec);
         let mut observe = |core, took| {
-            let probed =
-                Probed { core, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(took) };
+            let answered_ns = Some(took);
+            let probed = Probed { core, mode: Mode::Busy, answered_ns, ..Probed::default() };
             watch.observe(&probed).is_some()
         };
         let late = [(0, 16), (1, 16), (0, 16), (1, 11), (0, 16), (1, 16), (0, 12)];
         let reported: Vec<bool> = late.iter().map(|(core, took)| observe(*core, *took)).collect();
         assert_eq!(reported, [false, false, false, false, true, false, false]);
         let calm = ProbeSpec { limit: None, ..spec };
-        let probed = Probed { core: 0, mode: Mode::Busy, intended: 0, sent: 0, answered: Some(99) };
+        let probed = Probed { answered_ns: Some(99), ..Probed::default() };
         assert!((0..9).all(|_| Watch::new(&calm).observe(&probed).is_none()));
     }
 }

@@ -1,0 +1,84 @@
+//! Selects the runs of a sweep.
+
+use crate::arguments::Run;
+use crate::show;
+use experiment::{Cell, Experiment};
+use serde_json::Value;
+use std::fs;
+
+/// Key that selects one repeat in `--only`, in addition to axes.
+const REPEAT: &str = "repeat";
+
+/// The selected cells, repeats and seed. A replay is one run and uses those of the replayed run.
+pub(crate) struct Selection {
+    pub cells: Vec<Cell>,
+    pub repeats: std::ops::Range<u32>,
+    pub seed: u64,
+}
+
+impl Selection {
+    /// Selection by the command line, the experiment file or the run to replay.
+    pub fn of(arguments: &Run, experiment: &Experiment) -> Result<Self, String> {
+        let Some(folder) = &arguments.replay else {
+            let (only, repeat) = without_repeat(&arguments.only, experiment)?;
+            return Ok(Self {
+                cells: show::cells(experiment, &only).map_err(|e| e.to_string())?,
+                repeats: match repeat {
+                    Some(repeat) => repeat..repeat.saturating_add(1),
+                    None => 0..arguments.repeat.unwrap_or(experiment.repeats),
+                },
+                seed: arguments.seed.unwrap_or(experiment.seed),
+            });
+        };
+        let path = folder.join("plan.json");
+        let read = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let plan: Value = read
+            .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
+            .map_err(|error| {
+                format!(
+                    "could not read {}: {error}\n  --replay takes the folder of one run",
+                    path.display()
+                )
+            })?;
+        if plan["experiment"] != experiment.name.as_str() {
+            return Err(format!(
+                "the run in {} belongs to the experiment {}, not to `{}`",
+                folder.display(),
+                plan["experiment"],
+                experiment.name
+            ));
+        }
+        let cell: Cell = serde_json::from_value(plan["cell"].clone()).unwrap_or_default();
+        let repeat = plan["repeat"].as_u64().unwrap_or(0) as u32;
+        let seed = plan["seed"].as_u64().unwrap_or(experiment.seed);
+        Ok(Self { cells: vec![cell], repeats: repeat..repeat + 1, seed })
+    }
+}
+
+/// Splits the key `repeat` off `only`.
+fn without_repeat(
+    only: &[String],
+    experiment: &Experiment,
+) -> Result<(Vec<String>, Option<u32>), String> {
+    if experiment.axes().any(|(name, _)| name == REPEAT) {
+        return Ok((only.to_vec(), None));
+    }
+    let mut picked = None;
+    let mut rest = Vec::new();
+    for text in only {
+        let (own, others): (Vec<&str>, Vec<&str>) = text
+            .split(',')
+            .partition(|part| part.split_once('=').is_some_and(|(name, _)| name.trim() == REPEAT));
+        for part in own {
+            let value = part.split_once('=').map_or("", |(_, value)| value.trim());
+            let number = value.parse();
+            let number = number
+                .map_err(|_| format!("`{value}` is not a repeat; repeats are numbered from 0"))?;
+            picked = Some(number);
+        }
+        if !others.is_empty() {
+            rest.push(others.join(","));
+        }
+    }
+    Ok((rest, picked))
+}
