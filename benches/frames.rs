@@ -3,10 +3,11 @@
 
 use crate::bare::Bare;
 use crate::{load, nodes};
-use engine::{Endpoint, Engine, FrameBackend, FramePath, Place, SegmentSpec};
+use engine::{Endpoint, Engine, FrameBackend, FramePath, Place, SegmentSpec, Threads};
 use link::{Impairment, Limit};
 use measure::Accounting;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use units::{Ratio, Span};
 
@@ -105,8 +106,9 @@ pub fn start(
     spin_ns: u64,
 ) -> std::io::Result<Engine<Accounting>> {
     load::pin_to(load::Cpu::First);
-    let waker = carrier.waker();
-    let engine = Engine::start_spinning(carrier, waker, segments, places, accounting, spin_ns);
+    let threads = Threads::balanced(&segments, 1);
+    let carriers = vec![carrier];
+    let engine = Engine::start_threads(&threads, carriers, segments, places, accounting, spin_ns);
     load::pin_to(load::Cpu::Any);
     engine
 }
@@ -258,6 +260,53 @@ fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn
         from.recv().unwrap_or(0)
     };
     let rate = rate(copies);
+    drop(lab);
+    engine.stop()?;
+    Ok(rate)
+}
+
+/// Prints the throughput of two networks, each with a node that floods its neighbour, on one and on
+/// two threads of the engine, in interleaved rounds; medians. The floods and the threads share all
+/// CPUs, so the ratio is below 2 unless the machine has one for each.
+pub fn threads() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\nthreads: two networks, all impairments, frames\n{:>7} {:>7} {:>12} {:>13} {:>6}",
+        "path", "CPUs", "1 thread k/s", "2 threads k/s", "ratio"
+    );
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    for path in paths() {
+        let mut rounds = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (count, rates) in (1..).zip(&mut rounds) {
+                rates.push(threads_round(path, count)?);
+            }
+        }
+        let [one, two] = rounds.map(crate::median);
+        println!("{:>7} {cpus:>7} {one:>12.0} {two:>13.0} {:>6.2}", path.name(), two / one);
+    }
+    Ok(())
+}
+
+/// Forwarded frames of two networks on `count` threads, in thousands per second.
+fn threads_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
+    const NODES: usize = 4;
+    let (mut lab, ends) = nodes::up(NODES, |node| vec![node ^ 1], nodes::link(path))?;
+    let endpoints = vec![all_impairments()?; NODES / 2];
+    let segments = vec![SegmentSpec { endpoints, ..SegmentSpec::switch(1) }; 2];
+    let place = |node| Place { segment: node / 2, endpoint: node % 2 };
+    let places: Vec<_> = (0..NODES).map(place).collect();
+    let threads = Threads::balanced(&segments, count);
+    let (ends, ports) = (threads.split(ends, &places).into_iter(), lab.ports().map(Arc::new));
+    let backends: Vec<_> =
+        ends.map(|ends| nodes::backend(path, ports.clone(), ends)).collect::<Result<_, _>>()?;
+    let accounting = Accounting::new(vec![vec![0, 1], vec![2, 3]], Vec::new(), None);
+    let engine = Engine::start_threads(&threads, backends, segments, places, accounting, 0)?;
+    engine.begin();
+    floods(&lab, NODES, || engine.frames())?;
+    std::thread::sleep(WARM_UP);
+    let (before, begin) = (engine.frames(), Instant::now());
+    std::thread::sleep(ROUND);
+    let rate = (engine.frames() - before) as f64 / begin.elapsed().as_secs_f64() / 1e3;
     drop(lab);
     engine.stop()?;
     Ok(rate)

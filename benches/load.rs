@@ -13,6 +13,11 @@ use std::time::{Duration, Instant};
 /// A waiting program announces its address to the switch with a group report, which has no
 /// receivers.
 pub const FLOOD: &str = "__flood";
+/// Sends datagrams as programs do: sleeps until the next is due, and never spins:
+/// `<address> <frames per second>`.
+pub const SEND: &str = "__send";
+/// Reads datagrams one by one, with the system's default socket buffer.
+pub const READ: &str = "__read";
 /// Sends one datagram, so that a switch learns the sender's address, and opens a socket for
 /// replies, which it does not read: `<address>`.
 pub const HELLO: &str = "__hello";
@@ -93,7 +98,28 @@ pub fn flood(args: &[String]) -> ExitCode {
         let _ = socket.join_multicast_v4(&GROUP, &Ipv4Addr::UNSPECIFIED);
         std::thread::sleep(Duration::from_secs(wait));
     }
-    if rate == 0.0 { full(&socket) } else { paced(&socket, rate) }
+    if rate == 0.0 { full(&socket) } else { paced(&socket, rate, rate >= SPIN_FROM) }
+}
+
+/// Runs the program of [`SEND`].
+pub fn send(args: &[String]) -> ExitCode {
+    let Some((address, rate)) = args.first().zip(args.get(1).and_then(|rate| rate.parse().ok()))
+    else {
+        return ExitCode::from(2);
+    };
+    let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
+    match socket.connect((address.as_str(), PORT)) {
+        Ok(()) => paced(&socket, rate, false),
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Runs the program of [`READ`].
+pub fn read() -> ExitCode {
+    let Ok(socket) = UdpSocket::bind(("0.0.0.0", PORT)) else { return ExitCode::FAILURE };
+    let mut buffer = [0; 2048];
+    while socket.recv(&mut buffer).is_ok() {}
+    ExitCode::FAILURE
 }
 
 /// Sends at the maximum rate, many datagrams per call. A flood is meant to fill the queue.
@@ -116,7 +142,7 @@ fn full(socket: &UdpSocket) -> ! {
 
 /// Sends one datagram at a time, with intervals that vary by up to half a gap. Equal intervals
 /// would coincide with other senders' and find the medium awake.
-fn paced(socket: &UdpSocket, rate: f64) -> ! {
+fn paced(socket: &UdpSocket, rate: f64, spins: bool) -> ! {
     let payload = [0u8; FRAME - HEADERS];
     let begin = Instant::now();
     let gap = Duration::from_secs_f64(1.0 / rate);
@@ -132,13 +158,13 @@ fn paced(socket: &UdpSocket, rate: f64) -> ! {
     let mut due = gap.mul_f64(share());
     loop {
         let left = due.saturating_sub(begin.elapsed());
-        match rate < SPIN_FROM {
-            true => std::thread::sleep(left),
-            false if !left.is_zero() => {
+        match spins {
+            false => std::thread::sleep(left),
+            true if !left.is_zero() => {
                 std::hint::spin_loop();
                 continue;
             }
-            false => {}
+            true => {}
         }
         let _ = socket.send(&payload);
         due += gap.mul_f64(0.5 + share());

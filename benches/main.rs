@@ -3,7 +3,8 @@
 //! decisions.
 //!
 //! `cargo bench -p bench [--
-//! nodes|accounting|core|frames|multicast|many|release|bulk|requests|decisions] [ring|tap|packet]`
+//! nodes|accounting|core|frames|threads|receivers|multicast|many|release|bulk|requests|decisions]
+//! [ring|tap|packet]`
 
 mod accounting;
 mod bare;
@@ -14,6 +15,7 @@ mod frames;
 mod load;
 mod many;
 mod nodes;
+mod receivers;
 mod release;
 mod requests;
 mod timer;
@@ -27,6 +29,8 @@ fn main() -> ExitCode {
     match args.first().map(String::as_str) {
         Some(lab::FORK_SERVER) => return lab::fork_server(),
         Some(load::FLOOD) => return load::flood(&args[1..]),
+        Some(load::SEND) => return load::send(&args[1..]),
+        Some(load::READ) => return load::read(),
         Some(load::HELLO) => return load::hello(&args[1..]),
         Some(load::JOIN) => return load::join(&args[1..]),
         Some(load::DRAIN) => return load::drain(),
@@ -49,6 +53,12 @@ fn main() -> ExitCode {
     }
     if wanted("frames") {
         benches.push(frames::bench);
+    }
+    if wanted("threads") {
+        benches.push(frames::threads);
+    }
+    if wanted("receivers") {
+        benches.push(receivers::bench);
     }
     if wanted("multicast") {
         benches.push(frames::multicast);

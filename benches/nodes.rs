@@ -1,10 +1,11 @@
 //! Time to create and remove nodes; also the other benchmarks' nodes.
 
 use engine::{Attach, FrameBackend, FramePath};
-use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
+use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Ports, Setting};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The address of node `i`, from 0.
@@ -63,8 +64,8 @@ pub fn up_by(
     knows: impl Fn(usize) -> Vec<usize>,
 ) -> Result<(Lab, FrameBackend), Box<dyn Error>> {
     let (mut lab, ends) = up(count, knows, link(path))?;
-    let carrier = carrier(path, &mut lab, ends)?;
-    Ok((lab, carrier))
+    let backend = backend(path, lab.ports().map(Arc::new), ends)?;
+    Ok((lab, backend))
 }
 
 /// The interface type of a frame path.
@@ -76,16 +77,17 @@ pub fn link(path: FramePath) -> Link {
     }
 }
 
-fn carrier(
+/// The backend of this path for `ends`; `None` for those of another thread.
+pub fn backend(
     path: FramePath,
-    lab: &mut Lab,
-    ends: Vec<OwnedFd>,
+    ports: Option<Arc<Ports>>,
+    ends: Vec<impl Into<Option<OwnedFd>>>,
 ) -> Result<FrameBackend, Box<dyn Error>> {
     Ok(match path {
         FramePath::Packet => FrameBackend::over_packets(ends)?,
         FramePath::Tap => FrameBackend::over_taps(ends)?,
         FramePath::Ring => {
-            let ports = lab.ports().ok_or("no ports")?;
+            let ports = ports.ok_or("no ports")?;
             let attach = Attach::by(move |number, program| ports.attach(number, program));
             FrameBackend::over_ring(ends, FIRST_INTERFACE, attach)?
         }
@@ -106,11 +108,11 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         for _ in 0..5 {
             let begin = Instant::now();
             let knows = |i| if i == 0 { (1..count).collect() } else { vec![0] };
-            let (lab, carrier) = up_by(path, count, knows)?;
+            let (lab, backend) = up_by(path, count, knows)?;
             ups.push(begin.elapsed().as_secs_f64());
             let begin = Instant::now();
             std::thread::scope(|scope| {
-                scope.spawn(|| drop(carrier));
+                scope.spawn(|| drop(backend));
                 drop(lab);
             });
             downs.push(begin.elapsed().as_secs_f64());

@@ -1,129 +1,112 @@
-//! The engine: waits for frames and timers, and runs the segments.
+//! The engine: threads that wait for frames and timers, and run the segments.
 
-mod work;
-
-use self::work::{MAX_SPIN, Work};
-use crate::io::{FrameIo, Waker};
+use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
-use crate::priority::Priority;
-use crate::remote::{Commands, Remote};
-use crate::stalls::Stalls;
-use crate::{Segment, SegmentSpec};
-use link::{Instant, Interval, Totals};
+use crate::outcome::Outcome;
+use crate::remote::Remote;
+use crate::shared_observer::SharedObserver;
+use crate::spec::SegmentSpec;
+use crate::threads::Threads;
+use crate::worker::{Control, Worker};
+use link::Instant;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
 
-#[derive(Debug, Default)]
-struct Control {
-    begin: AtomicBool,
-    end: AtomicBool,
-    ended: AtomicBool,
-    stop: AtomicBool,
-    frames: AtomicU64,
-    waiting: AtomicU64,
+/// A running engine, in one or several separate threads.
+pub struct Engine<O: Observer> {
+    threads: Threads,
+    running: Vec<Running<O>>,
+    remote: Remote<O>,
 }
 
-/// A running engine, in a separate thread.
-pub struct Engine<O> {
+/// One thread.
+struct Running<O> {
     control: Arc<Control>,
-    commands: Arc<Commands<O>>,
-    waker: Waker,
-    /// `None` after a stop.
-    thread: Option<JoinHandle<io::Result<Outcome<O>>>>,
-}
-
-/// Results of an engine.
-pub struct Outcome<O> {
-    /// The observer, with everything it recorded.
-    pub observer: O,
-    /// Scheduling of the thread.
-    pub priority: Priority,
-    /// Counters of each link during the measurement, by segment and endpoint: up, then
-    /// down.
-    pub totals: Vec<Vec<[Totals; 2]>>,
-    /// The same per interval, with the settings in each.
-    pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
-    /// Why changes failed.
-    pub refused: Vec<String>,
-    /// Stalls of the thread during the measurement.
-    pub stalls: Stalls,
+    thread: JoinHandle<io::Result<Outcome<SharedObserver<O>>>>,
 }
 
 impl<O: Observer> Engine<O> {
-    /// Starts forwarding frames between `places`, one per port, over `segments`.
+    /// Starts forwarding frames between `places`, one per port, over `segments`, in one thread.
     ///
     /// # Errors
     /// If the thread does not start.
     pub fn start(
         io: impl FrameIo + 'static,
-        waker: Waker,
         segments: Vec<SegmentSpec>,
         places: Vec<Place>,
         observer: O,
     ) -> io::Result<Self> {
-        Self::start_spinning(io, waker, segments, places, observer, 0)
+        let threads = Threads::balanced(&segments, 1);
+        Self::start_threads(&threads, vec![io], segments, places, observer, 0)
     }
 
-    /// As [`Self::start`], but busy-waits for `spin_ns` (at most 60 us) before a frame is
-    /// due: frames leave more punctually, at the cost of one CPU.
+    /// As [`Self::start`], with a thread for each of `ios`: one per thread of `threads`, with
+    /// ports as in [`Threads::split`]. Each busy-waits for `spin_ns` (at most 60 us) before a
+    /// frame is due: frames leave more punctually, at the cost of one CPU each.
     ///
     /// # Errors
-    /// If the thread does not start.
-    pub fn start_spinning(
-        io: impl FrameIo + 'static,
-        waker: Waker,
+    /// If a thread does not start.
+    pub fn start_threads(
+        threads: &Threads,
+        ios: Vec<impl FrameIo + 'static>,
         segments: Vec<SegmentSpec>,
         places: Vec<Place>,
         observer: O,
         spin_ns: Instant,
     ) -> io::Result<Self> {
-        let control = Arc::new(Control::default());
-        let commands = Arc::new(Commands::default());
-        let shared = (control.clone(), commands.clone());
-        let work = move || {
-            let segments = segments.iter().map(Segment::new).collect();
-            Work::new(io, segments, places, observer, shared, spin_ns.min(MAX_SPIN)).run()
-        };
-        let thread = std::thread::Builder::new().name("medium".into()).spawn(work)?;
-        Ok(Self { control, commands, waker, thread: Some(thread) })
+        let observers = SharedObserver::split(observer, threads.count());
+        let remote = Remote::new(threads.clone(), ios.iter().map(FrameIo::waker));
+        let mut engine = Self { threads: threads.clone(), running: Vec::new(), remote };
+        for (number, (io, observer)) in ios.into_iter().zip(observers).enumerate() {
+            let control = Arc::new(Control::default());
+            let (controlled, places) = (control.clone(), places.clone());
+            let (commands, segments) =
+                (engine.remote.commands(number), threads.own(number, &segments));
+            let work = move || {
+                Worker::new(io, &segments, places, observer, commands, spin_ns).run(&controlled)
+            };
+            let name = if number == 0 { "medium".to_owned() } else { format!("medium-{number}") };
+            let thread = std::thread::Builder::new().name(name).spawn(work)?;
+            engine.running.push(Running { control, thread });
+        }
+        Ok(engine)
     }
 
     /// Enables impairments and starts the measurement.
     pub fn begin(&self) {
-        self.control.begin.store(true, Relaxed);
-        self.waker.wake();
+        self.signal(|control| control.begin.store(true, Relaxed));
     }
 
     /// Ends the measurement and returns when that is done. The engine continues to forward
     /// frames.
     pub fn end(&self) {
-        self.control.end.store(true, Relaxed);
-        self.waker.wake();
-        while !self.control.ended.load(Relaxed) && !self.has_failed() {
+        self.signal(|control| control.end.store(true, Relaxed));
+        let has_ended = |thread: &Running<O>| thread.control.ended.load(Relaxed);
+        while !self.running.iter().all(has_ended) && !self.has_failed() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     }
 
     /// A handle for other threads, to change links while the engine runs.
     pub fn remote(&self) -> Remote<O> {
-        Remote { commands: self.commands.clone(), waker: self.waker.clone() }
+        self.remote.clone()
     }
 
     /// Frames that nodes have sent so far.
     pub fn frames(&self) -> u64 {
-        self.control.frames.load(Relaxed)
+        self.running.iter().map(|thread| thread.control.frames.load(Relaxed)).sum()
     }
 
-    /// Frames in flight in the medium.
+    /// Frames in flight in the segments.
     pub fn waiting(&self) -> u64 {
-        self.control.waiting.load(Relaxed)
+        self.running.iter().map(|thread| thread.control.waiting.load(Relaxed)).sum()
     }
 
-    /// Whether the engine has ended by itself, which only happens after an error.
+    /// Whether a thread has ended by itself, which only happens after an error.
     pub fn has_failed(&self) -> bool {
-        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+        self.running.is_empty() || self.running.iter().any(|thread| thread.thread.is_finished())
     }
 
     /// Stops the engine and returns its results. Frames in flight are lost.
@@ -131,30 +114,32 @@ impl<O: Observer> Engine<O> {
     /// # Errors
     /// If waiting for frames failed while the engine ran.
     pub fn stop(mut self) -> io::Result<Outcome<O>> {
-        self.halt().unwrap_or_else(|| Err(io::Error::other("the medium is already stopped")))
+        let parts = self.halt().into_iter().collect::<io::Result<Vec<_>>>()?;
+        let outcome = Outcome::join(parts, &self.threads);
+        outcome.ok_or_else(|| io::Error::other("the engine is already stopped"))
+    }
+
+    fn signal(&self, set: impl Fn(&Control)) {
+        self.running.iter().for_each(|thread| set(&thread.control));
+        self.remote.wake();
+    }
+
+    /// Stops all threads; their results in order.
+    fn halt(&mut self) -> Vec<io::Result<Outcome<SharedObserver<O>>>> {
+        self.signal(|control| control.stop.store(true, Relaxed));
+        let panicked = |_| Err(io::Error::other("a forwarding thread panicked"));
+        let threads = std::mem::take(&mut self.running).into_iter();
+        threads.map(|thread| thread.thread.join().unwrap_or_else(panicked)).collect()
     }
 }
 
-impl<O> Engine<O> {
-    fn halt(&mut self) -> Option<io::Result<Outcome<O>>> {
-        self.control.stop.store(true, Relaxed);
-        self.waker.wake();
-        let panicked = |_| Err(io::Error::other("the medium's thread panicked"));
-        self.thread.take().map(|thread| thread.join().unwrap_or_else(panicked))
-    }
-}
-
-impl<O> std::ops::Drop for Engine<O> {
+impl<O: Observer> Drop for Engine<O> {
     /// Also releases the nodes' interfaces after a failed run.
     fn drop(&mut self) {
         drop(self.halt());
     }
 }
 
-/// Current CLOCK_MONOTONIC time in nanoseconds, the clock of all nodes.
-pub fn monotonic_now() -> Instant {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec that lives over the call; this clock exists everywhere.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;

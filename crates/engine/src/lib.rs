@@ -4,29 +4,37 @@
 //! over any [`FrameIo`] backend.
 
 mod change;
+mod clock;
 mod engine;
 mod event_queue;
 mod in_flight;
 mod in_flight_queue;
 mod io;
 mod observer;
+mod outcome;
 mod priority;
 mod remote;
 mod segment;
+mod shared_observer;
 mod spec;
 mod stalls;
 mod switch;
+mod threads;
 mod timer_wheel;
+mod worker;
 
 pub use change::Change;
-pub use engine::{Engine, Outcome, monotonic_now};
+pub use clock::monotonic_now;
+pub use engine::Engine;
 pub use io::{
     Attach, DropCounters, FrameBackend, FrameIo, FramePath, Packet, Received, Refused, Ring,
     Tallies, Taps, Waker,
 };
 pub use observer::{Observer, Place};
+pub use outcome::Outcome;
 pub use priority::Priority;
 pub use remote::{LinkStates, Remote};
 pub use segment::Segment;
 pub use spec::{Delivery, Drop, Endpoint, SegmentSpec};
 pub use stalls::Stalls;
+pub use threads::Threads;

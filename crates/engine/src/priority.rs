@@ -3,8 +3,8 @@
 use link::Instant;
 use serde::{Deserialize, Serialize};
 
-/// Scheduling of the engine's thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Scheduling of the engine's thread, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
     /// SCHED_FIFO: before every ordinary thread.

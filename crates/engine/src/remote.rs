@@ -1,6 +1,11 @@
 //! Commands from other threads to a running engine.
 
-use crate::{Change, Endpoint, Place, Segment, Waker};
+use crate::change::Change;
+use crate::io::Waker;
+use crate::observer::Place;
+use crate::segment::Segment;
+use crate::spec::Endpoint;
+use crate::threads::Threads;
 use link::{Direction, Instant, LinkState};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -29,9 +34,11 @@ pub(crate) enum Command<O> {
     Observer(Box<dyn FnOnce(&mut O) + Send>),
     Attach(Box<NewPort<O>>),
     Detach(Place, SyncSender<Option<OwnedFd>>),
+    /// Another thread has added a port at this place.
+    Reserve(Place),
 }
 
-/// Queue of commands for the engine.
+/// Queue of commands for a thread.
 pub(crate) struct Commands<O> {
     commands: Mutex<Vec<Command<O>>>,
     any: AtomicBool,
@@ -70,15 +77,33 @@ pub(crate) fn change(segments: &mut [Segment], segment: usize, change: Change, n
     }
 }
 
+/// Where commands for a thread go.
+struct Outlet<O> {
+    commands: Arc<Commands<O>>,
+    waker: Waker,
+}
+
+impl<O> Outlet<O> {
+    fn send(&self, command: Command<O>) {
+        self.commands.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        self.commands.any.store(true, Relaxed);
+        self.waker.wake();
+    }
+}
+
 /// A handle of a running engine, for other threads.
-pub struct Remote<O> {
-    pub(crate) commands: Arc<Commands<O>>,
-    pub(crate) waker: Waker,
+pub struct Remote<O>(Arc<Outlets<O>>);
+
+struct Outlets<O> {
+    threads: Threads,
+    outlets: Vec<Outlet<O>>,
+    /// Held while a port is added, so that all threads number the ports alike.
+    attaching: Mutex<()>,
 }
 
 impl<O> Clone for Remote<O> {
     fn clone(&self) -> Self {
-        Self { commands: self.commands.clone(), waker: self.waker.clone() }
+        Self(self.0.clone())
     }
 }
 
@@ -86,25 +111,50 @@ impl<O> Clone for Remote<O> {
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<O> Remote<O> {
+    /// A handle of threads with these wakers.
+    pub(crate) fn new(threads: Threads, wakers: impl Iterator<Item = Waker>) -> Self {
+        let outlets = wakers.map(|waker| Outlet { commands: Arc::default(), waker }).collect();
+        Self(Arc::new(Outlets { threads, outlets, attaching: Mutex::default() }))
+    }
+
+    /// The commands for a thread.
+    pub(crate) fn commands(&self, thread: usize) -> Arc<Commands<O>> {
+        self.0.outlets[thread].commands.clone()
+    }
+
+    /// Wakes all threads.
+    pub(crate) fn wake(&self) {
+        self.0.outlets.iter().for_each(|outlet| outlet.waker.wake());
+    }
+
     /// Changes a segment as soon as the engine handles the command.
     pub fn change(&self, segment: usize, change: Change) {
-        self.send(Command::Change(segment, change));
+        self.outlet(segment).send(Command::Change(segment, change));
     }
 
     /// Current state of all links; `None` if the engine does not answer within a second.
     pub fn states(&self) -> Option<LinkStates> {
-        let (to, from) = sync_channel(1);
-        self.send(Command::ReportStates(to));
-        from.recv_timeout(ANSWER_TIMEOUT).ok()
+        let ask = |outlet: &Outlet<O>| {
+            let (to, from) = sync_channel(1);
+            outlet.send(Command::ReportStates(to));
+            from
+        };
+        let asked: Vec<_> = self.0.outlets.iter().map(ask).collect();
+        let answers = asked.into_iter().map(|from| from.recv_timeout(ANSWER_TIMEOUT).ok());
+        let mut answers = answers.collect::<Option<Vec<_>>>()?;
+        let segments = 0..answers.first()?.len();
+        let own = |segment| std::mem::take(&mut answers[self.0.threads.of(segment)][segment]);
+        Some(segments.map(own).collect())
     }
 
     /// Calls a function with the observer, between two frames.
     pub fn with_observer(&self, what: impl FnOnce(&mut O) + Send + 'static) {
-        self.send(Command::Observer(Box::new(what)));
+        self.0.outlets[0].send(Command::Observer(Box::new(what)));
     }
 
-    /// Attaches a link to a segment, with `end`, the descriptor of its interface, for its frames. Returns its place. `on_attached` is
-    /// called with the observer before the first frame.
+    /// Attaches a link to a segment, with `end`, the descriptor of its interface, for its
+    /// frames. Returns its place. `on_attached` is called with the observer before the first
+    /// frame.
     ///
     /// # Errors
     /// If the frame path rejects the port, the segment does not exist, or the engine does
@@ -116,6 +166,7 @@ impl<O> Remote<O> {
         end: OwnedFd,
         on_attached: impl FnOnce(&mut O, Place) + Send + 'static,
     ) -> io::Result<Place> {
+        let attaching = self.0.attaching.lock().unwrap_or_else(PoisonError::into_inner);
         let (to, from) = sync_channel(1);
         let report = move |observer: &mut O, place: io::Result<Place>| {
             if let Ok(place) = &place {
@@ -125,23 +176,28 @@ impl<O> Remote<O> {
             let _ = to.try_send(place);
         };
         let new_port = NewPort { segment, link, end, on_attached: Box::new(report) };
-        self.send(Command::Attach(Box::new(new_port)));
+        self.outlet(segment).send(Command::Attach(Box::new(new_port)));
         let answer = from.recv_timeout(ANSWER_TIMEOUT);
-        answer.unwrap_or_else(|_| Err(io::Error::other("the forwarding thread does not answer")))
+        let place = answer
+            .unwrap_or_else(|_| Err(io::Error::other("the forwarding thread does not answer")))?;
+        let own = self.0.threads.of(segment);
+        for (_, other) in self.0.outlets.iter().enumerate().filter(|(thread, _)| *thread != own) {
+            other.send(Command::Reserve(place));
+        }
+        drop(attaching);
+        Ok(place)
     }
 
     /// Detaches the link of a removed node: the link carries nothing more, and its
     /// descriptor is closed. The link's place stays reserved.
     pub fn detach(&self, place: Place) {
         let (to, from) = sync_channel(1);
-        self.send(Command::Detach(place, to));
+        self.outlet(place.segment).send(Command::Detach(place, to));
         // Closing takes the kernel tens of milliseconds, so a separate thread does it.
         std::thread::spawn(move || drop(from.recv_timeout(ANSWER_TIMEOUT)));
     }
 
-    fn send(&self, command: Command<O>) {
-        self.commands.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
-        self.commands.any.store(true, Relaxed);
-        self.waker.wake();
+    fn outlet(&self, segment: usize) -> &Outlet<O> {
+        &self.0.outlets[self.0.threads.of(segment)]
     }
 }

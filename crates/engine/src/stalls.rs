@@ -25,6 +25,18 @@ pub struct Stalls {
     pub behind_ns: u64,
 }
 
+impl Stalls {
+    /// These stalls and those of another thread.
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            longest_ns: self.longest_ns.max(other.longest_ns),
+            total_ns: self.total_ns + other.total_ns,
+            behind_ns: self.behind_ns.max(other.behind_ns),
+        }
+    }
+}
+
 /// Watches the medium's clock for gaps.
 #[derive(Debug, Default)]
 pub(crate) struct StallDetector {

@@ -5,7 +5,7 @@ mod common;
 use common::{address, arguments, ended, helper, mac, member, up};
 use engine::{
     Attach, Delivery, Drop, Endpoint, Engine, FrameBackend, FrameIo, FramePath, Observer, Place,
-    Received, Ring, SegmentSpec, monotonic_now,
+    Received, Refused, Ring, SegmentSpec, monotonic_now,
 };
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use std::net::UdpSocket;
@@ -153,7 +153,7 @@ fn nodes_added_later_use_the_ring() {
     let members: Vec<_> = (1..3).map(|i| member(i, 3, 1500)).collect();
     let ends = lab.add(&members).unwrap().into_iter().flatten();
     for (port, end) in (1..).zip(ends) {
-        assert_eq!(ring.attach(end).unwrap(), port);
+        assert_eq!(ring.attach(Some(end)).unwrap(), port);
     }
     let mut buffer = vec![0; 2_000];
     for node in [1, 2, 1] {
@@ -345,13 +345,11 @@ fn by_each_path_frames_are_those_of_a_wire() {
     for path in FramePath::ALL {
         for (mtu, bytes) in [(1500, 3_000_000), (113, 30_000)] {
             let Some((lab, carrier)) = carrier(path, 2, mtu) else { continue };
-            let waker = carrier.waker();
             let endpoints = vec![Endpoint::default(); 2];
             let spec = SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) };
             let places = [0, 1].map(|endpoint| Place { segment: 0, endpoint }).to_vec();
-            let refused = carrier.refused().unwrap();
-            let engine =
-                Engine::start(carrier, waker, vec![spec], places, Wire::default()).unwrap();
+            let refused = Refused::of(std::slice::from_ref(&carrier)).unwrap();
+            let engine = Engine::start(carrier, vec![spec], places, Wire::default()).unwrap();
             helper(&lab, 0, 0, "serve", &bytes.to_string());
             helper(&lab, 1, 1, "fetch", &bytes.to_string());
             ended(&lab, vec![0, 1]);

@@ -1,10 +1,10 @@
 //! Corruption: frames with one flipped bit.
 
+use crate::Frame;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
-use crate::{Frame, Impairment};
 use units::{Purpose, Ratio};
 
 /// Share of frames with one flipped bit.
@@ -45,7 +45,7 @@ impl Stage for Corrupt {
 
     fn check_netem(_: &Keys, _: &mut Contradictions) {}
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         share_text("corrupt", self.share, self.correlation)
     }
 

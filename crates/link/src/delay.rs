@@ -1,6 +1,5 @@
 //! Delay and its variation.
 
-use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, Quantity, REMOVE, time_text};
@@ -142,7 +141,7 @@ impl Stage for Delay {
         }
     }
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         if self.is_none() {
             return None;
         }

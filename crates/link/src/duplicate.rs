@@ -1,6 +1,5 @@
 //! Duplication of frames.
 
-use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
@@ -45,7 +44,7 @@ impl Stage for Duplicate {
 
     fn check_netem(_: &Keys, _: &mut Contradictions) {}
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         share_text("duplicate", self.share, self.correlation)
     }
 

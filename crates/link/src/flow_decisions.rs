@@ -1,6 +1,7 @@
 //! Random decisions of one direction, flow by flow.
 
-use crate::decisions::{Arrival, Decider, Decision};
+use crate::decisions::{Arrival, Decision};
+use crate::impairment::Decider;
 use crate::{Flow, Frame, Impairment, Instant};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

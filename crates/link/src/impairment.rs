@@ -142,7 +142,8 @@ macro_rules! stages {
                 if self.is_none() {
                     return "no impairments".to_owned();
                 }
-                let mut parts = [$((<$kind>::ORDER, self.$stage.text(self)),)*];
+                let is_scheduled = self.transmission.scheduler.is_some();
+                let mut parts = [$((<$kind>::ORDER, self.$stage.text(is_scheduled)),)*];
                 parts.sort_by_key(|(order, _)| *order);
                 let parts: Vec<_> = parts.into_iter().filter_map(|(_, text)| text).collect();
                 parts.join(", ")
@@ -301,3 +302,6 @@ mod tests {
         assert_eq!(new, Ok(want));
     }
 }
+
+#[cfg(test)]
+mod decision_tests;

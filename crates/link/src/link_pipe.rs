@@ -86,7 +86,7 @@ impl LinkPipe {
     /// A direction with these settings and random numbers.
     pub fn new(config: impl Into<Arc<Impairment>>, draw: Draw) -> Self {
         let config = config.into();
-        let mut direction = Self {
+        let mut pipe = Self {
             decisions: FlowDecisions::new(&config, draw),
             has_timetable: false,
             gates: gates(&config, draw),
@@ -110,8 +110,8 @@ impl LinkPipe {
             config,
             draw,
         };
-        direction.settle();
-        direction
+        pipe.settle();
+        pipe
     }
 
     /// Caches the properties that need not be evaluated per frame.

@@ -18,35 +18,35 @@ fn rate(bit_s: u64) -> Transmission {
 
 /// Outcome of a frame.
 #[derive(Debug, Clone, PartialEq)]
-enum Fate {
+enum Outcome {
     Release(Instant),
     Dropped(Cause),
 }
 
-/// A direction with its pending turns; does what a network does for it.
-struct Link {
-    direction: LinkPipe,
+/// A pipe with its pending turns; executes its steps as a network does.
+struct Pipe {
+    pipe: LinkPipe,
     turns: Vec<Instant>,
-    fates: Vec<Fate>,
+    outcomes: Vec<Outcome>,
     frames: Vec<Frame>,
 }
 
-impl Link {
+impl Pipe {
     fn new(change: impl FnOnce(&mut Impairment)) -> Self {
         let mut config = Impairment::default();
         change(&mut config);
-        let direction = LinkPipe::new(config, Draw::new(7, 1, 0));
-        Self { direction, turns: Vec::new(), fates: Vec::new(), frames: Vec::new() }
+        let pipe = LinkPipe::new(config, Draw::new(7, 1, 0));
+        Self { pipe, turns: Vec::new(), outcomes: Vec::new(), frames: Vec::new() }
     }
 
-    fn heed(&mut self, steps: Vec<Step>) {
+    fn execute(&mut self, steps: Vec<Step>) {
         for step in steps {
             match step {
                 Step::Release(frame, at) => {
-                    self.fates.push(Fate::Release(at));
+                    self.outcomes.push(Outcome::Release(at));
                     self.frames.push(frame.frame);
                 }
-                Step::Drop(cause) => self.fates.push(Fate::Dropped(cause)),
+                Step::Drop(cause) => self.outcomes.push(Outcome::Dropped(cause)),
                 Step::Turn(at) => self.turns.push(at),
                 Step::Decided(..) => {}
                 Step::Offer(..) => panic!("there is no channel"),
@@ -57,8 +57,8 @@ impl Link {
     fn turns_until(&mut self, now: Instant) {
         while let Some(at) = self.turns.pop_if(|at| *at <= now) {
             let mut steps = Vec::new();
-            self.direction.turn(at, false, &mut steps);
-            self.heed(steps);
+            self.pipe.turn(at, false, &mut steps);
+            self.execute(steps);
         }
     }
 
@@ -66,21 +66,22 @@ impl Link {
         self.turns_until(now);
         let mut steps = Vec::new();
         let frame = StampedFrame { frame: frame.into(), arrived: now };
-        self.direction.admit(frame, now, false, None, &mut steps);
-        self.heed(steps);
+        self.pipe.admit(frame, now, false, None, &mut steps);
+        self.execute(steps);
     }
 
     /// Outcomes of `frames` frames, one per `gap`.
-    fn fates(&mut self, frames: u64, gap: Instant) -> Vec<Fate> {
+    fn outcomes(&mut self, frames: u64, gap: Instant) -> Vec<Outcome> {
         (0..frames).for_each(|i| self.send(&FRAME, i * gap));
         self.turns_until(Instant::MAX);
-        std::mem::take(&mut self.fates)
+        std::mem::take(&mut self.outcomes)
     }
 }
 
-fn releases(fates: &[Fate]) -> Vec<Instant> {
-    let release = |fate: &Fate| if let Fate::Release(at) = fate { Some(*at) } else { None };
-    fates.iter().filter_map(release).collect()
+fn releases(outcomes: &[Outcome]) -> Vec<Instant> {
+    let release =
+        |outcome: &Outcome| if let Outcome::Release(at) = outcome { Some(*at) } else { None };
+    outcomes.iter().filter_map(release).collect()
 }
 
 fn share(percent: f64) -> Ratio {
@@ -93,14 +94,15 @@ fn span(ms: u64) -> units::Span {
 
 #[test]
 fn nothing_asked_nothing_done() {
-    assert_eq!(Link::new(|_| ()).fates(3, 5), [0, 5, 10].map(Fate::Release));
+    assert_eq!(Pipe::new(|_| ()).outcomes(3, 5), [0, 5, 10].map(Outcome::Release));
 }
 
 #[test]
 fn loss_is_the_share_asked_and_independent() {
-    let mut link = Link::new(|config| config.loss = share(30.0).into());
-    let fates = link.fates(1_000_000, 1);
-    let lost: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Dropped(Cause::Lost)).collect();
+    let mut link = Pipe::new(|config| config.loss = share(30.0).into());
+    let outcomes = link.outcomes(1_000_000, 1);
+    let lost: Vec<bool> =
+        outcomes.iter().map(|outcome| *outcome == Outcome::Dropped(Cause::Lost)).collect();
     let mean = |n: usize| n as f64 / 1e6;
     let single = mean(lost.iter().filter(|l| **l).count());
     let pair = mean(lost.windows(2).filter(|w| w[0] && w[1]).count());
@@ -112,76 +114,76 @@ fn loss_is_the_share_asked_and_independent() {
 #[test]
 fn jitter_reorders_unless_order_is_kept() {
     let in_order = |keep: bool| {
-        let mut link = Link::new(|config| {
+        let mut link = Pipe::new(|config| {
             (config.delay.mean, config.delay.jitter) = (span(30), span(5));
             config.delay.keep_order = keep;
         });
-        releases(&link.fates(1000, 100_000)).is_sorted()
+        releases(&link.outcomes(1000, 100_000)).is_sorted()
     };
     assert!(in_order(true) && !in_order(false));
 }
 
 #[test]
 fn a_full_queue_drops_and_drains_at_the_rate() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         config.transmission = rate(250_000);
         config.queue.limit = Limit::Frames(3);
     });
     (0..5).for_each(|_| link.send(&FRAME, 0));
     link.send(&FRAME, TIME);
     link.turns_until(Instant::MAX);
-    assert_eq!(releases(&link.fates), [1, 2, 3, 4].map(|n| n * TIME));
-    let dropped = link.fates.iter().filter(|f| **f == Fate::Dropped(Cause::Overflow)).count();
-    assert_eq!((dropped, link.direction.totals().overflow), (2, 2));
+    assert_eq!(releases(&link.outcomes), [1, 2, 3, 4].map(|n| n * TIME));
+    let dropped = link.outcomes.iter().filter(|f| **f == Outcome::Dropped(Cause::Overflow)).count();
+    assert_eq!((dropped, link.pipe.totals().overflow), (2, 2));
 }
 
 #[test]
 fn the_throughput_is_the_rates_over_a_long_time() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         config.transmission = rate(1_000_000);
         config.queue.limit = Limit::Frames(100_000);
     });
-    let last = *releases(&link.fates(10_000, 0)).last().unwrap();
+    let last = *releases(&link.outcomes(10_000, 0)).last().unwrap();
     assert_eq!(last, 10_000 * 127 * 8_000);
-    let totals = link.direction.totals();
+    let totals = link.pipe.totals();
     assert_eq!((totals.wire_bytes, totals.busy), (1_270_000, last));
 }
 
 #[test]
 fn overhead_and_cells_take_their_share_of_the_rate() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         config.transmission = rate(8_000_000);
         config.transmission.framing.overhead = 8;
         let cell = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
         config.transmission.framing.cell = Some(cell);
     });
-    assert_eq!(link.fates(1, 0), [Fate::Release(3 * 53 * 1000)]);
+    assert_eq!(link.outcomes(1, 0), [Outcome::Release(3 * 53 * 1000)]);
 }
 
 #[test]
 fn a_trace_is_followed_from_the_start_of_impairments() {
     let trace = Trace::parse("t".as_ref(), "2\n10\n").unwrap();
-    let mut link = Link::new(|config| config.transmission = Scheduler::Trace(trace).into());
-    link.direction.begin(100 * MS);
+    let mut link = Pipe::new(|config| config.transmission = Scheduler::Trace(trace).into());
+    link.pipe.begin(100 * MS);
     link.send(&FRAME, 101 * MS);
     link.send(&FRAME, 103 * MS);
-    assert_eq!(releases(&link.fates), [102 * MS, 110 * MS]);
+    assert_eq!(releases(&link.outcomes), [102 * MS, 110 * MS]);
 }
 
 #[test]
 fn codel_keeps_the_wait_near_its_target() {
     // 250 kbit/s; the offered load exceeds it by a tenth.
     let wait = |codel: Option<Codel>| {
-        let mut link = Link::new(|config| {
+        let mut link = Pipe::new(|config| {
             config.transmission = rate(250_000);
             config.queue.discipline = codel.map_or(Discipline::DropTail, Discipline::Codel);
         });
         let gap = TIME * 10 / 11;
-        let fates = link.fates(20_000, gap);
+        let outcomes = link.outcomes(20_000, gap);
         let mut waits: Vec<f64> = Vec::new();
         // Frames leave in order, so the delay of the last frame is its departure minus its
         // arrival.
-        let left = releases(&fates);
+        let left = releases(&outcomes);
         let came = 20_000 * gap;
         waits.push(left.last().unwrap().saturating_sub(came) as f64 / MS as f64);
         waits[0]
@@ -193,70 +195,70 @@ fn codel_keeps_the_wait_near_its_target() {
 
 #[test]
 fn an_outage_takes_what_leaves_in_it() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         let outage = Outage::Scheduled { at: span(10), lasts: span(5), every: None };
         config.outage = Outages(vec![outage]);
     });
-    let fates = link.fates(20, MS);
-    let gone = |i: usize| fates[i] == Fate::Dropped(Cause::Outage);
-    assert!((0..20).all(|i| gone(i) == (10..15).contains(&i)), "{fates:?}");
-    assert_eq!(link.direction.totals().outage, 5);
+    let outcomes = link.outcomes(20, MS);
+    let gone = |i: usize| outcomes[i] == Outcome::Dropped(Cause::Outage);
+    assert!((0..20).all(|i| gone(i) == (10..15).contains(&i)), "{outcomes:?}");
+    assert_eq!(link.pipe.totals().outage, 5);
 }
 
 #[test]
 fn a_copy_comes_as_well_and_has_delays_of_its_own() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         config.duplicate.share = share(100.0);
         (config.delay.mean, config.delay.jitter) = (span(30), span(5));
     });
-    let releases = releases(&link.fates(100, 100 * MS));
+    let releases = releases(&link.outcomes(100, 100 * MS));
     assert_eq!(releases.len(), 200);
     assert!(releases.chunks(2).all(|pair| pair[0] != pair[1]));
-    assert_eq!(link.direction.totals().duplicated, 100);
+    assert_eq!(link.pipe.totals().duplicated, 100);
 }
 
 #[test]
 fn corruption_turns_one_bit_over() {
-    let mut link = Link::new(|config| config.corrupt.share = share(100.0));
-    link.fates(100, 1);
+    let mut link = Pipe::new(|config| config.corrupt.share = share(100.0));
+    link.outcomes(100, 1);
     let bits = |frame: &Frame| frame.iter().map(|byte| byte.count_ones()).sum::<u32>();
     assert!(link.frames.iter().all(|frame| frame.len() == 127 && bits(frame) == 1));
 }
 
 #[test]
 fn what_overtakes_is_not_delayed() {
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         config.delay = span(30).into();
         config.reorder.share = share(100.0);
         config.reorder.gap = 2;
     });
-    assert_eq!(releases(&link.fates(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
+    assert_eq!(releases(&link.outcomes(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
 }
 
 #[test]
 fn a_change_holds_from_its_moment() {
-    let mut link = Link::new(|config| config.transmission = rate(250_000));
+    let mut link = Pipe::new(|config| config.transmission = rate(250_000));
     (0..3).for_each(|_| link.send(&FRAME, 0));
     let faster = serde_json::from_str::<Keys>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
-    link.direction.set(&faster, Span::ZERO, MS).unwrap();
+    link.pipe.set(&faster, Span::ZERO, MS).unwrap();
     link.turns_until(Instant::MAX);
     // The first frame is already on the wire; the others take a tenth of the time.
-    assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
-    assert_eq!(link.direction.record.intervals.len(), 1);
-    assert_eq!(link.direction.record.intervals[0].got.frames, 3);
+    assert_eq!(releases(&link.outcomes), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
+    assert_eq!(link.pipe.record.intervals.len(), 1);
+    assert_eq!(link.pipe.record.intervals[0].got.frames, 3);
 }
 
 #[test]
 fn a_slot_is_made_for_those_that_gather() {
     let config = Slot { min: span(10), max: span(10), packets: None, bytes: None };
-    let link = Link::new(|a| a.slot.0 = Some(config));
-    assert!(link.direction.slots.is_some(), "tested in its module and in the segment");
+    let link = Pipe::new(|a| a.slot.0 = Some(config));
+    assert!(link.pipe.slots.is_some(), "tested in its module and in the segment");
 }
 
 #[test]
 fn the_same_frames_meet_the_same_fate() {
     let run = || {
-        Link::new(|config| {
+        Pipe::new(|config| {
             (config.delay.mean, config.delay.jitter) = (span(30), span(5));
             config.loss = share(5.0).into();
             (config.corrupt.share, config.duplicate.share) = (share(5.0), share(5.0));
@@ -264,7 +266,7 @@ fn the_same_frames_meet_the_same_fate() {
             let outage = Outage::Random { mean_up: span(500), mean_down: span(50) };
             config.outage = Outages(vec![outage]);
         })
-        .fates(10_000, 100_000)
+        .outcomes(10_000, 100_000)
     };
     assert_eq!(run(), run());
 }
@@ -272,27 +274,27 @@ fn the_same_frames_meet_the_same_fate() {
 #[test]
 fn serialisers_of_the_first_version_give_the_same_times() {
     let mut serialiser = Serialiser::new(Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
-    let mut link = Link::new(|config| {
+    let mut link = Pipe::new(|config| {
         let (rate, burst) = (Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
         config.transmission = Scheduler::Rate { rate, burst }.into();
     });
     let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
-    assert_eq!(releases(&link.fates(50, 0)), want);
+    assert_eq!(releases(&link.outcomes(50, 0)), want);
 }
 
 #[test]
 fn a_replay_decides_again_what_was_decided() {
     let run = |seed: u64, replay: Option<Vec<Recorded>>| {
         let config = Impairment { loss: share(30.0).into(), ..Impairment::default() };
-        let mut direction = LinkPipe::new(config, Draw::new(seed, 1, 0));
+        let mut pipe = LinkPipe::new(config, Draw::new(seed, 1, 0));
         if let Some(replay) = replay {
-            direction.replay(Replay::new(replay));
+            pipe.replay(Replay::new(replay));
         }
         let mut decided = Vec::new();
         for i in 0..1000 {
             let mut steps = Vec::new();
             let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: i };
-            direction.admit(frame, i, false, None, &mut steps);
+            pipe.admit(frame, i, false, None, &mut steps);
             let made = steps.iter().filter_map(|step| match step {
                 Step::Decided(recorded, _) => Some(*recorded),
                 _ => None,

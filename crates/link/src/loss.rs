@@ -2,7 +2,6 @@
 
 mod chains;
 
-use crate::Impairment;
 use crate::Trains;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
@@ -190,7 +189,7 @@ impl Stage for Loss {
         }
     }
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         Some(match self {
             Self::Random(random) => {
                 let unit = match random.unit {
@@ -291,7 +290,7 @@ mod tests {
         Ratio::from_fraction(percent / 100.0).unwrap()
     }
 
-    fn fates(loss: Loss) -> Vec<bool> {
+    fn losses(loss: Loss) -> Vec<bool> {
         let (draw, mut flow) = (Draw::new(7, 1, 0), loss.flow());
         (0..FRAMES).map(|index| loss.takes(&mut flow, draw, index, index)).collect()
     }
@@ -301,21 +300,21 @@ mod tests {
         Loss::Random(RandomLoss { share, correlation, unit })
     }
 
-    fn mean(fates: &[bool]) -> f64 {
-        fates.iter().filter(|lost| **lost).count() as f64 / fates.len() as f64
+    fn mean(losses: &[bool]) -> f64 {
+        losses.iter().filter(|lost| **lost).count() as f64 / losses.len() as f64
     }
 
     /// Lengths of loss runs.
-    fn runs(fates: &[bool]) -> Vec<f64> {
-        fates.chunk_by(|a, b| a == b).filter(|run| run[0]).map(|run| run.len() as f64).collect()
+    fn runs(losses: &[bool]) -> Vec<f64> {
+        losses.chunk_by(|a, b| a == b).filter(|run| run[0]).map(|run| run.len() as f64).collect()
     }
 
     #[test]
     fn correlation_makes_runs_and_leaves_the_share() {
-        let independent = fates(random(30.0, 0.0, LossUnit::Frame));
-        let correlated = fates(random(30.0, 75.0, LossUnit::Frame));
-        let length = |fates: &[bool]| {
-            let runs = runs(fates);
+        let independent = losses(random(30.0, 0.0, LossUnit::Frame));
+        let correlated = losses(random(30.0, 75.0, LossUnit::Frame));
+        let length = |losses: &[bool]| {
+            let runs = runs(losses);
             runs.iter().sum::<f64>() / runs.len() as f64
         };
         // With independent losses, a run continues with probability 0.3: mean length 1/0.7.
@@ -328,9 +327,9 @@ mod tests {
     fn a_unit_is_lost_whole() {
         let loss = random(50.0, 0.0, LossUnit::Train);
         let (draw, mut flow) = (Draw::new(7, 1, 0), loss.flow());
-        let fates: Vec<_> = (0..1000).map(|i| loss.takes(&mut flow, draw, i, i / 10)).collect();
-        assert!(fates.chunks(10).all(|unit| unit.iter().all(|lost| *lost == unit[0])));
-        assert!(mean(&fates) > 0.3 && mean(&fates) < 0.7);
+        let losses: Vec<_> = (0..1000).map(|i| loss.takes(&mut flow, draw, i, i / 10)).collect();
+        assert!(losses.chunks(10).all(|unit| unit.iter().all(|lost| *lost == unit[0])));
+        assert!(mean(&losses) > 0.3 && mean(&losses) < 0.7);
     }
 
     #[test]
@@ -342,11 +341,11 @@ mod tests {
             loss_bad: share(100.0),
             loss_good: share(0.0),
         };
-        let fates = fates(Loss::GilbertElliott(config));
+        let losses = losses(Loss::GilbertElliott(config));
         assert!((config.mean() - 2.0 / 27.0).abs() < 1e-12);
         let error = 4.0 * (config.mean() * config.dispersion() / FRAMES as f64).sqrt();
-        assert!((mean(&fates) - config.mean()).abs() < error, "{}", mean(&fates));
-        let runs = runs(&fates);
+        assert!((mean(&losses) - config.mean()).abs() < error, "{}", mean(&losses));
+        let runs = runs(&losses);
         for length in 1..8 {
             let longer = runs.iter().filter(|run| **run > length as f64).count() as f64;
             let want = 0.75f64.powi(length);
@@ -363,8 +362,8 @@ mod tests {
             loss_bad: share(30.0),
             loss_good: share(1.0),
         };
-        let fates = fates(Loss::GilbertElliott(config));
-        let shares: Vec<f64> = fates.chunks(1000).map(mean).collect();
+        let losses = losses(Loss::GilbertElliott(config));
+        let shares: Vec<f64> = losses.chunks(1000).map(mean).collect();
         let variance =
             shares.iter().map(|s| (s - config.mean()).powi(2)).sum::<f64>() / shares.len() as f64;
         let independent = config.mean() * (1.0 - config.mean()) / 1000.0;
@@ -382,11 +381,16 @@ mod tests {
             p23: share(40.0),
             p14: share(0.5),
         };
-        let fates = fates(Loss::Markov(config));
+        let losses = losses(Loss::Markov(config));
         // Bursts make the share vary more than independent losses; 0.004 is 4 standard
         // errors for a dispersion of 12.
-        assert!((mean(&fates) - config.mean()).abs() < 0.004, "{} {}", mean(&fates), config.mean());
-        let runs = runs(&fates);
+        assert!(
+            (mean(&losses) - config.mean()).abs() < 0.004,
+            "{} {}",
+            mean(&losses),
+            config.mean()
+        );
+        let runs = runs(&losses);
         let single = runs.iter().filter(|run| **run == 1.0).count() as f64 / runs.len() as f64;
         assert!(single > 0.5, "half of the stays in 3 are of one frame, and all in 4: {single}");
     }

@@ -1,6 +1,5 @@
 //! Times in which a link carries nothing.
 
-use crate::Impairment;
 use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
@@ -100,7 +99,7 @@ impl Stage for Outages {
         }
     }
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         let texts: Vec<_> = self.0.iter().map(Outage::text).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
     }
@@ -256,12 +255,12 @@ mod tests {
         let config = Outage::Random { mean_up: span(9), mean_down: span(1) };
         let mut random = gate(config);
         let seconds = 1_000_000;
-        let fates: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
-        let share = fates.iter().filter(|down| **down).count() as f64 / fates.len() as f64;
+        let states: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
+        let share = states.iter().filter(|down| **down).count() as f64 / states.len() as f64;
         // 100,000 down periods: 4 standard errors are 1.7 % of a tenth.
         assert!((share - config.share()).abs() < 0.002, "{share}");
         // Samples are 0.1 s apart and may miss shorter down times: 1 - e^-0.1.
-        let ends = fates.chunk_by(|a, b| a == b).filter(|run| run[0]).count() as f64;
+        let ends = states.chunk_by(|a, b| a == b).filter(|run| run[0]).count() as f64;
         assert!((ends / (seconds as f64 / 10.0) - 0.95).abs() < 0.03, "{ends}");
     }
 }

@@ -1,6 +1,5 @@
 //! Queue of a link and its drop policy.
 
-use crate::Impairment;
 use crate::Instant;
 use crate::codel::{CODEL, Codel, CodelState};
 use crate::keys::{Contradictions, Key, Keys, Kind, REMOVE, REMOVE_ONE};
@@ -130,17 +129,17 @@ impl Stage for QueueSpec {
     }
 
     /// Text of a queue that frames may have to wait in.
-    fn text(&self, link: &Impairment) -> Option<String> {
-        link.transmission.scheduler.as_ref()?;
+    fn text(&self, is_scheduled: bool) -> Option<String> {
         let limit = match self.limit {
             Limit::Frames(frames) => format!("queue {frames}"),
             Limit::Bytes(bytes) => format!("queue {bytes}"),
         };
-        Some(match self.discipline {
+        let text = match self.discipline {
             Discipline::DropTail => limit,
             Discipline::Codel(_) => limit + " (CoDel)",
             Discipline::Red(_) => limit + " (RED)",
-        })
+        };
+        is_scheduled.then_some(text)
     }
 
     /// A queue alone delays nothing.

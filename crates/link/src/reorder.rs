@@ -1,6 +1,5 @@
 //! Reordering: frames that are not delayed, and so overtake others.
 
-use crate::Impairment;
 use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
@@ -92,7 +91,7 @@ impl Stage for Reorder {
 
     fn check_netem(_: &Keys, _: &mut Contradictions) {}
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         let gap = if self.gap > 1 { format!(", gap {}", self.gap) } else { String::new() };
         Some(share_text("reorder", self.share, self.correlation)? + &gap)
     }

@@ -6,7 +6,7 @@ use crate::queue::{check_rate, needs_rate};
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
-use crate::{Cell, Framing, Grant, GrantSpec, Impairment, Instant, Serialiser, Trace};
+use crate::{Cell, Framing, Grant, GrantSpec, Instant, Serialiser, Trace};
 use std::path::Path;
 use units::{Bytes, Rate};
 
@@ -159,7 +159,7 @@ impl Stage for Transmission {
         }
     }
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         let mut text = match self.scheduler.as_ref()? {
             Scheduler::Rate { rate, burst: Bytes::ZERO } => rate.to_string(),
             Scheduler::Rate { rate, burst } => format!("{rate} (burst {} B)", burst.get()),

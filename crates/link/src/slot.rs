@@ -1,6 +1,5 @@
 //! Slots: frames are gathered and leave together, as on a medium with time slots.
 
-use crate::Impairment;
 use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
@@ -81,7 +80,7 @@ impl Stage for Slotting {
 
     fn check_netem(_: &Keys, _: &mut Contradictions) {}
 
-    fn text(&self, _: &Impairment) -> Option<String> {
+    fn text(&self, _is_scheduled: bool) -> Option<String> {
         let Slot { min, max, .. } = self.0?;
         Some(match min == max {
             true => format!("slots of {}", time_text(min)),

@@ -2,7 +2,6 @@
 //! does to a frame are in one file. The experiment file's reader, live changes, timetables,
 //! ramps, the JSON Schema and the text of a plan are derived from it.
 
-use crate::Impairment;
 use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Quantity};
 use std::fmt::Debug;
@@ -49,8 +48,9 @@ pub(crate) trait Stage: Debug + Clone + PartialEq + Default {
     fn check_longest(_keys: &Keys, _longest: u64, _found: &mut Contradictions) {}
     /// Reports what the kernel's netem lacks: the feature, and the fix.
     fn check_netem(keys: &Keys, found: &mut Contradictions);
-    /// The text for people, on a link with all its stages; `None` without effect.
-    fn text(&self, link: &Impairment) -> Option<String>;
+    /// The text for people; `None` without effect. `is_scheduled`: the link has a rate, a trace or
+    /// grants, so that frames queue.
+    fn text(&self, is_scheduled: bool) -> Option<String>;
     /// Whether frames pass as without the stage.
     fn is_none(&self) -> bool;
 

@@ -239,6 +239,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "memory_bytes": machine.memory_bytes,
         "tcp_congestion": machine.tcp_congestion,
         "medium_priority": results.priority,
+        "threads": results.options.threads,
         "spin": results.options.spin,
         "replay": results.options.replay,
         "replay_departures": results.options.replay.map(|_| departures(results)),

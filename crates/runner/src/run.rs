@@ -23,6 +23,8 @@ pub struct Options<'a> {
     pub home: &'a Path,
     /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
+    /// Maximum number of threads that forward frames; each network belongs to one.
+    pub threads: usize,
     /// Whether the medium busy-waits shortly before frames are due.
     pub spin: bool,
     /// Whether to write `capture.pcapng` in any case: the frames that the plan selects, or all.

@@ -35,8 +35,15 @@ pub struct Up<'a> {
 /// The failed step; nothing of the lab is left then.
 pub fn up(plan: &Plan, folder: &Folder, options: Up<'_>) -> Result<(), Error> {
     let Up { tool, home, frame_path, interrupted, ready, remark } = options;
-    let of_bed =
-        BedOptions { tool, home, frame_path, spin: false, is_measured: false, interrupted };
+    let of_bed = BedOptions {
+        tool,
+        home,
+        frame_path,
+        threads: 1,
+        spin: false,
+        is_measured: false,
+        interrupted,
+    };
     let bed = Bed::up(plan, folder, of_bed, |topology| {
         Ok(Accounting::new(topology.owners.clone(), Vec::new(), None))
     })?;

@@ -154,6 +154,7 @@ impl Sweep<'_> {
             tool: &tool,
             workload: &workload,
             home: home.parent().unwrap_or(Path::new("/")),
+            threads: self.arguments.threads.into(),
             spin: self.arguments.spin,
             capture: self.arguments.capture,
             replay: self.arguments.replay.as_deref(),

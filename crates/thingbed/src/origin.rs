@@ -138,6 +138,7 @@ impl Origin {
             out,
             resume: None,
             replay,
+            threads: 1,
             spin: false,
             capture: self.capture,
             retry: 0,

@@ -54,7 +54,11 @@ impl FrameBackend {
     ///
     /// # Errors
     /// If the kernel does not support it or this user has no permission.
-    pub fn over_ring(ends: Vec<OwnedFd>, first: u32, attach: Attach) -> io::Result<Self> {
+    pub fn over_ring(
+        ends: Vec<impl Into<Option<OwnedFd>>>,
+        first: u32,
+        attach: Attach,
+    ) -> io::Result<Self> {
         Ok(Self::Ring(Box::new(Ring::new(ends, first, attach)?)))
     }
 
@@ -62,7 +66,7 @@ impl FrameBackend {
     ///
     /// # Errors
     /// If there are too many open files.
-    pub fn over_taps(taps: Vec<OwnedFd>) -> io::Result<Self> {
+    pub fn over_taps(taps: Vec<impl Into<Option<OwnedFd>>>) -> io::Result<Self> {
         Ok(Self::Taps(Taps::new(taps)?))
     }
 
@@ -70,7 +74,7 @@ impl FrameBackend {
     ///
     /// # Errors
     /// If their rings cannot be set up.
-    pub fn over_packets(sockets: Vec<OwnedFd>) -> io::Result<Self> {
+    pub fn over_packets(sockets: Vec<impl Into<Option<OwnedFd>>>) -> io::Result<Self> {
         Ok(Self::Packet(Packet::new(sockets)?))
     }
 
@@ -82,36 +86,15 @@ impl FrameBackend {
             Self::Packet(_) => FramePath::Packet,
         }
     }
-
-    /// A handle that wakes the waiting thread from another thread.
-    pub fn waker(&self) -> Waker {
-        match self {
-            Self::Ring(ring) => ring.waker(),
-            Self::Taps(taps) => taps.waker(),
-            Self::Packet(packet) => packet.waker(),
-        }
-    }
-
-    /// A handle for other threads that reads the counts of frames dropped behind the
-    /// interfaces.
-    ///
-    /// # Errors
-    /// If there are too many open files.
-    pub fn refused(&self) -> io::Result<Refused> {
-        Ok(match self {
-            Self::Ring(ring) => Refused::Ring(ring.tallies()),
-            Self::Taps(_) => Refused::Counted,
-            Self::Packet(packet) => Refused::Packet(packet.overruns()?),
-        })
-    }
 }
 
 /// Frames that an interface has sent and that were dropped behind it: its own counters do
-/// not include them.
+/// not include them. Readable from any thread.
 #[derive(Debug)]
-pub enum Refused {
-    /// None: the interface counts them itself, as dropped.
-    Counted,
+pub struct Refused(Vec<Counter>);
+
+#[derive(Debug)]
+enum Counter {
     /// Counted by the BPF program.
     Ring(Tallies),
     /// Counted by the packet sockets.
@@ -119,17 +102,47 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// Those behind the ports of all `backends`, one per thread.
+    ///
+    /// # Errors
+    /// If there are too many open files.
+    pub fn of(backends: &[FrameBackend]) -> io::Result<Self> {
+        let counter = |backend: &FrameBackend| {
+            Ok(match backend {
+                FrameBackend::Ring(ring) => Some(Counter::Ring(ring.tallies())),
+                // A TAP counts them itself, as dropped.
+                FrameBackend::Taps(_) => None,
+                FrameBackend::Packet(packet) => Some(Counter::Packet(packet.overruns()?)),
+            })
+        };
+        let counters = backends.iter().filter_map(|backend| counter(backend).transpose());
+        Ok(Self(counters.collect::<io::Result<_>>()?))
+    }
+
     /// Dropped frames per port so far; empty if there is nothing to add.
     pub fn read(&self) -> Vec<u64> {
-        match self {
-            Self::Counted => Vec::new(),
-            Self::Ring(tallies) => tallies.refused(),
-            Self::Packet(drops) => drops.read(),
+        let mut all = Vec::new();
+        for counter in &self.0 {
+            let own = match counter {
+                Counter::Ring(tallies) => tallies.refused(),
+                Counter::Packet(drops) => drops.read(),
+            };
+            all.resize(own.len().max(all.len()), 0);
+            all.iter_mut().zip(own).for_each(|(sum, dropped)| *sum += dropped);
         }
+        all
     }
 }
 
 impl FrameIo for FrameBackend {
+    fn waker(&self) -> Waker {
+        match self {
+            Self::Ring(ring) => ring.waker(),
+            Self::Taps(taps) => taps.waker(),
+            Self::Packet(packet) => packet.waker(),
+        }
+    }
+
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         match self {
             Self::Ring(ring) => ring.wait(now, until),
@@ -170,7 +183,7 @@ impl FrameIo for FrameBackend {
         }
     }
 
-    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+    fn attach(&mut self, end: Option<OwnedFd>) -> io::Result<usize> {
         match self {
             Self::Ring(ring) => ring.attach(end),
             Self::Taps(taps) => taps.attach(end),

@@ -34,6 +34,8 @@ pub struct Received {
 
 /// Frame I/O over a set of ports, numbered by position.
 pub trait FrameIo: Send {
+    /// A handle that ends the wait from another thread.
+    fn waker(&self) -> Waker;
     /// Waits until a frame is readable, `until` is reached (CLOCK_MONOTONIC), or the waker
     /// is used.
     ///
@@ -56,11 +58,12 @@ pub trait FrameIo: Send {
     fn receive(&mut self, buffer: &mut [u8]) -> Option<Received>;
     /// Sends `frame` to `port`; `false` if the kernel rejects it.
     fn send(&mut self, port: usize, frame: &[u8]) -> bool;
-    /// Adds a port and returns its number: the number of ports before.
+    /// Adds a port and returns its number: the number of ports before. `None`: a port whose
+    /// frames another thread carries.
     ///
     /// # Errors
     /// If this frame path does not support it, or there are too many open files.
-    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+    fn attach(&mut self, end: Option<OwnedFd>) -> io::Result<usize> {
         drop(end);
         Err(io::Error::other("this frame path does not support adding a port"))
     }

@@ -3,6 +3,7 @@
 
 use super::bpf::Mapping;
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
+use crate::clock::monotonic_now;
 use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -34,34 +35,40 @@ struct Slots {
 #[derive(Debug)]
 pub struct Packet {
     poll: Poll,
-    ports: Vec<Slots>,
+    /// `None` for a port whose frames another thread carries.
+    ports: Vec<Option<Slots>>,
     ready: Vec<(usize, u32)>,
     /// Offset of the kernel's arrival clock from CLOCK_MONOTONIC, in ns.
     clock_offset: u64,
 }
 
 impl Packet {
-    /// Takes packet sockets, each bound to one interface.
+    /// Takes packet sockets, each bound to one interface; `None` for a port whose frames another
+    /// thread carries.
     ///
     /// # Errors
     /// If the kernel has no memory for the rings, or a descriptor is not a packet socket.
-    pub fn new(sockets: Vec<OwnedFd>) -> io::Result<Self> {
-        let poll = Poll::new()?;
+    pub fn new(sockets: Vec<impl Into<Option<OwnedFd>>>) -> io::Result<Self> {
         let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
-        let mut ports = Vec::with_capacity(sockets.len());
+        let (poll, ports) = (Poll::new()?, Vec::with_capacity(sockets.len()));
+        let mut all = Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() };
         for (port, socket) in sockets.into_iter().enumerate() {
-            poll.add(socket.as_raw_fd(), port as u64)?;
-            ports.push(Slots::new(socket, share).map_err(|error| {
+            all.add(socket.into(), share).map_err(|error| {
                 let what = format!("set up the packet socket of port {port}: {error}");
                 io::Error::new(error.kind(), what)
-            })?);
+            })?;
         }
-        Ok(Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() })
+        Ok(all)
     }
 
-    /// A handle that wakes the waiting thread from another thread.
-    pub fn waker(&self) -> Waker {
-        self.poll.waker.clone()
+    /// Adds a port whose ring takes at most `share` bytes.
+    fn add(&mut self, socket: Option<OwnedFd>, share: usize) -> io::Result<()> {
+        let slots = socket.map(|socket| Slots::new(socket, share)).transpose()?;
+        if let Some(slots) = &slots {
+            self.poll.add(slots.socket.as_raw_fd(), self.ports.len() as u64)?;
+        }
+        self.ports.push(slots);
+        Ok(())
     }
 
     /// A handle that reads the kernel's drop counters.
@@ -69,7 +76,8 @@ impl Packet {
     /// # Errors
     /// If there are too many open files.
     pub fn overruns(&self) -> io::Result<DropCounters> {
-        let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
+        let clone = |slots: &Slots| slots.socket.try_clone();
+        let sockets = self.ports.iter().map(|slots| slots.as_ref().map(clone).transpose());
         let read_before = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
         Ok(DropCounters { sockets: sockets.collect::<io::Result<_>>()?, read_before })
     }
@@ -78,7 +86,7 @@ impl Packet {
 /// Drop counters: frames that the kernel dropped because a port's ring was full.
 #[derive(Debug)]
 pub struct DropCounters {
-    sockets: Vec<OwnedFd>,
+    sockets: Vec<Option<OwnedFd>>,
     /// Drops read earlier: the kernel resets its counter with each read.
     read_before: Vec<AtomicU64>,
 }
@@ -86,7 +94,8 @@ pub struct DropCounters {
 impl DropCounters {
     /// Dropped frames per port so far.
     pub fn read(&self) -> Vec<u64> {
-        let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {
+        let tally = |(socket, read_before): (&Option<OwnedFd>, &AtomicU64)| {
+            let Some(socket) = socket else { return 0 };
             let mut figures = [0u32; 2];
             let mut len = size_of_val(&figures) as u32;
             // SAFETY: writes two numbers into an array of two numbers.
@@ -205,10 +214,14 @@ fn clock_offset() -> u64 {
     // SAFETY: writes one timespec that lives over the call.
     unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
     let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
-    real.saturating_sub(crate::monotonic_now())
+    real.saturating_sub(monotonic_now())
 }
 
 impl FrameIo for Packet {
+    fn waker(&self) -> Waker {
+        self.poll.waker.clone()
+    }
+
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let Self { poll, ready, .. } = self;
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
@@ -221,12 +234,12 @@ impl FrameIo for Packet {
         while let Some((port, turn)) = self.ready.last_mut() {
             let port = *port;
             *turn = turn.saturating_sub(1);
-            let read = if *turn > 0 { self.ports[port].read(buffer) } else { None };
+            let slots = self.ports[port].as_mut().filter(|_| *turn > 0);
+            let read = slots.and_then(|slots| slots.read(buffer));
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
-                    let arrived =
-                        Some(at.saturating_sub(self.clock_offset).min(crate::monotonic_now()));
+                    let arrived = Some(at.saturating_sub(self.clock_offset).min(monotonic_now()));
                     return Some(Received { port, len, arrived });
                 }
                 None => drop(self.ready.pop()),
@@ -236,18 +249,16 @@ impl FrameIo for Packet {
     }
 
     fn send(&mut self, port: usize, frame: &[u8]) -> bool {
-        let fd = self.ports[port].socket.as_raw_fd();
+        let Some(slots) = &self.ports[port] else { return true };
+        let fd = slots.socket.as_raw_fd();
         // SAFETY: the frame is readable for its whole length.
         let n = unsafe { libc::send(fd, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
         n == frame.len() as isize
     }
 
-    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+    fn attach(&mut self, end: Option<OwnedFd>) -> io::Result<usize> {
         let port = self.ports.len();
-        let share = (MEMORY / (port + 1)).clamp(LEAST, MOST);
-        let slots = Slots::new(end, share)?;
-        self.poll.add(slots.socket.as_raw_fd(), port as u64)?;
-        self.ports.push(slots);
+        self.add(end, (MEMORY / (port + 1)).clamp(LEAST, MOST))?;
         Ok(port)
     }
 }

@@ -96,7 +96,7 @@ struct Unreported {
 #[derive(Debug)]
 pub struct Ring {
     poll: Poll,
-    /// Send-only packet sockets; `None` for a removed port.
+    /// Send-only packet sockets; `None` for a removed port, and for one of another thread.
     ends: Vec<Option<OwnedFd>>,
     ring: RingBuffer,
     lanes: Lanes,
@@ -114,12 +114,16 @@ pub struct Ring {
 impl Ring {
     /// Takes packet sockets at the medium's ends of veth pairs, and attaches the program there.
     /// Both interfaces of the first pair have the index `first` (ifindex); those of the others
-    /// follow in order.
+    /// follow in order. `None`: a port whose frames another thread carries.
     ///
     /// # Errors
     /// Why this path is unavailable: the kernel does not support it, or this user has no
     /// permission.
-    pub fn new(ends: Vec<OwnedFd>, first: u32, attach: Attach) -> io::Result<Self> {
+    pub fn new(
+        ends: Vec<impl Into<Option<OwnedFd>>>,
+        first: u32,
+        attach: Attach,
+    ) -> io::Result<Self> {
         Self::with_room(ends, first, attach, SPARE_PORTS)
     }
 
@@ -128,7 +132,7 @@ impl Ring {
     /// # Errors
     /// See [`Self::new`].
     pub fn with_room(
-        ends: Vec<OwnedFd>,
+        ends: Vec<impl Into<Option<OwnedFd>>>,
         first: u32,
         attach: Attach,
         spare: usize,
@@ -157,7 +161,7 @@ impl Ring {
             _maps: maps,
         };
         for end in ends {
-            all.attach(end)?;
+            all.attach(end.into())?;
         }
         Ok(all)
     }
@@ -194,11 +198,6 @@ impl Ring {
     pub fn try_out(attach: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
         let (_maps, _, _, program) = Self::prepare(1, 1, SIZES[SIZES.len() - 1])?;
         attach(program.as_fd())
-    }
-
-    /// A handle that wakes the waiting thread from another thread.
-    pub fn waker(&self) -> Waker {
-        self.poll.waker.clone()
     }
 
     /// The program's counters.
@@ -248,6 +247,10 @@ impl Ring {
 }
 
 impl FrameIo for Ring {
+    fn waker(&self) -> Waker {
+        self.poll.waker.clone()
+    }
+
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         if !self.lanes.is_empty() {
             return Ok(());
@@ -322,7 +325,7 @@ impl FrameIo for Ring {
     }
 
     /// The new interface's index must follow those of the existing ports.
-    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+    fn attach(&mut self, end: Option<OwnedFd>) -> io::Result<usize> {
         let port = self.ends.len();
         if port >= self.shared.count {
             return Err(io::Error::other(format!(
@@ -330,9 +333,11 @@ impl FrameIo for Ring {
                 self.shared.count
             )));
         }
-        unblock(&end)?;
-        (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
-        self.ends.push(Some(end));
+        if let Some(end) = &end {
+            unblock(end)?;
+            (self.attach.0)(self.first + port as u32, self.program.as_fd())?;
+        }
+        self.ends.push(end);
         Ok(port)
     }
 

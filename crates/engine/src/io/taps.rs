@@ -10,31 +10,31 @@ use std::os::fd::{AsRawFd, OwnedFd};
 #[derive(Debug)]
 pub struct Taps {
     poll: Poll,
-    /// `None` for a removed port.
+    /// `None` for a removed port, and for one of another thread.
     taps: Vec<Option<OwnedFd>>,
     ready: Vec<(usize, u32)>,
 }
 
 impl Taps {
-    /// Takes TAPs, or packet sockets, and makes them non-blocking.
+    /// Takes TAPs, or packet sockets, and makes them non-blocking; `None` for a port whose frames
+    /// another thread carries.
     ///
     /// # Errors
     /// If there are too many open files.
-    pub fn new(taps: Vec<OwnedFd>) -> io::Result<Self> {
+    pub fn new(taps: Vec<impl Into<Option<OwnedFd>>>) -> io::Result<Self> {
         let mut all = Self { poll: Poll::new()?, taps: Vec::new(), ready: Vec::new() };
         for tap in taps {
-            all.attach(tap)?;
+            all.attach(tap.into())?;
         }
         Ok(all)
-    }
-
-    /// A handle that wakes the waiting thread from another thread.
-    pub fn waker(&self) -> Waker {
-        self.poll.waker.clone()
     }
 }
 
 impl FrameIo for Taps {
+    fn waker(&self) -> Waker {
+        self.poll.waker.clone()
+    }
+
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let Self { poll, taps, ready } = self;
         poll.wait(now, until, |token| {
@@ -72,11 +72,13 @@ impl FrameIo for Taps {
         n == frame.len() as isize
     }
 
-    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+    fn attach(&mut self, end: Option<OwnedFd>) -> io::Result<usize> {
         let port = self.taps.len();
-        unblock(&end)?;
-        self.poll.add(end.as_raw_fd(), port as u64)?;
-        self.taps.push(Some(end));
+        if let Some(end) = &end {
+            unblock(end)?;
+            self.poll.add(end.as_raw_fd(), port as u64)?;
+        }
+        self.taps.push(end);
         Ok(port)
     }
 

@@ -8,6 +8,9 @@ impl Segment {
     /// frames already in flight can become due (the lookahead of conservative simulation,
     /// Chandy and Misra 1979). Rates, channels and slots only add to it.
     pub fn lookahead(&mut self) -> Instant {
+        if self.links.is_empty() {
+            return Instant::MAX;
+        }
         if !self.impaired {
             return 0;
         }

@@ -3,8 +3,9 @@
 use crate::error::Error;
 use engine::{Attach, FrameBackend, FramePath, Ring};
 use experiment::Plan;
-use lab::{Lab, Link};
+use lab::{Lab, Link, Ports};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// The type of the nodes' interfaces, and why the fastest path is not in use, if so.
 pub(crate) struct SelectedPath {
@@ -42,15 +43,28 @@ impl SelectedPath {
         })
     }
 
-    /// Builds the frame backend from the lab's descriptors.
-    pub(crate) fn carrier(&self, lab: &mut Lab, ends: Vec<OwnedFd>) -> Result<FrameBackend, Error> {
+    /// Builds a frame backend for each thread of the engine, from the lab's descriptors as in
+    /// [`engine::Threads::split`].
+    pub(crate) fn backends(
+        &self,
+        lab: &mut Lab,
+        ends: Vec<Vec<Option<OwnedFd>>>,
+    ) -> Result<Vec<FrameBackend>, Error> {
+        let ports = lab.ports().map(Arc::new);
+        ends.into_iter().map(|ends| self.backend(ports.clone(), ends)).collect()
+    }
+
+    fn backend(
+        &self,
+        ports: Option<Arc<Ports>>,
+        ends: Vec<Option<OwnedFd>>,
+    ) -> Result<FrameBackend, Error> {
         let failed = Error::io("take over the nodes' interfaces");
         match self.link {
             Link::Veth if self.offload => FrameBackend::over_taps(ends),
             Link::Veth => FrameBackend::over_packets(ends),
             Link::Tap => FrameBackend::over_taps(ends),
             Link::Bpf => {
-                let ports = lab.ports();
                 let attach = Attach::by(move |number, program| match &ports {
                     Some(ports) => ports.attach(number, program),
                     None => Err(std::io::Error::other("another process has taken over the lab")),
@@ -59,6 +73,16 @@ impl SelectedPath {
             }
         }
         .map_err(failed)
+    }
+
+    /// The frame path of the backends.
+    pub(crate) fn frame_path(&self) -> FramePath {
+        match self.link {
+            Link::Veth if self.offload => FramePath::Tap,
+            Link::Veth => FramePath::Packet,
+            Link::Tap => FramePath::Tap,
+            Link::Bpf => FramePath::Ring,
+        }
     }
 
     /// Why this path is in use, if it is not the fastest or was requested.

@@ -46,7 +46,7 @@ use self::tls::Certificates;
 use self::uplink::Uplink;
 use crate::error::Error;
 use crate::folder::Folder;
-use engine::{Engine, FrameBackend, FramePath, Outcome, Refused, monotonic_now};
+use engine::{Engine, FrameBackend, FramePath, Outcome, Refused, Threads, monotonic_now};
 use experiment::Plan;
 use lab::Lab;
 use measure::{Accounting, Counts};
@@ -66,7 +66,9 @@ pub(crate) struct BedOptions<'a> {
     pub home: &'a Path,
     /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
-    /// Whether the medium busy-waits shortly before frames are due.
+    /// Maximum number of threads that forward frames.
+    pub threads: usize,
+    /// Whether they busy-wait shortly before frames are due.
     pub spin: bool,
     /// Whether a run is measured: then the bed keeps the nodes of its plan, and works without a
     /// control socket if it must.
@@ -132,11 +134,12 @@ impl<'a> Bed<'a> {
         let mut design = Design::of(plan, &programs, &options)?;
         let accounting = observe(&mut design.topology)?;
         let counts = accounting.counts();
-        let (lab, backend, impairments) = nodes(plan, &design, options.tool)?;
-        let frame_path = backend.path();
-        let refused =
-            backend.refused().map_err(Error::io("count the frames that interfaces dropped"))?;
-        let engine = engine(&design, backend, accounting, options.spin)?;
+        let frame_path = design.path.frame_path();
+        let threads = Threads::balanced(&design.topology.segments, options.threads);
+        let (lab, backends, impairments) = nodes(plan, &design, &threads, options.tool)?;
+        let refused = Refused::of(&backends)
+            .map_err(Error::io("count the frames that interfaces dropped"))?;
+        let engine = engine(&design, &threads, backends, accounting, options.spin)?;
         let uplinks = Uplink::all(plan, &lab)?;
         let inventory = Inventory::of(plan, &design.topology);
         let control = match ControlSocket::open(&inventory, engine.remote()) {
@@ -192,30 +195,31 @@ impl<'a> Bed<'a> {
 fn nodes(
     plan: &Plan,
     design: &Design,
+    threads: &Threads,
     tool: &Path,
-) -> Result<(Lab, FrameBackend, Impairments), Error> {
+) -> Result<(Lab, Vec<FrameBackend>, Impairments), Error> {
     let (topology, path) = (&design.topology, &design.path);
     let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, path.link)?;
     hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
     let impairments = Impairments::of(plan, &topology.places, &ends)
         .map_err(Error::io("save the state of links"))?;
-    let backend = path.carrier(&mut lab, ends)?;
-    Ok((lab, backend, impairments))
+    let backends = path.backends(&mut lab, threads.split(ends, &topology.places))?;
+    Ok((lab, backends, impairments))
 }
 
 /// Starts forwarding.
 fn engine(
     design: &Design,
-    backend: FrameBackend,
+    threads: &Threads,
+    backends: Vec<FrameBackend>,
     accounting: Accounting,
     spin: bool,
 ) -> Result<Engine<Accounting>, Error> {
-    let waker = backend.waker();
     let (segments, places) = (design.topology.segments.clone(), design.topology.places.clone());
     // Threads inherit the affinity, which ends with this function.
     let _affinity = design.pinning().and_then(|pinning| Affinity::on(pinning.medium));
     let spin_ns = if spin { SPIN_NS } else { 0 };
-    Engine::start_spinning(backend, waker, segments, places, accounting, spin_ns)
+    Engine::start_threads(threads, backends, segments, places, accounting, spin_ns)
         .map_err(Error::io("start forwarding"))
 }

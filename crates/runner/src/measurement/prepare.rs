@@ -33,6 +33,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
             tool: options.tool,
             home: options.home,
             frame_path: options.frame_path,
+            threads: options.threads,
             spin: options.spin,
             is_measured: true,
             interrupted: options.interrupted,

@@ -183,6 +183,9 @@ pub struct Run {
     /// The seed, repeat and cell are those of that run.
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["resume", "only", "repeat", "seed"])]
     pub replay: Option<PathBuf>,
+    /// Maximum number of threads that forward frames; each network belongs to one
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub threads: u8,
     /// Busy-wait for 60 us before each frame's release: more exact, uses one CPU
     #[arg(long)]
     pub spin: bool,

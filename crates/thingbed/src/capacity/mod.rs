@@ -133,6 +133,7 @@ impl<'a> CapacitySearch<'a> {
             replay: None,
             on: None,
             stop_at: None,
+            threads: 1,
             spin: arguments.spin,
             capture: false,
             retry: 0,

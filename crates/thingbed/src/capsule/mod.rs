@@ -217,6 +217,7 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
         ("--replay", run.replay.is_some()),
         ("--capture", run.capture),
         ("--spin", run.spin),
+        ("--threads", run.threads > 1),
     ];
     if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
         return Err(format!(

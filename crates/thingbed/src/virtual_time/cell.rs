@@ -50,6 +50,7 @@ fn run(request: &Request, interrupted: &Arc<AtomicBool>) -> Result<bool, Error> 
         tool: &tool,
         workload: &request.workload,
         home: &request.home,
+        threads: 1,
         spin: false,
         capture: request.capture,
         replay: request.replay.as_deref(),

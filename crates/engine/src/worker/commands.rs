@@ -1,15 +1,15 @@
 //! Executes commands of other threads between two frames.
 
-use super::Work;
+use super::Worker;
 use crate::io::FrameIo;
-use crate::observer::Observer;
+use crate::observer::{Observer, Place};
 use crate::remote::{self, Command, NewPort};
-use crate::{Endpoint, Place};
+use crate::spec::Endpoint;
 use link::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
 
-impl<Io: FrameIo, O: Observer> Work<Io, O> {
+impl<Io: FrameIo, O: Observer> Worker<Io, O> {
     /// Executes all queued commands.
     pub(super) fn execute(&mut self, now: Instant) {
         for command in self.commands.take() {
@@ -21,11 +21,17 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
                 Command::ReportStates(to) => {
                     drop(to.try_send(remote::states(&self.segments, now)));
                 }
-                Command::Observer(what) => what(&mut self.observer),
+                Command::Observer(what) => self.observer.with(what),
                 Command::Attach(new_port) => {
                     let NewPort { segment, link, end, on_attached } = *new_port;
                     let place = self.attach(segment, link, end, now);
-                    on_attached(&mut self.observer, place);
+                    self.observer.with(|observer| on_attached(observer, place));
+                }
+                Command::Reserve(place) => {
+                    // Failure leaves the numbers as they are; the thread of the port reports it.
+                    if self.io.attach(None).is_ok() {
+                        self.places.push(place);
+                    }
                 }
                 Command::Detach(place, to) => {
                     let end = self.detach(place, now);
@@ -54,7 +60,7 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let Some(own) = self.segments.get_mut(segment) else {
             return Err(io::Error::other(format!("segment {segment} does not exist")));
         };
-        let port = self.io.attach(end)?;
+        let port = self.io.attach(Some(end))?;
         let endpoint = own.attach(link, now.max(self.clocks[segment]));
         let place = Place { segment, endpoint };
         debug_assert_eq!(port, self.places.len());

@@ -1,29 +1,46 @@
-//! Main loop of the engine's thread: reads frames, forwards those due, and sleeps.
+//! Main loop of a thread of the engine: reads frames, forwards those due, and sleeps.
 
 mod commands;
 
-use super::{Control, Outcome, monotonic_now};
+use crate::clock::monotonic_now;
 use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
+use crate::outcome::Outcome;
 use crate::priority::Governor;
 use crate::remote::Commands;
+use crate::segment::Segment;
+use crate::shared_observer::SharedObserver;
+use crate::spec::{Delivery, SegmentSpec};
 use crate::stalls::StallDetector;
-use crate::{Delivery, Segment};
 use link::{Instant, Interval, Totals};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-pub(super) struct Work<Io, O> {
+/// Signals to a worker, and its counters.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    pub begin: AtomicBool,
+    pub end: AtomicBool,
+    pub ended: AtomicBool,
+    pub stop: AtomicBool,
+    /// Frames that nodes have sent so far.
+    pub frames: AtomicU64,
+    /// Frames in flight.
+    pub waiting: AtomicU64,
+}
+
+/// What a thread of the engine carries.
+pub(crate) struct Worker<Io, O> {
     io: Io,
+    /// All segments; those of other threads are empty, so that an index is the same everywhere.
     segments: Vec<Segment>,
     /// The latest time passed to each segment.
     clocks: Vec<Instant>,
     places: Vec<Place>,
     /// The port of each endpoint, by segment.
     ports: Vec<Vec<usize>>,
-    observer: O,
-    control: Arc<Control>,
+    observer: SharedObserver<O>,
     commands: Arc<Commands<O>>,
     watch: StallDetector,
     spin: Instant,
@@ -49,42 +66,44 @@ const MAX_ROW: usize = 16;
 /// After that the due frame leaves, and the older ones count from then.
 const MAX_REORDER_WAIT: Instant = 200_000;
 /// The longest busy-wait before a due time: a generous bound for timer lateness.
-pub(super) const MAX_SPIN: Instant = 60_000;
+const MAX_SPIN: Instant = 60_000;
 /// The longest sleep without waking for arrivals; the kernel's ring holds them meanwhile.
 const MAX_DOZE: Instant = 1_000_000;
 
-impl<Io: FrameIo, O: Observer> Work<Io, O> {
-    pub(super) fn new(
+impl<Io: FrameIo, O: Observer> Worker<Io, O> {
+    /// A worker that busy-waits for `spin` ns (at most 60 us) before a frame is due.
+    pub fn new(
         io: Io,
-        segments: Vec<Segment>,
+        segments: &[SegmentSpec],
         places: Vec<Place>,
-        observer: O,
-        (control, commands): (Arc<Control>, Arc<Commands<O>>),
+        observer: SharedObserver<O>,
+        commands: Arc<Commands<O>>,
         spin: Instant,
     ) -> Self {
+        let segments: Vec<_> = segments.iter().map(Segment::new).collect();
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
         for (port, place) in places.iter().enumerate() {
-            ports[place.segment][place.endpoint] = port;
+            // Places of other threads do not exist here.
+            if let Some(slot) = ports[place.segment].get_mut(place.endpoint) {
+                *slot = port;
+            }
         }
-        let clocks = vec![0; segments.len()];
-        let watch = StallDetector::default();
-        let leaving = Vec::with_capacity(MAX_ROW);
         Self {
+            clocks: vec![0; segments.len()],
             io,
             segments,
-            clocks,
             places,
             ports,
             observer,
-            control,
             commands,
-            watch,
-            spin,
-            leaving,
+            watch: StallDetector::default(),
+            spin: spin.min(MAX_SPIN),
+            leaving: Vec::with_capacity(MAX_ROW),
         }
     }
 
-    pub(super) fn run(mut self) -> io::Result<Outcome<O>> {
+    /// Carries frames until `control` stops it.
+    pub fn run(mut self, control: &Control) -> io::Result<Outcome<SharedObserver<O>>> {
         let mut now = monotonic_now();
         let mut governor = Governor::raise(now);
         let mut buffer = vec![0; BUFFER_SIZE];
@@ -92,33 +111,33 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         let mut measured = None;
         let mut interval = 0;
         self.watch.on_wait(None, now);
-        while !self.control.stop.load(Relaxed) {
+        while !control.stop.load(Relaxed) {
             // Frames that arrived before now use the settings that applied until now.
             let (taken, reached) = self.take_in(&mut buffer, now);
             for segment in 0..self.segments.len() {
                 self.deliver(segment, reached);
             }
-            if !begun && self.control.begin.load(Relaxed) {
+            if !begun && control.begin.load(Relaxed) {
                 begun = true;
                 interval = now + MAX_INTERVAL;
                 self.segments.iter_mut().for_each(|segment| segment.impair(now));
                 self.observer.begin(now);
                 self.watch.measure(true);
             }
-            if measured.is_none() && self.control.end.load(Relaxed) {
+            if measured.is_none() && control.end.load(Relaxed) {
                 measured = Some(self.measured(now));
                 self.observer.end(now);
                 self.watch.measure(false);
-                self.control.ended.store(true, Relaxed);
+                control.ended.store(true, Relaxed);
             }
             self.execute(now);
             if begun && measured.is_none() && now >= interval {
                 self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
                 interval = now + MAX_INTERVAL;
             }
-            self.control.frames.fetch_add(taken as u64, Relaxed);
+            control.frames.fetch_add(taken as u64, Relaxed);
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
-            self.control.waiting.store(waiting as u64, Relaxed);
+            control.waiting.store(waiting as u64, Relaxed);
             let until = self.segments.iter().filter_map(Segment::next).min();
             // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
@@ -189,7 +208,8 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             }
             let segment = &mut self.segments[place.segment];
             let frame = &buffer[..received.len];
-            self.observer.sent(place, frame.get(segment.prefix()..).unwrap_or_default(), at);
+            let bytes = frame.get(segment.prefix()..).unwrap_or_default();
+            self.observer.with(|observer| observer.sent(place, bytes, at));
             segment.send(place.endpoint, frame, last);
             (taken, row) = (taken + 1, row + 1);
         }
@@ -203,10 +223,10 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
         self.clocks[segment] = now;
         while self.send_some(segment, now) {}
         for decided in self.segments[segment].decided() {
-            self.observer.decided(segment, decided);
+            self.observer.with(|observer| observer.decided(segment, decided));
         }
         for drop in self.segments[segment].drops() {
-            self.observer.dropped(segment, drop, now);
+            self.observer.with(|observer| observer.dropped(segment, drop, now));
         }
     }
 
@@ -222,15 +242,18 @@ impl<Io: FrameIo, O: Observer> Work<Io, O> {
             self.watch.on_work(*at);
         }
         let any = !self.leaving.is_empty();
-        for (delivery, at, sent) in self.leaving.drain(..) {
-            if sent {
-                let late = at.saturating_sub(delivery.intended);
-                self.segments[segment].delivered(delivery.endpoint, late);
-                self.observer.delivered(segment, &delivery, at);
-            } else {
-                let to = Place { segment, endpoint: delivery.endpoint };
-                self.observer.refused(to, at);
-            }
+        if any {
+            self.observer.with(|observer| {
+                for (delivery, at, sent) in self.leaving.drain(..) {
+                    if sent {
+                        let late = at.saturating_sub(delivery.intended);
+                        own.delivered(delivery.endpoint, late);
+                        observer.delivered(segment, &delivery, at);
+                    } else {
+                        observer.refused(Place { segment, endpoint: delivery.endpoint }, at);
+                    }
+                }
+            });
         }
         any
     }

@@ -1,0 +1,51 @@
+//! Results of an engine.
+
+use crate::observer::Observer;
+use crate::priority::Priority;
+use crate::shared_observer::SharedObserver;
+use crate::stalls::Stalls;
+use crate::threads::Threads;
+use link::{Interval, Totals};
+
+/// Results of an engine, or of one of its threads.
+pub struct Outcome<O> {
+    /// The observer, with everything it recorded.
+    pub observer: O,
+    /// Scheduling of the threads; the lowest of several.
+    pub priority: Priority,
+    /// Counters of each link during the measurement, by segment and endpoint: up, then
+    /// down.
+    pub totals: Vec<Vec<[Totals; 2]>>,
+    /// The same per interval, with the settings in each.
+    pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
+    /// Why changes failed.
+    pub refused: Vec<String>,
+    /// Stalls of the threads during the measurement.
+    pub stalls: Stalls,
+}
+
+impl<O: Observer> Outcome<O> {
+    /// The results of all threads together; `None` without a thread.
+    pub(crate) fn join(
+        mut parts: Vec<Outcome<SharedObserver<O>>>,
+        threads: &Threads,
+    ) -> Option<Self> {
+        let segments = 0..parts.first()?.totals.len();
+        let mut own = |segment: usize| {
+            let part = &mut parts[threads.of(segment)];
+            (
+                std::mem::take(&mut part.totals[segment]),
+                std::mem::take(&mut part.intervals[segment]),
+            )
+        };
+        let (totals, intervals) = segments.map(&mut own).unzip();
+        Some(Self {
+            priority: parts.iter().map(|part| part.priority).max()?,
+            totals,
+            intervals,
+            refused: parts.iter_mut().flat_map(|part| std::mem::take(&mut part.refused)).collect(),
+            stalls: parts.iter().map(|part| part.stalls).fold(Stalls::default(), Stalls::with),
+            observer: SharedObserver::join(parts.into_iter().map(|part| part.observer).collect())?,
+        })
+    }
+}
