@@ -62,7 +62,7 @@ figures! {
         /// share of the sent messages that were not received
         lost_pct: f64 => .unit("%").head("lost"),
         /// share of the sent messages without an answer; null if all are one-way
-        unanswered_pct: Option<f64> => .unit("%").head("unanswered"),
+        unanswered_pct: Option<f64> => .unit("%").head("unanswered").earlier(&["loss_pct"]),
         /// share of the sent messages that failed: `unanswered_pct`, for one-way messages `lost_pct`
         loss_pct: f64 => .unit("%"),
         /// extra copies of messages and answers
