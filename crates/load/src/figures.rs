@@ -1,15 +1,14 @@
 //! The results of a load.
 
 use crate::clock::Nanos;
-use crate::percentiles::Percentiles;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use record::{Observed, Quarter, RequestCounts, Timeline};
-use serde::Serialize;
+use record::event::{LoadResults, Loop, Pace, SeriesResults};
+use record::{Observed, OddCounts, Percentiles, RequestCounts, Timeline};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
-use trace::{Method, Spread, SpreadSummary};
+use trace::{Method, Spread};
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]
@@ -133,18 +132,6 @@ pub struct Figures {
     pub began: Duration,
 }
 
-/// Whether the sender kept the schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// It did.
-    Kept,
-    /// The rate was kept, but single operations were late.
-    Blurred,
-    /// This machine was too slow.
-    NotKept,
-}
-
 impl Figures {
     /// All series in one.
     pub fn all(&self) -> Series {
@@ -187,12 +174,12 @@ impl Figures {
         if all.slip.quantile_ns(0.99) as f64 > allowed { Pace::Blurred } else { Pace::Kept }
     }
 
-    /// The JSON for the summary; times in us.
-    pub fn json(&self) -> impl Serialize + use<> {
+    /// The results; times in us.
+    pub fn results(&self) -> LoadResults {
         let all = self.all();
         let seconds = self.span as f64 / 1e9;
-        Json {
-            r#loop: if self.closed.is_some() { "closed" } else { "open" },
+        LoadResults {
+            r#loop: if self.closed.is_some() { Loop::Closed } else { Loop::Open },
             users: self.closed,
             pace: self.pace(),
             senders: self.senders,
@@ -201,86 +188,43 @@ impl Figures {
             counts: all.counts,
             quarters: self.timeline.quarters(self.schedule),
             codes: self.codes.clone(),
-            late: self.late,
-            twice: self.twice,
-            garbage: self.garbage,
-            stray: self.stray,
-            retransmitted: self.retransmitted,
+            odd: OddCounts {
+                late: self.late,
+                twice: self.twice,
+                garbage: self.garbage,
+                stray: self.stray,
+                retransmitted: self.retransmitted,
+                trace_faults: self.faults,
+            },
             observed: self.observed,
-            trace_faults: self.faults,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
             between_expected: self.submission.expected.summary(),
             between_submitted: self.submission.submitted.summary(),
             between_distance: self.submission.expected.distance(&self.submission.submitted),
-            all: JsonSeries::new("all".to_owned(), None, &all),
-            classes: self
-                .classes()
-                .iter()
-                .map(|series| JsonSeries::new(series.method.to_string(), None, series))
-                .collect(),
-            nodes: self
-                .series
-                .iter()
-                .map(|series| JsonSeries::new(series.method.to_string(), series.device, series))
-                .collect(),
+            all: all.results("all".to_owned(), None),
+            classes: self.classes().iter().map(|class| class.of_method(None)).collect(),
+            nodes: self.series.iter().map(|series| series.of_method(series.device)).collect(),
         }
     }
 }
 
-#[derive(Serialize)]
-struct Json {
-    r#loop: &'static str,
-    users: Option<usize>,
-    pace: Pace,
-    senders: usize,
-    seconds: f64,
-    rate: f64,
-    counts: RequestCounts,
-    quarters: [Quarter; 4],
-    codes: BTreeMap<String, u64>,
-    late: u64,
-    twice: u64,
-    garbage: u64,
-    stray: u64,
-    retransmitted: u64,
-    observed: Observed,
-    trace_faults: u64,
-    reasons: BTreeMap<String, u64>,
-    behind_us: f64,
-    between_expected: SpreadSummary,
-    between_submitted: SpreadSummary,
-    between_distance: f64,
-    all: JsonSeries,
-    classes: Vec<JsonSeries>,
-    nodes: Vec<JsonSeries>,
-}
+impl Series {
+    fn of_method(&self, device: Option<u32>) -> SeriesResults {
+        self.results(self.method.to_string(), device)
+    }
 
-#[derive(Serialize)]
-struct JsonSeries {
-    class: String,
-    device: Option<u32>,
-    counts: RequestCounts,
-    response_of_all: Percentiles,
-    response: SpreadSummary,
-    service: SpreadSummary,
-    slip: SpreadSummary,
-    wait: Option<SpreadSummary>,
-    notification: Option<SpreadSummary>,
-}
-
-impl JsonSeries {
-    fn new(class: String, device: Option<u32>, series: &Series) -> Self {
-        Self {
+    fn results(&self, class: String, device: Option<u32>) -> SeriesResults {
+        SeriesResults {
             class,
             device,
-            counts: series.counts,
-            response_of_all: Percentiles::of(&series.response, series.counts.scheduled),
-            response: series.response.summary(),
-            service: series.service.summary(),
-            slip: series.slip.summary(),
-            wait: series.wait.as_ref().map(Spread::summary),
-            notification: series.notification.as_ref().map(Spread::summary),
+            counts: self.counts,
+            response_of_all: Percentiles::of(&self.response, self.counts.scheduled),
+            response: self.response.summary(),
+            service: self.service.summary(),
+            slip: self.slip.summary(),
+            wait: self.wait.as_ref().map(Spread::summary),
+            notification: self.notification.as_ref().map(Spread::summary),
         }
     }
 }

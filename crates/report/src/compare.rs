@@ -256,8 +256,7 @@ fn medians(
             _ => "–".to_owned(),
         });
     }
-    let all: Vec<Exchanges> =
-        cell.runs.iter().flat_map(|run| run.summary.exchanges()).collect();
+    let all: Vec<Exchanges> = cell.runs.iter().flat_map(|run| run.summary.exchanges()).collect();
     let sum = |of: fn(&Exchanges) -> u64| -> u64 { all.iter().map(of).sum() };
     row.push(format!("{} of {}", sum(|own| own.failed), sum(|own| own.count)));
     Some(row)

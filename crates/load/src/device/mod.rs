@@ -10,14 +10,13 @@ mod queue;
 mod resource_server;
 mod timers;
 
-pub use check::{Checked, check};
+pub use check::check;
 #[cfg(feature = "fuzzing")]
 pub(crate) use coap::Transfers;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
 pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
-pub use resource_server::{Served, ServedResource};
 
 use crate::clock;
 use crate::socket::{Batch, Datagrams};

@@ -5,7 +5,6 @@ use super::{Page, View};
 use crate::format;
 use record::ProbeStatistics;
 
-
 /// A row per core and mode; nothing without probes.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let runs = view.cells.iter().flat_map(|cell| cell.runs.iter().map(move |run| (cell, run)));
@@ -21,7 +20,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let axes = view.sweep.axes();
     let mut table = axes.iter().fold(Table::default(), |table, axis| table.text(axis));
     table = table.text("probe").text("core").text("mode").numbers("service", "ms");
-    table = ProbeStatistics::FIGURES.iter().fold(table, |table, figure| table.numbers(figure.head, "%"));
+    table = ProbeStatistics::FIGURES
+        .iter()
+        .fold(table, |table, figure| table.numbers(figure.head, "%"));
     for (cell, run) in runs {
         for probed in run.summary.probed() {
             let mut row: Vec<Place> = axes

@@ -45,7 +45,8 @@ fn over_time(page: &mut Page, view: &View<'_>) {
         return;
     }
     for group in groups {
-        let nodes = view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, Group::nodes)));
+        let nodes =
+            view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, Group::nodes)));
         let nodes = nodes.map_or(1.0, |nodes| nodes.max).max(1.0);
         page.heading(&format!("CPU over time, group {group}"));
         page.paragraph(if nodes > 1.0 {

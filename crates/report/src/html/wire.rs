@@ -88,7 +88,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             let names: Vec<_> =
                 panel.cells.iter().map(|(_, series)| view.panels.series[*series].clone()).collect();
             let total = |(cell, _): &(usize, usize)| {
-                median(&view.cells[*cell], group, Group::tx_bytes).map(format::bytes).unwrap_or_default()
+                median(&view.cells[*cell], group, Group::tx_bytes)
+                    .map(format::bytes)
+                    .unwrap_or_default()
             };
             let totals: Vec<String> = panel.cells.iter().map(total).collect();
             let series = PARTS.iter().map(|part| {
