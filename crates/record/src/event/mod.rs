@@ -105,7 +105,7 @@ mod tests {
     fn a_truncated_line_is_no_event_and_a_wrong_one_is_named() {
         let one = Probed { core: 1, ..Probed::default() };
         let text = written(&[one, one]);
-        let cut = text[..text.len() - 1].as_bytes();
+        let cut = &text.as_bytes()[..text.len() - 1];
         assert_eq!(read::<Probed>(cut).unwrap(), [one]);
         let error = read::<Probed>(text.replace("sleep,", "dance,").as_bytes()).unwrap_err();
         assert!(error.contains("line: 2") && error.contains("dance"), "{error}");
