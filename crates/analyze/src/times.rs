@@ -1,7 +1,7 @@
 //! Statistics of measured times: few bytes per flow, and a histogram for all flows.
 
 use crate::figures::{RttFigures, TimeFigures};
-use hdrhistogram::Histogram;
+use units::Histogram;
 
 /// Count, sum, minimum and maximum of times.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,26 +35,22 @@ impl Times {
 #[derive(Debug)]
 pub(crate) struct Distribution {
     times: Times,
-    histogram: Histogram<u64>,
+    histogram: Histogram,
 }
-
-/// An hour; the histogram counts longer times as this long.
-const LONGEST_NS: u64 = 3_600_000_000_000;
 
 impl Distribution {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3);
-        Self { times: Times::default(), histogram: histogram.expect("these bounds are good") }
+        Self { times: Times::default(), histogram: Histogram::new() }
     }
 
     pub(crate) fn note(&mut self, ns: i64) {
         self.times.note(ns);
-        self.histogram.saturating_record(ns.clamp(1, LONGEST_NS as i64) as u64);
+        self.histogram.record(u64::try_from(ns).unwrap_or(0).max(1));
     }
 
     pub(crate) fn figures(&self) -> Option<RttFigures> {
         let TimeFigures { count, mean, min, max } = self.times.figures()?;
-        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64 / 1e6;
+        let at = |quantile| self.histogram.quantile_ns(quantile) as f64 / 1e6;
         Some(RttFigures { count, mean, min, p50: at(0.5), p95: at(0.95), p99: at(0.99), max })
     }
 }

@@ -8,7 +8,8 @@ use record::{Observed, OddCounts, Percentiles, RequestCounts, Timeline};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
-use trace::{Method, Spread};
+use trace::{Method, SpreadSummary};
+use units::Histogram;
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]
@@ -20,24 +21,24 @@ pub struct Series {
     /// Operations by outcome.
     pub counts: RequestCounts,
     /// Response time: from the intended time to the answer.
-    pub response: Spread,
+    pub response: Histogram,
     /// Service time: from the send time to the answer.
-    pub service: Spread,
+    pub service: Histogram,
     /// Slip: how late this machine sent, from the intended time to the send time, without
     /// the wait.
-    pub slip: Spread,
+    pub slip: Histogram,
     /// The wait for a free connection to the target, or for NSTART; None if requests never
     /// wait.
-    pub wait: Option<Spread>,
+    pub wait: Option<Histogram>,
     /// Time between two notifications of an observation; None if nothing is observed.
-    pub notification: Option<Spread>,
+    pub notification: Option<Histogram>,
     digits: u8,
 }
 
 impl Series {
     /// An empty series; histograms have `digits` significant digits.
     pub fn new(method: Method, device: Option<u32>, digits: u8) -> Self {
-        let spread = || Spread::with_digits(digits);
+        let spread = || Histogram::with_digits(digits);
         Self {
             method,
             device,
@@ -53,13 +54,13 @@ impl Series {
 
     /// Records the wait of an operation before it was sent.
     pub(crate) fn waited(&mut self, wait: Nanos) {
-        self.wait.get_or_insert_with(|| Spread::with_digits(self.digits)).record(wait);
+        self.wait.get_or_insert_with(|| Histogram::with_digits(self.digits)).record(wait);
     }
 
     /// Records the time between a notification and the previous one.
     pub(crate) fn notified(&mut self, since: Nanos) {
         let digits = self.digits;
-        self.notification.get_or_insert_with(|| Spread::with_digits(digits)).record(since);
+        self.notification.get_or_insert_with(|| Histogram::with_digits(digits)).record(since);
     }
 
     /// Adds another series: counts and histograms are added, nothing is averaged.
@@ -69,9 +70,9 @@ impl Series {
         self.service.add(&other.service);
         self.slip.add(&other.slip);
         let digits = self.digits;
-        let add = |own: &mut Option<Spread>, other: &Option<Spread>| {
+        let add = |own: &mut Option<Histogram>, other: &Option<Histogram>| {
             if let Some(other) = other {
-                own.get_or_insert_with(|| Spread::with_digits(digits)).add(other);
+                own.get_or_insert_with(|| Histogram::with_digits(digits)).add(other);
             }
         };
         add(&mut self.wait, &other.wait);
@@ -83,9 +84,9 @@ impl Series {
 #[derive(Debug, Clone, Default)]
 pub struct Submission {
     /// As scheduled.
-    pub expected: Spread,
+    pub expected: Histogram,
     /// As sent.
-    pub submitted: Spread,
+    pub submitted: Histogram,
 }
 
 /// The results of a load.
@@ -199,8 +200,8 @@ impl Figures {
             observed: self.observed,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
-            between_expected: self.submission.expected.summary(),
-            between_submitted: self.submission.submitted.summary(),
+            between_expected: SpreadSummary::from(&self.submission.expected),
+            between_submitted: SpreadSummary::from(&self.submission.submitted),
             between_distance: self.submission.expected.distance(&self.submission.submitted),
             all: all.results("all".to_owned(), None),
             classes: self.classes().iter().map(|class| class.of_method(None)).collect(),
@@ -220,11 +221,11 @@ impl Series {
             device,
             counts: self.counts,
             response_of_all: Percentiles::of(&self.response, self.counts.scheduled),
-            response: self.response.summary(),
-            service: self.service.summary(),
-            slip: self.slip.summary(),
-            wait: self.wait.as_ref().map(Spread::summary),
-            notification: self.notification.as_ref().map(Spread::summary),
+            response: SpreadSummary::from(&self.response),
+            service: SpreadSummary::from(&self.service),
+            slip: SpreadSummary::from(&self.slip),
+            wait: self.wait.as_ref().map(SpreadSummary::from),
+            notification: self.notification.as_ref().map(SpreadSummary::from),
         }
     }
 }
@@ -252,7 +253,7 @@ pub fn write_log(figures: &Figures, mut out: impl io::Write) -> io::Result<()> {
         for (name, spread) in always.into_iter().chain(wait).chain(notification) {
             let tag = format!("{};{device};{name}", series.method);
             let tag = Tag::new(&tag).ok_or_else(|| wrong(format!("`{tag}` is not a tag")))?;
-            log.write_histogram(spread.histogram(), Duration::ZERO, span, Some(tag))
+            log.write_histogram(spread.buckets(), Duration::ZERO, span, Some(tag))
                 .map_err(|error| wrong(format!("{error:?}")))?;
         }
     }
@@ -306,7 +307,7 @@ mod tests {
         assert_eq!((one.p99, one.max), (None, None));
         let two = Percentiles::of(&figures.series[1].response, 90);
         assert!(two.max.is_some());
-        assert!(Percentiles::of(&Spread::new(), 0).p50.is_none());
+        assert!(Percentiles::of(&Histogram::new(), 0).p50.is_none());
     }
 
     #[test]
@@ -332,8 +333,8 @@ mod tests {
         assert_eq!(of(6), (Method::Get, Some(2), crate::Latency::Wait, 90));
         assert_eq!(of(0), (Method::Get, Some(1), crate::Latency::Response, 90));
         assert_eq!(of(3), (Method::Get, Some(2), crate::Latency::Response, 90));
-        let written = figures().series[0].response.summary();
-        let read = read[0].times.summary();
+        let written = SpreadSummary::from(&figures().series[0].response);
+        let read = SpreadSummary::from(&read[0].times);
         for (read, written) in [(read.mean, written.mean), (read.p99, written.p99)] {
             assert!((read / written - 1.0).abs() < 0.002, "{read} {written}");
         }

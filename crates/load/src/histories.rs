@@ -4,7 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
-use trace::{Method, Spread};
+use trace::Method;
+use units::Histogram;
 
 /// A latency of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +32,7 @@ pub struct History {
     /// Which latency.
     pub latency: Latency,
     /// The histogram.
-    pub times: Spread,
+    pub times: Histogram,
 }
 
 /// Reads a log that [`write_log`](crate::write_log) wrote.
@@ -67,7 +68,7 @@ pub fn read_log(log: &[u8]) -> Result<Vec<History>, String> {
                 "notification" => Latency::Notification,
                 _ => return Err(wrong(format!("`{latency}` is not a latency"))),
             },
-            times: Spread::of(histogram),
+            times: Histogram::of(histogram),
         });
     }
     Ok(histories)

@@ -26,6 +26,7 @@ mod reasons;
 mod request_feed;
 mod request_queue;
 mod run;
+mod sender;
 mod settings;
 mod slots;
 mod socket;

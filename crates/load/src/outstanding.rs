@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(outstanding.submission.expected.mean_ns(), 10.0);
         // 1, 11, 22, 32.
         let submitted = &outstanding.submission.submitted;
-        assert_eq!((submitted.count(), submitted.summary().min), (3, 0.01));
+        assert_eq!((submitted.count(), submitted.min_ns()), (3, 10));
         assert!((submitted.mean_ns() - 31.0 / 3.0).abs() < 1e-9);
         assert_eq!(outstanding.span(), 95);
     }

@@ -7,6 +7,7 @@ use crate::log::Writer;
 use crate::outstanding::Outstanding;
 use crate::pacer::Pacer;
 use crate::request_feed::{FeedSummary, First, Origin, RequestFeed};
+use crate::sender::{Core, Transport};
 use crate::settings::Settings;
 use crate::stream;
 use crate::template::code_name;
@@ -62,7 +63,6 @@ pub(crate) struct Shared {
     pub stop: AtomicBool,
     pub behind: AtomicU64,
     pub sent: AtomicU64,
-    pub ipv4: AtomicBool,
 }
 
 /// The progress of a load.
@@ -109,7 +109,6 @@ pub fn run(
         };
         let timeout = Span::from_ns(settings.timeout);
         settings.coap.check(Some(first.scheme), settings.confirmable, timeout)?;
-        shared.ipv4.store(first.ipv4, Relaxed);
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
@@ -180,35 +179,29 @@ fn sender<'scope, 'env: 'scope>(
     let draw = Draw::new(settings.seed, number as u64, 1);
     let pacer = Pacer::new(from, start, closed, draw);
     let core = (!settings.cores.is_empty()).then(|| settings.cores[number % settings.cores.len()]);
-    let place = move |outstanding: &mut Outstanding| {
-        if let Err(why) = clock::pin_with_priority(core) {
-            outstanding.explain(&why);
-        }
-    };
     let builder = thread::Builder::new().name(format!("sender-{number}"));
+    let state = |ipv4| Core::new(settings, shared, pacer, outstanding, ipv4);
     let spawned = match first.scheme {
         Scheme::Coap | Scheme::Udp => {
-            let (scheme, ipv4) = (first.scheme, first.ipv4);
-            let sender =
-                datagram::Sender::new(scheme, ipv4, settings, shared, pacer, outstanding, draw)?;
-            builder.spawn_scoped(scope, move || {
-                let mut sender = sender;
-                place(sender.outstanding());
-                sender.run()
-            })
+            let ipv4 = first.ipv4;
+            let sender = datagram::Sender::new(first.scheme, ipv4, state(Some(ipv4)), draw)?;
+            builder.spawn_scoped(scope, move || pinned(sender, core))
         }
         Scheme::Http | Scheme::Mqtt | Scheme::Tcp => {
-            let sender =
-                stream::Sender::new(first.scheme, number, settings, shared, pacer, outstanding)
-                    .map_err(|error| Error::Thread(error.to_string()))?;
-            builder.spawn_scoped(scope, move || {
-                let mut sender = sender;
-                place(sender.outstanding());
-                sender.run()
-            })
+            let sender = stream::Sender::new(first.scheme, number, state(None))
+                .map_err(|error| Error::Thread(error.to_string()))?;
+            builder.spawn_scoped(scope, move || pinned(sender, core))
         }
     };
     spawned.map_err(|error| Error::Thread(error.to_string()))
+}
+
+/// Runs a sender on a core, or on any.
+fn pinned<'a>(mut sender: impl Transport<'a>, core: Option<usize>) -> Outstanding {
+    if let Err(why) = clock::pin_with_priority(core) {
+        sender.core().outstanding.explain(&why);
+    }
+    sender.run()
 }
 
 /// Merges the results of all senders.

@@ -7,6 +7,7 @@ use load::{Closed, DeviceSettings, MisbehaviourShares, Settings};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
+use units::Histogram;
 
 #[test]
 fn every_coap_request_is_answered_and_has_its_three_times() {
@@ -135,7 +136,7 @@ fn a_wait_for_a_slow_server_is_no_slip() {
     assert_eq!((all.counts.answered, all.counts.unsent), (200, 0), "{:?}", figures.reasons);
     // The last of 200 is due after 40 ms and answered after 4 s; at most four are under
     // way.
-    let (wait, most) = (all.wait.unwrap(), |of: &trace::Spread| of.quantile_ns(1.0));
+    let (wait, most) = (all.wait.unwrap(), |of: &Histogram| of.quantile_ns(1.0));
     assert!(most(&all.response) > 3_900_000_000 && most(&wait) > 3_800_000_000);
     assert!(all.slip.mean_ns() < wait.mean_ns() / 4.0, "{}", all.slip.mean_ns());
     // The parts of each operation add up.

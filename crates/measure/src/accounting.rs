@@ -4,10 +4,10 @@ use crate::capture::Capture;
 use crate::counts::{Counts, Tally};
 use crate::decisions::Decisions;
 use crate::departures::Departures;
-use crate::latency::Latency;
 use crate::traffic::{Classifier, Traffic};
 use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
 use std::sync::Arc;
+use units::Histogram;
 
 /// Traffic of one node on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -37,8 +37,8 @@ pub struct Accounting {
     classifier: Classifier,
     arriving: Classifier,
     /// Lateness of delayed frames, and of undelayed frames.
-    held: Latency,
-    passed: Latency,
+    held: Histogram,
+    passed: Histogram,
     /// Sum of lateness in ns, and number of frames, by segment and endpoint.
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
@@ -63,8 +63,8 @@ impl Accounting {
             counts,
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
-            held: Latency::new(),
-            passed: Latency::new(),
+            held: Histogram::new(),
+            passed: Histogram::new(),
             measuring: false,
             capture,
             watching: Vec::new(),
@@ -98,7 +98,7 @@ impl Accounting {
     }
 
     /// Lateness of all frames: release time minus due time.
-    pub fn lateness(&self) -> Latency {
+    pub fn lateness(&self) -> Histogram {
         self.held.with(&self.passed)
     }
 
@@ -109,12 +109,12 @@ impl Accounting {
     }
 
     /// Lateness of frames on links with a delay or rate.
-    pub fn held(&self) -> &Latency {
+    pub fn held(&self) -> &Histogram {
         &self.held
     }
 
     /// Lateness of frames that are forwarded at once.
-    pub fn passed(&self) -> &Latency {
+    pub fn passed(&self) -> &Histogram {
         &self.passed
     }
 
@@ -201,8 +201,8 @@ impl Observer for Accounting {
         node.rx += traffic;
         let late = at.saturating_sub(delivery.intended);
         match delivery.intended > delivery.arrived {
-            true => self.held.record_ns(late),
-            false => self.passed.record_ns(late),
+            true => self.held.record(late),
+            false => self.passed.record(late),
         }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
         *sum += late;

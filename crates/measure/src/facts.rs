@@ -1,10 +1,10 @@
 //! The input of a verdict.
 
 use crate::host::HostUse;
-use crate::latency::Latency;
 use crate::tolerance::Deviation;
 use record::{Reason, Status, Subject, Times};
 use std::fmt;
+use units::Histogram;
 
 /// The input of a verdict.
 #[derive(Debug, Clone, Default)]
@@ -18,9 +18,9 @@ pub struct Facts {
     /// The smallest configured delay above 0, in ns; 0 without any.
     pub smallest_delay_ns: u64,
     /// Lateness of delayed frames.
-    pub held: Latency,
+    pub held: Histogram,
     /// Lateness of undelayed frames.
-    pub passed: Latency,
+    pub passed: Histogram,
     /// Round trips from the scheduled send time, in ms.
     pub rtd_ms: Option<Times>,
     /// Delay between scheduled and actual send time, in ms.

@@ -1,10 +1,10 @@
 //! Results of messages.
 
-use crate::latency::Latency;
 use record::event::FailureReason;
 use record::{Messages, Quarter, Timeline, Times};
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::Histogram;
 
 /// One message to one receiver. Times are in ns since the run's start.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Messages {
     let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
     let count = |is: &dyn Fn(&Message) -> bool| messages.iter().filter(|m| is(m)).count() as u64;
     let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Times> {
-        messages.iter().filter_map(|m| of(m)).collect::<Latency>().summary(1e6)
+        crate::times(&messages.iter().filter_map(|m| of(m)).collect::<Histogram>(), 1e6)
     };
     let sent = count(&|m| m.sent_ns.is_some());
     let delivered = count(&|m| m.received_ns.is_some());

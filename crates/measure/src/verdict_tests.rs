@@ -1,9 +1,9 @@
 use super::*;
 use crate::facts::{Contended, Count, Submitted};
 use crate::host::HostUse;
-use crate::latency::Latency;
 use crate::tolerance::Deviation;
 use record::{Status, Subject, Times};
+use units::Histogram;
 
 fn calm() -> Facts {
     Facts {
@@ -70,7 +70,7 @@ fn each_thing_can_spoil_it() {
         assert_eq!(verdict.reasons.len(), 1, "{:?}", verdict.reasons);
         verdict.status
     };
-    let late = |us: u64| -> Latency { [us * 1000; 9].into_iter().collect() };
+    let late = |us: u64| -> Histogram { [us * 1000; 9].into_iter().collect() };
     // The smallest delay is 30 ms, the median round trip 100 ms.
     assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
     assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);

@@ -9,7 +9,7 @@ use record::event::{Loop, SenderResults};
 use record::{Load, LoadTimes, Observed, Percentiles, RequestCounts, Sender, Timeline};
 use std::collections::BTreeMap;
 use std::fs;
-use trace::Spread;
+use units::Histogram;
 
 /// Results of the loads of a run.
 #[derive(Debug, Default)]
@@ -56,11 +56,11 @@ struct Sum {
     /// What adds up.
     load: Load,
     observed: Observed,
-    response: Spread,
-    service: Spread,
-    slip: Spread,
-    wait: Spread,
-    notification: Spread,
+    response: Histogram,
+    service: Histogram,
+    slip: Histogram,
+    wait: Histogram,
+    notification: Histogram,
     timeline: Timeline,
     schedule_ns: u64,
 }
@@ -138,7 +138,7 @@ impl Sum {
     }
 }
 
-fn of_all(times: &Spread, all: u64) -> LoadTimes {
+fn of_all(times: &Histogram, all: u64) -> LoadTimes {
     let shares = Percentiles::of(times, all);
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
     LoadTimes {
@@ -158,13 +158,13 @@ mod tests {
 
     #[test]
     fn what_has_no_answer_is_above_every_answer() {
-        let mut times = Spread::new();
+        let mut times = Histogram::new();
         (1..=95).for_each(|ms| times.record(ms * 1_000_000));
         let figures = of_all(&times, 100);
         assert!((figures.p50.unwrap() - 50.0).abs() < 0.1);
         assert!((figures.p95.unwrap() - 95.0).abs() < 0.1);
         assert_eq!((figures.p99, figures.mean), (None, None));
         assert_eq!(of_all(&times, 95).mean.unwrap().round(), 48.0);
-        assert_eq!(of_all(&Spread::new(), 0).mean, None);
+        assert_eq!(of_all(&Histogram::new(), 0).mean, None);
     }
 }

@@ -4,11 +4,12 @@ use crate::collect::{CollectError, events};
 use crate::jobs::Job;
 use crate::load::probes;
 use experiment::{Plan, Probe, Workload};
-use measure::{Contended, Latency, ProbeRow};
+use measure::{Contended, ProbeRow, times};
 use record::ProbeStatistics;
 use record::event::Probed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use units::Histogram;
 
 /// The results of a run's probes.
 #[derive(Debug, Default)]
@@ -117,8 +118,9 @@ fn over(rows: &[&ProbeRow], limit: f64) -> f64 {
 
 /// Mean and percentiles, recorded in units of a millionth of the service time.
 fn deviations<'a>(rows: impl Iterator<Item = &'a ProbeRow>) -> Option<ProbeStatistics> {
-    let latency: Latency = rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
-    let found = latency.summary(1e6)?;
+    let latency: Histogram =
+        rows.map(|row| (row.deviation.max(0.0) * 1e6).round() as u64).collect();
+    let found = times(&latency, 1e6)?;
     let record::Times { mean, p50, p95, p99, max, .. } = found;
     Some(ProbeStatistics { mean, p50, p95, p99, max })
 }

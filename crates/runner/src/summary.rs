@@ -7,7 +7,7 @@ use crate::folder::Results;
 use crate::mqtt;
 use crate::run::{interactions, used};
 use crate::steady::steady;
-use measure::{LinkRow, Message, Traffic};
+use measure::{LinkRow, Message, Traffic, times};
 use record::{Group, InteractionPattern, Lateness, Links, Summary};
 use std::collections::{BTreeMap, HashSet};
 
@@ -115,7 +115,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Summary {
 }
 
 fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
-    let lateness = results.accounting.lateness().summary(1e3).unwrap_or_default();
+    let lateness = times(&results.accounting.lateness(), 1e3).unwrap_or_default();
     // The loss is over the links with a configured one, weighted by their frames.
     let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
     let (mut frames, mut asked, mut lost) = (0, 0.0, 0);

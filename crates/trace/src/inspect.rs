@@ -4,10 +4,11 @@ use crate::distribution::Distribution;
 use crate::reader::LineError;
 use crate::request::Request;
 use crate::resource::Resource;
-use crate::spread::{Spread, SpreadSummary};
+use crate::spread::SpreadSummary;
 use crate::uri::Target;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
+use units::Histogram;
 
 /// Maximum number of distinct devices, hosts and resources that are counted separately, so that
 /// memory stays bounded.
@@ -20,8 +21,8 @@ const MAX_FAULT_TEXTS: usize = 10;
 /// Running statistics of a trace. Memory is bounded for any length.
 #[derive(Debug)]
 pub struct Tally {
-    between: Spread,
-    of_device: Spread,
+    between: Histogram,
+    of_device: Histogram,
     last_of: HashMap<u32, u64>,
     first: Option<u64>,
     last: u64,
@@ -33,7 +34,7 @@ pub struct Tally {
     bars: Vec<u64>,
     bar_ns: u64,
     known: HashMap<(Option<u32>, String), Distribution>,
-    service: Spread,
+    service: Histogram,
     unknown: u64,
     faults: u64,
     fault_texts: Vec<String>,
@@ -96,8 +97,8 @@ impl Tally {
         let known =
             resources.iter().map(|r| ((r.device, r.path.clone()), r.time.clone())).collect();
         Self {
-            between: Spread::new(),
-            of_device: Spread::new(),
+            between: Histogram::new(),
+            of_device: Histogram::new(),
             last_of: HashMap::new(),
             first: None,
             last: 0,
@@ -109,7 +110,7 @@ impl Tally {
             bars: Vec::new(),
             bar_ns: 1_000_000,
             known,
-            service: Spread::new(),
+            service: Histogram::new(),
             unknown: 0,
             faults: 0,
             fault_texts: Vec::new(),
@@ -199,9 +200,9 @@ impl Tally {
                 1.0
             },
             shares: shares(&self.between),
-            between: self.between.summary(),
-            of_device: self.of_device.summary(),
-            service: (self.service.count() > 0).then(|| self.service.summary()),
+            between: SpreadSummary::from(&self.between),
+            of_device: SpreadSummary::from(&self.of_device),
+            service: (self.service.count() > 0).then(|| SpreadSummary::from(&self.service)),
             unknown: self.unknown,
             bar_seconds,
             rates: self.bars.iter().map(|count| *count as f64 / bar_seconds).collect(),
@@ -210,7 +211,7 @@ impl Tally {
 }
 
 /// Shares of times in thirds of a decade: 1, 2, 5, 10, 20, 50 us and so on.
-fn shares(spread: &Spread) -> Vec<(f64, f64)> {
+fn shares(spread: &Histogram) -> Vec<(f64, f64)> {
     let mut shares = Vec::new();
     let mut previous = 0.0;
     for power in 0..13 {

@@ -33,5 +33,5 @@ pub use recipe::{Group, Requests, TraceSpec};
 pub use request::{Method, Request};
 pub use resource::{Mode, Resource, ResourceError, read_resources};
 pub use service::Service;
-pub use spread::{Spread, SpreadSummary};
+pub use spread::SpreadSummary;
 pub use uri::{Scheme, Target, UriError};

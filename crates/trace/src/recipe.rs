@@ -202,7 +202,7 @@ impl Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spread::Spread;
+    use units::Histogram;
 
     fn group(devices: Range<u32>, arrivals: &str) -> Group {
         Group {
@@ -234,7 +234,7 @@ mod tests {
     fn requests_come_in_order_and_the_same_from_the_same_seed() {
         let recipe = recipe(vec![group(1..11, "exponential:3ms")], 5_000);
         let mut requests = recipe.requests().unwrap();
-        let (mut before, mut gaps, mut of_b) = (0, Spread::new(), 0);
+        let (mut before, mut gaps, mut of_b) = (0, Histogram::new(), 0);
         while let Some(request) = requests.read() {
             gaps.record(request.at - before);
             before = request.at;

@@ -78,12 +78,12 @@ impl Service {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spread::Spread;
+    use units::Histogram;
     use units::{Draw, Purpose};
 
-    fn had(service: &Service, count: u64) -> Spread {
+    fn had(service: &Service, count: u64) -> Histogram {
         let draw = Draw::new(5, 0, 0);
-        let mut spread = Spread::new();
+        let mut spread = Histogram::new();
         for i in 0..count {
             let (time, side) =
                 (draw.uniform(Purpose::Service, i), draw.uniform(Purpose::Choice, i));

@@ -101,11 +101,22 @@ impl Error {
     pub(crate) fn up_only() -> Self {
         Self::protocol("send messages with tcp/request-reply", "it only carries replies")
     }
+}
 
-    /// For `map_err`: a libzmq error of `operation`.
-    pub(crate) fn zmq(operation: &str) -> impl FnOnce(zmq::Error) -> Self {
-        let operation = operation.to_owned();
-        move |error| Self::Io { operation, source: io::Error::other(error.message()) }
+impl From<stacks::zeromq::Error> for Error {
+    fn from(error: stacks::zeromq::Error) -> Self {
+        use stacks::zeromq::Error;
+        match error {
+            Error::Address { operation, source } => Self::Address { operation, source },
+            Error::NoPgm { version } => Self::NoPgm { version },
+            Error::Io { operation, source } => Self::Io { operation, source },
+        }
+    }
+}
+
+impl From<stacks::mqtt::Error> for Error {
+    fn from(stacks::mqtt::Error { operation, why }: stacks::mqtt::Error) -> Self {
+        Self::Mqtt { operation, why }
     }
 }
 

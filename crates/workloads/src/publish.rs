@@ -2,19 +2,20 @@
 
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink};
-use crate::multicast;
 use crate::router::ZmqSink;
 use crate::uplink::Replies;
-use crate::zeromq::{Socket, connect_to, context, listen_at};
+use crate::zeromq::{multicast, socket};
 use record::InteractionPattern;
 use record::spec::InteractionSpec;
+use stacks::zeromq::{Message, SUB, Socket, XPUB, XPUB_VERBOSE, connect_to, context, listen_at};
+use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
 /// The source's side.
 pub struct PublishSource {
     publisher: Socket,
     replies: Replies,
-    message: zmq::Message,
+    message: Message,
     subscribers: usize,
     needed: usize,
 }
@@ -24,21 +25,20 @@ impl PublishSource {
     /// same.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
-        let mut publisher = Socket::new(&context, zmq::XPUB)?;
+        let mut publisher = socket(&context, XPUB)?;
         let needed = if spec.down == InteractionPattern::PgmPublishSubscribe {
-            multicast::prepare(&mut publisher, spec)?;
-            publisher.connect(&multicast::endpoint(spec))?;
+            multicast(spec).connect(&mut publisher)?;
             // Multicast has no subscriptions: listeners join the group, and only an answered hello
             // reveals them.
             0
         } else {
             // Report each subscription, not only the first to a topic.
-            publisher.set(zmq_sys::ZMQ_XPUB_VERBOSE, 1, "set ZMQ_XPUB_VERBOSE")?;
-            publisher.bind(&listen_at(spec.address, spec.port_down))?;
+            publisher.set(XPUB_VERBOSE, 1, "set ZMQ_XPUB_VERBOSE")?;
+            publisher.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_down)))?;
             spec.peers.len()
         };
         let replies = Replies::new(&context, spec)?;
-        Ok(Self { publisher, replies, message: zmq::Message::new(), subscribers: 0, needed })
+        Ok(Self { publisher, replies, message: Message::new(), subscribers: 0, needed })
     }
 }
 
@@ -60,7 +60,8 @@ impl SourceLink for PublishSource {
 
     fn send(&mut self, _: Option<usize>, message: &[u8]) -> Result<(), Error> {
         // Without high-water marks, a publisher accepts every message.
-        self.publisher.send(message, 0).map(drop)
+        self.publisher.send(message, 0)?;
+        Ok(())
     }
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
@@ -82,13 +83,15 @@ impl SourceLink for PublishSource {
 /// A sink that subscribes to all messages.
 pub fn subscriber(spec: &InteractionSpec) -> Result<impl SinkLink + use<>, Error> {
     let context = context()?;
-    let mut down = Socket::new(&context, zmq::SUB)?;
-    down.raw().set_subscribe(b"").map_err(Error::zmq("subscribe to all messages"))?;
+    let mut down = socket(&context, SUB)?;
+    down.subscribe(b"")?;
     if spec.down == InteractionPattern::PgmPublishSubscribe {
-        multicast::prepare(&mut down, spec)?;
-        down.connect(&multicast::endpoint(spec))?;
+        multicast(spec).connect(&mut down)?;
     } else {
-        down.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_down))?;
+        down.connect(&connect_to(
+            spec.address,
+            SocketAddrV4::new(spec.peers[0].address, spec.port_down),
+        ))?;
     }
     ZmqSink::new(&context, down, spec)
 }

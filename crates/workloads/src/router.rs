@@ -3,15 +3,20 @@
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
 use crate::uplink::{Replies, Requests};
-use crate::zeromq::{Socket, connect_to, context, listen_at};
+use crate::zeromq::socket;
 use record::spec::InteractionSpec;
+use stacks::zeromq::{
+    Context, DEALER, Message, ROUTER, ROUTER_HANDOVER, ROUTER_MANDATORY, SNDMORE, Socket,
+    connect_to, context, listen_at,
+};
+use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
 /// The source's side.
 pub struct RouterSource {
     router: Socket,
     replies: Replies,
-    message: zmq::Message,
+    message: Message,
     peers: Vec<String>,
     warning: Warning,
 }
@@ -20,17 +25,17 @@ impl RouterSource {
     /// Binds both sockets.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
-        let mut router = Socket::new(&context, zmq::ROUTER)?;
+        let mut router = socket(&context, ROUTER)?;
         // A message to an unconnected peer is an error instead of being dropped silently.
-        router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1, "set ZMQ_ROUTER_MANDATORY")?;
+        router.set(ROUTER_MANDATORY, 1, "set ZMQ_ROUTER_MANDATORY")?;
         // A reconnecting sink gets its name back, even if the source has not noticed that the old
         // connection is dead.
-        router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1, "set ZMQ_ROUTER_HANDOVER")?;
-        router.bind(&listen_at(spec.address, spec.port_down))?;
+        router.set(ROUTER_HANDOVER, 1, "set ZMQ_ROUTER_HANDOVER")?;
+        router.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_down)))?;
         Ok(Self {
             router,
             replies: Replies::new(&context, spec)?,
-            message: zmq::Message::new(),
+            message: Message::new(),
             peers: spec.peers.iter().map(|peer| peer.name.clone()).collect(),
             warning: Warning::default(),
         })
@@ -38,7 +43,7 @@ impl RouterSource {
 
     /// Sends to one sink; false if it is not connected.
     fn send_to(&self, peer: usize, message: &[u8]) -> Result<bool, Error> {
-        Ok(self.router.send(self.peers[peer].as_bytes(), zmq::SNDMORE)?
+        Ok(self.router.send(self.peers[peer].as_bytes(), SNDMORE)?
             && self.router.send(message, 0)?)
     }
 }
@@ -86,7 +91,7 @@ impl SourceLink for RouterSource {
 pub struct ZmqSink {
     down: Socket,
     requests: Requests,
-    message: zmq::Message,
+    message: Message,
     hello_received: bool,
 }
 
@@ -94,22 +99,19 @@ impl ZmqSink {
     /// A DEALER for messages from a ROUTER.
     pub fn dealer(spec: &InteractionSpec) -> Result<Self, Error> {
         let context = context()?;
-        let mut down = Socket::new(&context, zmq::DEALER)?;
-        down.raw()
-            .set_identity(spec.node.as_bytes())
-            .map_err(Error::zmq("name a DEALER socket"))?;
-        down.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_down))?;
+        let mut down = socket(&context, DEALER)?;
+        down.set_name(spec.node.as_bytes())?;
+        down.connect(&connect_to(
+            spec.address,
+            SocketAddrV4::new(spec.peers[0].address, spec.port_down),
+        ))?;
         Self::new(&context, down, spec)
     }
 
     /// Adds the uplink to the socket for messages.
-    pub fn new(
-        context: &zmq::Context,
-        down: Socket,
-        spec: &InteractionSpec,
-    ) -> Result<Self, Error> {
+    pub fn new(context: &Context, down: Socket, spec: &InteractionSpec) -> Result<Self, Error> {
         let requests = Requests::new(context, spec)?;
-        Ok(Self { down, requests, message: zmq::Message::new(), hello_received: false })
+        Ok(Self { down, requests, message: Message::new(), hello_received: false })
     }
 }
 

@@ -1,6 +1,6 @@
 //! A sink: answers each message with one reply.
 
-use crate::clock::{Nanos, SECOND, monotonic_now};
+use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
 use crate::director::DirectorSink;
 use crate::error::Error;
@@ -8,12 +8,13 @@ use crate::events::MessageEvents;
 use crate::link::{SinkLink, Warning};
 use crate::payload::Template;
 use crate::publish::subscriber;
+use crate::report::Reports;
 use crate::router::ZmqSink;
 use crate::seen::Seen;
 use crate::udp::UdpSink;
 use crate::wait::{Waiter, earlier};
 use record::InteractionPattern;
-use record::control::{Command, Status};
+use record::control::Command;
 use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
@@ -58,9 +59,7 @@ struct Sink<'a> {
     message: Vec<u8>,
     received: u64,
     replies: u64,
-    ready: bool,
-    progress_at: Nanos,
-    reported: (u64, u64),
+    reports: Reports,
     warning: Warning,
 }
 
@@ -90,9 +89,7 @@ impl<'a> Sink<'a> {
             message: Vec::new(),
             received: 0,
             replies: 0,
-            ready: false,
-            progress_at: 0,
-            reported: (0, 0),
+            reports: Reports::default(),
             warning: Warning::default(),
         })
     }
@@ -155,24 +152,12 @@ impl<'a> Sink<'a> {
 
     /// Answers the hello and reports progress; returns when to wake next.
     fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        if !self.ready {
+        if !self.reports.is_ready() {
             self.link.greet()?;
             if self.link.greeted() {
-                self.ready = true;
-                control.send_status(&Status::Ready {})?;
+                self.reports.ready(control)?;
             }
         }
-        let counts = (self.received, self.replies);
-        if counts == self.reported {
-            return Ok(None);
-        }
-        let now = monotonic_now();
-        if now < self.progress_at {
-            return Ok(Some(self.progress_at));
-        }
-        control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
-        self.reported = counts;
-        self.progress_at = now + SECOND;
-        Ok(None)
+        self.reports.progress(control, self.received, self.replies, monotonic_now())
     }
 }

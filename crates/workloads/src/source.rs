@@ -1,6 +1,6 @@
 //! The source: sends on schedule and receives replies in between.
 
-use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::control::Control;
 use crate::director::DirectorSource;
 use crate::error::Error;
@@ -8,22 +8,19 @@ use crate::events::MessageEvents;
 use crate::link::{SourceLink, Warning};
 use crate::payload::Template;
 use crate::publish::PublishSource;
+use crate::report::Reports;
 use crate::router::RouterSource;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
 use crate::udp::UdpSource;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::InteractionPattern;
-use record::control::{Command, Status};
+use record::control::Command;
 use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
 use record::spec::InteractionSpec;
 
 /// Interval of hellos.
 const HELLO_EVERY: Nanos = 200 * MILLISECOND;
-/// Maximum time records are buffered.
-const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-/// Records are not written within this time before a message: a slow disk would delay it.
-const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
 /// Maximum replies per turn, so that the control channel gets its share.
 const MAX_PER_TURN: usize = 64;
 
@@ -62,11 +59,8 @@ struct Source<'a> {
     replies: u64,
     expected: u64,
     message: Vec<u8>,
-    ready: bool,
-    done: bool,
+    reports: Reports,
     hello_at: Nanos,
-    progress_at: Nanos,
-    reported: (u64, u64),
     warning: Warning,
 }
 
@@ -96,11 +90,8 @@ impl<'a> Source<'a> {
             replies: 0,
             expected: (0..spec.messages).map(sinks).sum(),
             message: Vec::new(),
-            ready: false,
-            done: false,
+            reports: Reports::default(),
             hello_at: 0,
-            progress_at: 0,
-            reported: (0, 0),
             warning: Warning::default(),
         })
     }
@@ -164,45 +155,18 @@ impl<'a> Source<'a> {
         let now = monotonic_now();
         let due = self.schedule.due();
         let mut until = due.map(|due| next_wake(due, now));
-        let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
-
-        if !self.ready {
-            if self.link.greeted() {
-                self.ready = true;
-                control.send_status(&Status::Ready {})?;
-            } else {
-                if now >= self.hello_at {
-                    self.link.hello()?;
-                    self.hello_at = now + HELLO_EVERY;
-                }
-                wake(self.hello_at);
+        if self.link.greeted() {
+            self.reports.ready(control)?;
+        } else if !self.reports.is_ready() {
+            if now >= self.hello_at {
+                self.link.hello()?;
+                self.hello_at = now + HELLO_EVERY;
             }
+            until = earlier(until, Some(self.hello_at));
         }
-
-        let counts = (self.schedule.taken(), self.replies);
-        if counts != self.reported {
-            if now >= self.progress_at {
-                control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
-                self.reported = counts;
-                self.progress_at = now + SECOND;
-            } else {
-                wake(self.progress_at);
-            }
-        }
-
+        let progress = self.reports.progress(control, self.schedule.taken(), self.replies, now)?;
         let done = self.schedule.over() && self.replies >= self.expected;
-        let finished = done && !std::mem::replace(&mut self.done, done);
-        if let Some(oldest) = self.events.oldest() {
-            let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
-            if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
-                self.events.flush()?;
-            } else if now < oldest + FLUSH_AFTER {
-                wake(oldest + FLUSH_AFTER);
-            }
-        }
-        if finished {
-            control.send_status(&Status::Done {})?;
-        }
-        Ok(until)
+        let flush = self.reports.flush(control, &mut self.events, due, done, now)?;
+        Ok(earlier(until, earlier(progress, flush)))
     }
 }

@@ -2,15 +2,17 @@
 
 use crate::error::Error;
 use crate::link::{HELLO, Warning};
-use crate::zeromq::{Socket, connect_to, listen_at};
+use crate::zeromq::socket;
 use record::spec::{InteractionSpec, Peer};
+use stacks::zeromq::{Context, IMMEDIATE, Message, REP, REQ, Socket, connect_to, listen_at};
 use std::collections::HashMap;
+use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
 /// The source's side: receives requests and acknowledges each at once.
 pub struct Replies {
     socket: Socket,
-    message: zmq::Message,
+    message: Message,
     by_name: HashMap<String, usize>,
     by_address: HashMap<String, usize>,
     greeted: Vec<bool>,
@@ -20,15 +22,15 @@ pub struct Replies {
 
 impl Replies {
     /// Binds the REP socket.
-    pub fn new(context: &zmq::Context, spec: &InteractionSpec) -> Result<Self, Error> {
-        let mut socket = Socket::new(context, zmq::REP)?;
-        socket.bind(&listen_at(spec.address, spec.port_up))?;
+    pub fn new(context: &Context, spec: &InteractionSpec) -> Result<Self, Error> {
+        let mut socket = socket(context, REP)?;
+        socket.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_up)))?;
         let index = |key: fn(&Peer) -> String| {
             spec.peers.iter().enumerate().map(|(i, peer)| (key(peer), i)).collect()
         };
         Ok(Self {
             socket,
-            message: zmq::Message::new(),
+            message: Message::new(),
             by_name: index(|peer| peer.name.clone()),
             by_address: index(|peer| peer.address.to_string()),
             greeted: vec![false; spec.peers.len()],
@@ -49,12 +51,12 @@ impl Replies {
 
     /// The descriptor that signals changes.
     pub fn descriptor(&self) -> Result<RawFd, Error> {
-        self.socket.descriptor()
+        Ok(self.socket.descriptor()?)
     }
 
     /// Whether a request is available.
     pub fn pending(&self) -> Result<bool, Error> {
-        self.socket.pending(false)
+        Ok(self.socket.pending(false)?)
     }
 
     /// Receives the next reply into `message`; returns its sink, or none.
@@ -94,7 +96,7 @@ impl Replies {
 /// A sink's side: one request at a time, the next only after the acknowledgement.
 pub struct Requests {
     socket: Socket,
-    message: zmq::Message,
+    message: Message,
     hello: Vec<u8>,
     outstanding: bool,
     blocked: bool,
@@ -110,15 +112,18 @@ enum Greeting {
 
 impl Requests {
     /// Connects the REQ socket.
-    pub fn new(context: &zmq::Context, spec: &InteractionSpec) -> Result<Self, Error> {
-        let mut socket = Socket::new(context, zmq::REQ)?;
+    pub fn new(context: &Context, spec: &InteractionSpec) -> Result<Self, Error> {
+        let mut socket = socket(context, REQ)?;
         // Queue requests here, where they are visible, until the connection is open, instead of in
         // libzmq's queue of a connection that may never open.
-        socket.set(zmq_sys::ZMQ_IMMEDIATE, 1, "set ZMQ_IMMEDIATE")?;
-        socket.connect(&connect_to(spec.address, spec.peers[0].address, spec.port_up))?;
+        socket.set(IMMEDIATE, 1, "set ZMQ_IMMEDIATE")?;
+        socket.connect(&connect_to(
+            spec.address,
+            SocketAddrV4::new(spec.peers[0].address, spec.port_up),
+        ))?;
         Ok(Self {
             socket,
-            message: zmq::Message::new(),
+            message: Message::new(),
             hello: [HELLO, spec.node.as_bytes()].concat(),
             outstanding: false,
             blocked: false,
@@ -166,11 +171,11 @@ impl Requests {
 
     /// The descriptor that signals changes.
     pub fn descriptor(&self) -> Result<RawFd, Error> {
-        self.socket.descriptor()
+        Ok(self.socket.descriptor()?)
     }
 
     /// Whether an acknowledgement is available, or room for a request that was blocked.
     pub fn pending(&self) -> Result<bool, Error> {
-        self.socket.pending(self.blocked)
+        Ok(self.socket.pending(self.blocked)?)
     }
 }

@@ -3,9 +3,8 @@
 
 use crate::Nanos;
 use crate::rng::Rng;
-use coap_lite::{
-    CoapOption, MessageClass, MessageType, Packet, RequestType as Request, ResponseType as Response,
-};
+use coap::code::{CHANGED, CONTINUE, POST};
+use coap::{Block, Kind, Message, Writer, number};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Header, token, path, block and payload marker.
@@ -51,8 +50,8 @@ struct Current {
 #[derive(Debug)]
 pub struct CoapSender {
     confirmable: bool,
-    /// The exponent of the block size: 2^(size + 4) bytes.
-    size: u8,
+    /// The block size, in bytes.
+    block: usize,
     waiting: VecDeque<(u64, Vec<u8>)>,
     current: Option<Current>,
     id: u16,
@@ -64,19 +63,15 @@ impl CoapSender {
     /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
     pub fn new(confirmable: bool, datagram: usize, seed: u64) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
-        let size = (0..=6_u8).rev().find(|size| 16 << size <= room)?;
+        let block = (0..=6).rev().map(|exponent| 16 << exponent).find(|size| *size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
         let rng = Rng::new(seed);
-        Some(Self { confirmable, size, waiting, current: None, id: seed as u16, rng, done })
-    }
-
-    fn block_bytes(&self) -> usize {
-        16 << self.size
+        Some(Self { confirmable, block, waiting, current: None, id: seed as u16, rng, done })
     }
 
     /// Queues a message; `false` if it has too many blocks.
     pub fn send(&mut self, number: u64, bytes: Vec<u8>) -> bool {
-        let fits = bytes.len().div_ceil(self.block_bytes()) <= MAX_BLOCKS;
+        let fits = bytes.len().div_ceil(self.block) <= MAX_BLOCKS;
         if fits {
             self.waiting.push_back((number, bytes));
         }
@@ -116,8 +111,7 @@ impl CoapSender {
                 at: now,
             });
         }
-        let (confirmable, size) = (self.confirmable, self.size);
-        let length = self.block_bytes();
+        let (confirmable, length) = (self.confirmable, self.block);
         let Some(current) = &mut self.current else { return (None, None) };
         if current.at > now {
             return (None, Some(current.at));
@@ -127,27 +121,22 @@ impl CoapSender {
             self.current = None;
             return (None, Some(now));
         }
-        let begin = current.block * length;
-        let end = (begin + length).min(current.bytes.len());
-        let more = end < current.bytes.len();
-        let mut packet = Packet::new();
-        packet.header.set_type(match confirmable {
-            true => MessageType::Confirmable,
-            false => MessageType::NonConfirmable,
-        });
-        packet.header.code = MessageClass::Request(Request::Post);
-        packet.header.message_id = current.id;
-        packet.set_token(current.token.to_vec());
-        packet.add_option(CoapOption::UriPath, PATH.to_vec());
-        if more || current.block > 0 {
-            packet.add_option(CoapOption::Block1, block(current.block, more, size));
+        let block = Block::sized(current.block as u32, false, length);
+        let (block, part) = block.cut(&current.bytes).unwrap_or((block, &[]));
+        let kind = if confirmable { Kind::Confirmable } else { Kind::NonConfirmable };
+        let mut datagram = vec![0; OVERHEAD + length];
+        let mut writer = Writer::new(&mut datagram, kind, POST, current.id, &current.token);
+        writer.option(number::URI_PATH, PATH);
+        if block.more || block.number > 0 {
+            writer.option(number::BLOCK1, &block.encode());
         }
-        packet.payload = current.bytes.get(begin..end).unwrap_or_default().to_vec();
+        let written = writer.end(part);
+        datagram.truncate(written);
         if confirmable {
             current.sent_at = now;
             current.at = now.saturating_add(current.timeout << current.tries);
             current.tries += 1;
-        } else if more {
+        } else if block.more {
             current.block += 1;
             self.id = self.id.wrapping_add(1);
             current.id = self.id;
@@ -155,25 +144,22 @@ impl CoapSender {
             self.current = None;
         }
         let wake = self.current.as_ref().map(|current| current.at);
-        (packet.to_bytes_unlimited().ok(), wake.or(Some(now)))
+        (Some(datagram), wake.or(Some(now)))
     }
 
     /// Handles an acknowledgement; ignores it if it does not match the current exchange.
-    pub fn handle_ack(&mut self, packet: &Packet, now: Nanos) -> AckReport {
+    pub fn handle_ack(&mut self, message: &Message<'_>, now: Nanos) -> AckReport {
         let Some(current) = &mut self.current else { return AckReport::default() };
-        let own = packet.header.message_id == current.id && packet.get_token() == current.token;
-        let good = matches!(
-            packet.header.code,
-            MessageClass::Response(Response::Continue | Response::Changed)
-        );
-        if !own || !good || packet.header.get_type() != MessageType::Acknowledgement {
+        let own = message.id == current.id && message.token == current.token;
+        let good = matches!(message.code, CONTINUE | CHANGED);
+        if !own || !good || message.kind != Kind::Acknowledgement {
             return AckReport::default();
         }
         let once = current.tries == 1;
         let round_trip = once.then(|| now.saturating_sub(current.sent_at));
         let report = AckReport { received: 1, lost: current.tries.saturating_sub(1), round_trip };
         current.block += 1;
-        if current.block * (16 << self.size) >= current.bytes.len() {
+        if current.block * self.block >= current.bytes.len() {
             self.done.push((current.number, true));
             self.current = None;
             return report;
@@ -189,24 +175,6 @@ impl CoapSender {
     pub fn take_done(&mut self) -> Vec<(u64, bool)> {
         std::mem::take(&mut self.done)
     }
-}
-
-/// A Block1 option's value.
-fn block(number: usize, more: bool, size: u8) -> Vec<u8> {
-    let value = (number as u32) << 4 | u32::from(more) << 3 | u32::from(size);
-    let bytes = value.to_be_bytes();
-    let skip = bytes.iter().take_while(|byte| **byte == 0).count();
-    bytes[skip..].to_vec()
-}
-
-/// Parses a Block1 value: number, "more" flag, block size in bytes.
-fn read_block(value: &[u8]) -> Option<(usize, bool, usize)> {
-    if value.len() > 3 {
-        return None;
-    }
-    let value = value.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte));
-    let size = value & 7;
-    (size < 7).then(|| ((value >> 4) as usize, value & 8 != 0, 16 << size))
 }
 
 /// The result of a received datagram.
@@ -233,29 +201,30 @@ pub struct CoapReceiver {
 
 impl CoapReceiver {
     /// Handles a request.
-    pub fn receive(&mut self, packet: &Packet) -> Received {
-        if packet.header.code != MessageClass::Request(Request::Post) {
+    pub fn receive(&mut self, request: &Message<'_>) -> Received {
+        if request.code != POST {
             return Received::default();
         }
-        let option = packet.get_first_option(CoapOption::Block1);
-        let Some((number, more, size)) = option.map_or(Some((0, false, 1_024)), |v| read_block(v))
-        else {
-            return Received::default();
+        let option = request.options().find(|(number, _)| *number == number::BLOCK1);
+        let block = match option.map(|(_, value)| Block::decode(value)) {
+            Some(None) => return Received::default(),
+            Some(block) => block,
+            None => None,
         };
-        let token = packet.get_token().to_vec();
+        let Block { number, more, .. } = block.unwrap_or(Block::sized(0, false, 16));
+        let number = number as usize;
         // All blocks but the last are full.
-        if number >= MAX_BLOCKS || (more && packet.payload.len() != size) {
+        let full = block.is_none_or(|block| request.payload.len() == block.size());
+        if number >= MAX_BLOCKS || (more && !full) {
             return Received::default();
         }
-        let known = self.whole.contains(&token);
         let mut message = None;
-        if !known {
-            message = self.add(&token, number, more, &packet.payload);
+        if !self.whole.iter().any(|token| token == request.token) {
+            message = self.add(request.token, number, more, request.payload);
         }
-        let code = if more { Response::Continue } else { Response::Changed };
-        let confirmable = packet.header.get_type() == MessageType::Confirmable;
-        let reply = confirmable.then(|| acknowledge(packet, code, option.map(Vec::as_slice)));
-        Received { message, reply: reply.flatten() }
+        let code = if more { CONTINUE } else { CHANGED };
+        let confirmable = request.kind == Kind::Confirmable;
+        Received { message, reply: confirmable.then(|| acknowledge(request, code, block)) }
     }
 
     fn add(&mut self, token: &[u8], number: usize, more: bool, data: &[u8]) -> Option<Vec<u8>> {
@@ -283,24 +252,24 @@ impl CoapReceiver {
     }
 }
 
-fn acknowledge(request: &Packet, code: Response, block: Option<&[u8]>) -> Option<Vec<u8>> {
-    let mut packet = Packet::new();
-    packet.header.set_type(MessageType::Acknowledgement);
-    packet.header.code = MessageClass::Response(code);
-    packet.header.message_id = request.header.message_id;
-    packet.set_token(request.get_token().to_vec());
+fn acknowledge(request: &Message<'_>, code: u8, block: Option<Block>) -> Vec<u8> {
+    let mut datagram = vec![0; OVERHEAD + coap::TOKEN_LENGTH];
+    let (kind, id) = (Kind::Acknowledgement, request.id);
+    let mut writer = Writer::new(&mut datagram, kind, code, id, request.token);
     if let Some(block) = block {
-        packet.add_option(CoapOption::Block1, block.to_vec());
+        writer.option(number::BLOCK1, &block.encode());
     }
-    packet.to_bytes_unlimited().ok()
+    let length = writer.end(&[]);
+    datagram.truncate(length);
+    datagram
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Packet {
-        Packet::from_bytes(bytes).unwrap()
+    fn read(bytes: &[u8]) -> Message<'_> {
+        Message::parse(bytes).unwrap()
     }
 
     /// Sends over a path that drops each `lose`th datagram; returns datagrams and messages.
@@ -362,22 +331,13 @@ mod tests {
     fn a_request_twice_is_one_message_and_two_acknowledgements() {
         let mut sender = CoapSender::new(true, 85, 1).unwrap();
         sender.send(1, vec![1; 10]);
-        let request = read(&sender.poll(0).0.unwrap());
+        let request = sender.poll(0).0.unwrap();
+        let request = read(&request);
         let mut receiver = CoapReceiver::default();
         let first = receiver.receive(&request);
         let second = receiver.receive(&request);
         assert!(first.message.is_some() && second.message.is_none());
         assert_eq!(first.reply, second.reply);
         assert!(CoapSender::new(true, 30, 1).is_none());
-    }
-
-    #[test]
-    fn block_options_read_back() {
-        for (number, more, size) in [(0, true, 2), (1, false, 6), (4_095, true, 0)] {
-            let value = block(number, more, size);
-            assert_eq!(read_block(&value), Some((number, more, 16 << size)));
-        }
-        assert_eq!(read_block(&[7]), None);
-        assert_eq!(read_block(&[0; 4]), None);
     }
 }

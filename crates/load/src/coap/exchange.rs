@@ -1,9 +1,7 @@
 //! Block-wise transfers of requests and answers, RFC 7959. Without I/O: takes answers,
 //! returns the next messages.
 
-use super::block::Block;
-use super::options::AnswerOptions;
-use super::{CONTINUE, TOO_LARGE};
+use super::{AnswerOptions, Block, CONTINUE, TOO_LARGE};
 
 /// The parts of a transfer's message that vary; the options of the request are fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +188,7 @@ mod tests {
         AnswerOptions { etag: None, observe: None, max_age: 60, block1: None, block2: None };
 
     fn block1(number: u32, more: bool, size: usize) -> AnswerOptions<'static> {
-        let exponent = super::super::block::exponent(size);
+        let exponent = crate::coap::exponent(size);
         AnswerOptions { block1: Some(Block { number, more, exponent }), ..NONE }
     }
 

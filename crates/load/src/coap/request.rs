@@ -1,11 +1,8 @@
 //! CoAP requests, built once: the bytes of the first message, and the further messages of a
 //! block-wise transfer.
 
-use super::block::{Block, exponent};
-use super::exchange::Next;
-use super::message::Kind;
-use super::options::number;
-use super::writer::Writer;
+use super::{Block, DELETE, FETCH, GET, IPATCH, Kind, Next, PATCH, POST, PUT, Writer};
+use super::{exponent, number};
 use trace::{CoapSettings, Method};
 
 /// The length of a Request-Tag, in bytes.
@@ -37,15 +34,14 @@ impl Request {
         confirmable: bool,
         settings: &CoapSettings,
     ) -> Self {
-        // Method codes of RFC 7252, section 12.1.1, and RFC 8132, section 6.
         let code = match method {
-            Method::Post => 2,
-            Method::Put => 3,
-            Method::Delete => 4,
-            Method::Fetch => 5,
-            Method::Patch => 6,
-            Method::IPatch => 7,
-            _ => 1,
+            Method::Post => POST,
+            Method::Put => PUT,
+            Method::Delete => DELETE,
+            Method::Fetch => FETCH,
+            Method::Patch => PATCH,
+            Method::IPatch => IPATCH,
+            _ => GET,
         };
         let mut options = Vec::new();
         // Uri-Host is only for names; the packet has the address (section 5.10.1).
@@ -66,7 +62,7 @@ impl Request {
             body: size as usize,
             block: usize::from(settings.block_size()),
             asked: settings.block.map(|size| exponent(usize::from(size))),
-            observes: settings.observe.is_some() && matches!(code, 1 | 5),
+            observes: settings.observe.is_some() && matches!(code, GET | FETCH),
         }
     }
 
@@ -130,8 +126,8 @@ impl Request {
         for (option, block) in
             [(number::BLOCK2, next.block2.or(asked)), (number::BLOCK1, next.block1)]
         {
-            if let Some((bytes, length)) = block.map(Block::encode) {
-                writer.option(option, &bytes[..length]);
+            if let Some(block) = block {
+                writer.option(option, &block.encode());
             }
         }
         if next.block1.is_some_and(|block| block.number == 0) {
@@ -172,17 +168,16 @@ pub(crate) fn decoded(part: &str) -> Vec<u8> {
     out
 }
 
-/// The bytes of a request with default settings, for tests.
-#[cfg(test)]
-pub(crate) fn template(method: Method, host: &str, path: &str, size: u32, con: bool) -> Vec<u8> {
-    Request::new(method, host, path, size, con, &CoapSettings::default()).template()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::coap::{AnswerOptions, Message, RequestOptions, number_request, token_number};
     use coap_lite::{CoapOption, MessageClass, Packet, RequestType};
+
+    /// The bytes of a request with default settings.
+    fn template(method: Method, host: &str, path: &str, size: u32, con: bool) -> Vec<u8> {
+        Request::new(method, host, path, size, con, &CoapSettings::default()).template()
+    }
 
     #[test]
     fn requests_are_what_another_codec_reads() {

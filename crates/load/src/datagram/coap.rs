@@ -17,7 +17,7 @@ impl Sender<'_> {
         let message = match Message::parse(into.get(i)) {
             Ok(message) => message,
             Err(malformed) => {
-                self.outstanding.garbage += 1;
+                self.core.outstanding.garbage += 1;
                 return self.reset(from, malformed.reset);
             }
         };
@@ -31,12 +31,12 @@ impl Sender<'_> {
             // The common case: a plain answer.
             Some(handle) if self.is_plain() && !message.has_options() => {
                 let code = message.code;
-                self.outstanding.answered(handle.number(), now, u16::from(code), code >= 0x80);
+                self.core.outstanding.answered(handle.number(), now, u16::from(code), code >= 0x80);
                 true
             }
             Some(handle) => self.response(handle, &message, from, now, arrived),
             None => {
-                self.outstanding.stray += 1;
+                self.core.outstanding.stray += 1;
                 false
             }
         };
@@ -56,7 +56,7 @@ impl Sender<'_> {
     }
 
     fn observes(&self) -> bool {
-        self.settings.coap.observe.is_some()
+        self.core.settings.coap.observe.is_some()
     }
 
     /// Adds a message to the batch of messages other than requests.
@@ -77,12 +77,12 @@ impl Sender<'_> {
     /// Handles an empty message, or a request; requests are rejected, since a sender is no
     /// server.
     fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
-        let origin = self.ids.find(message.id, self.outstanding.next());
+        let origin = self.ids.find(message.id, self.core.outstanding.next());
         match (message.kind, origin) {
             (Kind::Reset, Some(handle)) => {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
-            (Kind::Reset, None) => self.outstanding.stray += 1,
+            (Kind::Reset, None) => self.core.outstanding.stray += 1,
             // A separate response follows (section 5.2.2); the interaction no longer counts
             // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
@@ -91,7 +91,7 @@ impl Sender<'_> {
                 self.release(slot, arrived);
             }
             _ => {
-                self.outstanding.stray += u64::from(message.code != 0);
+                self.core.outstanding.stray += u64::from(message.code != 0);
                 if message.kind == Kind::Confirmable {
                     self.reset(from, Some(message.id));
                 }
@@ -117,11 +117,11 @@ impl Sender<'_> {
     /// Handles a target that cannot be reached or rejects a message, with the reason.
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
-        self.outstanding.unreachable(number, why);
+        self.core.outstanding.unreachable(number, why);
         self.close(handle, crate::clock::now());
         if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
             self.observers.lost(number);
-            self.outstanding.explain(why);
+            self.core.outstanding.explain(why);
         }
     }
 
@@ -137,8 +137,9 @@ impl Sender<'_> {
         let options = match AnswerOptions::read(message) {
             Ok(options) => options,
             Err(BadOption(number)) => {
-                self.outstanding.garbage += 1;
-                self.outstanding
+                self.core.outstanding.garbage += 1;
+                self.core
+                    .outstanding
                     .explain(&format!("an answer with the unknown critical option {number}"));
                 return false;
             }
@@ -149,16 +150,16 @@ impl Sender<'_> {
         }
         let (code, carried) = (message.code, message.payload.len());
         let known = self.interactions.get_mut(handle).is_some();
-        let expected = known || self.outstanding.find_waiting(number).is_some();
+        let expected = known || self.core.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
             // A block of a finished transfer.
-            self.outstanding.stray += 1;
+            self.core.outstanding.stray += 1;
             return true;
         }
         if options.observe.is_some() && !expected {
             // A notification after the end of the observation: a reset tells the server to
             // stop (RFC 7641, section 3.6).
-            self.outstanding.stray += 1;
+            self.core.outstanding.stray += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
         }
@@ -170,7 +171,7 @@ impl Sender<'_> {
             None => Step::Done,
         };
         match step {
-            Step::Repeat => self.outstanding.twice += 1,
+            Step::Repeat => self.core.outstanding.twice += 1,
             Step::Send(next) => {
                 let handle = self.observed_blocks(handle, code, &options, now);
                 self.continue_with(handle, &next, now);
@@ -178,13 +179,18 @@ impl Sender<'_> {
             Step::Done | Step::Failed(_) => {
                 let failed = matches!(step, Step::Failed(_));
                 if let Step::Failed(why) = step {
-                    self.outstanding.explain(&format!("block-wise transfer: {why}"));
+                    self.core.outstanding.explain(&format!("block-wise transfer: {why}"));
                 }
                 self.close(handle, arrived);
                 self.observe(handle, code, &options, now);
-                let waits = self.outstanding.find_waiting(number).is_some();
+                let waits = self.core.outstanding.find_waiting(number).is_some();
                 if handle.purpose() == Purpose::Operation || waits {
-                    self.outstanding.answered(number, now, u16::from(code), failed || code >= 0x80);
+                    self.core.outstanding.answered(
+                        number,
+                        now,
+                        u16::from(code),
+                        failed || code >= 0x80,
+                    );
                 }
             }
         }
@@ -200,13 +206,13 @@ impl Sender<'_> {
         options: &AnswerOptions,
         carried: usize,
     ) -> Step {
-        let Some((template, _, sent)) = self.outstanding.find_waiting(handle.number()) else {
+        let Some((template, _, sent)) = self.core.outstanding.find_waiting(handle.number()) else {
             return Step::Done;
         };
         let mut exchange = Exchange::of_answer();
         let step = exchange.answer(code, options, carried);
         if let Step::Send(_) = step {
-            let times = (sent, sent + self.settings.timeout);
+            let times = (sent, sent + self.core.settings.timeout);
             self.interactions.open(handle, template, exchange, times, None);
         }
         step
@@ -215,11 +221,12 @@ impl Sender<'_> {
     /// Handles the first answer to an observe request: registers the observation if the
     /// target accepted it.
     fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
-        let Some(span) = self.settings.coap.observe else { return };
-        let Some((template, series, _)) = self.outstanding.find_waiting(handle.number()) else {
+        let Some(span) = self.core.settings.coap.observe else { return };
+        let Some((template, series, _)) = self.core.outstanding.find_waiting(handle.number())
+        else {
             return;
         };
-        let request = self.pacer.templates[template as usize].coap.as_deref();
+        let request = self.core.pacer.templates[template as usize].coap.as_deref();
         if handle.purpose() != Purpose::Operation || !request.is_some_and(coap::Request::observes) {
             return;
         }
@@ -250,7 +257,7 @@ impl Sender<'_> {
             return handle;
         }
         let blocks = Handle::new(Purpose::Blocks, handle.number());
-        self.interactions.rename(handle, blocks, now.saturating_add(self.settings.timeout));
+        self.interactions.rename(handle, blocks, now.saturating_add(self.core.settings.timeout));
         blocks
     }
 
@@ -267,7 +274,7 @@ impl Sender<'_> {
             // The observation ends: cancelled by this sender, by an error, or by the
             // target.
             if !self.observers.ended(number) {
-                self.outstanding.explain("the target ended an observation");
+                self.core.outstanding.explain("the target ended an observation");
             }
             self.interactions.close(Handle::new(Purpose::Deregistration, number));
             return true;
@@ -279,14 +286,14 @@ impl Sender<'_> {
         else {
             return true;
         };
-        self.outstanding.notified(series, since);
+        self.core.outstanding.notified(series, since);
         if options.block2.is_some_and(|block| block.more) {
             // A newer notification replaces one whose blocks are still under way.
             let handle = Handle::new(Purpose::Blocks, number);
             let mut exchange = Exchange::of_answer();
             if let Step::Send(next) = exchange.answer(message.code, options, message.payload.len())
             {
-                let times = (now, now.saturating_add(self.settings.timeout));
+                let times = (now, now.saturating_add(self.core.settings.timeout));
                 self.interactions.open(handle, template, exchange, times, None);
                 self.continue_with(handle, &next, now);
             }
@@ -315,8 +322,10 @@ impl Sender<'_> {
         if self.extra.is_full() {
             self.flush();
         }
-        let request = self.pacer.templates[template as usize].coap.as_deref();
-        let (Some(request), Some(name)) = (request, self.targets.name(template)) else { return };
+        let request = self.core.pacer.templates[template as usize].coap.as_deref();
+        let (Some(request), Some(name)) = (request, self.core.targets.name(template)) else {
+            return;
+        };
         let (id, token) = (self.ids.assign(handle), token.token(self.nonce));
         self.extra.push(name, |room| request.write(room, id, token, next, observe));
         if request.is_confirmable() {
@@ -327,12 +336,13 @@ impl Sender<'_> {
 
     /// Handles all timers that are due: retransmissions, timeouts of interactions,
     /// cancellations of observations.
-    pub(super) fn expire(&mut self, now: Nanos) {
+    pub(super) fn expire_interactions(&mut self, now: Nanos) {
         while let Some(due) = self.interactions.due(now) {
             match due {
                 Due::Again(handle, bytes) => {
                     let one = self.interactions.get_mut(handle).map(|one| one.template);
-                    let Some(name) = one.and_then(|template| self.targets.name(template)) else {
+                    let Some(name) = one.and_then(|template| self.core.targets.name(template))
+                    else {
                         continue;
                     };
                     if self.extra.is_full() {
@@ -347,33 +357,34 @@ impl Sender<'_> {
                 }
                 Due::Unacknowledged(handle) => {
                     self.give_up(handle, now);
-                    self.outstanding
+                    self.core
+                        .outstanding
                         .explain("not acknowledged after the maximum of retransmissions");
                 }
                 Due::Deadline(handle) => self.give_up(handle, now),
             }
         }
-        while let Some(due) = self.observers.due(now, self.settings.timeout) {
+        while let Some(due) = self.observers.due(now, self.core.settings.timeout) {
             let (observers::Due::Deregister(number, _) | observers::Due::Unanswered(number)) = due;
             let handle = Handle::new(Purpose::Deregistration, number);
             self.interactions.close(handle);
             if let observers::Due::Deregister(_, template) = due {
-                let times = (now, now.saturating_add(self.settings.timeout));
+                let times = (now, now.saturating_add(self.core.settings.timeout));
                 let exchange = Exchange::of_answer();
                 self.interactions.open(handle, template, exchange, times, None);
                 let next = Next::first(0, 1);
                 self.transmit(handle, Handle::of(number), template, &next, Some(1), now);
             }
         }
-        let timeout = self.settings.timeout;
+        let timeout = self.core.settings.timeout;
         while let Some((waiting, machine_bound)) =
             self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
         {
             match machine_bound {
-                true => self.outstanding.too_late(waiting.number),
+                true => self.core.outstanding.too_late(waiting.number),
                 false => {
-                    self.outstanding.no_connection(waiting.number);
-                    self.outstanding.explain("waited for NSTART longer than the timeout");
+                    self.core.outstanding.no_connection(waiting.number);
+                    self.core.outstanding.explain("waited for NSTART longer than the timeout");
                 }
             }
         }
@@ -384,7 +395,7 @@ impl Sender<'_> {
     fn give_up(&mut self, handle: Handle, now: Nanos) {
         self.close(handle, now);
         if handle.purpose() != Purpose::Deregistration {
-            self.outstanding.time_out(handle.number());
+            self.core.outstanding.time_out(handle.number());
         }
     }
 }

@@ -9,21 +9,18 @@ mod sending;
 
 use crate::clock::{self, Nanos};
 use crate::outstanding::Outstanding;
-use crate::pacer::{Next, Pacer};
 use crate::request_feed::Operation;
-use crate::request_queue::SlotTimes;
-use crate::run::{Error, Shared};
-use crate::settings::Settings;
+use crate::request_queue::{MAX_WAITING, SlotTimes, Waiting};
+use crate::run::Error;
+use crate::sender::{CHECK_INTERVAL, Core, Due, Transport};
 use crate::socket::{Batch, Datagrams};
 use crate::stamp;
-use crate::targets::Targets;
 use crate::template::NO_STATUS;
 use handle::{Handle, MessageIds};
 use interactions::Interactions;
 use nstart::Nstart;
 use observers::Observers;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 use units::Draw;
 
@@ -32,10 +29,6 @@ use units::Draw;
 const MAX_SEND: usize = 16;
 /// The maximum number of answers per system call; more would delay requests.
 const MAX_RECEIVE: usize = 16;
-/// Within this time before the next request the sender spins instead of sleeping.
-const SPIN_WINDOW: Nanos = 100_000;
-/// The interval of timeout checks.
-const CHECK_INTERVAL: Nanos = 1_000_000;
 /// Buffer size for other messages than requests, in bytes: a block and the options of the
 /// longest URI.
 const EXTRA_BUFFER: usize = 8_192;
@@ -52,41 +45,28 @@ struct BatchEntry {
 
 /// A sender of datagrams.
 pub(crate) struct Sender<'a> {
+    core: Core<'a>,
     socket: Datagrams,
     scheme: Scheme,
-    settings: &'a Settings,
-    shared: &'a Shared,
-    pacer: Pacer,
-    outstanding: Outstanding,
     out: Batch,
     /// None while its answers are processed.
     into: Option<Batch>,
     /// Acknowledgements, further blocks, retransmissions.
     extra: Batch,
     entries: Vec<BatchEntry>,
-    targets: Targets,
     /// Identifies this run's tokens.
     nonce: u16,
     ids: MessageIds,
     nstart: Option<Nstart>,
     interactions: Interactions,
     observers: Observers,
-    margin: Nanos,
-    last_check: Nanos,
     /// The minimum send time per request of a system call, in ns.
     min_send_time: Nanos,
 }
 
 impl<'a> Sender<'a> {
-    pub fn new(
-        scheme: Scheme,
-        ipv4: bool,
-        settings: &'a Settings,
-        shared: &'a Shared,
-        pacer: Pacer,
-        outstanding: Outstanding,
-        draw: Draw,
-    ) -> Result<Self, Error> {
+    pub fn new(scheme: Scheme, ipv4: bool, core: Core<'a>, draw: Draw) -> Result<Self, Error> {
+        let settings = core.settings;
         let any = if ipv4 {
             IpAddr::V4(Ipv4Addr::UNSPECIFIED)
         } else {
@@ -105,87 +85,21 @@ impl<'a> Sender<'a> {
             }
             None => Batch::new(65_536),
         };
-        let margin = if settings.spin { Nanos::MAX } else { clock::margin().max(SPIN_WINDOW) };
         Ok(Self {
+            core,
             socket,
             scheme,
-            settings,
-            shared,
-            pacer,
-            outstanding,
             out: Batch::new(65_536),
             into: Some(into),
             extra: Batch::new(EXTRA_BUFFER),
             entries: Vec::with_capacity(MAX_SEND),
-            targets: Targets::default(),
             nonce,
             ids: MessageIds::new(nonce),
             nstart,
             interactions: Interactions::new(settings.coap, draw),
             observers: Observers::default(),
-            margin,
-            last_check: 0,
             min_send_time: Nanos::MAX,
         })
-    }
-
-    /// The outstanding requests, to record errors before the start.
-    pub fn outstanding(&mut self) -> &mut Outstanding {
-        &mut self.outstanding
-    }
-
-    /// Sends until the schedule has ended and all requests are answered or timed out.
-    pub fn run(mut self) -> Outstanding {
-        loop {
-            let now = clock::now();
-            if self.shared.stop.load(Relaxed) {
-                self.abandon(now);
-            }
-            self.fill(now);
-            if self.out.len() > 0 {
-                self.send();
-            }
-            let busy = self.receive();
-            let now = clock::now();
-            if now - self.last_check > CHECK_INTERVAL {
-                self.last_check = now;
-                self.outstanding.expire(now);
-                self.expire(now);
-            }
-            let finished = self.outstanding.take_finished();
-            if finished > 0 {
-                self.pacer.finished(finished, now);
-            }
-            if busy || self.out.len() > 0 {
-                continue;
-            }
-            match self.pacer.next(&mut self.outstanding) {
-                Next::At(at) => self.idle(at, now),
-                Next::Over if self.is_over() => break,
-                _ => self.idle(now + CHECK_INTERVAL, now),
-            }
-        }
-        self.settle();
-        self.outstanding.retransmitted = self.interactions.retransmitted;
-        self.outstanding.observed = self.observers.counts;
-        self.outstanding
-    }
-
-    fn is_over(&self) -> bool {
-        let waiting = self.nstart.as_ref().map_or(0, Nstart::waiting);
-        self.outstanding.waiting() == 0 && waiting == 0 && self.observers.is_empty()
-    }
-
-    /// Handles a stop: drops the requests that wait for NSTART and the rest of the
-    /// schedule.
-    fn abandon(&mut self, now: Nanos) {
-        if let Some(nstart) = &mut self.nstart {
-            while let Some((waiting, _)) = nstart.expired(now, 0) {
-                self.outstanding.no_connection(waiting.number);
-            }
-        }
-        self.observers.end_all(now);
-        self.pacer.give_up(&mut self.outstanding);
     }
 
     /// Receives answers. Returns whether there were any.
@@ -223,9 +137,11 @@ impl<'a> Sender<'a> {
     fn plain(&mut self, bytes: &[u8], now: Nanos) {
         let token = bytes.first_chunk::<8>().copied().map(u64::from_be_bytes);
         match token.map(|token| Handle::from_token(token, self.nonce)) {
-            Some(Some(handle)) => self.outstanding.answered(handle.number(), now, NO_STATUS, false),
-            Some(None) => self.outstanding.stray += 1,
-            None => self.outstanding.garbage += 1,
+            Some(Some(handle)) => {
+                self.core.outstanding.answered(handle.number(), now, NO_STATUS, false)
+            }
+            Some(None) => self.core.outstanding.stray += 1,
+            None => self.core.outstanding.garbage += 1,
         }
     }
 
@@ -255,30 +171,78 @@ impl<'a> Sender<'a> {
         count
     }
 
-    /// Waits for an answer or for the next due action.
-    fn idle(&mut self, until: Nanos, now: Nanos) {
-        let left = until.saturating_sub(now);
-        if left > self.margin {
-            // Checking timeouts at intervals is enough.
-            let next =
-                self.interactions.next().map_or(10 * CHECK_INTERVAL, |at| at.saturating_sub(now));
-            let _ = self
-                .socket
-                .wait((left - self.margin).min(next.clamp(CHECK_INTERVAL, 10 * CHECK_INTERVAL)));
-        } else {
-            std::hint::spin_loop();
-        }
-    }
-
     /// Waits a little, to count late and duplicate answers.
     fn settle(&mut self) {
-        let end = clock::now() + (self.settings.timeout / 10).min(20 * CHECK_INTERVAL);
+        let end = clock::now() + (self.core.settings.timeout / 10).min(20 * CHECK_INTERVAL);
         while clock::now() < end {
             if !self.receive() {
                 let _ = self.socket.wait(CHECK_INTERVAL);
             }
         }
-        self.outstanding.close();
+    }
+}
+
+impl<'a> Transport<'a> for Sender<'a> {
+    fn core(&mut self) -> &mut Core<'a> {
+        &mut self.core
+    }
+
+    fn has_room(&self) -> bool {
+        self.out.len() < MAX_SEND
+    }
+
+    fn take(&mut self, due: Due, _: Nanos) {
+        let Due { intended, operation, target } = due;
+        let Some(nstart) = &mut self.nstart else {
+            let number = self.core.outstanding.next() + self.out.len() as u64;
+            return self.put(intended, operation, number, None);
+        };
+        let number = self.core.outstanding.queued(operation, intended, clock::now());
+        if nstart.waiting() == MAX_WAITING {
+            self.core.outstanding.no_connection(number);
+            self.core.outstanding.explain("too many requests wait for NSTART (1,048,576)");
+            return;
+        }
+        nstart.push(target, Waiting { number, intended, operation });
+    }
+
+    fn turn(&mut self) -> bool {
+        let sent = self.send();
+        self.receive() || sent
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.expire_interactions(now);
+    }
+
+    fn wait(&mut self, ns: Nanos, now: Nanos) {
+        // Checking timeouts at intervals is enough.
+        let next =
+            self.interactions.next().map_or(10 * CHECK_INTERVAL, |at| at.saturating_sub(now));
+        let _ = self.socket.wait(ns.min(next.max(CHECK_INTERVAL)));
+    }
+
+    fn is_over(&self) -> bool {
+        let waiting = self.nstart.as_ref().map_or(0, Nstart::waiting);
+        self.core.outstanding.waiting() == 0 && waiting == 0 && self.observers.is_empty()
+    }
+
+    fn abandon(&mut self, now: Nanos) {
+        if let Some(nstart) = &mut self.nstart {
+            while let Some((waiting, _)) = nstart.expired(now, 0) {
+                self.core.outstanding.no_connection(waiting.number);
+            }
+        }
+        self.observers.end_all(now);
+    }
+
+    fn finish(mut self) -> Outstanding {
+        self.settle();
+        let mut outstanding = self.core.outstanding;
+        outstanding.close();
+        outstanding.retransmitted = self.interactions.retransmitted;
+        outstanding.observed = self.observers.counts;
+        outstanding
     }
 }
 

@@ -6,57 +6,14 @@ use super::{BatchEntry, MAX_SEND, Sender};
 use crate::clock::{self, Nanos};
 use crate::coap::{Exchange, number_request, tag};
 use crate::request_feed::Operation;
-use crate::request_queue::{MAX_DUE_PER_TURN, MAX_WAITING, SlotTimes, Waiting};
+use crate::request_queue::{SlotTimes, Waiting};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
 
 impl Sender<'_> {
-    /// Adds requests that are due to the batch.
-    pub(super) fn fill(&mut self, now: Nanos) {
-        self.out.clear();
-        self.entries.clear();
-        for _ in 0..MAX_DUE_PER_TURN {
-            if self.out.len() == MAX_SEND {
-                break;
-            }
-            let Some((intended, operation)) = self.pacer.due(now, &mut self.outstanding) else {
-                break;
-            };
-            let behind = now - intended;
-            self.shared.behind.store(behind, Relaxed);
-            if behind > self.settings.patience {
-                self.outstanding.unsent(operation.series);
-                self.outstanding.explain("too far behind the schedule: the rest was not sent");
-                self.pacer.give_up(&mut self.outstanding);
-                break;
-            }
-            let ipv4 = self.shared.ipv4.load(Relaxed);
-            let target = self.targets.find(operation.template, &self.pacer.templates, Some(ipv4));
-            let Some(target) = target else {
-                let to = &self.pacer.templates[operation.template as usize].to;
-                let why =
-                    to.as_ref().err().map_or(
-                        "the target has another address family than the first target",
-                        |why| why,
-                    );
-                self.outstanding.unsent(operation.series);
-                self.outstanding.explain(why);
-                continue;
-            };
-            let Some(nstart) = &mut self.nstart else {
-                let number = self.outstanding.next() + self.out.len() as u64;
-                self.put(intended, operation, number, None);
-                continue;
-            };
-            let number = self.outstanding.queued(operation, intended, clock::now());
-            if nstart.waiting() == MAX_WAITING {
-                self.outstanding.no_connection(number);
-                self.outstanding.explain("too many requests wait for NSTART (1,048,576)");
-                continue;
-            }
-            nstart.push(target, Waiting { number, intended, operation });
-        }
+    /// Adds requests whose turn by NSTART has come to the batch.
+    fn fill(&mut self) {
         while self.out.len() < MAX_SEND {
             let Some(next) = self.nstart.as_mut().and_then(Nstart::pop) else { break };
             let (target, Waiting { number, intended, operation }, slot) = next;
@@ -65,15 +22,15 @@ impl Sender<'_> {
     }
 
     /// Adds one request to the batch.
-    fn put(
+    pub(super) fn put(
         &mut self,
         intended: Nanos,
         operation: Operation,
         number: u64,
         slot: Option<(u64, u32, SlotTimes)>,
     ) {
-        let Some(name) = self.targets.name(operation.template) else { return };
-        let template = &self.pacer.templates[operation.template as usize];
+        let Some(name) = self.core.targets.name(operation.template) else { return };
+        let template = &self.core.pacer.templates[operation.template as usize];
         let (scheme, handle) = (self.scheme, Handle::of(number));
         let token = handle.token(self.nonce);
         let id = if scheme == Scheme::Coap { self.ids.assign(handle) } else { 0 };
@@ -98,8 +55,10 @@ impl Sender<'_> {
 
     /// Sends the batch. The send time of a request is interpolated within the system call:
     /// each request follows the one before by the minimum time per request so far. If the
-    /// CPU was taken away within the call, it is unknown at which request that happened.
-    pub(super) fn send(&mut self) {
+    /// CPU was taken away within the call, it is unknown at which request that happened. Returns
+    /// whether there was anything to send.
+    pub(super) fn send(&mut self) -> bool {
+        self.fill();
         let mut from = 0;
         while from < self.out.len() {
             let before = clock::now();
@@ -113,33 +72,36 @@ impl Sender<'_> {
                         self.note_sent(from + i, before + self.min_send_time * i as u64, false);
                     }
                     from += count;
-                    self.shared.sent.fetch_add(count as u64, Relaxed);
+                    self.core.shared.sent.fetch_add(count as u64, Relaxed);
                 }
                 Err(error) => from += self.not_taken(&error, from, before),
             }
         }
+        self.out.clear();
+        self.entries.clear();
+        from > 0
     }
 
     /// Records that the request at `i` of the batch was sent, or that the kernel `refused`
     /// it. Returns its number.
     fn note_sent(&mut self, i: usize, sent: Nanos, refused: bool) -> u64 {
-        let answers = refused || self.settings.answers || self.scheme == Scheme::Coap;
+        let answers = refused || self.core.settings.answers || self.scheme == Scheme::Coap;
         let BatchEntry { intended, operation, slot, id } = self.entries[i];
         let number = match (slot, &mut self.nstart) {
             (Some((number, target, slot)), Some(nstart)) => {
                 let wait = nstart.wait(target, &slot, intended, sent);
-                self.outstanding.dequeued(number, sent, wait, answers);
-                self.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
+                self.core.outstanding.dequeued(number, sent, wait, answers);
+                self.core.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
                 number
             }
-            _ => self.outstanding.sent(operation, intended, sent, answers),
+            _ => self.core.outstanding.sent(operation, intended, sent, answers),
         };
-        let request = self.pacer.templates[operation.template as usize].coap.as_deref();
+        let request = self.core.pacer.templates[operation.template as usize].coap.as_deref();
         let Some(request) = request else { return number };
-        let repeats = request.is_confirmable() && self.settings.coap.max_retransmit > 0;
+        let repeats = request.is_confirmable() && self.core.settings.coap.max_retransmit > 0;
         if repeats || request.is_blockwise() || slot.is_some() {
             let exchange = Exchange::new(request.body(), request.block());
-            let (handle, times) = (Handle::of(number), (sent, sent + self.settings.timeout));
+            let (handle, times) = (Handle::of(number), (sent, sent + self.core.settings.timeout));
             let target = slot.map(|(_, target, _)| target);
             self.interactions.open(handle, operation.template, exchange, times, target);
             if repeats {

@@ -4,7 +4,8 @@ use super::DeviceSettings;
 use super::resource_server::spend;
 use crate::clock::{self, Nanos};
 use record::event::Checked;
-use trace::{Mode, Spread};
+use trace::Mode;
+use units::Histogram;
 
 /// The maximum number of resources to test.
 const MAX_TESTED: usize = 16;
@@ -52,8 +53,8 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
     })
 }
 
-fn measure_one(mode: Mode, asked: Nanos, margin: Nanos) -> Spread {
-    let mut spread = Spread::new();
+fn measure_one(mode: Mode, asked: Nanos, margin: Nanos) -> Histogram {
+    let mut spread = Histogram::new();
     let end = clock::now() + TEST_TIME;
     while spread.count() < 3 || clock::now() + asked < end && spread.count() < 1_000 {
         spread.record(spend(mode, asked, margin));

@@ -10,17 +10,17 @@ mod queue;
 mod resource_server;
 mod timers;
 
-pub use check::check;
 #[cfg(feature = "fuzzing")]
-pub(crate) use coap::Transfers;
+pub(crate) use self::coap::Transfers;
+pub use check::check;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
 pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
 
+use self::coap::CoapServer;
 use crate::clock;
 use crate::socket::{Batch, Datagrams};
-use coap::CoapServer;
 use queue::Queue;
 use resource_server::ResourceServer;
 use std::io;

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::{Distribution, Mode, Resource, Spread};
-use units::{Draw, Purpose};
+use trace::{Distribution, Mode, Resource, SpreadSummary};
+use units::{Draw, Histogram, Purpose};
 
 /// A device's resources and counts.
 pub(crate) struct ResourceServer {
@@ -47,7 +47,7 @@ struct Point {
     /// Whether it is answered at once, without a service time.
     at_once: bool,
     count: AtomicU64,
-    took: Mutex<(Spread, Spread)>,
+    took: Mutex<(Histogram, Histogram)>,
 }
 
 impl ResourceServer {
@@ -62,7 +62,7 @@ impl ResourceServer {
                 at_once: time.is_constant() && time.mean_ns() == 0.0,
                 time: time.clone(),
                 count: AtomicU64::new(0),
-                took: Mutex::new((Spread::new(), Spread::new())),
+                took: Mutex::new((Histogram::new(), Histogram::new())),
             });
         }
         clock::reduce_timer_slack();
@@ -138,7 +138,7 @@ impl ResourceServer {
     pub fn served(&self) -> Served {
         let of = |point: &Point| {
             let (asked, took) = match point.took.lock() {
-                Ok(spreads) => (spreads.0.summary(), spreads.1.summary()),
+                Ok(spreads) => (SpreadSummary::from(&spreads.0), SpreadSummary::from(&spreads.1)),
                 Err(_) => Default::default(),
             };
             let requests = point.count.load(Relaxed);

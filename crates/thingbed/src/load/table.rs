@@ -4,7 +4,8 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use load::{Figures, Series};
 use record::event::Pace;
 use record::{Observed, Percentiles};
-use trace::{Spread, SpreadSummary};
+use trace::SpreadSummary;
+use units::Histogram;
 
 /// All results; the verdict on the schedule comes first.
 pub fn text(figures: &Figures) -> String {
@@ -157,8 +158,8 @@ fn latencies(figures: &Figures) -> Table {
     let mut rows = |series: &Series, class: &str| {
         let counts = series.counts;
         let own =
-            |what, times: &Option<Spread>, of: u64| times.clone().map(|times| (what, times, of));
-        let notified = series.notification.as_ref().map_or(0, Spread::count);
+            |what, times: &Option<Histogram>, of: u64| times.clone().map(|times| (what, times, of));
+        let notified = series.notification.as_ref().map_or(0, Histogram::count);
         let rows = [
             Some(("response", series.response.clone(), counts.scheduled - counts.without_answer)),
             own("wait", &series.wait, counts.sent + counts.no_connection),
@@ -199,8 +200,8 @@ fn submission(figures: &Figures) -> Table {
         let shown = [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99].map(figure);
         table.add_row(std::iter::once(name.to_owned()).chain(shown));
     };
-    row("expected", figures.submission.expected.summary());
-    row("submitted", figures.submission.submitted.summary());
+    row("expected", SpreadSummary::from(&figures.submission.expected));
+    row("submitted", SpreadSummary::from(&figures.submission.submitted));
     right(table)
 }
 

@@ -4,7 +4,8 @@ use super::{Failure, check_write, create, trace_spec, usage_error};
 use crate::arguments::Generate;
 use crate::{Status, remark};
 use std::io::{self, Write};
-use trace::{Distribution, Requests, Resource, Spread, TraceSpec};
+use trace::{Distribution, Requests, Resource, TraceSpec};
+use units::Histogram;
 
 /// Writes the trace, and the resources generated for it.
 pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
@@ -14,7 +15,7 @@ pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
         let mut out = create(file)?;
         check_write(file, resources(arguments, &trace_spec, &mut out))?;
     }
-    let mut service = Spread::new();
+    let mut service = Histogram::new();
     let mut out = create(&arguments.out)?;
     check_write(&arguments.out, lines(&mut requests, &mut service, arguments.fine, &mut out))?;
     drop(out);
@@ -33,7 +34,7 @@ pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
 
 fn lines(
     requests: &mut Requests,
-    service: &mut Spread,
+    service: &mut Histogram,
     fine: bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {

@@ -15,9 +15,10 @@ use super::stream;
 use super::watch::Watch;
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
-use crate::mqtt::{Session, SessionEvent, is_tls};
-use record::spec::{ExchangeSpec, MqttSpec, Peer};
+use crate::mqtt;
+use record::spec::{ExchangeSpec, Peer};
 use record::{Connection, MqttChoice};
+use stacks::mqtt::{MIN_REFUSAL, Options, Session, SessionEvent, is_tls};
 use std::ffi::CString;
 use std::io;
 use std::net::TcpStream;
@@ -27,14 +28,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 const KEEP_ALIVE_CHECK: Nanos = SECOND;
 /// Time before a subscriber reconnects.
 const RETRY_AFTER: Nanos = 200 * MILLISECOND;
-/// Reason codes from here on are refusals, in SUBACK and in MQTT 5.
-const MIN_REFUSAL: i32 = 128;
+/// Keep-alive interval, in s: longer than exchanges, which would contain a keep-alive.
+const KEEP_ALIVE_S: u16 = 600;
 
 pub(super) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Driver>, Error> {
     let broker = spec.brokers.first().ok_or_else(|| no_broker(spec))?;
     let topic = topic(spec, spec.address);
     Ok(Box::new(Publisher {
-        spec: session_spec(spec, options, broker),
+        broker: Broker::of(spec, options, broker),
         topic: CString::new(topic).unwrap_or_default(),
         qos: options.qos,
         persistent: spec.connection == Connection::Kept,
@@ -48,9 +49,10 @@ pub(super) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
         return Err(no_broker(spec));
     }
     let brokers = spec.brokers.iter().map(|broker| {
+        let broker = Broker::of(spec, options, broker);
         Ok(Subscription {
-            spec: session_spec(spec, options, broker),
-            session: Session::new(&session_spec(spec, options, broker))?,
+            session: Session::new(&broker.options)?,
+            broker,
             connect_at: Some(0),
             keep_alive_at: 0,
             answers: 0,
@@ -74,37 +76,31 @@ fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
     format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
 }
 
-fn session_spec(spec: &ExchangeSpec, options: &MqttChoice, broker: &Peer) -> MqttSpec {
-    MqttSpec {
-        node: spec.node.clone(),
-        client: format!("{}-{}", spec.node, spec.workload),
-        broker: broker.name.clone(),
-        // A certificate is checked against the host name of the connection.
-        host: match spec.tls {
-            Some(_) => broker.name.clone(),
-            None => broker.address.to_string(),
-        },
-        port: spec.port,
-        version: options.version,
-        qos: options.qos,
-        tls: spec.tls.clone(),
-        keep_alive_s: 600,
-        clean_session: true,
-        reconnect_min_ns: 1,
-        reconnect_max_ns: 1,
-        join_ns: None,
-        connect_limit_ns: 0,
-        subscribe: None,
-        expected: 0,
-        publish: None,
-        schedule: Vec::new(),
-        payload: std::path::PathBuf::new(),
-        events: std::path::PathBuf::new(),
+/// A broker of an exchange.
+struct Broker {
+    name: String,
+    options: Options,
+}
+
+impl Broker {
+    fn of(spec: &ExchangeSpec, choice: &MqttChoice, broker: &Peer) -> Self {
+        let options = Options {
+            client: format!("{}-{}", spec.node, spec.workload),
+            // A certificate is checked against the host name of the connection.
+            host: match spec.tls {
+                Some(_) => broker.name.clone(),
+                None => broker.address.to_string(),
+            },
+            port: spec.port,
+            keep_alive_s: KEEP_ALIVE_S,
+            ..mqtt::options(choice.version, spec.tls.as_ref())
+        };
+        Self { name: broker.name.clone(), options }
     }
 }
 
 struct Publisher {
-    spec: MqttSpec,
+    broker: Broker,
     topic: CString,
     qos: u8,
     persistent: bool,
@@ -116,7 +112,7 @@ impl Publisher {
     /// Opens a session that the broker has accepted.
     fn connect(&self, turn: &mut Turn<'_, '_>) -> Result<Session, Failure> {
         turn.enter(Section::TransportConnect);
-        let mut session = Session::new(&self.spec)
+        let mut session = Session::new(&self.broker.options)
             .map_err(|error| Failure::of(Reason::Certificate, error.to_string()))?;
         session.connect().map_err(|code| self.ended(&mut session, code))?;
         let Some(fd) = session.descriptor() else {
@@ -124,7 +120,7 @@ impl Publisher {
         };
         turn.wait(fd, libc::POLLOUT)?;
         if let Some(error) = pending_error(fd) {
-            let MqttSpec { host, port, .. } = &self.spec;
+            let Options { host, port, .. } = &self.broker.options;
             return Err(Failure::io(&format!("connect to the broker at {host}:{port}"))(error));
         }
         stream::no_delay(fd);
@@ -180,12 +176,12 @@ impl Publisher {
             _ if text.contains("refused") => Reason::Refused,
             _ => Reason::Lost,
         };
-        Failure::of(reason, format!("broker {}: {text}", self.spec.broker))
+        Failure::of(reason, format!("broker {}: {text}", self.broker.name))
     }
 
     fn publish(&self, turn: &mut Turn<'_, '_>, session: &mut Session) -> Result<(), Failure> {
         turn.enter(Section::Payload);
-        let failed = |error: Error| Failure::of(Reason::Lost, error.to_string());
+        let failed = |error: stacks::mqtt::Error| Failure::of(Reason::Lost, error.to_string());
         let id = session.publish(&self.topic, &turn.payload(), self.qos).map_err(failed)?;
         if self.qos > 0 {
             let mut acknowledged = |event: &SessionEvent| match event {
@@ -284,15 +280,10 @@ impl Driver for Publisher {
     }
 }
 
-/// Lets libmosquitto read and write when the socket is ready.
+/// Lets libmosquitto read and write, given the events of a poll.
 fn transfer(session: &mut Session, seen: libc::c_short) {
-    if seen & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
-        session.read();
-    }
-    if seen & libc::POLLOUT != 0 && session.descriptor().is_some() {
-        session.write();
-        session.continue_handshake();
-    }
+    let is = |events: libc::c_short| seen & events != 0;
+    session.transfer(is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT));
 }
 
 /// Pending error of a non-blocking connect.
@@ -311,7 +302,7 @@ struct Subscriber {
 
 /// A session with one of the brokers.
 struct Subscription {
-    spec: MqttSpec,
+    broker: Broker,
     session: Session,
     /// When to connect; none while connecting or connected.
     connect_at: Option<Nanos>,
@@ -381,7 +372,7 @@ impl Subscriber {
                     if let Some(code) = levels.iter().find(|level| **level >= MIN_REFUSAL) {
                         let why = format!(
                             "broker {}: subscription refused, code {code}",
-                            broker.spec.broker
+                            broker.broker.name
                         );
                         let failure = Failure::of(Reason::Rejected, why);
                         receipts.refuse(peer, &failure, monotonic_now())?;
@@ -415,7 +406,7 @@ impl Subscription {
 
     fn schedule_retry(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.warned, true) {
-            let broker = &self.spec.broker;
+            let broker = &self.broker.name;
             eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
         }
         self.connect_at = Some(monotonic_now() + RETRY_AFTER);

@@ -1,31 +1,24 @@
 //! MQTT client: connects, publishes on schedule, receives messages.
 
-use super::ffi;
-use super::retry::Retry;
-use super::session::{Session, SessionEvent};
 use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
 use crate::link::Warning;
 use crate::payload::Template;
+use crate::report::Reports;
 use crate::seen::Seen;
-use crate::wait::{Waiter, next_wake, wake_precisely};
+use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::MqttVersion;
-use record::control::{Command, Status};
+use record::control::Command;
 use record::event::{ClientEvent, MessageEvent};
 use record::spec::MqttSpec;
+use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 
-/// Maximum time records are buffered; they are not written within CALM of the next message,
-/// because a slow disk would delay it.
-const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
-const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
 /// Maximum time of the final disconnect.
 const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
-/// Reason codes from here on are refusals in MQTT 5 (section 2.4).
-const MIN_REFUSAL: c_int = 128;
 
 /// Runs a client until a stop message.
 ///
@@ -46,7 +39,8 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
             }
         }
         client.connect_if_due()?;
-        client.transfer(&waiter);
+        let (readable, writable) = waiter.ready();
+        client.session.transfer(readable, writable);
         client.publish_due()?;
         client.handle_events()?;
         let until = client.housekeeping(control)?;
@@ -87,10 +81,7 @@ struct Client<'a> {
     seen: Seen,
     received: u64,
     tend_at: Nanos,
-    ready: bool,
-    done: bool,
-    reported: (u64, u64),
-    progress_at: Nanos,
+    reports: Reports,
     warning: Warning,
 }
 
@@ -100,7 +91,14 @@ impl<'a> Client<'a> {
         let topic = spec.publish.clone().unwrap_or_default();
         Ok(Self {
             spec,
-            session: Session::new(spec)?,
+            session: Session::new(&Options {
+                client: spec.client.clone(),
+                host: spec.host.clone(),
+                port: spec.port,
+                clean_session: spec.clean_session,
+                keep_alive_s: spec.keep_alive_s,
+                ..super::options(spec.version, spec.tls.as_ref())
+            })?,
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
             events: MessageEvents::create(&spec.events)?,
@@ -116,10 +114,7 @@ impl<'a> Client<'a> {
             seen: Seen::default(),
             received: 0,
             tend_at: 0,
-            ready: false,
-            done: false,
-            reported: (0, 0),
-            progress_at: 0,
+            reports: Reports::default(),
             warning: Warning::default(),
         })
     }
@@ -156,7 +151,7 @@ impl<'a> Client<'a> {
     /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
-        if code == ffi::TLS && !self.joined {
+        if is_tls(code) && !self.joined {
             return Err(self.untrusted(&reason));
         }
         self.lost(reason)
@@ -191,18 +186,6 @@ impl<'a> Client<'a> {
             &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
             format!("{reason}; check that a broker runs on {broker} and listens on that port"),
         )
-    }
-
-    /// Lets libmosquitto read and write when the socket is ready.
-    fn transfer(&mut self, waiter: &Waiter) {
-        let (readable, writable) = waiter.ready();
-        if readable {
-            self.session.read();
-        }
-        if writable && self.session.descriptor().is_some() {
-            self.session.write();
-            self.session.continue_handshake();
-        }
     }
 
     /// Publishes one due message; others wait for the next turns, so that incoming messages are
@@ -348,9 +331,8 @@ impl<'a> Client<'a> {
         let now = monotonic_now();
         let due = self.due();
         let mut until = due.map(|due| next_wake(due, now));
-        let mut wake = |at: Nanos| until = Some(until.map_or(at, |until| until.min(at)));
         match self.stage {
-            Stage::Waiting(Some(at)) => wake(next_wake(at, now)),
+            Stage::Waiting(Some(at)) => until = earlier(until, Some(next_wake(at, now))),
             Stage::Waiting(None) => {}
             Stage::Connecting | Stage::Connected => {
                 if now >= self.tend_at {
@@ -359,37 +341,16 @@ impl<'a> Client<'a> {
                     let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
                     self.tend_at = now + tenth.max(SECOND);
                 }
-                wake(self.tend_at);
+                until = earlier(until, Some(self.tend_at));
             }
         }
-        if !self.ready && (self.joined || self.spec.join_ns.is_some()) {
-            self.ready = true;
-            control.send_status(&Status::Ready {})?;
+        if self.joined || self.spec.join_ns.is_some() {
+            self.reports.ready(control)?;
         }
-        let counts = (self.next as u64, self.received);
-        if counts != self.reported {
-            if now >= self.progress_at {
-                control.send_status(&Status::Progress { sent: counts.0, replies: counts.1 })?;
-                self.reported = counts;
-                self.progress_at = now + SECOND;
-            } else {
-                wake(self.progress_at);
-            }
-        }
+        let progress = self.reports.progress(control, self.next as u64, self.received, now)?;
         let done = self.is_done();
-        let finished = done && !std::mem::replace(&mut self.done, done);
-        if let Some(oldest) = self.events.oldest() {
-            let calm = due.is_none_or(|due| due > now + QUIET_BEFORE_SEND);
-            if finished || (calm && now >= oldest + FLUSH_AFTER) || now >= oldest + SECOND {
-                self.events.flush()?;
-            } else if now < oldest + FLUSH_AFTER {
-                wake(oldest + FLUSH_AFTER);
-            }
-        }
-        if finished {
-            control.send_status(&Status::Done {})?;
-        }
-        Ok(until)
+        let flush = self.reports.flush(control, &mut self.events, due, done, now)?;
+        Ok(earlier(until, earlier(progress, flush)))
     }
 
     /// Whether all messages are sent and acknowledged, and all expected ones received.
@@ -407,7 +368,8 @@ impl<'a> Client<'a> {
         while self.session.descriptor().is_some() && monotonic_now() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
             waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
-            self.transfer(waiter);
+            let (readable, writable) = waiter.ready();
+            self.session.transfer(readable, writable);
         }
         for event in self.session.take() {
             match event {

@@ -2,14 +2,23 @@
 //! the events of each message.
 
 mod client;
-mod ffi;
-mod retry;
-mod session;
 
 pub use client::run;
-pub(crate) use session::{Session, SessionEvent};
 
-/// Whether libmosquitto's code is a TLS error, usually a certificate.
-pub(crate) fn is_tls(code: std::ffi::c_int) -> bool {
-    code == ffi::TLS
+use crate::clock::monotonic_now;
+use record::MqttVersion;
+use record::spec::TlsFiles;
+use stacks::mqtt::{Options, Tls, Version};
+
+/// Options of a session with this version and security; events have times of the run's clock.
+pub(crate) fn options(version: MqttVersion, tls: Option<&TlsFiles>) -> Options {
+    Options {
+        version: match version {
+            MqttVersion::V311 => Version::V311,
+            MqttVersion::V5 => Version::V5,
+        },
+        tls: tls.cloned().map(|TlsFiles { ca, cert, key }| Tls { ca, cert, key }),
+        clock: monotonic_now,
+        ..Options::default()
+    }
 }

@@ -5,7 +5,7 @@ use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::switch::MessageId;
-use coap_lite::Packet;
+use coap::Message;
 
 const LONG: &str = "the message has too many CoAP blocks";
 
@@ -30,9 +30,9 @@ impl Exchange for Coap {
     }
 
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
-        let Ok(packet) = Packet::from_bytes(datagram) else { return Incoming::default() };
-        let report = self.sender.handle_ack(&packet, now);
-        let received = self.receiver.receive(&packet);
+        let Ok(message) = Message::parse(datagram) else { return Incoming::default() };
+        let report = self.sender.handle_ack(&message, now);
+        let received = self.receiver.receive(&message);
         Incoming {
             envelopes: received.message.into_iter().collect(),
             reply: received.reply,

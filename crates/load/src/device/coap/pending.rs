@@ -91,8 +91,8 @@ impl PendingRequest {
         for (option, block) in
             [(number::BLOCK2, block.filter(|_| whole)), (number::BLOCK1, shape.block1)]
         {
-            if let Some((value, length)) = block.map(Block::encode) {
-                writer.option(option, &value[..length]);
+            if let Some(block) = block {
+                writer.option(option, &block.encode());
             }
         }
         if shape.size2 && whole {

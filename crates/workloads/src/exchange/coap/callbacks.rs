@@ -1,8 +1,8 @@
 //! libcoap callbacks: client events, and requests to a server.
 
-use super::block::Block;
 use super::ffi;
 use crate::clock::{Nanos, monotonic_now};
+use coap::{Block, number};
 use std::ffi::c_int;
 use std::net::SocketAddrV4;
 use std::ptr;
@@ -101,6 +101,15 @@ unsafe fn option(pdu: *const ffi::Pdu, number: u16) -> Option<Vec<u8>> {
     }
 }
 
+/// A block option, of a message over UDP or TCP.
+///
+/// # Safety
+/// `pdu` must be a valid libcoap message.
+unsafe fn block_option(pdu: *const ffi::Pdu, number: u16) -> Option<Block> {
+    // SAFETY: the message is valid.
+    unsafe { option(pdu, number) }.and_then(|value| Block::decode_reliable(&value))
+}
+
 /// # Safety
 /// `start` points to `length` bytes, or is null.
 unsafe fn copy(start: *const u8, length: usize) -> Vec<u8> {
@@ -133,15 +142,15 @@ pub(super) unsafe extern "C" fn on_response(
     let at = monotonic_now();
     // SAFETY: libcoap calls this with a valid session and message.
     unsafe {
-        let block = |number| option(received, number).map(|value| Block::of(&value));
+        let block = |number| block_option(received, number);
         let token = ffi::coap_pdu_get_token(received);
         let response = Response {
             token: copy(token.start, token.length),
             code: ffi::coap_pdu_get_code(received) as u8,
             payload: data(received),
-            block1: block(ffi::BLOCK1),
-            block2: block(ffi::BLOCK2),
-            observe: option(received, ffi::OBSERVE).is_some(),
+            block1: block(number::BLOCK1),
+            block2: block(number::BLOCK2),
+            observe: option(received, number::OBSERVE).is_some(),
         };
         let from = remote(session);
         inbox(session).events.push(SessionEvent::Response { from, response, at });
@@ -178,15 +187,15 @@ pub(super) unsafe extern "C" fn on_request(
     // SAFETY: libcoap calls this with a valid session and messages; the arguments stay valid
     // during the calls, which copy them.
     unsafe {
-        let block = |number| option(request, number).map(|value| Block::of(&value));
-        let path = option(request, ffi::URI_PATH).unwrap_or_default();
+        let block = |number| block_option(request, number);
+        let path = option(request, number::URI_PATH).unwrap_or_default();
         let incoming = Request {
             from: remote(session),
             method: ffi::coap_pdu_get_code(request) as u8,
             path: String::from_utf8_lossy(&path).into_owned(),
             payload: data(request),
-            block1: block(ffi::BLOCK1),
-            block2: block(ffi::BLOCK2),
+            block1: block(number::BLOCK1),
+            block2: block(number::BLOCK2),
         };
         let inbox = inbox(session);
         // libcoap creates server sessions with its default times: set the configured ones.
@@ -198,8 +207,8 @@ pub(super) unsafe extern "C" fn on_request(
         let Some(respond) = &mut inbox.respond else { return };
         let answer = respond(&incoming);
         ffi::coap_pdu_set_code(response, c_int::from(answer.code));
-        for (number, block) in [(ffi::BLOCK2, answer.block2), (ffi::BLOCK1, answer.block1)] {
-            if let Some(value) = block.map(Block::bytes) {
+        for (number, block) in [(number::BLOCK2, answer.block2), (number::BLOCK1, answer.block1)] {
+            if let Some(value) = block.map(Block::encode) {
                 ffi::coap_add_option(response, number, value.len(), value.as_ptr());
             }
         }

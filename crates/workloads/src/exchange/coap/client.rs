@@ -1,10 +1,9 @@
 //! CoAP client: sends requests and receives responses, block by block.
 
-use super::block::Block;
 use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
-use super::{GROUP, TOKEN, code, ffi, method_code, nack, proto, security, work};
+use super::{GROUP, TOKEN, ffi, method_code, nack, proto, security, work};
 use crate::clock::Nanos;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
@@ -12,14 +11,12 @@ use crate::exchange::protocol::{Driver, Outcome, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::stream;
 use crate::exchange::watch::Watch;
+use coap::{Block, code};
 use record::spec::ExchangeSpec;
 use record::{Coap, Connection, Method};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-
-/// `2.31 Continue`.
-const CONTINUE: u8 = 2 << 5 | 31;
 
 /// The driver of all methods except observe.
 pub struct Client {
@@ -217,8 +214,8 @@ impl Client {
             if !now.more {
                 break;
             }
-            if response.code != CONTINUE {
-                let why = format!("{} in the middle of a payload", code(response.code));
+            if response.code != code::CONTINUE {
+                let why = format!("{} in the middle of a payload", code::text(response.code));
                 return Err(Failure::of(Reason::Status, why));
             }
             let sent = now.offset() + part.len();
@@ -350,8 +347,11 @@ fn accepted(response: Response) -> Result<Response, Failure> {
         2 => Ok(response),
         _ => {
             let words = String::from_utf8_lossy(&response.payload);
-            let text =
-                format!("{} {}", code(response.code), words.chars().take(80).collect::<String>());
+            let text = format!(
+                "{} {}",
+                code::text(response.code),
+                words.chars().take(80).collect::<String>()
+            );
             Err(Failure::of(Reason::Status, text.trim().to_owned()))
         }
     }

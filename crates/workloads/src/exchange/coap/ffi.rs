@@ -118,11 +118,6 @@ pub const DTLS: c_int = 2;
 pub const TCP: c_int = 3;
 pub const TLS: c_int = 4;
 
-pub const OBSERVE: u16 = 6;
-pub const URI_PATH: u16 = 11;
-pub const BLOCK2: u16 = 23;
-pub const BLOCK1: u16 = 27;
-
 pub const NACK_TOO_MANY_RETRIES: c_int = 0;
 pub const NACK_NOT_DELIVERABLE: c_int = 1;
 pub const NACK_RST: c_int = 2;

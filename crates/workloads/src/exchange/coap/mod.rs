@@ -5,7 +5,6 @@
 //! as observer. This code, not libcoap, splits and reassembles blocks (RFC 7959), so that each
 //! block has a separate section: `payload_1` and so on.
 
-mod block;
 mod callbacks;
 mod client;
 mod ffi;
@@ -18,6 +17,7 @@ use super::failure::{Failure, Reason};
 use super::protocol::{Driver, Server, Turn};
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
+use ::coap::code;
 use record::spec::{ExchangeSpec, Peer};
 use record::{Coap, CoapTransport, Method};
 use security::Security;
@@ -42,13 +42,13 @@ fn proto(transport: CoapTransport) -> c_int {
     }
 }
 
-/// Code of a request (RFC 7252, section 12.1.1).
+/// Code of a request.
 fn method_code(method: Method) -> u8 {
     match method {
-        Method::Get => 1,
-        Method::Post => 2,
-        Method::Put => 3,
-        Method::Delete => 4,
+        Method::Get => code::GET,
+        Method::Post => code::POST,
+        Method::Put => code::PUT,
+        Method::Delete => code::DELETE,
     }
 }
 
@@ -126,19 +126,9 @@ fn nack(reason: c_int, secured_by_key: bool) -> Failure {
     }
 }
 
-/// Formats a code: 0x45 is 2.05.
-fn code(code: u8) -> String {
-    format!("{}.{:02}", code >> 5, code & 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_are_written_as_in_the_standard() {
-        assert_eq!((code(0x45), code(0x84)), ("2.05".to_owned(), "4.04".to_owned()));
-    }
 
     #[test]
     fn q_block_is_refused_with_what_would_have_it() {

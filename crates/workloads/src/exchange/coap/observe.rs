@@ -1,7 +1,6 @@
 //! Observed resource (RFC 7641): the source is the server and drives; the sink registers once and
 //! records the notifications.
 
-use super::block::Block;
 use super::callbacks::{Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
@@ -14,6 +13,7 @@ use crate::exchange::log::Receipts;
 use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
+use coap::{Block, code};
 use record::Coap;
 use record::spec::{ExchangeSpec, Peer};
 use std::cell::RefCell;
@@ -223,7 +223,7 @@ impl Observation {
 
     fn send(&mut self, options: &Coap, observe: Option<u8>, block2: Option<Block>) {
         let request = Outgoing {
-            method: 1,
+            method: code::GET,
             confirmable: options.confirmable,
             token: &[1; TOKEN],
             path: PATH,

@@ -1,6 +1,5 @@
 //! CoAP server: sends and receives payloads, block by block.
 
-use super::block::Block;
 use super::callbacks::{Answer, Request};
 use super::stack::Stack;
 use super::{GROUP, POLL_INTERVAL, proto, security};
@@ -10,21 +9,16 @@ use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
+use coap::Block;
+use coap::code::{
+    BAD_REQUEST, CHANGED, CONTENT, CONTINUE, DELETED, INCOMPLETE, NOT_FOUND, TOO_LARGE,
+};
 use record::Coap;
 use record::spec::{ExchangeSpec, Peer};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
-
-const DELETED: u8 = 2 << 5 | 2;
-const CHANGED: u8 = 2 << 5 | 4;
-const CONTENT: u8 = 2 << 5 | 5;
-const CONTINUE: u8 = 2 << 5 | 31;
-const BAD_REQUEST: u8 = 4 << 5;
-const NOT_FOUND: u8 = 4 << 5 | 4;
-const INCOMPLETE: u8 = 4 << 5 | 8;
-const TOO_LARGE: u8 = 4 << 5 | 13;
 
 /// Maximum number of incomplete payloads kept.
 const MAX_PARTIAL: usize = 10_000;

@@ -1,11 +1,11 @@
 //! Safe wrappers of libcoap's context and sessions.
 
-use super::block::Block;
 use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_request, on_response};
 use super::ffi;
 use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
 use crate::clock::Nanos;
 use crate::error::Error;
+use coap::{Block, code, number};
 use std::ffi::{CStr, c_int};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
@@ -159,7 +159,7 @@ impl Stack {
                 return Err(Error::Address { operation, source });
             }
             let resource = ffi::coap_resource_unknown_init2(on_request, ffi::HAS_MULTICAST);
-            for method in [1, 2, 4] {
+            for method in [code::GET, code::POST, code::DELETE].map(c_int::from) {
                 ffi::coap_register_request_handler(resource, method, on_request);
             }
             ffi::coap_add_resource(self.context, resource);
@@ -285,14 +285,14 @@ impl Session {
                 fits = c_int::from(fits != 0 && put != 0);
             };
             if let Some(observe) = request.observe {
-                option(ffi::OBSERVE, if observe == 0 { &[] } else { &[1] });
+                option(number::OBSERVE, if observe == 0 { &[] } else { &[1] });
             }
-            option(ffi::URI_PATH, request.path.as_bytes());
+            option(number::URI_PATH, request.path.as_bytes());
             if let Some(block) = request.block2 {
-                option(ffi::BLOCK2, &block.bytes());
+                option(number::BLOCK2, &block.encode());
             }
             if let Some(block) = request.block1 {
-                option(ffi::BLOCK1, &block.bytes());
+                option(number::BLOCK1, &block.encode());
             }
             if !request.payload.is_empty() {
                 let (length, data) = (request.payload.len(), request.payload.as_ptr());

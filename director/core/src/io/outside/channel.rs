@@ -1,6 +1,7 @@
 //! A channel between a session's loop and the thread of a stack: frames in both directions, and at
 //! each end a descriptor that is readable when frames are queued.
 
+use super::Outside;
 use crate::carrier::To;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -63,6 +64,20 @@ impl Channel {
             Err(TryRecvError::Empty) => Ok(None),
             other => other.map(Some),
         }
+    }
+}
+
+impl Outside for Channel {
+    fn send(&mut self, to: To, frame: Vec<u8>) {
+        Self::send(self, (to, frame));
+    }
+
+    fn receive(&mut self) -> Option<Vec<u8>> {
+        Self::receive(self).ok().flatten().map(|(_, frame)| frame)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
     }
 }
 

@@ -1,6 +1,7 @@
-//! Reconnect backoff.
+//! Backoff between connection attempts.
 
-use crate::clock::Nanos;
+/// A time or duration, in ns.
+type Nanos = u64;
 
 /// Exponential backoff: the delay doubles with each failure and resets after a success.
 #[derive(Debug)]

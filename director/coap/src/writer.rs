@@ -1,9 +1,9 @@
 //! Writes messages into existing buffers, without allocation.
 
-use super::message::{Kind, TOKEN_LENGTH};
+use crate::{Kind, TOKEN_LENGTH, Uint};
 
 /// A message under construction. If it does not fit into its buffer, its length is 0.
-pub(crate) struct Writer<'a> {
+pub struct Writer<'a> {
     room: &'a mut [u8],
     at: usize,
     number: u16,
@@ -41,8 +41,7 @@ impl<'a> Writer<'a> {
     /// Adds an option with an integer value in the minimum number of bytes (RFC 7252,
     /// section 3.2).
     pub fn uint(&mut self, number: u16, value: u32) {
-        let bytes = value.to_be_bytes();
-        self.option(number, &bytes[value.leading_zeros() as usize / 8..]);
+        self.option(number, &Uint::encode(value));
     }
 
     /// Adds the payload. Returns the length of the message.
@@ -86,7 +85,7 @@ fn nibble(value: u16) -> (u8, u16) {
 }
 
 /// Writes a message without options. Returns its length.
-pub(crate) fn answer(
+pub fn answer(
     room: &mut [u8],
     kind: Kind,
     code: u8,
@@ -98,14 +97,14 @@ pub(crate) fn answer(
 }
 
 /// Writes an empty message (header only). Returns its length.
-pub(crate) fn empty(room: &mut [u8], kind: Kind, id: u16) -> usize {
+pub fn empty(room: &mut [u8], kind: Kind, id: u16) -> usize {
     answer(room, kind, 0, id, &[], &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coap::{CONTENT, Message};
+    use crate::{Message, code::CONTENT};
     use coap_lite::{CoapOption, MessageType, Packet};
     use proptest::prelude::*;
 

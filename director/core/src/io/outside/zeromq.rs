@@ -4,17 +4,17 @@
 //! subscribed members. Frames are addressed by the routing id of a DEALER or by the topic before
 //! the frame: both contain the address by which the hub knows a member.
 
-mod socket;
-
-use self::socket::{Socket, socket_error};
 use super::channel::{self, Channel, Frame};
 use super::{Ends, Outside, Way};
 use crate::carrier::{self, To};
 use crate::io::Error;
 use crate::model::ModelId;
+use stacks::zeromq::{self, Context, DONTWAIT, Limits, Multicast, POLLIN, PollItem, Socket};
+use stacks::zeromq::{connect_to, context, listen_at};
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddrV4;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// Topic for all members. Topics of single members start with another letter.
@@ -48,31 +48,16 @@ impl Way for Zeromq {
     }
 
     fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            |source| Error::Socket { what, source }
+        };
         let (ours, theirs) =
-            channel::pair().map_err(socket_error("cannot open a channel to the ZeroMQ thread"))?;
+            channel::pair().map_err(failed("cannot open a channel to the ZeroMQ thread"))?;
         let worker = Worker::open(&self.models, ends, theirs)?;
         let thread = std::thread::Builder::new().name("zeromq".to_owned());
-        thread
-            .spawn(move || worker.run())
-            .map_err(socket_error("cannot start the ZeroMQ thread"))?;
-        Ok(Box::new(Handle(ours)))
-    }
-}
-
-/// The session's end.
-struct Handle(Channel);
-
-impl Outside for Handle {
-    fn send(&mut self, to: To, frame: Vec<u8>) {
-        self.0.send((to, frame));
-    }
-
-    fn receive(&mut self) -> Option<Vec<u8>> {
-        self.0.receive().ok().flatten().map(|(_, frame)| frame)
-    }
-
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        thread.spawn(move || worker.run()).map_err(failed("cannot start the ZeroMQ thread"))?;
+        Ok(Box::new(ours))
     }
 }
 
@@ -82,14 +67,39 @@ fn name(member: SocketAddrV4) -> Vec<u8> {
     [&b"m"[..], &member.ip().octets(), &member.port().to_be_bytes()].concat()
 }
 
+/// Limits of each socket: memory is bounded, and large messages of others are refused.
+const LIMITS: Limits = Limits { queue: 4_096, linger_ms: 500, largest: Some(64 << 20) };
+
 /// A socket opened for a model.
-type Opened = Result<Socket, Error>;
+type Opened = Result<Socket, zeromq::Error>;
+
+fn error(error: zeromq::Error) -> Error {
+    let what = "ZeroMQ".to_owned();
+    Error::Socket { what, source: io::Error::other(error) }
+}
 
 /// The address with a port `by` above the session's.
-fn port_above(end: SocketAddrV4, by: u16) -> Result<String, Error> {
-    let none = || socket_error(format!("no port {by} above that of {end}"))(socket::unusable());
-    let port = end.port().checked_add(by).ok_or_else(none)?;
-    Ok(format!("{}:{port}", end.ip()))
+fn port_above(end: SocketAddrV4, by: u16) -> Result<SocketAddrV4, zeromq::Error> {
+    let port = end.port().checked_add(by).ok_or_else(|| zeromq::Error::Address {
+        operation: format!("use a port {by} above that of {end}"),
+        source: io::ErrorKind::AddrNotAvailable.into(),
+    })?;
+    Ok(SocketAddrV4::new(*end.ip(), port))
+}
+
+/// Whether the socket receives messages: publishers do not.
+fn receives(socket: &Socket) -> bool {
+    socket.raw().get_socket_type() != Ok(zeromq::PUB)
+}
+
+/// The last part of the next message; the parts before are addresses.
+fn receive(socket: &Socket) -> Option<Vec<u8>> {
+    socket.raw().recv_multipart(DONTWAIT).ok()?.pop()
+}
+
+/// Sends a message of these parts; `false` if no peer can take it now.
+fn send(socket: &Socket, parts: &[&[u8]]) -> bool {
+    socket.raw().send_multipart(parts.iter().copied(), DONTWAIT).is_ok()
 }
 
 /// State of the ZeroMQ thread.
@@ -107,12 +117,16 @@ struct Worker {
     /// Frames for unconnected peers, with their queueing time.
     waiting: VecDeque<(Instant, Frame)>,
     /// Dropped after its sockets.
-    _context: zmq::Context,
+    _context: Context,
 }
 
 impl Worker {
     fn open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, Error> {
-        let context = zmq::Context::new();
+        Self::try_open(models, ends, channel).map_err(error)
+    }
+
+    fn try_open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, zeromq::Error> {
+        let context = context()?;
         let has = |model| models.contains(&model);
         let (tcp, pgm) = (has(ModelId::TcpPublishSubscribe), has(ModelId::PgmPublishSubscribe));
         Ok(Self {
@@ -140,19 +154,20 @@ impl Worker {
             }
             self.try_again();
             let sockets = [&self.direct, &self.published, &self.multicast, &self.answers];
-            for socket in sockets.into_iter().flatten() {
+            let receiving = || sockets.into_iter().flatten().filter(|socket| receives(socket));
+            for socket in receiving() {
                 for _ in 0..TURN {
-                    let Some(frame) = socket.receive() else { break };
+                    let Some(frame) = receive(socket) else { break };
                     // Ignore messages that do not belong to a session.
                     if carrier::model_of(&frame).is_some() {
                         self.channel.send((To::Hub, frame));
                     }
                 }
             }
-            let mut items = vec![zmq::PollItem::from_fd(channel, zmq::POLLIN)];
-            items.extend(sockets.into_iter().flatten().filter_map(Socket::item));
+            let mut items = vec![PollItem::from_fd(channel, POLLIN)];
+            items.extend(receiving().map(|socket| socket.raw().as_poll_item(POLLIN)));
             let timeout = if self.waiting.is_empty() { 1_000 } else { TRY_EVERY };
-            if zmq::poll(&mut items, timeout).is_err() {
+            if zeromq::poll(&mut items, timeout).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -187,60 +202,73 @@ impl Worker {
         };
         let Some(socket) = socket else { return true };
         match to {
-            To::Hub => socket.send(&[frame]),
-            To::Group => direct || socket.send(&[ALL, frame]),
+            To::Hub => send(socket, &[frame]),
+            To::Group => direct || send(socket, &[ALL, frame]),
             To::Member(member) => {
                 let name = self.names.get(*member as usize);
-                name.is_none_or(|name| socket.send(&[name, frame]))
+                name.is_none_or(|name| send(socket, &[name, frame]))
             }
         }
     }
 }
 
-fn direct(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = port_above(ends.hub, 1)?;
+/// A socket of this kind, bound or connected to the hub's port `by` above the session's: the hub
+/// binds.
+fn attached(mut socket: Socket, ends: &Ends, by: u16) -> Opened {
+    let at = port_above(ends.hub, by)?;
+    match ends.is_hub() {
+        true => socket.bind(&listen_at(at))?,
+        false => socket.connect(&connect_to(*ends.local.ip(), at))?,
+    }
+    Ok(socket)
+}
+
+fn direct(context: &Context, ends: &Ends) -> Opened {
+    let kind = if ends.is_hub() { zeromq::ROUTER } else { zeromq::DEALER };
+    let mut socket = Socket::new(context, kind, LIMITS)?;
     if ends.is_hub() {
-        let mut router = Socket::new(context, zmq::ROUTER)?;
         // Report frames for unconnected peers as errors, and let a reconnecting peer take over
         // its routing id.
-        router.set(zmq_sys::ZMQ_ROUTER_MANDATORY, 1)?;
-        router.set(zmq_sys::ZMQ_ROUTER_HANDOVER, 1)?;
-        return router.bind(&at);
+        socket.set(zeromq::ROUTER_MANDATORY, 1, "set ZMQ_ROUTER_MANDATORY")?;
+        socket.set(zeromq::ROUTER_HANDOVER, 1, "set ZMQ_ROUTER_HANDOVER")?;
+    } else {
+        socket.set_name(&name(ends.local))?;
     }
-    let mut dealer = Socket::new(context, zmq::DEALER)?;
-    dealer.name(&name(ends.local))?;
-    dealer.connect(ends, &at)
+    attached(socket, ends, 1)
 }
 
-fn published(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = port_above(ends.hub, 2)?;
-    match ends.is_hub() {
-        true => Socket::new(context, zmq::PUB)?.bind(&at),
-        false => subscriber(context, ends)?.connect(ends, &at),
+/// A publisher at the hub, a subscriber at members.
+fn publisher(context: &Context, ends: &Ends) -> Opened {
+    if ends.is_hub() {
+        return Socket::new(context, zeromq::PUB, LIMITS);
     }
-}
-
-fn multicast(context: &zmq::Context, ends: &Ends) -> Opened {
-    let socket = match ends.is_hub() {
-        true => Socket::new(context, zmq::PUB)?,
-        false => subscriber(context, ends)?,
-    };
-    socket.multicast(ends, &port_above(ends.group, 1)?)
-}
-
-fn answers(context: &zmq::Context, ends: &Ends) -> Opened {
-    let at = port_above(ends.hub, 3)?;
-    if !ends.is_hub() {
-        return Socket::new(context, zmq::PUB)?.connect(ends, &at);
-    }
-    let mut subscriber = Socket::new(context, zmq::SUB)?;
-    subscriber.subscribe(b"")?;
-    subscriber.bind(&at)
-}
-
-fn subscriber(context: &zmq::Context, ends: &Ends) -> Opened {
-    let mut subscriber = Socket::new(context, zmq::SUB)?;
+    let mut subscriber = Socket::new(context, zeromq::SUB, LIMITS)?;
     subscriber.subscribe(ALL)?;
     subscriber.subscribe(&name(ends.local))?;
     Ok(subscriber)
+}
+
+fn published(context: &Context, ends: &Ends) -> Opened {
+    attached(publisher(context, ends)?, ends, 2)
+}
+
+fn multicast(context: &Context, ends: &Ends) -> Opened {
+    let mut socket = publisher(context, ends)?;
+    let group = Multicast {
+        from: *ends.local.ip(),
+        group: port_above(ends.group, 1)?,
+        rate_kbit_s: (ends.rate_bit_s / 1e3).max(1.0) as u64,
+        mtu: ends.mtu,
+    };
+    group.connect(&mut socket)?;
+    Ok(socket)
+}
+
+fn answers(context: &Context, ends: &Ends) -> Opened {
+    let kind = if ends.is_hub() { zeromq::SUB } else { zeromq::PUB };
+    let mut socket = Socket::new(context, kind, LIMITS)?;
+    if ends.is_hub() {
+        socket.subscribe(b"")?;
+    }
+    attached(socket, ends, 3)
 }

@@ -1,30 +1,47 @@
 //! Parses the options of requests and answers, and detects unknown critical options (RFC
 //! 7252, section 5.4).
 
-use super::block::Block;
-use super::message::Message;
+use crate::{Block, Message, Uint};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Option numbers: RFC 7252 section 5.10, RFC 7641 section 2, RFC 7959 section 6, RFC 9175
 /// section 5.
-pub(crate) mod number {
+pub mod number {
+    /// If-Match.
     pub const IF_MATCH: u16 = 1;
+    /// Uri-Host.
     pub const URI_HOST: u16 = 3;
+    /// ETag.
     pub const ETAG: u16 = 4;
+    /// If-None-Match.
     pub const IF_NONE_MATCH: u16 = 5;
+    /// Observe.
     pub const OBSERVE: u16 = 6;
+    /// Uri-Port.
     pub const URI_PORT: u16 = 7;
+    /// Uri-Path.
     pub const URI_PATH: u16 = 11;
+    /// Content-Format.
     pub const CONTENT_FORMAT: u16 = 12;
+    /// Max-Age.
     pub const MAX_AGE: u16 = 14;
+    /// Uri-Query.
     pub const URI_QUERY: u16 = 15;
+    /// Accept.
     pub const ACCEPT: u16 = 17;
+    /// Block2, of answers.
     pub const BLOCK2: u16 = 23;
+    /// Block1, of requests.
     pub const BLOCK1: u16 = 27;
+    /// Size2.
     pub const SIZE2: u16 = 28;
+    /// Proxy-Uri.
     pub const PROXY_URI: u16 = 35;
+    /// Proxy-Scheme.
     pub const PROXY_SCHEME: u16 = 39;
+    /// Size1.
     pub const SIZE1: u16 = 60;
+    /// Request-Tag.
     pub const REQUEST_TAG: u16 = 292;
 }
 
@@ -34,20 +51,26 @@ const MAX_AGE: u32 = 60;
 /// The number of a critical option that is unknown, repeated or has an invalid value
 /// (sections 5.4.1, 5.4.3, 5.4.5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BadOption(pub u16);
+pub struct BadOption(pub u16);
 
 /// The options of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AnswerOptions<'a> {
+pub struct AnswerOptions<'a> {
+    /// The version of the resource.
     pub etag: Option<&'a [u8]>,
+    /// The sequence number of a notification.
     pub observe: Option<u32>,
-    /// In s.
+    /// Time for which the answer is fresh, in s.
     pub max_age: u32,
+    /// The block of the request that it answers.
     pub block1: Option<Block>,
+    /// The block of the answer that it carries.
     pub block2: Option<Block>,
 }
 
 impl<'a> AnswerOptions<'a> {
+    /// Parses the options.
+    ///
     /// # Errors
     /// An unknown critical option: the answer must be rejected.
     pub fn read(message: &Message<'a>) -> Result<Self, BadOption> {
@@ -56,8 +79,8 @@ impl<'a> AnswerOptions<'a> {
         for (number, value) in message.options() {
             match number {
                 number::ETAG if (1..=8).contains(&value.len()) => this.etag = Some(value),
-                number::OBSERVE => this.observe = uint(value, 3).or(this.observe),
-                number::MAX_AGE => this.max_age = uint(value, 4).unwrap_or(this.max_age),
+                number::OBSERVE => this.observe = Uint::decode(value, 3).or(this.observe),
+                number::MAX_AGE => this.max_age = Uint::decode(value, 4).unwrap_or(this.max_age),
                 number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
                 number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
                 critical if critical % 2 == 1 => return Err(BadOption(critical)),
@@ -70,13 +93,18 @@ impl<'a> AnswerOptions<'a> {
 
 /// The options of a request. Host, port and query are ignored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct RequestOptions {
+pub struct RequestOptions {
+    /// The accepted content format.
     pub accept: Option<u32>,
+    /// 0 registers an observer, 1 ends it.
     pub observe: Option<u32>,
+    /// The block of the request that it carries.
     pub block1: Option<Block>,
+    /// The block of the answer that it requests.
     pub block2: Option<Block>,
     /// Whether one of its If-Match options matches; None without any: see [`Self::read`].
     pub if_match: Option<bool>,
+    /// Whether it is only for a resource that does not exist.
     pub if_none_match: bool,
     /// The size of the request's body as stated by the client, in bytes.
     pub size1: Option<u32>,
@@ -88,7 +116,7 @@ pub(crate) struct RequestOptions {
 
 /// A key that all blocks of one request share: a hash of the method and of all options
 /// except blocks, sizes and Observe (RFC 7959, section 2.5; RFC 9175, section 3.3).
-pub(crate) fn transfer_key(message: &Message) -> u64 {
+pub fn transfer_key(message: &Message<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.code.hash(&mut hasher);
     for (number, value) in message.options() {
@@ -108,7 +136,7 @@ impl RequestOptions {
     ///
     /// # Errors
     /// An unknown critical option: 4.02.
-    pub fn read(message: &Message, path: &mut Vec<u8>, etag: &[u8]) -> Result<Self, BadOption> {
+    pub fn read(message: &Message<'_>, path: &mut Vec<u8>, etag: &[u8]) -> Result<Self, BadOption> {
         path.clear();
         let mut this = Self::default();
         let mut first = true;
@@ -129,12 +157,12 @@ impl RequestOptions {
                     this.if_match = Some(matches || this.if_match == Some(true));
                 }
                 number::IF_NONE_MATCH if value.is_empty() => this.if_none_match = true,
-                number::ACCEPT => take(&mut this.accept, uint(value, 2), number)?,
+                number::ACCEPT => take(&mut this.accept, Uint::decode(value, 2), number)?,
                 number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
                 number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
                 number::PROXY_URI | number::PROXY_SCHEME => this.is_proxied = true,
-                number::OBSERVE => this.observe = uint(value, 3).or(this.observe),
-                number::SIZE1 => this.size1 = uint(value, 4).or(this.size1),
+                number::OBSERVE => this.observe = Uint::decode(value, 3).or(this.observe),
+                number::SIZE1 => this.size1 = Uint::decode(value, 4).or(this.size1),
                 number::SIZE2 => this.wants_size2 = true,
                 critical if critical % 2 == 1 => return Err(BadOption(critical)),
                 _ => {}
@@ -155,16 +183,10 @@ fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), B
     }
 }
 
-/// Decodes an unsigned integer of at most `most` bytes (RFC 7252, section 3.2).
-fn uint(value: &[u8], most: usize) -> Option<u32> {
-    (value.len() <= most)
-        .then(|| value.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coap::{CONTENT, Kind, Writer};
+    use crate::{Kind, Writer, code::CONTENT};
 
     /// A message with these options.
     fn message(code: u8, options: &[(u16, &[u8])]) -> Vec<u8> {

@@ -1,37 +1,14 @@
-//! A session with a broker: safe wrappers of libmosquitto, and its events.
+//! A session with a broker: safe wrappers of libmosquitto.
 
-use super::ffi;
-use crate::clock::{Nanos, monotonic_now};
-use crate::error::Error;
-use record::{MqttVersion, spec::MqttSpec};
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::fd::RawFd;
+use super::callbacks::{
+    Inbox, SessionEvent, on_connect, on_disconnect, on_log, on_message, on_publish, on_subscribe,
+};
+use super::{Error, Options, Tls, Version, ffi};
+use std::ffi::{CStr, CString, c_int};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
-
-/// An event of a session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SessionEvent {
-    /// CONNACK with this code; 0 is accepted.
-    Connack(c_int),
-    /// The connection ended or failed, for this reason.
-    Closed(c_int),
-    /// SUBACK with these codes.
-    Suback(Vec<c_int>),
-    /// The broker acknowledged a message; reason codes from 128 are refusals.
-    Acknowledged { mid: c_int, reason: c_int, at: Nanos },
-    /// A message arrived.
-    Message { topic: String, payload: Vec<u8>, at: Nanos },
-}
-
-/// State that callbacks write; it outlives the client.
-#[derive(Default)]
-struct Inbox {
-    events: Vec<SessionEvent>,
-    /// The last error that libmosquitto logged.
-    last_log: String,
-}
 
 /// A session with a broker. Use it from one thread.
 pub struct Session {
@@ -40,46 +17,75 @@ pub struct Session {
     host: CString,
     port: c_int,
     keep_alive: c_int,
-    version: MqttVersion,
+    version: Version,
     secure: bool,
 }
+
+// SAFETY: the session owns the client and its inbox; libmosquitto keeps no state of a thread.
+unsafe impl Send for Session {}
 
 impl Session {
     /// A session that is not connected.
     ///
     /// # Errors
     /// TLS files are unusable, or there is no memory.
-    pub fn new(spec: &MqttSpec) -> Result<Self, Error> {
-        let inbox = Box::into_raw(Box::<Inbox>::default());
-        let id = text(&spec.client)?;
+    pub fn new(options: &Options) -> Result<Self, Error> {
+        let (id, host) = (text(&options.client)?, text(&options.host)?);
+        let inbox = Inbox { clock: options.clock, events: Vec::new(), last_log: String::new() };
+        let inbox = Box::into_raw(Box::new(inbox));
         // SAFETY: the library may be initialised repeatedly; the identifier outlives the call, the
         // inbox the client.
         let client = unsafe {
             ffi::mosquitto_lib_init();
-            ffi::mosquitto_new(id.as_ptr(), spec.clean_session, inbox.cast())
+            ffi::mosquitto_new(id.as_ptr(), options.clean_session, inbox.cast())
         };
         let mut session = Self {
             client,
             inbox,
-            host: text(&spec.host)?,
-            port: c_int::from(spec.port),
-            keep_alive: c_int::from(spec.keep_alive_s),
-            version: spec.version,
-            secure: spec.tls.is_some(),
+            host,
+            port: c_int::from(options.port),
+            keep_alive: c_int::from(options.keep_alive_s),
+            version: options.version,
+            secure: options.tls.is_some(),
         };
         if client.is_null() {
             return Err(session.error("create an MQTT client", ffi::ERRNO));
         }
-        let version = match spec.version {
-            MqttVersion::V311 => 4,
-            MqttVersion::V5 => 5,
-        };
+        session.set_up(options.no_delay);
+        if let Some((name, password)) = &options.credentials {
+            let (name, password) = (text(name)?, text(password)?);
+            // SAFETY: this struct owns the client; the call copies the texts.
+            unsafe {
+                ffi::mosquitto_username_pw_set(client, name.as_ptr(), password.as_ptr());
+            }
+        }
+        if let Some(tls) = &options.tls {
+            session.tls(tls)?;
+        }
+        if options.version == Version::V5 && !options.clean_session {
+            session.keep_session();
+        }
+        Ok(session)
+    }
+
+    /// Sets the client's options and callbacks.
+    fn set_up(&mut self, no_delay: bool) {
+        let (client, version) = (
+            self.client,
+            match self.version {
+                Version::V311 => 4,
+                Version::V5 => 5,
+            },
+        );
         // SAFETY: this struct owns the client; the callbacks have the expected signatures.
         unsafe {
             ffi::mosquitto_int_option(client, ffi::OPT_PROTOCOL_VERSION, version);
             // The maximum, which is also the standard's default. With libmosquitto's default of 20
             // it disconnects from brokers that send more after a restart, and never recovers.
             ffi::mosquitto_int_option(client, ffi::OPT_RECEIVE_MAXIMUM, 65_535);
+            if no_delay {
+                ffi::mosquitto_int_option(client, ffi::OPT_TCP_NODELAY, 1);
+            }
             ffi::mosquitto_connect_with_flags_callback_set(client, on_connect);
             ffi::mosquitto_disconnect_callback_set(client, on_disconnect);
             ffi::mosquitto_publish_v5_callback_set(client, on_publish);
@@ -87,36 +93,29 @@ impl Session {
             ffi::mosquitto_message_callback_set(client, on_message);
             ffi::mosquitto_log_callback_set(client, on_log);
         }
-        if let Some(tls) = &spec.tls {
-            session.tls(&tls.ca, tls.cert.as_deref(), tls.key.as_deref())?;
-        }
-        if spec.version == MqttVersion::V5 && !spec.clean_session {
-            session.keep_session();
-        }
-        Ok(session)
     }
 
-    fn tls(&mut self, ca: &Path, cert: Option<&Path>, key: Option<&Path>) -> Result<(), Error> {
+    fn tls(&mut self, tls: &Tls) -> Result<(), Error> {
         let file = |path: &Path| {
             CString::new(path.as_os_str().as_bytes())
-                .map_err(|_| Error::mqtt("use a path with a zero byte", path.display()))
+                .map_err(|_| Error::new("use a path with a zero byte", path.display()))
         };
-        let (ca_file, cert, key) =
-            (file(ca)?, cert.map(file).transpose()?, key.map(file).transpose()?);
+        let optional = |path: &Option<PathBuf>| path.as_deref().map(file).transpose();
+        let (ca, cert, key) = (file(&tls.ca)?, optional(&tls.cert)?, optional(&tls.key)?);
         let pointer =
             |path: &Option<CString>| path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
         // SAFETY: the strings outlive the call, which copies them.
         let code = unsafe {
             ffi::mosquitto_tls_set(
                 self.client,
-                ca_file.as_ptr(),
+                ca.as_ptr(),
                 ptr::null(),
                 pointer(&cert),
                 pointer(&key),
                 None,
             )
         };
-        let operation = format!("use the TLS files, starting with {}", ca.display());
+        let operation = format!("use the TLS files, starting with {}", tls.ca.display());
         self.check(&operation, code)
     }
 
@@ -210,8 +209,32 @@ impl Session {
         Ok(mid)
     }
 
-    /// Reads received data.
-    pub fn read(&mut self) {
+    /// Lets libmosquitto read and write, as far as a poll has found its socket `readable` (or
+    /// closed) and `writable`.
+    pub fn transfer(&mut self, readable: bool, writable: bool) {
+        if readable {
+            self.read();
+        }
+        if writable && self.descriptor().is_some() {
+            self.write();
+            self.continue_handshake();
+        }
+    }
+
+    /// Waits until the socket is ready or `other` is readable, for at most `timeout_ms`, and
+    /// transfers data.
+    pub fn turn(&mut self, other: BorrowedFd<'_>, timeout_ms: u16) {
+        let output = if self.has_output() { libc::POLLOUT } else { 0 };
+        let entry = |fd, events| libc::pollfd { fd, events, revents: 0 };
+        let fd = self.descriptor().unwrap_or(-1);
+        let mut set = [entry(fd, libc::POLLIN | output), entry(other.as_raw_fd(), libc::POLLIN)];
+        // SAFETY: two entries, which outlive the call.
+        unsafe { libc::poll(set.as_mut_ptr(), 2, c_int::from(timeout_ms)) };
+        let is = |events: libc::c_short| set[0].revents & events != 0;
+        self.transfer(is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT));
+    }
+
+    fn read(&mut self) {
         // SAFETY: this struct owns the client.
         let code = unsafe { ffi::mosquitto_loop_read(self.client, 1) };
         self.record_close(code);
@@ -276,8 +299,8 @@ impl Session {
         // SAFETY: both return static strings.
         let text = unsafe {
             CStr::from_ptr(match self.version {
-                MqttVersion::V311 => ffi::mosquitto_connack_string(code),
-                MqttVersion::V5 => ffi::mosquitto_reason_string(code),
+                Version::V311 => ffi::mosquitto_connack_string(code),
+                Version::V5 => ffi::mosquitto_reason_string(code),
             })
         };
         format!("{} (code {code})", text.to_string_lossy().trim_end_matches('.'))
@@ -302,7 +325,7 @@ impl Session {
     }
 
     fn error(&mut self, operation: &str, code: c_int) -> Error {
-        Error::mqtt(operation, self.reason(code))
+        Error::new(operation, self.reason(code))
     }
 }
 
@@ -320,88 +343,5 @@ impl Drop for Session {
 }
 
 fn text(text: &str) -> Result<CString, Error> {
-    CString::new(text).map_err(|_| Error::mqtt("use a text with a zero byte", text))
-}
-
-/// The inbox of a callback.
-///
-/// # Safety
-/// `user` must be the pointer passed to `mosquitto_new`; call it only within a callback.
-unsafe fn inbox<'a>(user: *mut c_void) -> &'a mut Inbox {
-    // SAFETY: it is the session's inbox; no other reference exists during a callback.
-    unsafe { &mut *user.cast::<Inbox>() }
-}
-
-unsafe extern "C" fn on_connect(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    code: c_int,
-    _flags: c_int,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Connack(code));
-}
-
-unsafe extern "C" fn on_disconnect(_: *mut ffi::Mosquitto, user: *mut c_void, code: c_int) {
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Closed(code));
-}
-
-unsafe extern "C" fn on_publish(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    mid: c_int,
-    reason: c_int,
-    _: *const ffi::Property,
-) {
-    let at = monotonic_now();
-    // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Acknowledged { mid, reason, at });
-}
-
-unsafe extern "C" fn on_subscribe(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    _mid: c_int,
-    count: c_int,
-    levels: *const c_int,
-) {
-    // SAFETY: libmosquitto calls this with the inbox pointer and `count` levels.
-    unsafe {
-        let levels = std::slice::from_raw_parts(levels, count.max(0) as usize).to_vec();
-        inbox(user).events.push(SessionEvent::Suback(levels));
-    }
-}
-
-unsafe extern "C" fn on_message(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    message: *const ffi::Message,
-) {
-    let at = monotonic_now();
-    // SAFETY: libmosquitto calls this with the inbox pointer and a message; its payload has the
-    // given length and is null only if empty; its topic is a string.
-    unsafe {
-        let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
-        let payload = match start.is_null() {
-            true => Vec::new(),
-            false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
-        };
-        let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
-        inbox(user).events.push(SessionEvent::Message { topic, payload, at });
-    }
-}
-
-unsafe extern "C" fn on_log(
-    _: *mut ffi::Mosquitto,
-    user: *mut c_void,
-    level: c_int,
-    text: *const c_char,
-) {
-    if level & ffi::LOG_ERR != 0 {
-        // SAFETY: libmosquitto calls this with the inbox pointer and a string.
-        unsafe {
-            inbox(user).last_log = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
-        }
-    }
+    CString::new(text).map_err(|_| Error::new("use a text with a zero byte", text))
 }

@@ -32,6 +32,7 @@ pub const ERRNO: c_int = 14;
 pub const LOG_ERR: c_int = 1 << 3;
 pub const OPT_PROTOCOL_VERSION: c_int = 1;
 pub const OPT_RECEIVE_MAXIMUM: c_int = 4;
+pub const OPT_TCP_NODELAY: c_int = 11;
 /// `MQTT_PROP_SESSION_EXPIRY_INTERVAL` (mqtt_protocol.h).
 pub const SESSION_EXPIRY: c_int = 17;
 
@@ -56,6 +57,11 @@ unsafe extern "C" {
         certfile: *const c_char,
         keyfile: *const c_char,
         password: Option<unsafe extern "C" fn(*mut c_char, c_int, c_int, *mut c_void) -> c_int>,
+    ) -> c_int;
+    pub fn mosquitto_username_pw_set(
+        client: Client,
+        name: *const c_char,
+        password: *const c_char,
     ) -> c_int;
     pub fn mosquitto_connect_bind_v5(
         client: Client,
