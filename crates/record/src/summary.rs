@@ -5,6 +5,7 @@ use crate::timeline::Quarter;
 use crate::verdict::Verdict;
 use crate::workload_figures::{Exchanges, Load, Probes};
 use crate::{Figure, Shape};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -245,6 +246,12 @@ impl Summary {
     pub fn figure(path: &str) -> Result<Figure, (usize, Shape)> {
         let parts: Vec<&str> = path.split('.').collect();
         <Self as crate::Part>::shape().figure(&parts)
+    }
+
+    /// The verdict in a file; an unknown one if the file has none.
+    pub fn verdict_in(file: &Value) -> Verdict {
+        let verdict = Self::verdict.of(file).map(Verdict::deserialize);
+        verdict.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The number at a path such as `groups.*.cpu_ms` in a file, of this version or an earlier one;

@@ -19,6 +19,7 @@ use crate::{Status, complain, remark};
 use experiment::{CPU_AXIS, Cell, Clock, Cpu, Experiment, Forecast};
 use indicatif::MultiProgress;
 use medium::FramePath;
+use record::Summary;
 use runner::{Error, Finished, sweep_folder};
 use serde_json::Value;
 use std::fs;
@@ -435,7 +436,8 @@ impl Sweep<'_> {
     fn finished(&self, cell: &Cell, repeat: u32) -> Option<Value> {
         self.arguments.resume.as_ref()?;
         let summary = resume::had(&self.folder.join(name(cell, repeat)))?;
-        let repeated = self.arguments.retry > 0 && summary["verdict"]["status"] == "invalid";
+        let is_invalid = Summary::verdict_in(&summary).status == record::Status::Invalid;
+        let repeated = self.arguments.retry > 0 && is_invalid;
         (!repeated).then_some(summary)
     }
 
