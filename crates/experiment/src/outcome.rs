@@ -3,7 +3,7 @@
 use crate::expect::{Comparison, Expect};
 use crate::matrix::Cell;
 use crate::read::{Fixed, Named};
-use record::{Status, Summary};
+use record::Summary;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -150,7 +150,10 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
         cell.iter().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
     };
     let trusted = |summary: &&&Value| {
-        !matches!(Summary::verdict_in(summary).status, Status::Invalid | Status::Failed)
+        !matches!(
+            Summary::verdict_in(summary).status,
+            record::Status::Invalid | record::Status::Failed
+        )
     };
     let runs: Vec<&Value> = summaries.iter().filter(|summary| is_of(summary)).collect();
     if runs.is_empty() {
