@@ -2,7 +2,7 @@
 //! counters or clock. The medium's throughput is compared with it.
 
 use crate::load;
-use medium::{FrameBackend, FrameIo};
+use engine::{FrameBackend, FrameIo};
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ fn forward(mut io: FrameBackend, ports: Ports, stop: &AtomicBool, frames: &Atomi
         }
         frames.fetch_add(count, Relaxed);
         if count < 64 {
-            let now = medium::monotonic_now();
+            let now = engine::monotonic_now();
             if io.wait(now, Some(now + 10_000_000)).is_err() {
                 return;
             }

@@ -2,9 +2,10 @@
 //! frame; and the medium with all its counters.
 
 use crate::{frames, load, median, nodes};
+use engine::{Endpoint, FrameBackend};
 use lab::{Lab, Link};
+use link::Impairment;
 use measure::Accounting;
-use medium::{Endpoint, FrameBackend, Impairment};
 use std::error::Error;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -130,7 +131,7 @@ fn bare_round(mtu: u32, control: &str, loss: f64) -> Result<(Rate, Counts), Box<
         // SAFETY: setpriority with integer arguments; 0 is this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
         forward(&taps, loss / 100.0, &its_stop, &its_seen);
-        drop(medium::Taps::new(taps));
+        drop(engine::Taps::new(taps));
     })?;
     let rate = pour(&lab, control)?;
     stop.store(true, Relaxed);

@@ -2,8 +2,8 @@
 
 use crate::frames::{all_impairments, impaired, switch};
 use crate::{load, nodes};
+use engine::{Endpoint, Observer, Place, Segment, monotonic_now};
 use measure::Accounting;
-use medium::{Endpoint, Observer, Place, Segment, monotonic_now};
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;

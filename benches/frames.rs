@@ -3,8 +3,9 @@
 
 use crate::bare::Bare;
 use crate::{load, nodes};
+use engine::{Endpoint, Engine, FrameBackend, FramePath, Place, SegmentSpec};
+use link::{Impairment, Limit};
 use measure::Accounting;
-use medium::{Endpoint, Engine, FrameBackend, FramePath, Impairment, Limit, Place, SegmentSpec};
 use std::error::Error;
 use std::time::{Duration, Instant};
 use units::{Ratio, Span};

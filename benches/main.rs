@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Some(load::BURN) => return load::burn(),
         _ => {}
     }
-    let all = args.iter().all(|arg| medium::FramePath::from_name(arg).is_some());
+    let all = args.iter().all(|arg| engine::FramePath::from_name(arg).is_some());
     let wanted = |name: &str| all || args.iter().any(|arg| arg == name);
     let mut benches: Vec<Bench> = Vec::new();
     if wanted("nodes") {

@@ -3,8 +3,8 @@
 use crate::bare::Bare;
 use crate::frames::{impaired, medium_cpu_ns, paths, start, switch};
 use crate::{load, nodes};
+use engine::{FramePath, Priority};
 use measure::Accounting;
-use medium::{FramePath, Priority};
 use std::error::Error;
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Time to create and remove nodes; also the other benchmarks' nodes.
 
+use engine::{Attach, FrameBackend, FramePath};
 use lab::{FIRST_INTERFACE, Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use medium::{Attach, FrameBackend, FramePath};
 use std::error::Error;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;

@@ -2,8 +2,9 @@
 //! time where the frame path provides it.
 
 use crate::{frames, load, nodes, timer};
+use engine::{Endpoint, FramePath};
+use link::{Impairment, Limit};
 use measure::{Accounting, times};
-use medium::{Endpoint, FramePath, Impairment, Limit};
 use std::error::Error;
 use std::time::Duration;
 

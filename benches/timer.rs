@@ -19,7 +19,7 @@ pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
         // SAFETY: the parameter lives over the call; 0 is the calling thread.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
         let step = 1_000_000_000 / u64::from(rate);
-        let begin = medium::monotonic_now();
+        let begin = engine::monotonic_now();
         let times = (1..=lasts.as_nanos() as u64 / step).map(|n| begin + n * step);
         let mut late: Vec<f64> = times
             .map(|until| {
@@ -37,7 +37,7 @@ pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
                         std::ptr::null_mut(),
                     )
                 };
-                medium::monotonic_now().saturating_sub(until) as f64 / 1e3
+                engine::monotonic_now().saturating_sub(until) as f64 / 1e3
             })
             .collect();
         late.sort_by(f64::total_cmp);

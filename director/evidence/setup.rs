@@ -3,8 +3,9 @@
 use crate::wire::{HEADERS, Link};
 use director::session::{Config, Security};
 use director::{Conditions, ModelId, Nanos, Pattern};
+use engine::{Endpoint, SegmentSpec};
 use experiment::{Interaction, Plan, Workload};
-use medium::{Endpoint, GilbertElliott, Impairment, Loss, SegmentSpec};
+use link::{GilbertElliott, Impairment, Loss};
 use units::{Rate, Ratio, Span};
 
 const KEY: &[u8] = b"a key that both ends have";

@@ -7,7 +7,7 @@ use crate::wire::{HEADERS, UdpFrame, Wire, group_link, report};
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
 use director::{ModelId, Nanos, PerformanceMap};
-use medium::Segment;
+use engine::Segment;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::Ipv4Addr;

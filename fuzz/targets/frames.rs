@@ -1,9 +1,10 @@
 //! Any bytes from a node: switched, tied to trains, tracked for groups, taken apart.
 #![no_main]
 
+use engine::{Endpoint, Segment, SegmentSpec};
 use libfuzzer_sys::fuzz_target;
+use link::Impairment;
 use measure::Classifier;
-use medium::{Endpoint, Impairment, Segment, SegmentSpec};
 
 fuzz_target!(|frames: Vec<Vec<u8>>| {
     let lossy: Impairment = serde_json::from_value(serde_json::json!({

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use medium::{Distribution, Impairment, Keys, Table, Trace};
+use link::{Distribution, Impairment, Keys, Table, Trace};
 use std::path::Path;
 
 fuzz_target!(|text: &str| {

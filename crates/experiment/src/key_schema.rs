@@ -3,7 +3,7 @@
 use crate::file::Impairment;
 use crate::read::At;
 use crate::schema::{Axis, Describe};
-use medium::{Key, Kind, Limit, Model, SignedBytes};
+use link::{Key, Kind, Limit, Model, SignedBytes};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ impl JsonSchema for Impairment {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let about = "Impairments of a link in one direction, in tc-netem's terms.";
-        object(medium::Impairment::all_keys(), about, generator)
+        object(link::Impairment::all_keys(), about, generator)
     }
 }
 

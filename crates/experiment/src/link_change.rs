@@ -7,7 +7,7 @@ use crate::read::{Read, Sink};
 use crate::resolve::changed_keys;
 use crate::source::Source;
 use crate::tree::{self, Content, Node};
-use medium::{ChannelWait, Direction, Keys};
+use link::{ChannelWait, Direction, Keys};
 use serde_json::Value;
 use std::sync::Arc;
 use units::Bytes;
@@ -22,7 +22,7 @@ pub struct RunningLink<'a> {
     /// Direction.
     pub way: Direction,
     /// Its configured impairments.
-    pub configured: &'a medium::Impairment,
+    pub configured: &'a link::Impairment,
 }
 
 /// Resolves changes such as `loss=10%`: each is a key of an impairment and its value as text. An

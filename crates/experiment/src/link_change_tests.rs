@@ -1,7 +1,7 @@
 //! Tests of changes of a running link.
 
 use super::*;
-use medium::{Impairment as Configured, Key, Kind, Loss};
+use link::{Impairment as Configured, Key, Kind, Loss};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ fn keys_and_values_are_those_of_the_file() {
     let set = slow.with(&new).unwrap();
     assert_eq!((set.mean_loss(), set.delay.jitter), (0.1, "5 ms".parse().unwrap()));
     assert_eq!(set.delay.mean, slow.delay.mean);
-    assert_eq!(set.queue.limit, medium::Limit::Frames(7));
+    assert_eq!(set.queue.limit, link::Limit::Frames(7));
     let bursts = change(&["gilbert_elliott={p: 1 %, r: 10 %}"], &slow).unwrap();
     assert!(matches!(slow.with(&bursts).unwrap().loss, Loss::GilbertElliott(_)));
     let outage = change(&["outage={at: 1 s, lasts: 2 s}"], &slow).unwrap();
@@ -97,7 +97,7 @@ fn what_contradicts_the_link_is_refused_and_shown() {
     let rated = configured(json!({"delay": "30 ms", "rate": "1 Mbit/s"}));
     let message = change(&["queue=1000 B"], &rated).unwrap_err();
     assert!(message.contains("a frame of 1514 B does not fit"), "{message}");
-    let radio = PlannedChannel::Csma(medium::CsmaSpec::default());
+    let radio = PlannedChannel::Csma(link::CsmaSpec::default());
     let message = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
     assert!(message.contains("shared channel"), "{message}");
     assert!(on(&radio, &["loss=10%", "queue=10"], &slow).is_ok());

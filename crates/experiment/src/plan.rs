@@ -3,6 +3,7 @@
 mod network;
 mod node;
 
+pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{
     Backend, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedNetwork, SourceAddresses,
 };

@@ -7,7 +7,7 @@ use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedLink,
     PlannedNode, Workload,
 };
-use medium::time_text as time;
+use link::time_text as time;
 use record::{Connection, ExchangeProtocol, InteractionPattern};
 use std::fmt;
 use units::Span;
@@ -348,8 +348,8 @@ fn write_change(f: &mut fmt::Formatter<'_>, change: &PlannedChange) -> fmt::Resu
             let set_keys = set.0.iter().filter(|(_, value)| !value.is_null());
             let values: Vec<_> = set_keys.map(|(key, v)| format!("{key} {}", plain(v))).collect();
             let ways = match ways[..] {
-                [medium::Direction::Up] => " up",
-                [medium::Direction::Down] => " down",
+                [link::Direction::Up] => " up",
+                [link::Direction::Down] => " down",
                 _ => "",
             };
             write!(f, "{}{ways}: {}", ends_of(nodes), values.join(", "))?;

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
-use medium::{Limit, SignedBytes};
+use link::{Limit, SignedBytes};
 use serde_json::Value;
 use units::{Bytes, Charge, Current, Rate, Ratio, Span, Voltage};
 

@@ -15,7 +15,7 @@ use crate::plan::{Backend, SourceAddresses};
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Word};
 use crate::subnet::Subnet;
-use medium::{Limit, SignedBytes};
+use link::{Limit, SignedBytes};
 use record::{
     CoapTransport, Connection, HttpMethod, InteractionPattern, Method, MqttVersion, Timestamps,
 };

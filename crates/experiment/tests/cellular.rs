@@ -10,7 +10,7 @@
 //! request if one response has the paper's overhead (60 B, and 18 B per variable).
 
 use experiment::LinkProfile;
-use medium::Grant;
+use link::Grant;
 use std::path::Path;
 
 const MS: f64 = 1e6;
@@ -33,8 +33,7 @@ struct Cell {
 
 impl Cell {
     fn new(profile: &LinkProfile) -> Self {
-        let grant =
-            |way: &medium::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
+        let grant = |way: &link::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
         let delays = [&profile.up, &profile.down].map(|way| way.delay.mean.as_ns());
         Self { up: grant(&profile.up), down: grant(&profile.down), delays }
     }

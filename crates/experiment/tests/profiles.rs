@@ -88,7 +88,7 @@ fn one_value_said_otherwise_leaves_all_others() {
     let mut expected = edge.up.clone();
     let mut grant = expected.transmission.grant().unwrap().clone();
     grant.cycle = Some("141 ms".parse().unwrap());
-    expected.transmission = medium::Scheduler::Grant(grant).into();
+    expected.transmission = link::Scheduler::Grant(grant).into();
     assert_eq!((&link.up, &link.down), (&expected, &edge.down));
     let server = &plan.nodes[1].links[0];
     assert!(server.up.is_none() && server.down.is_none() && server.profile.is_none());
@@ -99,6 +99,6 @@ fn a_model_of_loss_takes_the_place_of_another() {
     let plan = planned("ieee802154", "    links: {meter: {up: {loss: 5 %}}}\n").unwrap();
     let up = &plan.nodes[0].links[0].up;
     assert_eq!(up.loss, "5 %".parse::<units::Ratio>().unwrap().into());
-    assert!(matches!(plan.nodes[1].links[0].up.loss, medium::Loss::GilbertElliott(_)));
+    assert!(matches!(plan.nodes[1].links[0].up.loss, link::Loss::GilbertElliott(_)));
     assert_eq!(plan.networks[0].mtu.get(), 113);
 }

@@ -58,7 +58,7 @@ fn the_two_constrained_networks_are_kept_apart() {
     assert_eq!(paper.networks[0].channel, PlannedChannel::Switch);
     assert!(paper.nodes[0].links[0].up.is_none() && paper.nodes[1].links[0].up.is_none());
     let down = &paper.nodes[0].links[0].down.transmission.scheduler;
-    assert!(matches!(down, Some(medium::Scheduler::Rate { burst, .. }) if burst.get() == 1600));
+    assert!(matches!(down, Some(link::Scheduler::Rate { burst, .. }) if burst.get() == 1600));
     for plan in [physical, paper] {
         let Workload::Interaction(interaction) = &plan.workloads[0] else { panic!() };
         assert_eq!(interaction.down, InteractionPattern::PgmPublishSubscribe);

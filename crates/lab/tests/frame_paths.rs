@@ -3,11 +3,11 @@
 mod common;
 
 use common::{address, arguments, ended, helper, mac, member, up};
-use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
-use medium::{
+use engine::{
     Attach, Delivery, Drop, Endpoint, Engine, FrameBackend, FrameIo, FramePath, Observer, Place,
     Received, Ring, SegmentSpec, monotonic_now,
 };
+use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
@@ -379,7 +379,7 @@ fn by_each_path_frames_are_those_of_a_wire() {
 #[test]
 fn packet_sockets_bring_frames_with_port_and_time() {
     let (lab, sockets) = up(2, 9_000, Link::Veth);
-    let mut packet = medium::Packet::new(sockets).unwrap();
+    let mut packet = engine::Packet::new(sockets).unwrap();
     let mut buffer = vec![0; 70_000];
     for (id, bytes) in [8, 1_472, 8_972].into_iter().enumerate() {
         let before = monotonic_now();

@@ -5,7 +5,8 @@ use crate::counts::{Counts, Tally};
 use crate::decisions::Decisions;
 use crate::departures::Departures;
 use crate::traffic::{Classifier, Traffic};
-use medium::{Decided, Delivery, Drop, Instant, Observer, Place};
+use engine::{Delivery, Drop, Observer, Place};
+use link::{Decided, Instant};
 use std::sync::Arc;
 use units::Histogram;
 

@@ -4,7 +4,8 @@ mod filter;
 
 pub use filter::{Filter, FilterError};
 
-use medium::{Instant, Place};
+use engine::Place;
+use link::Instant;
 use pcap_file::DataLink;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -327,7 +328,7 @@ fn next(
 /// between timestamps are exact.
 fn wall_minus_monotonic() -> Duration {
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    wall.saturating_sub(Duration::from_nanos(medium::monotonic_now()))
+    wall.saturating_sub(Duration::from_nanos(engine::monotonic_now()))
 }
 
 #[cfg(test)]
@@ -436,7 +437,7 @@ mod tests {
     #[test]
     fn one_who_looks_on_is_let_go_when_gone() {
         use crate::Accounting;
-        use medium::Observer;
+        use engine::Observer;
         let names = vec![vec!["a:eth0".to_owned()]];
         let mut accounting = Accounting::new(vec![vec![0]], Vec::new(), None);
         let sink = Shared::default();

@@ -6,7 +6,7 @@
 //! its state. The bound uses the best t of a series, and the worst distribution of states that the
 //! chain passes through from its start.
 
-use medium::{GilbertElliott, Markov};
+use link::{GilbertElliott, Markov};
 
 /// Maximum number of states of both models.
 const STATES: usize = 4;

@@ -7,7 +7,7 @@
 //! false alarms is at most the nominal one.
 
 use crate::chain::ChainBound;
-use medium::{Impairment, Loss, LossUnit, RandomLoss};
+use link::{Impairment, Loss, LossUnit, RandomLoss};
 use statrs::function::beta::beta_reg;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Records the random impairment decisions on each frame, so that a run can be replayed.
 
 use crate::tables::{Column, Rows, TableError};
-use medium::{Decided, Decision, Direction, Position, Recorded, Replay};
+use link::{Decided, Decision, Direction, Position, Recorded, Replay};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::fs::File;

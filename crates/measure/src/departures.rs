@@ -1,6 +1,6 @@
 //! Frames of a replay that differ from the recorded ones.
 
-use medium::Direction;
+use link::Direction;
 
 /// Where frames of a replay differed from the record of the earlier run: from there on the run is
 /// another one.

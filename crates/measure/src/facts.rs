@@ -38,7 +38,7 @@ pub struct Facts {
     /// Datagrams dropped because the nodes' sockets were full.
     pub socket_drops: u64,
     /// Stalls of the medium's thread caused by the machine.
-    pub stalls: medium::Stalls,
+    pub stalls: engine::Stalls,
     /// Frames that the medium forwarded.
     pub frames: u64,
     /// Frames missing in the capture.

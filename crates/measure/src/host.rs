@@ -255,7 +255,7 @@ impl Host {
         let steal = self.steal.saturating_sub(before.steal) as f64;
         let waited = self.waited_us.zip(before.waited_us);
         HostUse {
-            at_ns: medium::monotonic_now(),
+            at_ns: engine::monotonic_now(),
             seconds,
             busy: ((total - idle - steal) / total).clamp(0.0, 1.0),
             steal: (steal / total).clamp(0.0, 1.0),

@@ -1,6 +1,6 @@
 //! Configured against measured impairments of links.
 
-use medium::{Impairment, Scheduler, Totals};
+use link::{Impairment, Scheduler, Totals};
 use std::sync::Arc;
 
 /// One direction of one link over an interval.

@@ -4,7 +4,7 @@
 use crate::chain::ChainBound;
 use crate::chance::{Losses, mean_tolerance};
 use crate::links::LinkRow;
-use medium::{Impairment, Loss, Scheduler};
+use link::{Impairment, Loss, Scheduler};
 use std::collections::HashMap;
 use std::sync::Arc;
 use units::Bytes;
@@ -161,7 +161,7 @@ impl Tolerances {
                         && first.asked == row.asked
                 };
                 groups.iter().position(same).unwrap_or_else(|| {
-                    let empty = LinkRow { got: medium::Totals::default(), ..row.clone() };
+                    let empty = LinkRow { got: link::Totals::default(), ..row.clone() };
                     groups.push((row, empty, 0));
                     groups.len() - 1
                 })
@@ -211,7 +211,7 @@ fn variation_ms(asked: &Impairment) -> (f64, f64) {
     let ends = [
         shape.quantile(0.0),
         shape.quantile(1.0 - f64::EPSILON),
-        -4.0 * f64::from(*shape == medium::Distribution::Normal),
+        -4.0 * f64::from(*shape == link::Distribution::Normal),
     ];
     let furthest = ends.iter().map(|end| (end - shape.mean()).abs()).fold(0.0, f64::max);
     // An undelayed frame differs from the others by the whole delay.

@@ -1,5 +1,5 @@
 use super::*;
-use medium::{Delay, Distribution, Keys, Totals};
+use link::{Delay, Distribution, Keys, Totals};
 use units::{Draw, Purpose};
 
 fn set(asked: &mut Impairment, key: &str, value: &str) {

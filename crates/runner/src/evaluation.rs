@@ -204,7 +204,7 @@ fn counts_of(
         if planned.links.len() != 1 || planned.links.iter().any(by_netem) {
             continue;
         }
-        let own = |place: &&medium::Place| topology.owners[place.segment][place.endpoint] == *node;
+        let own = |place: &&engine::Place| topology.owners[place.segment][place.endpoint] == *node;
         let place = topology.places.iter().find(own);
         let in_capture =
             place.and_then(|place| *captured.bytes.get(place.segment)?.get(place.endpoint)?);

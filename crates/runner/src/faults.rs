@@ -2,9 +2,9 @@
 
 use crate::error::Error;
 use crate::jobs::{Job, Role};
+use engine::monotonic_now;
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
 use lab::Node;
-use medium::monotonic_now;
 use serde::Serialize;
 use std::collections::VecDeque;
 

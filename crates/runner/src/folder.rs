@@ -13,9 +13,9 @@ use crate::run::{Begun, Options};
 use crate::summary::summary;
 use crate::topology::Topology;
 use crate::waits::Waits;
+use engine::{FramePath, Priority, Stalls};
 use experiment::{Clock, Plan};
 use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
-use medium::{FramePath, Priority, Stalls};
 use record::event::{RunEvent, RunEventKind};
 use record::{Load, Messages, Verdict};
 use serde_json::{Value, json};
@@ -217,7 +217,7 @@ impl Folder {
 fn run_json(results: &Results<'_>) -> Value {
     let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
     let ends = results.phases.iter().skip(1).map(|(_, at)| *at);
-    let ends = ends.chain([medium::monotonic_now()]);
+    let ends = ends.chain([engine::monotonic_now()]);
     let phases: Vec<Value> = results
         .phases
         .iter()
@@ -270,7 +270,7 @@ fn departures(results: &Results<'_>) -> Value {
         let node = results.topology.owners[first.segment][first.endpoint];
         let node = results.plan.nodes.get(node).map_or("host", |node| node.name.as_str());
         let network = &results.plan.networks[first.segment].name;
-        let way = if first.way == medium::Direction::Up { "up" } else { "down" };
+        let way = if first.way == link::Direction::Up { "up" } else { "down" };
         format!("{node}, network {network}, {way}: {}", first.text)
     });
     json!({"count": found.count, "first": first})

@@ -1,9 +1,9 @@
 //! Selects the frame path between the nodes and the medium.
 
 use crate::error::Error;
+use engine::{Attach, FrameBackend, FramePath, Ring};
 use experiment::Plan;
 use lab::{Lab, Link};
-use medium::{Attach, FrameBackend, FramePath, Ring};
 use std::os::fd::OwnedFd;
 
 /// The type of the nodes' interfaces, and why the fastest path is not in use, if so.

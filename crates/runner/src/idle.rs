@@ -1,6 +1,6 @@
 //! Idle detection: when no more answers can arrive.
 
-use medium::Instant;
+use link::Instant;
 use units::Span;
 
 /// Idle timeouts.

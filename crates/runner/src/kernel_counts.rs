@@ -1,9 +1,9 @@
 //! The kernel's counters at the nodes' interfaces.
 
 use crate::topology::Topology;
+use engine::{Engine, Place, Refused};
 use lab::Lab;
 use measure::Accounting;
-use medium::{Engine, Place, Refused};
 use std::time::Duration;
 
 /// Maximum number of reads while counters still change: one second in all.

@@ -4,8 +4,8 @@ use crate::netem::Done;
 use crate::topology::Topology;
 use experiment::Plan;
 use lab::Direction;
+use link::{Channel, Interval, Totals};
 use measure::LinkRow;
-use medium::{Channel, Interval, Totals};
 
 /// Configured and measured impairments of each direction, for the whole run and by intervals.
 pub(crate) fn link_rows(

@@ -15,10 +15,10 @@ use crate::pinning::Affinity;
 use crate::prepare::Prepared;
 use crate::run::{Begun, Options, interactions};
 use crate::uplink::Uplink;
+use engine::{Engine, FramePath, Outcome, Refused};
 use experiment::Plan;
 use lab::{Lab, Scheduled};
 use measure::{Accounting, Counts, Decisions, Failure, Sampler, Usage, Written};
-use medium::{Engine, FramePath, Outcome, Refused};
 use record::InteractionPattern;
 use std::sync::Arc;
 use units::Span;
@@ -173,18 +173,18 @@ impl Bench {
             faults: Faults::new(&plan.faults),
             clients: requests.map(|requests| (requests, node_api)),
         };
-        phases.push(("set-up", medium::monotonic_now()));
+        phases.push(("set-up", engine::monotonic_now()));
         controller.set_up(plan.setup_limit, &prepared.programs)?;
         let names = prepared.topology.members.iter().map(|m| m.spec.name.clone()).collect();
         let sampler = Sampler::begin(names, controller.lab.meter(), counts.clone())
             .map_err(Error::io("start sampling"))?;
         let before = lab::scheduled(&controller.lab.pids());
         let backlog_before = kernel_counts::backlog_drops();
-        phases.push(("load", medium::monotonic_now()));
+        phases.push(("load", engine::monotonic_now()));
         impairments.begin(controller.lab)?;
         let start_ns = controller.begin()?;
         controller.last(plan.duration, plan.drain, idle_timeouts(plan))?;
-        phases.push(("drain", (start_ns + plan.duration.as_ns()).min(medium::monotonic_now())));
+        phases.push(("drain", (start_ns + plan.duration.as_ns()).min(engine::monotonic_now())));
         engine.end();
         let scheduled = [before, lab::scheduled(&controller.lab.pids())];
         let backlog_drops = kernel_counts::backlog_drops().saturating_sub(backlog_before);
@@ -192,9 +192,9 @@ impl Bench {
         let changes = socket.map(ControlSocket::close).unwrap_or_default();
         let usage = sampler.end();
         let usage = if options.is_costless() { usage.without_cpu() } else { usage };
-        phases.push(("stop", medium::monotonic_now()));
+        phases.push(("stop", engine::monotonic_now()));
         controller.stop()?;
-        phases.push(("write", medium::monotonic_now()));
+        phases.push(("write", engine::monotonic_now()));
         controller.phase = Phase::Write;
         let RunController { jobs, mut failures, faults, .. } = controller;
         let by_netem = by_netem.unwrap_or_else(|error| {

@@ -1,9 +1,10 @@
 //! Links that the kernel impairs: netem's configuration and counters.
 
 use crate::error::Error;
+use engine::Place;
 use experiment::{Backend, Plan};
 use lab::{Chance, Direction, Lab, Loss, Netem, Passed, Slot};
-use medium::{Distribution, Framing, Impairment, Limit, Place};
+use link::{Distribution, Framing, Impairment, Limit};
 use nix::errno::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -178,14 +179,14 @@ fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
 fn netem(asked: &Impairment, seed: u64) -> Netem {
     let chance = |share, correlation| Chance { share, correlation };
     let loss = match asked.loss {
-        medium::Loss::Random(random) => Loss::Random(chance(random.share, random.correlation)),
-        medium::Loss::GilbertElliott(model) => Loss::GilbertElliott {
+        link::Loss::Random(random) => Loss::Random(chance(random.share, random.correlation)),
+        link::Loss::GilbertElliott(model) => Loss::GilbertElliott {
             p: model.p,
             r: model.r,
             bad: model.loss_bad,
             good: model.loss_good,
         },
-        medium::Loss::Markov(m) => {
+        link::Loss::Markov(m) => {
             Loss::Markov { p13: m.p13, p31: m.p31, p32: m.p32, p23: m.p23, p14: m.p14 }
         }
     };
@@ -307,7 +308,7 @@ mod tests {
         near(0.158_66, -8192);
         near(0.5, 0);
         near(0.841_34, 8192);
-        let two = medium::Table::parse(Path::new("two.dist"), "-8192 16384").unwrap();
+        let two = link::Table::parse(Path::new("two.dist"), "-8192 16384").unwrap();
         let two = table(&Distribution::Table(two));
         let (low, high) = two.split_at(two.len() / 2);
         assert!(low.iter().all(|entry| *entry == -8192) && high.iter().all(|e| *e == 16384));

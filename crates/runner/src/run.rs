@@ -7,8 +7,8 @@ use crate::folder::Folder;
 use crate::jobs::{Job, State};
 use crate::measurement::measure;
 use crate::prepare::Prepared;
+use engine::FramePath;
 use experiment::{Clock, Cpu, Interaction, Plan, Workload};
-use medium::FramePath;
 use record::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +77,7 @@ pub fn run(
 ) -> Result<Finished, Error> {
     watch.progress(&Progress::creating());
     folder.write_plan(plan)?;
-    let up: Begun = ("up", medium::monotonic_now());
+    let up: Begun = ("up", engine::monotonic_now());
     let started = std::time::SystemTime::now();
     let mut prepared = Prepared::of(plan, folder, options)?;
     let measured = measure(plan, folder, options, &mut prepared, watch, up)?;

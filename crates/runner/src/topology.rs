@@ -1,11 +1,12 @@
 //! Converts a plan's nodes and networks to the input of lab and medium.
 
 use crate::roots::Roots;
+use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
     Backend, Exchange, Plan, PlannedChangeKind, PlannedNode, SourceAddresses, Workload,
 };
 use lab::{Interface, Limits, Member, NodeSpec, Setting};
-use medium::{Change, Direction, Endpoint, Place, SegmentSpec};
+use link::Direction;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 

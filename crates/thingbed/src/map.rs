@@ -4,7 +4,7 @@ use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
 use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
 use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
-use medium::{Impairment, Loss};
+use link::{Impairment, Loss};
 use record::{Summary, Times};
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,6 @@
 //! The environment of this process: helper programs and environment variables.
 
-use medium::FramePath;
+use engine::FramePath;
 use std::path::PathBuf;
 
 /// The frame path that THINGBED_FRAME_PATH selects, for tests and comparisons.

@@ -4,7 +4,7 @@ use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use medium::{CsmaSpec, StatesSpec};
+use link::{CsmaSpec, StatesSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

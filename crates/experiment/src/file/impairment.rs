@@ -5,7 +5,7 @@ use crate::read::{Fields, Read, Sink};
 use crate::scalar::{one_of, raw};
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use medium::{ChannelWait, Contradictions, Key, Keys, Kind, Limit, Model, SignedBytes};
+use link::{ChannelWait, Contradictions, Key, Keys, Kind, Limit, Model, SignedBytes};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ impl Read for Impairment {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut places = BTreeMap::new();
         let fields = Fields::of(node, "an impairment", sink)?;
-        let keys = read_keys(medium::Impairment::all_keys(), fields, "", &mut places);
+        let keys = read_keys(link::Impairment::all_keys(), fields, "", &mut places);
         Some(Self { keys, places })
     }
 }
@@ -43,7 +43,7 @@ impl Impairment {
     /// The impairments of a link after these keys change `before`.
     pub fn after(&self, before: &Self) -> Self {
         let mut before = before.clone();
-        for key in medium::Impairment::replaced(&self.keys) {
+        for key in link::Impairment::replaced(&self.keys) {
             before.remove(key);
         }
         self.over(&before)
@@ -56,19 +56,19 @@ impl Impairment {
 
     /// Reports contradictions in a direction whose frames wait so.
     pub fn check(&self, wait: ChannelWait, sink: &mut Sink) {
-        self.report(medium::Impairment::check(&self.keys, wait), sink);
+        self.report(link::Impairment::check(&self.keys, wait), sink);
     }
 
     /// Reports keys that do not suit packets of `mtu` with their Ethernet header.
     pub fn check_mtu(&self, mtu: Bytes, sink: &mut Sink) {
-        self.report(medium::Impairment::check_longest(&self.keys, mtu.get() + 14), sink);
+        self.report(link::Impairment::check_longest(&self.keys, mtu.get() + 14), sink);
     }
 
     /// The settings; problems with the files that they name are reported. File names are relative
     /// to `base`.
-    pub fn resolve(&self, base: &Path, sink: &mut Sink) -> medium::Impairment {
+    pub fn resolve(&self, base: &Path, sink: &mut Sink) -> link::Impairment {
         // A key that is missing in a map was reported before.
-        let mut settings = medium::Impairment::read(&self.keys).unwrap_or_default();
+        let mut settings = link::Impairment::read(&self.keys).unwrap_or_default();
         self.report(settings.load(base), sink);
         settings
     }

@@ -9,7 +9,7 @@ use crate::read::{At, Fields, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
 use crate::subnet::Subnet;
 use crate::tree::{Content, Node};
-use medium::{CsmaSpec, StatesSpec};
+use link::{CsmaSpec, StatesSpec};
 use schemars::JsonSchema;
 use units::{Bytes, Rate, Span};
 

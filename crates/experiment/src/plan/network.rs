@@ -1,7 +1,7 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use medium::{CsmaSpec, Direction, Keys};
+use link::{CsmaSpec, Direction, Keys};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -35,12 +35,15 @@ pub struct PlannedNetwork {
     pub timetable: Vec<PlannedChange>,
 }
 
+/// Default time between membership queries (RFC 3376, 8.2).
+pub(crate) const QUERY_INTERVAL: Span = Span::from_ns(125_000_000_000);
+
 fn default_interval() -> Span {
-    medium::QUERY_INTERVAL
+    QUERY_INTERVAL
 }
 
 fn is_default_interval(interval: &Span) -> bool {
-    *interval == medium::QUERY_INTERVAL
+    *interval == QUERY_INTERVAL
 }
 
 /// Source Ethernet addresses that nodes may use.
@@ -121,7 +124,7 @@ pub enum PlannedChangeKind {
     },
 }
 
-/// How the links of a network share it: a serialisable [`medium::Channel`].
+/// How the links of a network share it: a serialisable [`link::Channel`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlannedChannel {
@@ -140,7 +143,7 @@ pub enum PlannedChannel {
     Csma(CsmaSpec),
 }
 
-impl From<PlannedChannel> for medium::Channel {
+impl From<PlannedChannel> for link::Channel {
     fn from(channel: PlannedChannel) -> Self {
         match channel {
             PlannedChannel::Switch => Self::Switch,

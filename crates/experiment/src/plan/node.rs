@@ -4,7 +4,7 @@ use crate::board::Board;
 use crate::mac::Mac;
 use crate::profile::LinkProfile;
 use crate::program::Program;
-use medium::{Impairment, StatesSpec};
+use link::{Impairment, StatesSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -21,7 +21,7 @@ use crate::scalar::Word;
 use crate::source::{Place, Source};
 use crate::tree::{self, Content, Key, Node};
 use indexmap::IndexMap;
-use medium::{Impairment, Service, StatesSpec};
+use link::{Impairment, Service, StatesSpec};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl LinkProfile {
             Some(Service::Slow { up, down }) => [Some(up), Some(down)],
             _ => [None, None],
         };
-        let of = |asked: &Impairment, slow: Option<medium::Slow>| {
+        let of = |asked: &Impairment, slow: Option<link::Slow>| {
             if let Some(grant) = asked.transmission.grant() {
                 return Some(grant.bit_s());
             }
@@ -189,7 +189,7 @@ fn of(tree: &Node, base: &Path, sink: &mut Sink) -> Option<LinkProfile> {
     let not_modelled = unmodelled.collect();
     let typed = Typed { link, channel, mtu };
     let read = typed.read(base, sink)?;
-    let way = |way: Option<medium::Impairment>| way.unwrap_or_default();
+    let way = |way: Option<link::Impairment>| way.unwrap_or_default();
     Some(LinkProfile {
         name,
         technology: technology?,

@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::tree::{Content, Key, Node};
-use medium::Keys;
+use link::Keys;
 
 /// Keys of a grant, and the profile's keys that each replaces: it has one kind of request.
 const REPLACES: [(&str, &[&str]); 3] = [
@@ -47,7 +47,7 @@ fn replaced(key: &str, over: &Node) -> bool {
         |(typed, dropped): &(&str, &[&str])| dropped.contains(&key) && over.get(typed).is_some();
     let Content::Map(entries) = &over.content else { return false };
     let named = entries.iter().map(|(key, _)| (key.text.clone(), true.into())).collect();
-    let is_replaced = medium::Impairment::replaced(&Keys(named)).contains(&key);
+    let is_replaced = link::Impairment::replaced(&Keys(named)).contains(&key);
     over.get(key).is_none() && (is_replaced || REPLACES.iter().any(own))
 }
 

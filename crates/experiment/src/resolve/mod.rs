@@ -79,7 +79,7 @@ pub(crate) fn direction(
     up: bool,
     base: &Path,
     sink: &mut Sink,
-) -> medium::Impairment {
+) -> link::Impairment {
     asked.check(networks::channel_wait(channel, up), sink);
     asked.resolve(base, sink)
 }

@@ -27,7 +27,7 @@ pub(super) fn check<'e>(
         }
     }
     for (_, way, _) in directions(links) {
-        for found in medium::Impairment::check_netem(&way.keys).0 {
+        for found in link::Impairment::check_netem(&way.keys).0 {
             report(way.place(&found.at), &found.text, &found.fix);
         }
     }

@@ -4,7 +4,7 @@ use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
 use crate::plan::{
     Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedProfile,
-    PlannedServices, SourceAddresses,
+    PlannedServices, QUERY_INTERVAL, SourceAddresses,
 };
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
@@ -14,7 +14,7 @@ use crate::resolve::nodes::Nodes;
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use medium::{ChannelWait, StatesSpec};
+use link::{ChannelWait, StatesSpec};
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -47,8 +47,8 @@ pub(super) struct Resolved<'f> {
 /// The planned links of a group.
 #[derive(Debug, Clone, Default)]
 struct Planned {
-    up: medium::Impairment,
-    down: medium::Impairment,
+    up: link::Impairment,
+    down: link::Impairment,
     states: Option<StatesSpec>,
     profile: Option<PlannedProfile>,
 }
@@ -304,7 +304,7 @@ fn profiles_of(file: &File) -> Option<&Named<Profile>> {
 const MIN_QUERY_INTERVAL: Span = Span::from_ns(1_000_000_000);
 
 fn check_interval(network: &Network, sink: &mut Sink) -> Option<Span> {
-    let Some(interval) = &network.query_interval else { return Some(medium::QUERY_INTERVAL) };
+    let Some(interval) = &network.query_interval else { return Some(QUERY_INTERVAL) };
     if (Span::from_ns(1)..MIN_QUERY_INTERVAL).contains(&interval.value) {
         let text = format!("a query interval of {}", interval.value);
         sink.add(

@@ -61,8 +61,8 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             by_dhcp: false,
             mac: Mac::from(address),
             profile: None,
-            up: medium::Impairment::default(),
-            down: medium::Impairment::default(),
+            up: link::Impairment::default(),
+            down: link::Impairment::default(),
             states: None,
         };
         Some(PlannedNode {

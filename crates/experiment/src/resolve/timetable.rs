@@ -7,7 +7,7 @@ use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::channel_wait;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
-use medium::{Direction, Keys};
+use link::{Direction, Keys};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::path::Path;
@@ -218,7 +218,7 @@ pub(crate) fn changed_keys(set: &Impairment, sink: &mut Sink) -> Keys {
     let value = |key: &str| complete.0.get(key).or(set.keys.0.get(key)).cloned();
     let mut changed: Map<_, _> =
         named.map(|key| (key.clone(), value(key).unwrap_or_default())).collect();
-    let replaced = medium::Impairment::replaced(&set.keys).into_iter();
+    let replaced = link::Impairment::replaced(&set.keys).into_iter();
     changed.extend(replaced.map(|key| (key.to_owned(), Value::Null)));
     Keys(changed)
 }

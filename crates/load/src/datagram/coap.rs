@@ -1,5 +1,4 @@
-//! Handles received CoAP messages and sends what follows them: acknowledgements, further
-//! blocks, retransmissions, the cancellation of observations.
+//! Handles received CoAP messages: acknowledgements, further blocks, ends of observations.
 
 use super::Sender;
 use super::handle::{Handle, Purpose};
@@ -74,8 +73,7 @@ impl Sender<'_> {
         }
     }
 
-    /// Handles an empty message, or a request; requests are rejected, since a sender is no
-    /// server.
+    /// Handles an empty message, or a request, which is rejected: a sender is no server.
     fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
         let origin = self.ids.find(message.id, self.core.outstanding.next());
         match (message.kind, origin) {

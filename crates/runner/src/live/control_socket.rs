@@ -3,8 +3,8 @@
 use super::inventory::Shared;
 use super::links::LinkApi;
 use super::{ManualChange, Reply, Request};
+use engine::Remote;
 use measure::Accounting;
-use medium::Remote;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use std::fs;

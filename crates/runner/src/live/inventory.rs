@@ -1,8 +1,9 @@
 //! The inventory of a running lab's nodes and links, which may grow.
 
 use crate::topology::Topology;
+use engine::Place;
 use experiment::{Backend, Plan};
-use medium::{Impairment, Place};
+use link::Impairment;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -3,9 +3,10 @@
 use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
 use crate::capture::some;
+use engine::{Change, Remote, monotonic_now};
 use experiment::{RunningLink, link_change};
+use link::Direction;
 use measure::Accounting;
-use medium::{Change, Direction, Remote, monotonic_now};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

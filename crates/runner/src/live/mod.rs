@@ -22,7 +22,7 @@ pub(crate) use nodes::NodeApi;
 pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
-use medium::{Direction, Impairment};
+use link::{Direction, Impairment};
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use crate::arguments::{Lab, Link, LinkSelector};
 use crate::live::{find, pairs};
 use crate::{Status, complain, say};
-use medium::{Direction, Impairment, Quantity};
+use link::{Direction, Impairment, Quantity};
 use runner::{Links, Reply, Request, Shown};
 
 /// Sends the request to the lab and prints the answer.

@@ -8,7 +8,7 @@ use super::pause::{PauseCommand, PauseEvent};
 use super::wire::Message;
 use crate::live::OWN_TERMINAL;
 use crate::surroundings::current_exe;
-use medium::monotonic_now;
+use engine::monotonic_now;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use std::fs::{self, File};

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::failure::{Failure, Reason};
 use super::log::{Receipts, ended};
-use super::protocol::{Driver, Server, Turn};
+use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Sections;
 use super::watch::Watch;
 use super::wire::FrameFilter;
@@ -84,15 +84,8 @@ pub fn run(
         }
         last_end = Some(monotonic_now());
         succeeded += u64::from(outcome.is_ok());
-        exchanges.push(&ExchangeEvent {
-            message: *number,
-            bytes: *size as u64,
-            intended_ns: intended,
-            held_ns: intended - scheduled,
-            begin_ns: begin,
-            end_ns: end,
-            ..ended(&outcome)
-        })?;
+        let times = Times { intended, scheduled, begin, end };
+        exchanges.push(&times.event(*number, *size, &outcome))?;
         exchanges.flush()?;
         if monotonic_now() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;
@@ -115,6 +108,28 @@ pub fn run(
     sections.end()?;
     driver.tear_down();
     Ok(())
+}
+
+/// The times of an exchange.
+struct Times {
+    intended: Nanos,
+    scheduled: Nanos,
+    begin: Nanos,
+    end: Nanos,
+}
+
+impl Times {
+    fn event(&self, number: u64, size: usize, outcome: &Result<Outcome, Failure>) -> ExchangeEvent {
+        ExchangeEvent {
+            message: number,
+            bytes: size as u64,
+            intended_ns: self.intended,
+            held_ns: self.intended - self.scheduled,
+            begin_ns: self.begin,
+            end_ns: self.end,
+            ..ended(outcome)
+        }
+    }
 }
 
 /// Sends an empty datagram to a closed port of each peer, whose kernel answers with an ICMP error.

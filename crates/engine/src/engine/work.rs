@@ -1,0 +1,237 @@
+//! Main loop of the engine's thread: reads frames, forwards those due, and sleeps.
+
+mod commands;
+
+use super::{Control, Outcome, monotonic_now};
+use crate::io::FrameIo;
+use crate::observer::{Observer, Place};
+use crate::priority::Governor;
+use crate::remote::Commands;
+use crate::stalls::StallDetector;
+use crate::{Delivery, Segment};
+use link::{Instant, Interval, Totals};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+pub(super) struct Work<Io, O> {
+    io: Io,
+    segments: Vec<Segment>,
+    /// The latest time passed to each segment.
+    clocks: Vec<Instant>,
+    places: Vec<Place>,
+    /// The port of each endpoint, by segment.
+    ports: Vec<Vec<usize>>,
+    observer: O,
+    control: Arc<Control>,
+    commands: Arc<Commands<O>>,
+    watch: StallDetector,
+    spin: Instant,
+    /// Frames to send, each with its send time and whether the port accepted it; empty
+    /// between calls.
+    leaving: Vec<(Delivery, Instant, bool)>,
+}
+
+/// Maximum interval of counters and settings, in ns: a minute's outage is visible, and
+/// 4,096 nodes for an hour take tens of megabytes.
+const MAX_INTERVAL: Instant = 10_000_000_000;
+
+type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
+
+/// Maximum frames read before due ones are checked again.
+const BATCH: usize = 64;
+/// The largest frame with its link header, VLAN tag and [`crate::SegmentSpec::prefix`].
+const BUFFER_SIZE: usize = 65_536 + 18 + 10;
+/// Maximum frames of one segment that are read, sent or counted in a row: each step keeps
+/// its data in the CPU caches, and delays other frames by microseconds at most.
+const MAX_ROW: usize = 16;
+/// Maximum wait of a due frame for older frames that have arrived but are not yet read.
+/// After that the due frame leaves, and the older ones count from then.
+const MAX_REORDER_WAIT: Instant = 200_000;
+/// The longest busy-wait before a due time: a generous bound for timer lateness.
+pub(super) const MAX_SPIN: Instant = 60_000;
+/// The longest sleep without waking for arrivals; the kernel's ring holds them meanwhile.
+const MAX_DOZE: Instant = 1_000_000;
+
+impl<Io: FrameIo, O: Observer> Work<Io, O> {
+    pub(super) fn new(
+        io: Io,
+        segments: Vec<Segment>,
+        places: Vec<Place>,
+        observer: O,
+        (control, commands): (Arc<Control>, Arc<Commands<O>>),
+        spin: Instant,
+    ) -> Self {
+        let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
+        for (port, place) in places.iter().enumerate() {
+            ports[place.segment][place.endpoint] = port;
+        }
+        let clocks = vec![0; segments.len()];
+        let watch = StallDetector::default();
+        let leaving = Vec::with_capacity(MAX_ROW);
+        Self {
+            io,
+            segments,
+            clocks,
+            places,
+            ports,
+            observer,
+            control,
+            commands,
+            watch,
+            spin,
+            leaving,
+        }
+    }
+
+    pub(super) fn run(mut self) -> io::Result<Outcome<O>> {
+        let mut now = monotonic_now();
+        let mut governor = Governor::raise(now);
+        let mut buffer = vec![0; BUFFER_SIZE];
+        let mut begun = false;
+        let mut measured = None;
+        let mut interval = 0;
+        self.watch.on_wait(None, now);
+        while !self.control.stop.load(Relaxed) {
+            // Frames that arrived before now use the settings that applied until now.
+            let (taken, reached) = self.take_in(&mut buffer, now);
+            for segment in 0..self.segments.len() {
+                self.deliver(segment, reached);
+            }
+            if !begun && self.control.begin.load(Relaxed) {
+                begun = true;
+                interval = now + MAX_INTERVAL;
+                self.segments.iter_mut().for_each(|segment| segment.impair(now));
+                self.observer.begin(now);
+                self.watch.measure(true);
+            }
+            if measured.is_none() && self.control.end.load(Relaxed) {
+                measured = Some(self.measured(now));
+                self.observer.end(now);
+                self.watch.measure(false);
+                self.control.ended.store(true, Relaxed);
+            }
+            self.execute(now);
+            if begun && measured.is_none() && now >= interval {
+                self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+                interval = now + MAX_INTERVAL;
+            }
+            self.control.frames.fetch_add(taken as u64, Relaxed);
+            let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
+            self.control.waiting.store(waiting as u64, Relaxed);
+            let until = self.segments.iter().filter_map(Segment::next).min();
+            // Until then only frames in flight can become due, whatever has arrived since.
+            let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
+            let known_until = now + lookahead.unwrap_or(0).min(MAX_DOZE);
+            now = monotonic_now();
+            self.watch.on_work(now);
+            let due = until.is_some_and(|until| until <= now + self.spin);
+            if taken >= BATCH || due {
+                governor.waited(now, now);
+                continue;
+            }
+            let dozes = until.is_some_and(|until| until <= known_until) && self.io.can_doze();
+            let wake_at = until.map(|until| until - self.spin);
+            match wake_at.filter(|_| dozes) {
+                Some(wake_at) => self.io.doze(now, wake_at)?,
+                None => self.io.wait(now, wake_at)?,
+            }
+            let from = std::mem::replace(&mut now, monotonic_now());
+            match dozes {
+                true => self.watch.on_doze(until, now),
+                false => self.watch.on_wait(until, now),
+            }
+            governor.waited(from, now);
+        }
+        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(monotonic_now()));
+        let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
+        let priority = governor.priority();
+        let stalls = self.watch.stalls();
+        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
+    }
+
+    /// Counters so far, in total and by interval.
+    fn measured(&mut self, now: Instant) -> Measured {
+        self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+        let totals = self.segments.iter().map(Segment::totals).collect();
+        (totals, self.segments.iter_mut().map(Segment::intervals).collect())
+    }
+
+    /// Reads frames, oldest first, and forwards those due by then. Returns the number of
+    /// frames, and the time up to which all arrivals have been read, if `now` is the
+    /// present.
+    fn take_in(&mut self, buffer: &mut [u8], now: Instant) -> (usize, Instant) {
+        let (mut taken, mut last) = (0, now);
+        // Segment of the frames in the current row, and their number.
+        let (mut own, mut row) = (None, 0);
+        while taken < BATCH {
+            let Some(received) = self.io.receive(buffer) else {
+                own.into_iter().for_each(|segment| self.deliver(segment, last));
+                return (taken, now);
+            };
+            let place = self.places[received.port];
+            if row >= MAX_ROW || own.is_some_and(|own| own != place.segment) {
+                own.into_iter().for_each(|segment| self.deliver(segment, last));
+                row = 0;
+            }
+            own = Some(place.segment);
+            let at = match received.arrived {
+                Some(arrived) => {
+                    self.watch.on_frame(arrived);
+                    arrived
+                }
+                None => monotonic_now(),
+            };
+            last = self.clocks[place.segment].max(at);
+            self.clocks[place.segment] = last;
+            if last > at {
+                self.watch.on_backlog(last - at);
+            }
+            let segment = &mut self.segments[place.segment];
+            let frame = &buffer[..received.len];
+            self.observer.sent(place, frame.get(segment.prefix()..).unwrap_or_default(), at);
+            segment.send(place.endpoint, frame, last);
+            (taken, row) = (taken + 1, row + 1);
+        }
+        own.into_iter().for_each(|segment| self.deliver(segment, last));
+        (taken, if last + MAX_REORDER_WAIT < now { now } else { last.min(now) })
+    }
+
+    /// Forwards what is due at `now` or at the segment's latest time.
+    fn deliver(&mut self, segment: usize, now: Instant) {
+        let now = self.clocks[segment].max(now);
+        self.clocks[segment] = now;
+        while self.send_some(segment, now) {}
+        for decided in self.segments[segment].decided() {
+            self.observer.decided(segment, decided);
+        }
+        for drop in self.segments[segment].drops() {
+            self.observer.dropped(segment, drop, now);
+        }
+    }
+
+    /// Sends and counts some of the due frames. Returns whether there were any.
+    fn send_some(&mut self, segment: usize, now: Instant) -> bool {
+        let own = &mut self.segments[segment];
+        let due = std::iter::from_fn(|| own.due(now)).take(MAX_ROW);
+        self.leaving.extend(due.map(|delivery| (delivery, now, false)));
+        for (delivery, at, sent) in &mut self.leaving {
+            let port = self.ports[segment][delivery.endpoint];
+            *sent = self.io.send(port, &delivery.frame);
+            *at = monotonic_now();
+            self.watch.on_work(*at);
+        }
+        let any = !self.leaving.is_empty();
+        for (delivery, at, sent) in self.leaving.drain(..) {
+            if sent {
+                let late = at.saturating_sub(delivery.intended);
+                self.segments[segment].delivered(delivery.endpoint, late);
+                self.observer.delivered(segment, &delivery, at);
+            } else {
+                let to = Place { segment, endpoint: delivery.endpoint };
+                self.observer.refused(to, at);
+            }
+        }
+        any
+    }
+}

@@ -1,0 +1,65 @@
+//! Executes commands of other threads between two frames.
+
+use super::Work;
+use crate::io::FrameIo;
+use crate::observer::Observer;
+use crate::remote::{self, Command, NewPort};
+use crate::{Endpoint, Place};
+use link::Instant;
+use std::io;
+use std::os::fd::OwnedFd;
+
+impl<Io: FrameIo, O: Observer> Work<Io, O> {
+    /// Executes all queued commands.
+    pub(super) fn execute(&mut self, now: Instant) {
+        for command in self.commands.take() {
+            match command {
+                Command::Change(segment, change) => {
+                    remote::change(&mut self.segments, segment, change, now);
+                }
+                // The requester may no longer wait.
+                Command::ReportStates(to) => {
+                    drop(to.try_send(remote::states(&self.segments, now)));
+                }
+                Command::Observer(what) => what(&mut self.observer),
+                Command::Attach(new_port) => {
+                    let NewPort { segment, link, end, on_attached } = *new_port;
+                    let place = self.attach(segment, link, end, now);
+                    on_attached(&mut self.observer, place);
+                }
+                Command::Detach(place, to) => {
+                    let end = self.detach(place, now);
+                    let _ = to.try_send(end);
+                }
+            }
+        }
+    }
+
+    fn detach(&mut self, place: Place, now: Instant) -> Option<OwnedFd> {
+        let own = self.segments.get_mut(place.segment)?;
+        if place.endpoint >= own.endpoints() {
+            return None;
+        }
+        own.detach(place.endpoint, now.max(self.clocks[place.segment]));
+        self.io.detach(self.ports[place.segment][place.endpoint])
+    }
+
+    fn attach(
+        &mut self,
+        segment: usize,
+        link: Endpoint,
+        end: OwnedFd,
+        now: Instant,
+    ) -> io::Result<Place> {
+        let Some(own) = self.segments.get_mut(segment) else {
+            return Err(io::Error::other(format!("segment {segment} does not exist")));
+        };
+        let port = self.io.attach(end)?;
+        let endpoint = own.attach(link, now.max(self.clocks[segment]));
+        let place = Place { segment, endpoint };
+        debug_assert_eq!(port, self.places.len());
+        self.places.push(place);
+        self.ports[segment].push(port);
+        Ok(place)
+    }
+}

@@ -1,0 +1,269 @@
+//! Packet sockets at the medium's ends of veth pairs, read through rings in shared memory
+//! (TPACKET_V2): the path for users without access to `/dev/net/tun`.
+
+use super::bpf::Mapping;
+use super::{FrameIo, Poll, Received, TURN, Waker, check};
+use link::Instant;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// Memory of all rings together, and minimum and maximum per ring.
+const MEMORY: usize = 256 << 20;
+const LEAST: usize = 128 << 10;
+const MOST: usize = 4 << 20;
+const PAGE: usize = 4096;
+/// Bytes before a frame in its slot: `struct tpacket2_hdr`, an address and padding, and
+/// room for a VLAN tag.
+const BEFORE: usize = 32 + 20 + 16 + 16;
+
+/// Ring of one port.
+#[derive(Debug)]
+struct Slots {
+    socket: OwnedFd,
+    memory: Mapping,
+    size: usize,
+    /// Slots per block, bytes per block, and slots in total.
+    in_block: usize,
+    block: usize,
+    count: usize,
+    next: usize,
+}
+
+/// Packet sockets, one per port.
+#[derive(Debug)]
+pub struct Packet {
+    poll: Poll,
+    ports: Vec<Slots>,
+    ready: Vec<(usize, u32)>,
+    /// Offset of the kernel's arrival clock from CLOCK_MONOTONIC, in ns.
+    clock_offset: u64,
+}
+
+impl Packet {
+    /// Takes packet sockets, each bound to one interface.
+    ///
+    /// # Errors
+    /// If the kernel has no memory for the rings, or a descriptor is not a packet socket.
+    pub fn new(sockets: Vec<OwnedFd>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
+        let mut ports = Vec::with_capacity(sockets.len());
+        for (port, socket) in sockets.into_iter().enumerate() {
+            poll.add(socket.as_raw_fd(), port as u64)?;
+            ports.push(Slots::new(socket, share).map_err(|error| {
+                let what = format!("set up the packet socket of port {port}: {error}");
+                io::Error::new(error.kind(), what)
+            })?);
+        }
+        Ok(Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() })
+    }
+
+    /// A handle that wakes the waiting thread from another thread.
+    pub fn waker(&self) -> Waker {
+        self.poll.waker.clone()
+    }
+
+    /// A handle that reads the kernel's drop counters.
+    ///
+    /// # Errors
+    /// If there are too many open files.
+    pub fn overruns(&self) -> io::Result<DropCounters> {
+        let sockets = self.ports.iter().map(|slots| slots.socket.try_clone());
+        let read_before = self.ports.iter().map(|_| AtomicU64::new(0)).collect();
+        Ok(DropCounters { sockets: sockets.collect::<io::Result<_>>()?, read_before })
+    }
+}
+
+/// Drop counters: frames that the kernel dropped because a port's ring was full.
+#[derive(Debug)]
+pub struct DropCounters {
+    sockets: Vec<OwnedFd>,
+    /// Drops read earlier: the kernel resets its counter with each read.
+    read_before: Vec<AtomicU64>,
+}
+
+impl DropCounters {
+    /// Dropped frames per port so far.
+    pub fn read(&self) -> Vec<u64> {
+        let tally = |(socket, read_before): (&OwnedFd, &AtomicU64)| {
+            let mut figures = [0u32; 2];
+            let mut len = size_of_val(&figures) as u32;
+            // SAFETY: writes two numbers into an array of two numbers.
+            unsafe {
+                libc::getsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_PACKET,
+                    libc::PACKET_STATISTICS,
+                    figures.as_mut_ptr().cast(),
+                    &raw mut len,
+                )
+            };
+            let new = u64::from(figures[1]);
+            read_before.fetch_add(new, Ordering::Relaxed) + new
+        };
+        self.sockets.iter().zip(&self.read_before).map(tally).collect()
+    }
+}
+
+impl Slots {
+    fn new(socket: OwnedFd, share: usize) -> io::Result<Self> {
+        let frame = mtu(&socket)? + 14 + 4;
+        let size = (BEFORE + frame).next_multiple_of(16);
+        // A block is contiguous kernel memory: no larger than needed.
+        let block = size.next_multiple_of(PAGE);
+        let in_block = block / size;
+        let blocks = (share / block).max(2);
+        let option = |name: libc::c_int, value: &[u32]| {
+            // SAFETY: the value is readable for its whole length.
+            check(unsafe {
+                libc::setsockopt(
+                    socket.as_raw_fd(),
+                    libc::SOL_PACKET,
+                    name,
+                    value.as_ptr().cast(),
+                    size_of_val(value) as u32,
+                )
+            })
+        };
+        option(libc::PACKET_VERSION, &[libc::tpacket_versions::TPACKET_V2 as u32])?;
+        let ring = [block, blocks, size, blocks * in_block].map(|figure| figure as u32);
+        option(libc::PACKET_RX_RING, &ring)?;
+        let memory = Mapping::new(socket.as_fd(), 0, blocks * block, true)?;
+        let count = blocks * in_block;
+        Ok(Self { socket, memory, size, in_block, block, count, next: 0 })
+    }
+
+    /// Offset of the slot `index`.
+    fn place(&self, index: usize) -> usize {
+        index / self.in_block * self.block + index % self.in_block * self.size
+    }
+
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: a slot begins with its status, an aligned word that kernel and
+        // reader write atomically.
+        unsafe { &*self.memory.at(self.place(self.next)).cast::<AtomicU32>() }
+    }
+
+    /// Copies the next available frame into `buffer`. Returns its length and its arrival
+    /// time on the kernel's clock.
+    fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, u64)> {
+        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let start = self.place(self.next);
+        // SAFETY: this process owns the slot until its status changes; it lies within the
+        // mapping, and begins with this header.
+        let (header, slot) = unsafe {
+            let header = std::ptr::read(self.memory.at(start).cast::<libc::tpacket2_hdr>());
+            (header, std::slice::from_raw_parts(self.memory.at(start), self.size))
+        };
+        let from = usize::from(header.tp_mac);
+        let frame = slot.get(from..from + header.tp_snaplen as usize);
+        let tag = [header.tp_vlan_tpid.to_be_bytes(), header.tp_vlan_tci.to_be_bytes()];
+        let tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+        let len = frame.and_then(|frame| copy(frame, tagged.then(|| tag.concat()), buffer));
+        let arrived = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.next = (self.next + 1) % self.count;
+        Some((len.unwrap_or(0), arrived))
+    }
+}
+
+/// Copies `frame` and re-inserts the VLAN tag that the kernel removed.
+fn copy(frame: &[u8], tag: Option<Vec<u8>>, buffer: &mut [u8]) -> Option<usize> {
+    let tag = tag.unwrap_or_default();
+    let (addresses, rest) = frame.split_at_checked(12)?;
+    let mut at = 0;
+    for part in [addresses, &tag, rest] {
+        buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
+        at += part.len();
+    }
+    Some(at)
+}
+
+/// MTU of the interface that a packet socket is bound to.
+fn mtu(socket: &OwnedFd) -> io::Result<usize> {
+    // SAFETY: all-zero structures are valid and live over the calls, which write
+    // no more than they hold; each reads the union field that the one before wrote.
+    unsafe {
+        let mut address: libc::sockaddr_ll = std::mem::zeroed();
+        let mut len = size_of::<libc::sockaddr_ll>() as u32;
+        let fd = socket.as_raw_fd();
+        check(libc::getsockname(fd, (&raw mut address).cast(), &raw mut len))?;
+        let mut request: libc::ifreq = std::mem::zeroed();
+        request.ifr_ifru.ifru_ifindex = address.sll_ifindex;
+        check(libc::ioctl(fd, libc::SIOCGIFNAME, &raw mut request))?;
+        check(libc::ioctl(fd, libc::SIOCGIFMTU, &raw mut request))?;
+        Ok(request.ifr_ifru.ifru_mtu as usize)
+    }
+}
+
+/// Offset of CLOCK_REALTIME, the clock of packet sockets, from CLOCK_MONOTONIC, in ns.
+fn clock_offset() -> u64 {
+    let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes one timespec that lives over the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
+    let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
+    real.saturating_sub(crate::monotonic_now())
+}
+
+impl FrameIo for Packet {
+    fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
+        let Self { poll, ready, .. } = self;
+        poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
+        // The host's clock may be set during a run.
+        self.clock_offset = clock_offset();
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> Option<Received> {
+        while let Some((port, turn)) = self.ready.last_mut() {
+            let port = *port;
+            *turn = turn.saturating_sub(1);
+            let read = if *turn > 0 { self.ports[port].read(buffer) } else { None };
+            match read {
+                Some((0, _)) => {}
+                Some((len, at)) => {
+                    let arrived =
+                        Some(at.saturating_sub(self.clock_offset).min(crate::monotonic_now()));
+                    return Some(Received { port, len, arrived });
+                }
+                None => drop(self.ready.pop()),
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, port: usize, frame: &[u8]) -> bool {
+        let fd = self.ports[port].socket.as_raw_fd();
+        // SAFETY: the frame is readable for its whole length.
+        let n = unsafe { libc::send(fd, frame.as_ptr().cast(), frame.len(), libc::MSG_DONTWAIT) };
+        n == frame.len() as isize
+    }
+
+    fn attach(&mut self, end: OwnedFd) -> io::Result<usize> {
+        let port = self.ports.len();
+        let share = (MEMORY / (port + 1)).clamp(LEAST, MOST);
+        let slots = Slots::new(end, share)?;
+        self.poll.add(slots.socket.as_raw_fd(), port as u64)?;
+        self.ports.push(slots);
+        Ok(port)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_goes_back_where_it_was() {
+        let frame: Vec<u8> = (0..20).collect();
+        let mut buffer = [0; 30];
+        assert_eq!(copy(&frame, Some(vec![0x81, 0, 0, 5]), &mut buffer), Some(24));
+        assert_eq!(buffer[..18], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0x81, 0, 0, 5, 12, 13]);
+        assert_eq!(copy(&frame, None, &mut buffer), Some(20));
+        assert_eq!(copy(&frame, None, &mut [0; 19]), None);
+        assert_eq!(copy(&frame[..5], None, &mut buffer), None);
+    }
+}

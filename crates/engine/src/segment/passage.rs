@@ -1,0 +1,193 @@
+//! Path of frames through a segment: up, over the shared channel, down.
+
+use super::Segment;
+use crate::event_queue::Event;
+use crate::in_flight::Spot;
+use crate::spec::Delivery;
+use crate::switch::Queries;
+use link::{
+    Cause, ChannelEvent, Decided, Direction, Frame, Instant, Recorded, StampedFrame, Step,
+    TransitFrame,
+};
+
+impl Segment {
+    /// Processes all events until `now`.
+    pub(super) fn advance(&mut self, now: Instant) {
+        while let Some((at, what)) = self.pending.take(now) {
+            self.clock = self.clock.max(at);
+            match what {
+                Event::Frame(frame, spot) if spot.gathers => self.gather(frame, spot, at),
+                Event::Frame(frame, Spot { link, direction, .. }) => {
+                    self.land(link as usize, direction, frame, at);
+                }
+                Event::Offer(link, direction, frame) => {
+                    self.offer(link as usize, direction, *frame, at);
+                }
+                Event::Turn(link, direction) => {
+                    let mut steps = std::mem::take(&mut self.steps);
+                    let (link, channel) = (link as usize, self.has_channel(direction));
+                    self.links[link][direction].turn(at, channel, &mut steps);
+                    self.execute(link, direction, steps, at);
+                }
+                Event::SharedTurn(direction) => {
+                    let mut events = std::mem::take(&mut self.channel_events);
+                    if let Some(channel) = &mut self.channels[direction as usize] {
+                        channel.turn(at, &mut events);
+                    }
+                    self.handle(direction, events, at);
+                }
+                Event::Change(change) => self.make(*change, at),
+                Event::Query => self.query(at),
+            }
+        }
+        self.clock = self.clock.max(now);
+    }
+
+    /// Lets a frame enter a direction of a link.
+    pub(super) fn enter(
+        &mut self,
+        link: usize,
+        direction: Direction,
+        frame: StampedFrame,
+        now: Instant,
+    ) {
+        let channel = self.has_channel(direction);
+        if !channel && let Some(at) = self.links[link].pass(direction, &frame.frame, now) {
+            return self.release(link, direction, frame, at, now);
+        }
+        let mut steps = std::mem::take(&mut self.steps);
+        self.links[link].admit(direction, frame, now, channel, &mut steps);
+        self.execute(link, direction, steps, now);
+    }
+
+    /// Whether frames in this direction pass a shared channel.
+    fn has_channel(&self, direction: Direction) -> bool {
+        self.channels[direction as usize].is_some()
+    }
+
+    fn execute(&mut self, link: usize, direction: Direction, mut steps: Vec<Step>, now: Instant) {
+        for step in steps.drain(..) {
+            match step {
+                Step::Release(frame, at) => self.release(link, direction, frame, at, now),
+                Step::Offer(frame, at) if at <= now => self.offer(link, direction, frame, now),
+                Step::Offer(frame, at) => {
+                    self.pending.add(at, Event::Offer(link as u32, direction, Box::new(frame)));
+                }
+                Step::Drop(cause) => self.drop(link, direction, cause),
+                Step::Decided(Recorded { position, length, decision }, departure) => {
+                    let (endpoint, way) = (link as u32, direction);
+                    let decided = Decided { endpoint, way, position, length, decision, departure };
+                    self.decided.push(decided);
+                }
+                Step::Turn(at) => self.pending.add(at, Event::Turn(link as u32, direction)),
+            }
+        }
+        self.steps = steps;
+    }
+
+    /// Releases a frame at `at`, if the in-flight limit allows it.
+    fn release(
+        &mut self,
+        link: usize,
+        direction: Direction,
+        frame: StampedFrame,
+        at: Instant,
+        now: Instant,
+    ) {
+        let (pipe, bytes) = (&mut self.links[link][direction], frame.frame.len() as u64);
+        if !pipe.has_room(bytes) {
+            return self.drop(link, direction, Cause::Overflow);
+        }
+        let gathers = pipe.has_slots();
+        // A frame due now, with no earlier event pending, can skip the event queue.
+        if direction == Direction::Down
+            && !gathers
+            && at <= now
+            && self.pending.next().is_none_or(|next| next > at)
+        {
+            return self.queue_delivery(link, frame, at);
+        }
+        pipe.take_off(bytes);
+        self.pending.push_frame(at, frame, Spot { link: link as u32, direction, gathers });
+    }
+
+    fn offer(&mut self, link: usize, direction: Direction, frame: TransitFrame, now: Instant) {
+        let mut events = std::mem::take(&mut self.channel_events);
+        if let Some(channel) = &mut self.channels[direction as usize] {
+            channel.offer(link, &self.links[link][direction], frame, now, &mut events);
+        }
+        self.handle(direction, events, now);
+    }
+
+    fn handle(&mut self, direction: Direction, mut events: Vec<ChannelEvent>, now: Instant) {
+        for event in events.drain(..) {
+            match event {
+                ChannelEvent::Left(link, frame, at) => {
+                    let mut steps = Vec::new();
+                    self.links[link][direction].depart(frame, at, &mut steps);
+                    self.execute(link, direction, steps, now);
+                }
+                ChannelEvent::Drop(link, cause) => {
+                    self.links[link][direction].stopped(cause);
+                    self.drop(link, direction, cause);
+                }
+                ChannelEvent::Turn(at) => self.pending.add(at, Event::SharedTurn(direction)),
+            }
+        }
+        self.channel_events = events;
+    }
+
+    /// Assigns a frame to its slot.
+    fn gather(&mut self, frame: StampedFrame, spot: Spot, now: Instant) {
+        let pipe = &mut self.links[spot.link as usize][spot.direction];
+        let at = pipe.slot(frame.frame.len() as u64, now);
+        self.pending.push_frame(at, frame, Spot { gathers: false, ..spot });
+    }
+
+    /// Handles a frame at the end of a direction.
+    fn land(&mut self, link: usize, direction: Direction, frame: StampedFrame, at: Instant) {
+        self.links[link][direction].land(frame.frame.len() as u64);
+        if direction == Direction::Down {
+            return self.queue_delivery(link, frame, at);
+        }
+        let bytes = frame.frame.get(self.prefix..).unwrap_or_default();
+        let forwarding = self.switch.forward(link, bytes, at);
+        if let Some(first) = forwarding.first_query {
+            self.pending.add(first, Event::Query);
+        }
+        for endpoint in forwarding.receivers {
+            if self.switch.are_partitioned(link, endpoint) {
+                self.drop(endpoint, Direction::Down, Cause::Partitioned);
+            } else {
+                self.send_down(endpoint, frame.clone(), at);
+            }
+        }
+    }
+
+    /// Sends a frame from the network to a node.
+    fn send_down(&mut self, endpoint: usize, frame: StampedFrame, now: Instant) {
+        match self.impaired {
+            true => self.enter(endpoint, Direction::Down, frame, now),
+            false => self.queue_delivery(endpoint, frame, now),
+        }
+    }
+
+    /// Sends the switch's membership queries to all hosts, over their links.
+    fn query(&mut self, now: Instant) {
+        let Queries { frames, next } = self.switch.queries(now);
+        self.pending.add(next, Event::Query);
+        let prefix = vec![0; self.prefix];
+        for query in frames {
+            let frame = Frame::from([&prefix[..], &query[..]].concat());
+            for endpoint in 0..self.links.len() {
+                self.send_down(endpoint, StampedFrame { frame: frame.clone(), arrived: now }, now);
+            }
+        }
+    }
+
+    #[inline]
+    fn queue_delivery(&mut self, endpoint: usize, frame: StampedFrame, intended: Instant) {
+        let (prefix, StampedFrame { frame, arrived }) = (self.prefix, frame);
+        self.ready.push_back(Delivery { endpoint, frame, prefix, arrived, intended });
+    }
+}

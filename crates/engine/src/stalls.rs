@@ -1,0 +1,159 @@
+//! Stalls: times in which the medium had work but did not run.
+
+use link::Instant;
+use serde::{Deserialize, Serialize};
+
+/// A wait that ends this much late counts as a stall: timers are late by some tens of
+/// microseconds, on a busy machine by some hundreds.
+const MAX_TIMER_LATENESS: Instant = 1_000_000;
+/// Between two clock reads the medium processes one frame, at most a multicast to thousands
+/// of members.
+const MAX_WORK: Instant = 3_000_000;
+
+/// Times in which the machine did not run the medium: the hypervisor gave the CPU to
+/// another guest, or another thread had it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stalls {
+    /// Number of stalls.
+    pub count: u64,
+    /// The longest stall, in ns.
+    pub longest_ns: u64,
+    /// All stalls together, in ns.
+    pub total_ns: u64,
+    /// Maximum time in ns between a frame's arrival and the time that it counts from, on
+    /// paths with arrival times.
+    pub behind_ns: u64,
+}
+
+/// Watches the medium's clock for gaps.
+#[derive(Debug, Default)]
+pub(crate) struct StallDetector {
+    stalls: Stalls,
+    measuring: bool,
+    last: Instant,
+    /// End of the last wait, until the first frame after it.
+    woken_at: Option<Instant>,
+}
+
+impl StallDetector {
+    /// Starts or stops counting.
+    pub fn measure(&mut self, measuring: bool) {
+        self.measuring = measuring;
+    }
+
+    /// The clock was read during work.
+    pub fn on_work(&mut self, now: Instant) {
+        let gap = now.saturating_sub(self.last);
+        self.last = now;
+        if gap > MAX_WORK {
+            self.note(gap);
+        }
+    }
+
+    /// A wait that ignores arrivals has ended, at `until` or early.
+    pub fn on_doze(&mut self, until: Option<Instant>, now: Instant) {
+        self.on_wait(until, now);
+        // Frames that arrived in the meantime were meant to wait.
+        self.woken_at = None;
+    }
+
+    /// A wait until `until` has ended.
+    pub fn on_wait(&mut self, until: Option<Instant>, now: Instant) {
+        self.last = now;
+        self.woken_at = Some(now);
+        let late = until.map_or(0, |until| now.saturating_sub(until));
+        if late > MAX_TIMER_LATENESS {
+            self.woken_at = None;
+            self.note(late);
+        }
+    }
+
+    /// A frame that arrived at `arrived` was read. No frame was left before the wait, so
+    /// the medium overslept for as long as the first frame waited.
+    pub fn on_frame(&mut self, arrived: Instant) {
+        let Some(woken_at) = self.woken_at.take() else { return };
+        let late = woken_at.saturating_sub(arrived);
+        if late > MAX_TIMER_LATENESS {
+            self.note(late);
+        }
+    }
+
+    /// A frame counts from `ns` after its arrival.
+    pub fn on_backlog(&mut self, ns: Instant) {
+        if self.measuring {
+            self.stalls.behind_ns = self.stalls.behind_ns.max(ns);
+        }
+    }
+
+    /// Stalls so far.
+    pub fn stalls(&self) -> Stalls {
+        self.stalls
+    }
+
+    fn note(&mut self, ns: Instant) {
+        if self.measuring {
+            self.stalls.count += 1;
+            self.stalls.total_ns += ns;
+            self.stalls.longest_ns = self.stalls.longest_ns.max(ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Instant = 1_000_000;
+
+    fn watch() -> StallDetector {
+        let mut watch = StallDetector::default();
+        watch.on_wait(None, 100 * MS);
+        watch.measure(true);
+        watch
+    }
+
+    #[test]
+    fn waits_that_end_in_time_and_work_are_no_stalls() {
+        let mut watch = watch();
+        watch.on_work(101 * MS);
+        watch.on_wait(Some(130 * MS), 130 * MS + 400_000);
+        watch.on_frame(130 * MS);
+        watch.on_wait(None, 900 * MS);
+        watch.on_frame(900 * MS - 50_000);
+        assert_eq!(watch.stalls(), Stalls::default());
+    }
+
+    #[test]
+    fn who_dozes_lets_frames_wait_but_is_not_to_oversleep() {
+        let mut watch = watch();
+        watch.on_doze(Some(101 * MS), 101 * MS + 50_000);
+        watch.on_frame(99 * MS);
+        assert_eq!(watch.stalls(), Stalls::default());
+        watch.on_doze(Some(102 * MS), 109 * MS);
+        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 7 * MS));
+    }
+
+    #[test]
+    fn each_kind_is_counted_once() {
+        let mut watch = watch();
+        watch.on_wait(Some(130 * MS), 138 * MS);
+        watch.on_frame(129 * MS);
+        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 8 * MS));
+        watch.on_wait(None, 150 * MS);
+        watch.on_frame(145 * MS);
+        watch.on_frame(145 * MS);
+        assert_eq!((watch.stalls().count, watch.stalls().total_ns), (2, 13 * MS));
+        watch.on_work(151 * MS);
+        watch.on_work(171 * MS);
+        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (3, 20 * MS));
+    }
+
+    #[test]
+    fn nothing_counts_before_and_after_measuring() {
+        let mut watch = watch();
+        watch.measure(false);
+        watch.on_wait(Some(0), 500 * MS);
+        watch.on_backlog(7);
+        assert_eq!(watch.stalls(), Stalls::default());
+    }
+}

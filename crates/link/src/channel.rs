@@ -1,0 +1,146 @@
+//! A channel that links share, for one frame at a time.
+
+use crate::queue::Queue;
+use crate::step::{Cause, TransitFrame};
+use crate::{CsmaSpec, Impairment, Instant, Serialiser};
+use std::collections::VecDeque;
+use units::{Bytes, Draw, Rate};
+
+/// How the members of a network share its capacity.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Channel {
+    /// Separate full-duplex links.
+    Switch,
+    /// One half-duplex channel at this rate: one frame at a time from any sender, in FIFO
+    /// order.
+    Shared(Rate),
+    /// One capacity shared by all uplinks and one by all downlinks. Links with queued
+    /// frames take turns (round robin).
+    Cell {
+        /// Nodes to network.
+        up: Rate,
+        /// Network to nodes.
+        down: Rate,
+    },
+    /// One half-duplex channel with contention (CSMA).
+    Csma(CsmaSpec),
+}
+
+/// An event from a shared channel.
+#[derive(Debug)]
+pub enum ChannelEvent {
+    /// A frame of this link has left at this time.
+    Left(usize, TransitFrame, Instant),
+    /// A frame of this link is dropped.
+    Drop(usize, Cause),
+    /// Call [`crate::SharedChannel::turn`] at this time.
+    Turn(Instant),
+}
+
+/// One sender for all links in one direction.
+#[derive(Debug)]
+pub(crate) struct SharedLink {
+    sender: Serialiser,
+    queues: Vec<Queue<TransitFrame>>,
+    configs: Vec<Impairment>,
+    /// Round-robin order: with `fair`, a link once while it has frames; else once per
+    /// frame.
+    turns: VecDeque<u32>,
+    fair: bool,
+    busy_until: Instant,
+    /// Link and length of the frame in transmission.
+    sending: (usize, usize),
+    turn_requested: bool,
+    dropped: Vec<TransitFrame>,
+}
+
+impl SharedLink {
+    /// An idle link at this rate for links with these settings.
+    pub fn new(rate: Rate, fair: bool, configs: Vec<Impairment>) -> Self {
+        Self {
+            sender: Serialiser::new(rate, Bytes::new(0)),
+            queues: configs.iter().map(|config| Queue::new(config.queue)).collect(),
+            configs,
+            turns: VecDeque::new(),
+            fair,
+            busy_until: 0,
+            sending: (0, 0),
+            turn_requested: false,
+            dropped: Vec::new(),
+        }
+    }
+
+    /// Adds a link with these settings.
+    pub fn attach(&mut self, config: &Impairment) {
+        self.queues.push(Queue::new(config.queue));
+        self.configs.push(config.clone());
+    }
+
+    /// Applies new settings to `link`.
+    pub fn change(&mut self, link: usize, config: &Impairment) {
+        self.queues[link].change(config.queue);
+        self.configs[link] = config.clone();
+    }
+
+    /// Accepts a frame of `link` for transmission at `now` or later.
+    pub fn offer(
+        &mut self,
+        link: usize,
+        frame: TransitFrame,
+        now: Instant,
+        draw: Draw,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        let busy = self.busy_until > now;
+        if !busy && self.turns.is_empty() {
+            return self.serve(link, frame, now, events);
+        }
+        let own = (busy && self.sending.0 == link).then_some(self.sending.1);
+        let (len, place) = (frame.frame.len(), frame.place);
+        let first = self.queues[link].is_empty();
+        match self.queues[link].push(frame, len, now, draw, place, own) {
+            Ok(()) if first || !self.fair => self.turns.push_back(link as u32),
+            Ok(()) => {}
+            Err(_) => events.push(ChannelEvent::Drop(link, Cause::Overflow)),
+        }
+        self.request_turn(events);
+    }
+
+    /// Sends the next queued frame, as requested by [`ChannelEvent::Turn`].
+    pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
+        self.turn_requested = false;
+        while let Some(link) = self.turns.pop_front().map(|link| link as usize) {
+            let next = self.queues[link].pop(now, &mut self.dropped);
+            events
+                .extend(self.dropped.drain(..).map(|_| ChannelEvent::Drop(link, Cause::Overflow)));
+            if self.fair && !self.queues[link].is_empty() {
+                self.turns.push_back(link as u32);
+            }
+            if let Some(next) = next {
+                self.serve(link, next, now, events);
+                break;
+            }
+        }
+        self.request_turn(events);
+    }
+
+    fn serve(
+        &mut self,
+        link: usize,
+        frame: TransitFrame,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        let len = frame.frame.len();
+        let left = self.sender.send(self.configs[link].transmission.framing.on_wire(len), now);
+        (self.busy_until, self.sending) = (left, (link, len));
+        events.push(ChannelEvent::Left(link, frame, left));
+    }
+
+    fn request_turn(&mut self, events: &mut Vec<ChannelEvent>) {
+        if !self.turn_requested && !self.turns.is_empty() {
+            self.turn_requested = true;
+            events.push(ChannelEvent::Turn(self.busy_until));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! A link, and what it does to frames: impairments, queues, shared channels.
+//!
+//! Pure: settings, frames, times and random numbers in, decisions and steps out. Nothing here
+//! does I/O, reads a clock or starts a thread. `engine` does the waiting.
+
+mod channel;
+mod codel;
+mod correlated;
+mod corrupt;
+mod csma;
+mod decisions;
+mod delay;
+mod departure_queue;
+mod direction;
+mod distribution;
+mod duplicate;
+mod flow;
+mod flow_decisions;
+mod grant;
+mod impairment;
+mod keys;
+mod link;
+mod link_pipe;
+mod loss;
+mod outage;
+mod queue;
+mod ramp;
+mod red;
+mod reorder;
+mod replay;
+mod serialiser;
+mod server;
+mod shared_channel;
+mod shared_medium;
+mod slot;
+mod stage;
+mod states;
+mod step;
+mod totals;
+mod trace;
+mod train;
+
+pub use channel::{Channel, ChannelEvent};
+pub use codel::Codel;
+pub use corrupt::Corrupt;
+pub use csma::{Arrival, Attempt, Csma, CsmaSpec, Ending, Usage};
+pub use decisions::Decision;
+pub use delay::Delay;
+pub use direction::Direction;
+pub use distribution::{Distribution, Table, TableError};
+pub use duplicate::Duplicate;
+pub use flow::Flow;
+pub use flow_decisions::Position;
+pub use grant::{Grant, GrantSpec};
+pub use impairment::Impairment;
+pub use keys::{Contradiction, Contradictions, Key, Keys, Kind, Model, Quantity, time_text};
+pub use link::Link;
+pub use link_pipe::{LinkPipe, LinkState};
+pub use loss::{GilbertElliott, Loss, LossUnit, Markov, RandomLoss};
+pub use outage::{Outage, Outages};
+pub use queue::{Discipline, Limit, QueueSpec};
+pub use red::Red;
+pub use reorder::Reorder;
+pub use replay::{Decided, Recorded, Replay};
+pub use serialiser::{Cell, Framing, Serialiser, SignedBytes};
+pub use server::{Scheduler, Transmission};
+pub use shared_channel::SharedChannel;
+pub use slot::{Slot, Slotting};
+pub use stage::ChannelWait;
+pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
+pub use step::{Cause, StampedFrame, Step, TransitFrame};
+pub use totals::{Interval, Totals};
+pub use trace::{Trace, TraceError};
+pub use train::Trains;
+
+/// Time on the run's clock, in nanoseconds.
+pub type Instant = u64;
+
+/// One frame as on the wire, including the link header.
+pub type Frame = std::rc::Rc<[u8]>;

@@ -1,0 +1,115 @@
+//! Departure time of frames: at once, from a queue at a rate, or from a link that computes
+//! it on arrival.
+
+use super::{LinkPipe, Radio};
+use crate::Instant;
+use crate::server::Server;
+use crate::step::{Cause, Step, TransitFrame};
+
+impl LinkPipe {
+    /// Sends the next queued frame, as requested by [`Step::Turn`].
+    pub fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        self.turn_requested = false;
+        self.follow_ramps(now);
+        let next = self.queue.pop(now, &mut self.dropped);
+        self.record.totals.overflow += self.dropped.len() as u64;
+        steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
+        if let Some(next) = next {
+            self.serve(next, now, channel, steps);
+        }
+        self.request_turn(steps);
+    }
+
+    pub(super) fn enter(
+        &mut self,
+        frame: TransitFrame,
+        now: Instant,
+        channel: bool,
+        radio: &mut Option<Radio<'_>>,
+        steps: &mut Vec<Step>,
+    ) {
+        if radio.is_some() || self.server.as_ref().is_some_and(Server::looks_ahead) {
+            return self.look_ahead(frame, now, channel, radio, steps);
+        }
+        if self.server.is_none() && self.queue.is_empty() {
+            return match channel {
+                true => steps.push(Step::Offer(frame, now)),
+                false => self.depart(frame, now, steps),
+            };
+        }
+        let busy = self.busy_until > now;
+        if !busy && self.queue.is_empty() {
+            return self.serve(frame, now, channel, steps);
+        }
+        let (len, place) = (frame.frame.len(), frame.place);
+        let in_service = busy.then_some(self.sending);
+        match self.queue.push(frame, len, now, self.draw, place, in_service) {
+            Ok(()) => self.request_turn(steps),
+            Err(_) => {
+                self.record.totals.overflow += 1;
+                steps.push(Step::Drop(Cause::Overflow));
+            }
+        }
+    }
+
+    /// Computes a frame's departure time on arrival: first the radio's states, then the
+    /// link's server.
+    fn look_ahead(
+        &mut self,
+        frame: TransitFrame,
+        now: Instant,
+        channel: bool,
+        radio: &mut Option<Radio<'_>>,
+        steps: &mut Vec<Step>,
+    ) {
+        let len = frame.frame.len();
+        if !self.ahead.has_room(len, self.config.queue.limit, now) {
+            self.record.totals.overflow += 1;
+            return steps.push(Step::Drop(Cause::Overflow));
+        }
+        let on_wire = self.config.transmission.framing.on_wire(len);
+        let (server, epoch) = (&mut self.server, self.epoch);
+        let mut onward = |len: usize, at: Instant| match server {
+            Some(server) => server.send(len, on_wire, at, epoch),
+            None => at,
+        };
+        let left = match radio {
+            // A radio's time starts with the impairments.
+            Some(Radio { states, direction }) => {
+                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
+                epoch + states.send(*direction, len, now.saturating_sub(epoch), &mut since)
+            }
+            None => onward(len, now),
+        };
+        self.record.totals.wire_bytes += on_wire;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.busy_until = self.busy_until.max(left);
+        self.ahead.add(len, left);
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+
+    fn request_turn(&mut self, steps: &mut Vec<Step>) {
+        if !self.turn_requested && !self.queue.is_empty() {
+            self.turn_requested = true;
+            steps.push(Step::Turn(self.busy_until));
+        }
+    }
+
+    fn serve(&mut self, frame: TransitFrame, now: Instant, channel: bool, steps: &mut Vec<Step>) {
+        let bytes = self.config.transmission.framing.on_wire(frame.frame.len());
+        let left = match &mut self.server {
+            Some(server) => server.send(frame.frame.len(), bytes, now, self.epoch),
+            None => now,
+        };
+        self.record.totals.wire_bytes += bytes;
+        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        (self.busy_until, self.sending) = (left, frame.frame.len());
+        match channel {
+            true => steps.push(Step::Offer(frame, left)),
+            false => self.depart(frame, left, steps),
+        }
+    }
+}

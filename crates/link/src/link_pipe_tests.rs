@@ -1,0 +1,310 @@
+//! Tests of directions in virtual time.
+
+use super::*;
+use crate::{
+    Cell, Codel, Discipline, Keys, Limit, Outage, Outages, Scheduler, Serialiser, Slot, Trace,
+    Transmission,
+};
+use units::{Bytes, Rate, Ratio};
+
+const FRAME: [u8; 127] = [0; 127];
+const MS: Instant = 1_000_000;
+/// 127 bytes at 250 kbit/s.
+const TIME: Instant = 4_064_000;
+
+fn rate(bit_s: u64) -> Transmission {
+    Rate::from_bit_s(bit_s).unwrap().into()
+}
+
+/// Outcome of a frame.
+#[derive(Debug, Clone, PartialEq)]
+enum Fate {
+    Release(Instant),
+    Dropped(Cause),
+}
+
+/// A direction with its pending turns; does what a network does for it.
+struct Link {
+    direction: LinkPipe,
+    turns: Vec<Instant>,
+    fates: Vec<Fate>,
+    frames: Vec<Frame>,
+}
+
+impl Link {
+    fn new(change: impl FnOnce(&mut Impairment)) -> Self {
+        let mut config = Impairment::default();
+        change(&mut config);
+        let direction = LinkPipe::new(config, Draw::new(7, 1, 0));
+        Self { direction, turns: Vec::new(), fates: Vec::new(), frames: Vec::new() }
+    }
+
+    fn heed(&mut self, steps: Vec<Step>) {
+        for step in steps {
+            match step {
+                Step::Release(frame, at) => {
+                    self.fates.push(Fate::Release(at));
+                    self.frames.push(frame.frame);
+                }
+                Step::Drop(cause) => self.fates.push(Fate::Dropped(cause)),
+                Step::Turn(at) => self.turns.push(at),
+                Step::Decided(..) => {}
+                Step::Offer(..) => panic!("there is no channel"),
+            }
+        }
+    }
+
+    fn turns_until(&mut self, now: Instant) {
+        while let Some(at) = self.turns.pop_if(|at| *at <= now) {
+            let mut steps = Vec::new();
+            self.direction.turn(at, false, &mut steps);
+            self.heed(steps);
+        }
+    }
+
+    fn send(&mut self, frame: &[u8], now: Instant) {
+        self.turns_until(now);
+        let mut steps = Vec::new();
+        let frame = StampedFrame { frame: frame.into(), arrived: now };
+        self.direction.admit(frame, now, false, None, &mut steps);
+        self.heed(steps);
+    }
+
+    /// Outcomes of `frames` frames, one per `gap`.
+    fn fates(&mut self, frames: u64, gap: Instant) -> Vec<Fate> {
+        (0..frames).for_each(|i| self.send(&FRAME, i * gap));
+        self.turns_until(Instant::MAX);
+        std::mem::take(&mut self.fates)
+    }
+}
+
+fn releases(fates: &[Fate]) -> Vec<Instant> {
+    let release = |fate: &Fate| if let Fate::Release(at) = fate { Some(*at) } else { None };
+    fates.iter().filter_map(release).collect()
+}
+
+fn share(percent: f64) -> Ratio {
+    Ratio::from_fraction(percent / 100.0).unwrap()
+}
+
+fn span(ms: u64) -> units::Span {
+    units::Span::from_ns(ms * MS)
+}
+
+#[test]
+fn nothing_asked_nothing_done() {
+    assert_eq!(Link::new(|_| ()).fates(3, 5), [0, 5, 10].map(Fate::Release));
+}
+
+#[test]
+fn loss_is_the_share_asked_and_independent() {
+    let mut link = Link::new(|config| config.loss = share(30.0).into());
+    let fates = link.fates(1_000_000, 1);
+    let lost: Vec<bool> = fates.iter().map(|fate| *fate == Fate::Dropped(Cause::Lost)).collect();
+    let mean = |n: usize| n as f64 / 1e6;
+    let single = mean(lost.iter().filter(|l| **l).count());
+    let pair = mean(lost.windows(2).filter(|w| w[0] && w[1]).count());
+    // Four standard deviations of a binomial of a million: 0.0018.
+    assert!((single - 0.3).abs() < 0.0018, "{single}");
+    assert!((pair - 0.09).abs() < 0.0018, "{pair}");
+}
+
+#[test]
+fn jitter_reorders_unless_order_is_kept() {
+    let in_order = |keep: bool| {
+        let mut link = Link::new(|config| {
+            (config.delay.mean, config.delay.jitter) = (span(30), span(5));
+            config.delay.keep_order = keep;
+        });
+        releases(&link.fates(1000, 100_000)).is_sorted()
+    };
+    assert!(in_order(true) && !in_order(false));
+}
+
+#[test]
+fn a_full_queue_drops_and_drains_at_the_rate() {
+    let mut link = Link::new(|config| {
+        config.transmission = rate(250_000);
+        config.queue.limit = Limit::Frames(3);
+    });
+    (0..5).for_each(|_| link.send(&FRAME, 0));
+    link.send(&FRAME, TIME);
+    link.turns_until(Instant::MAX);
+    assert_eq!(releases(&link.fates), [1, 2, 3, 4].map(|n| n * TIME));
+    let dropped = link.fates.iter().filter(|f| **f == Fate::Dropped(Cause::Overflow)).count();
+    assert_eq!((dropped, link.direction.totals().overflow), (2, 2));
+}
+
+#[test]
+fn the_throughput_is_the_rates_over_a_long_time() {
+    let mut link = Link::new(|config| {
+        config.transmission = rate(1_000_000);
+        config.queue.limit = Limit::Frames(100_000);
+    });
+    let last = *releases(&link.fates(10_000, 0)).last().unwrap();
+    assert_eq!(last, 10_000 * 127 * 8_000);
+    let totals = link.direction.totals();
+    assert_eq!((totals.wire_bytes, totals.busy), (1_270_000, last));
+}
+
+#[test]
+fn overhead_and_cells_take_their_share_of_the_rate() {
+    let mut link = Link::new(|config| {
+        config.transmission = rate(8_000_000);
+        config.transmission.framing.overhead = 8;
+        let cell = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
+        config.transmission.framing.cell = Some(cell);
+    });
+    assert_eq!(link.fates(1, 0), [Fate::Release(3 * 53 * 1000)]);
+}
+
+#[test]
+fn a_trace_is_followed_from_the_start_of_impairments() {
+    let trace = Trace::parse("t".as_ref(), "2\n10\n").unwrap();
+    let mut link = Link::new(|config| config.transmission = Scheduler::Trace(trace).into());
+    link.direction.begin(100 * MS);
+    link.send(&FRAME, 101 * MS);
+    link.send(&FRAME, 103 * MS);
+    assert_eq!(releases(&link.fates), [102 * MS, 110 * MS]);
+}
+
+#[test]
+fn codel_keeps_the_wait_near_its_target() {
+    // 250 kbit/s; the offered load exceeds it by a tenth.
+    let wait = |codel: Option<Codel>| {
+        let mut link = Link::new(|config| {
+            config.transmission = rate(250_000);
+            config.queue.discipline = codel.map_or(Discipline::DropTail, Discipline::Codel);
+        });
+        let gap = TIME * 10 / 11;
+        let fates = link.fates(20_000, gap);
+        let mut waits: Vec<f64> = Vec::new();
+        // Frames leave in order, so the delay of the last frame is its departure minus its
+        // arrival.
+        let left = releases(&fates);
+        let came = 20_000 * gap;
+        waits.push(left.last().unwrap().saturating_sub(came) as f64 / MS as f64);
+        waits[0]
+    };
+    let (with, without) = (wait(Some(Codel::default())), wait(None));
+    assert!(without > 4000.0, "the queue of 1000 is full: {without}");
+    assert!(with < 100.0, "{with}");
+}
+
+#[test]
+fn an_outage_takes_what_leaves_in_it() {
+    let mut link = Link::new(|config| {
+        let outage = Outage::Scheduled { at: span(10), lasts: span(5), every: None };
+        config.outage = Outages(vec![outage]);
+    });
+    let fates = link.fates(20, MS);
+    let gone = |i: usize| fates[i] == Fate::Dropped(Cause::Outage);
+    assert!((0..20).all(|i| gone(i) == (10..15).contains(&i)), "{fates:?}");
+    assert_eq!(link.direction.totals().outage, 5);
+}
+
+#[test]
+fn a_copy_comes_as_well_and_has_delays_of_its_own() {
+    let mut link = Link::new(|config| {
+        config.duplicate.share = share(100.0);
+        (config.delay.mean, config.delay.jitter) = (span(30), span(5));
+    });
+    let releases = releases(&link.fates(100, 100 * MS));
+    assert_eq!(releases.len(), 200);
+    assert!(releases.chunks(2).all(|pair| pair[0] != pair[1]));
+    assert_eq!(link.direction.totals().duplicated, 100);
+}
+
+#[test]
+fn corruption_turns_one_bit_over() {
+    let mut link = Link::new(|config| config.corrupt.share = share(100.0));
+    link.fates(100, 1);
+    let bits = |frame: &Frame| frame.iter().map(|byte| byte.count_ones()).sum::<u32>();
+    assert!(link.frames.iter().all(|frame| frame.len() == 127 && bits(frame) == 1));
+}
+
+#[test]
+fn what_overtakes_is_not_delayed() {
+    let mut link = Link::new(|config| {
+        config.delay = span(30).into();
+        config.reorder.share = share(100.0);
+        config.reorder.gap = 2;
+    });
+    assert_eq!(releases(&link.fates(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
+}
+
+#[test]
+fn a_change_holds_from_its_moment() {
+    let mut link = Link::new(|config| config.transmission = rate(250_000));
+    (0..3).for_each(|_| link.send(&FRAME, 0));
+    let faster = serde_json::from_str::<Keys>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
+    link.direction.set(&faster, Span::ZERO, MS).unwrap();
+    link.turns_until(Instant::MAX);
+    // The first frame is already on the wire; the others take a tenth of the time.
+    assert_eq!(releases(&link.fates), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
+    assert_eq!(link.direction.record.intervals.len(), 1);
+    assert_eq!(link.direction.record.intervals[0].got.frames, 3);
+}
+
+#[test]
+fn a_slot_is_made_for_those_that_gather() {
+    let config = Slot { min: span(10), max: span(10), packets: None, bytes: None };
+    let link = Link::new(|a| a.slot.0 = Some(config));
+    assert!(link.direction.slots.is_some(), "tested in its module and in the segment");
+}
+
+#[test]
+fn the_same_frames_meet_the_same_fate() {
+    let run = || {
+        Link::new(|config| {
+            (config.delay.mean, config.delay.jitter) = (span(30), span(5));
+            config.loss = share(5.0).into();
+            (config.corrupt.share, config.duplicate.share) = (share(5.0), share(5.0));
+            config.delay.correlation = share(25.0);
+            let outage = Outage::Random { mean_up: span(500), mean_down: span(50) };
+            config.outage = Outages(vec![outage]);
+        })
+        .fates(10_000, 100_000)
+    };
+    assert_eq!(run(), run());
+}
+
+#[test]
+fn serialisers_of_the_first_version_give_the_same_times() {
+    let mut serialiser = Serialiser::new(Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
+    let mut link = Link::new(|config| {
+        let (rate, burst) = (Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
+        config.transmission = Scheduler::Rate { rate, burst }.into();
+    });
+    let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
+    assert_eq!(releases(&link.fates(50, 0)), want);
+}
+
+#[test]
+fn a_replay_decides_again_what_was_decided() {
+    let run = |seed: u64, replay: Option<Vec<Recorded>>| {
+        let config = Impairment { loss: share(30.0).into(), ..Impairment::default() };
+        let mut direction = LinkPipe::new(config, Draw::new(seed, 1, 0));
+        if let Some(replay) = replay {
+            direction.replay(Replay::new(replay));
+        }
+        let mut decided = Vec::new();
+        for i in 0..1000 {
+            let mut steps = Vec::new();
+            let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: i };
+            direction.admit(frame, i, false, None, &mut steps);
+            let made = steps.iter().filter_map(|step| match step {
+                Step::Decided(recorded, _) => Some(*recorded),
+                _ => None,
+            });
+            decided.extend(made);
+        }
+        decided
+    };
+    let first = run(7, None);
+    assert_ne!(run(8, None), first);
+    assert_eq!(run(8, Some(first.clone())), first, "whatever the seed");
+    let half = run(8, Some(first[..500].to_vec()));
+    assert_eq!(half[..500], first[..500]);
+    assert_eq!(half[500..], run(8, None)[500..], "beyond the record draws decide");
+}

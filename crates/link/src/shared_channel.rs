@@ -1,0 +1,95 @@
+//! The capacity that the links of a network share, in one direction.
+
+use crate::channel::{Channel, ChannelEvent, SharedLink};
+use crate::csma::Usage;
+use crate::shared_medium::SharedMedium;
+use crate::step::TransitFrame;
+use crate::{Direction, Instant, Link, LinkPipe};
+use units::Draw;
+
+/// A shared channel in one direction, behind the links' pipes.
+#[derive(Debug)]
+pub struct SharedChannel(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    /// One frame at a time.
+    Link(SharedLink),
+    /// Contention.
+    Medium(Box<SharedMedium>),
+}
+
+impl SharedChannel {
+    /// The shared channels of `links`, up and down; `None` for a direction that is not shared.
+    pub fn of(channel: &Channel, links: &[Link], seed: u64) -> [Option<Self>; 2] {
+        let pipes = |direction| links.iter().map(move |link| &link[direction]);
+        let shared = |rate, fair, direction| {
+            let configs = pipes(direction).map(|pipe| pipe.config().clone()).collect();
+            Some(Self(Kind::Link(SharedLink::new(rate, fair, configs))))
+        };
+        match channel {
+            Channel::Switch => [None, None],
+            Channel::Shared(rate) => [shared(*rate, false, Direction::Up), None],
+            Channel::Cell { up, down } => {
+                [shared(*up, true, Direction::Up), shared(*down, true, Direction::Down)]
+            }
+            Channel::Csma(spec) => {
+                // The links' own streams are 0, 1, ...
+                let draw = Draw::new(seed, u64::MAX, 0);
+                let medium = SharedMedium::new(spec, pipes(Direction::Up), draw);
+                [Some(Self(Kind::Medium(Box::new(medium)))), None]
+            }
+        }
+    }
+
+    /// Adds a link.
+    pub fn attach(&mut self, pipe: &LinkPipe) {
+        match &mut self.0 {
+            Kind::Link(shared) => shared.attach(pipe.config()),
+            Kind::Medium(medium) => medium.attach(pipe),
+        }
+    }
+
+    /// Applies the pipe's new settings to `link`.
+    pub fn change(&mut self, link: usize, pipe: &LinkPipe) {
+        match &mut self.0 {
+            Kind::Link(shared) => shared.change(link, pipe.config()),
+            Kind::Medium(medium) => medium.change(link, pipe.config()),
+        }
+    }
+
+    /// Accepts a frame of `link`, from this pipe, for transmission at `now` or later.
+    pub fn offer(
+        &mut self,
+        link: usize,
+        pipe: &LinkPipe,
+        frame: TransitFrame,
+        now: Instant,
+        events: &mut Vec<ChannelEvent>,
+    ) {
+        match &mut self.0 {
+            Kind::Link(shared) => shared.offer(link, frame, now, pipe.draw(), events),
+            Kind::Medium(medium) => {
+                // A ramp may have changed the loss since the last frame.
+                medium.set_loss(link, pipe.config().mean_loss());
+                medium.offer(link, frame, now, events);
+            }
+        }
+    }
+
+    /// Continues at `now`, as requested by [`ChannelEvent::Turn`].
+    pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
+        match &mut self.0 {
+            Kind::Link(shared) => shared.turn(now, events),
+            Kind::Medium(medium) => medium.turn(now, events),
+        }
+    }
+
+    /// Usage by each link; empty for a channel without contention.
+    pub fn usage(&self) -> Vec<Usage> {
+        match &self.0 {
+            Kind::Link(_) => Vec::new(),
+            Kind::Medium(medium) => medium.usage(),
+        }
+    }
+}
