@@ -22,6 +22,7 @@ use self::coap::CoapServer;
 use crate::clock;
 use crate::socket::{Batch, Datagrams};
 use queue::Queue;
+use record::event::Served;
 use resource_server::ResourceServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
