@@ -124,8 +124,8 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let bare = timer::sleep(case.rate.min(10_000), BARE);
     drop(lab);
     let seen = outcome.observer;
-    let Some(late) = times(seen.held(), 1e3) else { return Err("no frames".into()) };
-    let got = seen.held().count() as f64 / seconds;
+    let Some(late) = times(seen.delayed(), 1e3) else { return Err("no frames".into()) };
+    let got = seen.delayed().count() as f64 / seconds;
     let stalls = outcome.stalls.count as f64;
     Ok([late.p50, late.p99, late.max, got, cpu, stalls, bare.p50, bare.p99])
 }

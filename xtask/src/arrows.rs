@@ -1,7 +1,6 @@
 //! What ARCHITECTURE.md says about the dependencies of crates, compared with their manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 /// The head of the table in ARCHITECTURE.md.
 const TABLE: &str = "| crate | depends on |";
@@ -13,31 +12,22 @@ type Arrows = BTreeMap<String, BTreeSet<String>>;
 /// Differences between the table and the manifests.
 ///
 /// # Errors
-/// If the table or a manifest cannot be read.
-pub fn problems(root: &Path, architecture: &str) -> Result<Vec<String>, String> {
-    let claimed = claimed(architecture)?;
-    let mut actual = Arrows::new();
-    let manifests = manifests(root)?;
+/// If there is no table, or a manifest without a name.
+pub fn problems(files: &BTreeMap<String, String>) -> Result<Vec<String>, String> {
+    let claimed = claimed(files.get("ARCHITECTURE.md").map_or("", String::as_str))?;
+    let manifests = files.iter().filter(|(name, _)| is_manifest(name));
+    let manifests: BTreeMap<String, &String> =
+        manifests.map(|(_, text)| Ok((crate_name(text)?, text))).collect::<Result<_, String>>()?;
     let names: BTreeSet<String> = manifests.keys().cloned().collect();
-    for (name, manifest) in &manifests {
-        actual.insert(name.clone(), dependencies(manifest, &names));
-    }
+    let actual =
+        manifests.iter().map(|(name, text)| (name.clone(), dependencies(text, &names))).collect();
     Ok(differences(&claimed, &actual))
 }
 
-/// The manifests of all crates in the families' folders, by the crates' names.
-fn manifests(root: &Path) -> Result<BTreeMap<String, String>, String> {
-    let mut manifests = BTreeMap::new();
-    for family in FAMILIES {
-        let folders = std::fs::read_dir(root.join(family)).map_err(|error| error.to_string())?;
-        for place in folders.flatten().map(|entry| entry.path().join("Cargo.toml")) {
-            if place.exists() {
-                let manifest = crate::read(&place)?;
-                manifests.insert(crate_name(&manifest)?, manifest);
-            }
-        }
-    }
-    Ok(manifests)
+/// `Cargo.toml` in a folder of a family.
+fn is_manifest(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('/').collect();
+    matches!(parts[..], [family, _, "Cargo.toml"] if FAMILIES.contains(&family))
 }
 
 fn crate_name(manifest: &str) -> Result<String, String> {

@@ -12,16 +12,28 @@ pub enum Kind {
     FunctionLines,
     /// A function with tuples as parameters: name them, or make them a type.
     TupleParameters,
+    /// Files of a crate that refer to each other in a circle.
+    FilesInCircles,
+    /// A test that runs again until it passes.
+    Retries,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::FileLines, Self::FunctionLines, Self::TupleParameters];
+    const ALL: [Self; 5] = [
+        Self::FileLines,
+        Self::FunctionLines,
+        Self::TupleParameters,
+        Self::FilesInCircles,
+        Self::Retries,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Self::FileLines => "file-lines",
             Self::FunctionLines => "function-lines",
             Self::TupleParameters => "tuple-parameters",
+            Self::FilesInCircles => "files-in-circles",
+            Self::Retries => "retries",
         }
     }
 }
@@ -41,12 +53,19 @@ pub struct Finding {
     pub place: String,
     /// Its number.
     pub number: usize,
+    /// What helps to fix it, if anything.
+    pub note: String,
 }
 
 impl Finding {
     /// A finding at `place`.
     pub fn new(kind: Kind, place: &str, number: usize) -> Self {
-        Self { kind, place: place.to_owned(), number }
+        Self { kind, place: place.to_owned(), number, note: String::new() }
+    }
+
+    /// The finding with a note.
+    pub fn with_note(self, note: &str) -> Self {
+        Self { note: note.to_owned(), ..self }
     }
 }
 
@@ -81,7 +100,11 @@ impl Exceptions {
         let above = found.iter().filter_map(|(key, number)| {
             let allowed = self.0.get(key).copied().unwrap_or(0);
             let (kind, place) = key;
-            (*number > allowed).then(|| format!("{place}: {kind} is {number}, allowed: {allowed}"))
+            let notes =
+                findings.iter().filter(|found| (found.kind, &found.place) == (*kind, place));
+            let note: String = notes.map(|found| found.note.as_str()).collect();
+            let line = format!("{place}: {kind} is {number}, allowed: {allowed} {note}");
+            (*number > allowed).then(|| line.trim_end().to_owned())
         });
         let below = self.0.iter().filter_map(|(key, allowed)| {
             let number = found.get(key).copied().unwrap_or(0);

@@ -5,12 +5,15 @@
 //! too, so that what was improved stays improved.
 
 mod arrows;
+mod circles;
 mod exceptions;
 mod phrases;
+mod retries;
 mod rust;
 
 use exceptions::{Exceptions, Finding};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
@@ -44,17 +47,16 @@ fn main() -> ExitCode {
 fn tidy(write: bool) -> Result<Vec<String>, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace")?;
     let mut problems = Vec::new();
-    let mut findings: Vec<Finding> = Vec::new();
-    for path in files(root)? {
-        let name = path.to_string_lossy().into_owned();
-        let Ok(text) = std::fs::read_to_string(root.join(&path)) else { continue };
-        problems.extend(phrases::banned(&name, &text));
-        if path.extension().is_some_and(|ending| ending == "rs") {
-            findings.extend(rust::findings(&name, &text)?);
+    let files = files(root)?;
+    let mut findings: Vec<Finding> = circles::findings(&files)?;
+    for (name, text) in &files {
+        problems.extend(phrases::banned(name, text));
+        if name.ends_with(".rs") {
+            findings.extend(rust::findings(name, text)?);
+            findings.extend(retries::findings(name, text)?);
         }
     }
-    let architecture = read(&root.join("ARCHITECTURE.md"))?;
-    problems.extend(arrows::problems(root, &architecture)?);
+    problems.extend(arrows::problems(&files)?);
     let place = root.join("xtask/exceptions.txt");
     let exceptions = Exceptions::parse(&read(&place)?)?;
     if write {
@@ -66,12 +68,13 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
     Ok(problems)
 }
 
-/// The files of the repository, relative to `root`.
-fn files(root: &Path) -> Result<Vec<PathBuf>, String> {
+/// The texts of the repository, by their names relative to `root`.
+fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let listed = listed.map_err(|error| format!("run git ls-files: {error}"))?;
     let names = String::from_utf8_lossy(&listed.stdout).into_owned();
-    Ok(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect())
+    let text = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
+    Ok(names.split('\0').filter(|name| !name.is_empty()).filter_map(text).collect())
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -29,7 +29,8 @@ pub fn findings(name: &str, text: &str) -> Result<Vec<Finding>, String> {
     Ok(visitor.found)
 }
 
-fn is_test(name: &str) -> bool {
+/// Whether a file has nothing but tests, or examples.
+pub fn is_test(name: &str) -> bool {
     name.contains("/tests/") || name.ends_with("tests.rs") || name.contains("/examples/")
 }
 

@@ -1,17 +1,6 @@
-//! Fan-out: the number of sinks that receive messages, over time.
+//! Fan-out of an interaction: the number of sinks that receive messages, over time.
 
 use crate::plan::Interaction;
-use serde::{Deserialize, Serialize};
-use units::Span;
-
-/// From a time on, messages go to the first N sinks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FanOut {
-    /// Time, from the first message.
-    pub at: Span,
-    /// Number of sinks, from 1 to all.
-    pub to: u64,
-}
 
 impl Interaction {
     /// Changes of the fan-out: first message, and number of sinks, in order. Before the first

@@ -49,7 +49,6 @@ pub use clock::{CPU_AXIS, Clock, Cpu};
 pub use exchange::{Exchange, Pair};
 pub use expect::Expect;
 pub use experiment::Experiment;
-pub use fan_out::FanOut;
 pub use fault::{PlannedFault, PlannedFaultKind};
 pub use forecast::Forecast;
 pub use link_change::{RunningLink, link_change};
@@ -61,7 +60,7 @@ pub use node_change::{NodeChange, node_change};
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use plan::{
-    Backend, Command, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
+    Backend, Command, FanOut, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
     PlannedChannel, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
     PlannedProfile, PlannedRoot, PlannedServices, SourceAddresses, Workload,
 };

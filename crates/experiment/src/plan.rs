@@ -13,7 +13,6 @@ pub use self::node::{
 };
 
 use crate::exchange::Exchange;
-use crate::fan_out::FanOut;
 use crate::fault::PlannedFault;
 use crate::load::{Device, Load, Probe};
 use crate::matrix::Cell;
@@ -205,6 +204,15 @@ pub struct Interaction {
     pub fan_out: Vec<FanOut>,
     /// Network of the messages.
     pub network: String,
+}
+
+/// From a time on, messages go to the first N sinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FanOut {
+    /// Time, from the first message.
+    pub at: Span,
+    /// Number of sinks, from 1 to all.
+    pub to: u64,
 }
 
 /// An unmodified program, from the start of the run.

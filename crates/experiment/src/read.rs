@@ -3,9 +3,12 @@
 use crate::nearest::{advice, list};
 use crate::problem::Problem;
 use crate::source::Place;
-use crate::substitute::Replaced;
 use crate::tree::{Content, Key, Node};
 use indexmap::IndexMap;
+use std::collections::HashMap;
+
+/// Replaced texts by position, for notes on later errors.
+pub(crate) type Replaced = HashMap<usize, (String, String)>;
 
 /// Collects problems.
 #[derive(Debug, Default)]

@@ -3,17 +3,15 @@
 use crate::matrix::{Cell, Matrix};
 use crate::nearest::advice;
 use crate::problem::Problem;
+use crate::read::Replaced;
 use crate::source::Place;
 use crate::tree::{Content, Node};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Keys that all cells share, so that they cannot contain an axis.
 const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
 /// Keys whose text is not replaced.
 const NOT_REPLACED: [&str; 3] = ["description", "matrix", "expect"];
-
-/// Replaced texts by position, for notes on later errors.
-pub(crate) type Replaced = HashMap<usize, (String, String)>;
 
 /// The replacements of one cell.
 pub(crate) struct Substitution<'a> {

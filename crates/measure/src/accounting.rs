@@ -38,8 +38,8 @@ pub struct Accounting {
     classifier: Classifier,
     arriving: Classifier,
     /// Lateness of delayed frames, and of undelayed frames.
-    held: Histogram,
-    passed: Histogram,
+    delayed: Histogram,
+    undelayed: Histogram,
     /// Sum of lateness in ns, and number of frames, by segment and endpoint.
     late_at: Vec<Vec<[u64; 2]>>,
     measuring: bool,
@@ -64,8 +64,8 @@ impl Accounting {
             counts,
             classifier: Classifier::new(pgm_ports.clone()),
             arriving: Classifier::new(pgm_ports),
-            held: Histogram::new(),
-            passed: Histogram::new(),
+            delayed: Histogram::new(),
+            undelayed: Histogram::new(),
             measuring: false,
             capture,
             watching: Vec::new(),
@@ -100,7 +100,7 @@ impl Accounting {
 
     /// Lateness of all frames: release time minus due time.
     pub fn lateness(&self) -> Histogram {
-        self.held.with(&self.passed)
+        self.delayed.with(&self.undelayed)
     }
 
     /// Mean lateness at an endpoint, in ns; 0 without frames.
@@ -110,13 +110,13 @@ impl Accounting {
     }
 
     /// Lateness of frames on links with a delay or rate.
-    pub fn held(&self) -> &Histogram {
-        &self.held
+    pub fn delayed(&self) -> &Histogram {
+        &self.delayed
     }
 
     /// Lateness of frames that are forwarded at once.
-    pub fn passed(&self) -> &Histogram {
-        &self.passed
+    pub fn undelayed(&self) -> &Histogram {
+        &self.undelayed
     }
 
     /// Writes the impairment decisions on each frame to `decisions`.
@@ -202,8 +202,8 @@ impl Observer for Accounting {
         node.rx += traffic;
         let late = at.saturating_sub(delivery.intended);
         match delivery.intended > delivery.arrived {
-            true => self.held.record(late),
-            false => self.passed.record(late),
+            true => self.delayed.record(late),
+            false => self.undelayed.record(late),
         }
         let [sum, frames] = &mut self.late_at[segment][delivery.endpoint];
         *sum += late;

@@ -96,14 +96,14 @@ impl Found {
         let kinds = [
             (
                 [Subject::DelayedLatenessP99, Subject::DelayedLatenessMax],
-                &facts.held,
+                &facts.delayed,
                 held_us(facts),
                 "5 % and 50 % of the smallest configured delay",
                 "the smallest configured delay and 10 times it",
             ),
             (
                 [Subject::UndelayedLatenessP99, Subject::UndelayedLatenessMax],
-                &facts.passed,
+                &facts.undelayed,
                 at_once_us(facts),
                 "5 % and 50 % of the median round trip, at least of 20 ms",
                 "the median round trip, at least 20 ms, and 10 times it",

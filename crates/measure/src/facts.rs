@@ -18,9 +18,9 @@ pub struct Facts {
     /// The smallest configured delay above 0, in ns; 0 without any.
     pub smallest_delay_ns: u64,
     /// Lateness of delayed frames.
-    pub held: Histogram,
+    pub delayed: Histogram,
     /// Lateness of undelayed frames.
-    pub passed: Histogram,
+    pub undelayed: Histogram,
     /// Round trips from the scheduled send time, in ms.
     pub rtd_ms: Option<Times>,
     /// Delay between scheduled and actual send time, in ms.

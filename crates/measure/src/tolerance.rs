@@ -61,7 +61,7 @@ impl Tolerances {
         let alpha = FALSE_ALARMS / (2 * tests).max(1) as f64;
         let mut chains = HashMap::new();
         for row in intervals {
-            if let Some((key, make)) = chain(&row.asked) {
+            if let Some((key, make)) = chain(&row.configured) {
                 chains.entry(key).or_insert_with(|| Arc::new(make()));
             }
         }
@@ -71,11 +71,11 @@ impl Tolerances {
     /// Tolerance of a row's mean delay, in ms: from the configured variation, and from the lateness
     /// that the verdict allows.
     pub fn delay_ms(&self, row: &LinkRow) -> f64 {
-        let asked = &row.asked;
-        let passed = row.got.passed.max(1) as f64;
-        let delay = asked.delay.mean.as_ms();
-        let (deviation, bound) = variation_ms(asked);
-        let correlation = asked.delay.correlation.fraction();
+        let configured = &row.configured;
+        let passed = row.measured.passed.max(1) as f64;
+        let delay = configured.delay.mean.as_ms();
+        let (deviation, bound) = variation_ms(configured);
+        let correlation = configured.delay.correlation.fraction();
         let draws = passed * (1.0 - correlation).max(1e-3) / (1.0 + correlation);
         let spread = mean_tolerance(deviation, bound, draws, self.alpha);
         // With few frames, a single late one moves the mean; the verdict judges the lateness of
@@ -87,25 +87,25 @@ impl Tolerances {
 
     /// Tolerance of a row's loss, in percent: the larger distance of the two limits.
     pub fn loss_pct(&self, row: &LinkRow) -> f64 {
-        let (of, asked) = (row.got.at_risk(), row.loss_asked_pct());
+        let (of, configured) = (row.measured.at_risk(), row.loss_configured_pct());
         if of == 0 {
             return 100.0;
         }
         let (least, most) = self.losses(row).limits(of, self.alpha);
         let share = |lost: u64| 100.0 * lost as f64 / of as f64;
-        (share(most) - asked).max(asked - share(least))
+        (share(most) - configured).max(configured - share(least))
     }
 
     fn losses(&self, row: &LinkRow) -> Losses {
-        let bytes = row.got.bytes as f64 / row.got.frames.max(1) as f64;
+        let bytes = row.measured.bytes as f64 / row.measured.frames.max(1) as f64;
         let known = |of: &Impairment| self.chains.get(&chain(of)?.0).cloned();
-        Losses::of(&row.asked, bytes, known)
+        Losses::of(&row.configured, bytes, known)
     }
 
     /// The deviation of a row from its configuration, if any; `None` for a row whose configuration
     /// changed in the interval.
     pub fn deviation(&self, row: &LinkRow) -> Option<Deviation> {
-        if row.changing || row.got.frames == 0 {
+        if row.changing || row.measured.frames == 0 {
             return None;
         }
         let found = |quantity, configured, measured, tolerance, unit| Deviation {
@@ -118,26 +118,29 @@ impl Tolerances {
             tolerance,
             unit,
         };
-        let (asked, got, most) = (row.delay_asked_ms(), row.delay_got_ms(), self.delay_ms(row));
-        if (got - asked).abs() > most && !(is_longer(&row.asked) && got > asked) {
-            return Some(found("delay", asked, got, most, "ms"));
+        let (configured, measured, most) =
+            (row.delay_configured_ms(), row.delay_measured_ms(), self.delay_ms(row));
+        if (measured - configured).abs() > most
+            && !(is_longer(&row.configured) && measured > configured)
+        {
+            return Some(found("delay", configured, measured, most, "ms"));
         }
         if has_clear_loss(row)
-            && !self.losses(row).is_likely(row.got.lost, row.got.at_risk(), self.alpha)
+            && !self.losses(row).is_likely(row.measured.lost, row.measured.at_risk(), self.alpha)
         {
-            let (asked, got) = (row.loss_asked_pct(), row.loss_got_pct());
-            return Some(found("loss", asked, got, self.loss_pct(row), "%"));
+            let (configured, measured) = (row.loss_configured_pct(), row.loss_measured_pct());
+            return Some(found("loss", configured, measured, self.loss_pct(row), "%"));
         }
         let plain = matches!(
-            row.asked.transmission.scheduler,
+            row.configured.transmission.scheduler,
             Some(Scheduler::Rate { burst: Bytes::ZERO, .. })
         );
-        let (asked, got) = (row.rate_asked_bit_s(), row.rate_got_bit_s());
+        let (configured, measured) = (row.rate_configured_bit_s(), row.rate_measured_bit_s());
         // Each frame's time is rounded up to whole nanoseconds.
-        let rounding = asked * row.got.frames as f64 / row.got.busy.max(1) as f64;
-        let most = RATE * asked + rounding;
-        if plain && row.got.busy > 0 && (got - asked).abs() > most {
-            return Some(found("rate", asked, got, most, "bit/s"));
+        let rounding = configured * row.measured.frames as f64 / row.measured.busy.max(1) as f64;
+        let most = RATE * configured + rounding;
+        if plain && row.measured.busy > 0 && (measured - configured).abs() > most {
+            return Some(found("rate", configured, measured, most, "bit/s"));
         }
         None
     }
@@ -150,34 +153,35 @@ impl Tolerances {
         let mut groups: Vec<(&LinkRow, LinkRow, u64)> = Vec::new();
         let mut places: HashMap<(&str, &str, *const Impairment), usize> = HashMap::new();
         for row in intervals {
-            if row.changing || !has_clear_loss(row) || chain(&row.asked).is_some() {
+            if row.changing || !has_clear_loss(row) || chain(&row.configured).is_some() {
                 continue;
             }
-            let key = (row.network.as_str(), row.direction, Arc::as_ptr(&row.asked));
+            let key = (row.network.as_str(), row.direction, Arc::as_ptr(&row.configured));
             let place = *places.entry(key).or_insert_with(|| {
                 // The same configuration may exist in several places in memory.
                 let same = |(first, ..): &(&LinkRow, LinkRow, u64)| {
                     (&first.network, first.direction) == (&row.network, row.direction)
-                        && first.asked == row.asked
+                        && first.configured == row.configured
                 };
                 groups.iter().position(same).unwrap_or_else(|| {
-                    let empty = LinkRow { got: link::Totals::default(), ..row.clone() };
+                    let empty = LinkRow { measured: link::Totals::default(), ..row.clone() };
                     groups.push((row, empty, 0));
                     groups.len() - 1
                 })
             });
             let (_, sum, parts) = &mut groups[place];
-            sum.got.frames += row.got.frames;
-            sum.got.bytes += row.got.bytes;
-            sum.got.passed += row.got.passed;
-            sum.got.lost += row.got.lost;
+            sum.measured.frames += row.measured.frames;
+            sum.measured.bytes += row.measured.bytes;
+            sum.measured.passed += row.measured.passed;
+            sum.measured.lost += row.measured.lost;
             sum.start_s = sum.start_s.min(row.start_s);
             sum.end_s = sum.end_s.max(row.end_s);
             *parts += 1;
         }
         let several = groups.iter().filter(|(_, _, parts)| *parts > 1);
         let off = several.filter_map(|(first, sum, _)| {
-            let likely = self.losses(sum).is_likely(sum.got.lost, sum.got.at_risk(), self.alpha);
+            let likely =
+                self.losses(sum).is_likely(sum.measured.lost, sum.measured.at_risk(), self.alpha);
             (!likely).then(|| Deviation {
                 link: format!(
                     "all links of {} configured as {} {}",
@@ -186,8 +190,8 @@ impl Tolerances {
                 from_s: sum.start_s,
                 to_s: sum.end_s,
                 quantity: "loss",
-                configured: sum.loss_asked_pct(),
-                measured: sum.loss_got_pct(),
+                configured: sum.loss_configured_pct(),
+                measured: sum.loss_measured_pct(),
                 tolerance: self.loss_pct(sum),
                 unit: "%",
             })
@@ -198,16 +202,16 @@ impl Tolerances {
 
 /// Number of tests of a row that depend on chance.
 fn tests(row: &LinkRow) -> usize {
-    if row.changing || row.got.frames == 0 {
+    if row.changing || row.measured.frames == 0 {
         return 0;
     }
-    let varies = variation_ms(&row.asked).0 > 0.0;
-    usize::from(varies) + usize::from(row.asked.mean_loss() > 0.0)
+    let varies = variation_ms(&row.configured).0 > 0.0;
+    usize::from(varies) + usize::from(row.configured.mean_loss() > 0.0)
 }
 
 /// Standard deviation of a frame's delay and its greatest distance from the mean, in ms.
-fn variation_ms(asked: &Impairment) -> (f64, f64) {
-    let (shape, jitter) = (&asked.delay.distribution, asked.delay.jitter.as_ms());
+fn variation_ms(configured: &Impairment) -> (f64, f64) {
+    let (shape, jitter) = (&configured.delay.distribution, configured.delay.jitter.as_ms());
     let ends = [
         shape.quantile(0.0),
         shape.quantile(1.0 - f64::EPSILON),
@@ -215,18 +219,18 @@ fn variation_ms(asked: &Impairment) -> (f64, f64) {
     ];
     let furthest = ends.iter().map(|end| (end - shape.mean()).abs()).fold(0.0, f64::max);
     // An undelayed frame differs from the others by the whole delay.
-    let moved = asked.reorder.share.fraction();
-    let moved = (moved * (1.0 - moved)).sqrt() * asked.delay.mean.as_ms();
-    let overtaking = if moved > 0.0 { asked.delay.mean.as_ms() } else { 0.0 };
+    let moved = configured.reorder.share.fraction();
+    let moved = (moved * (1.0 - moved)).sqrt() * configured.delay.mean.as_ms();
+    let overtaking = if moved > 0.0 { configured.delay.mean.as_ms() } else { 0.0 };
     ((shape.deviation() * jitter).hypot(moved), furthest * jitter + overtaking)
 }
 
 /// Whether delays exceed their mean by design: frames wait for earlier ones or for a slot, or
 /// variations that would make the delay negative are cut off.
-fn is_longer(asked: &Impairment) -> bool {
-    let lowest = asked.delay.distribution.quantile(0.0) * asked.delay.jitter.as_ms();
-    let waits = asked.delay.keep_order && asked.delay.jitter.as_ns() > 0;
-    waits || asked.slot.0.is_some() || asked.delay.mean.as_ms() + lowest < 0.0
+fn is_longer(configured: &Impairment) -> bool {
+    let lowest = configured.delay.distribution.quantile(0.0) * configured.delay.jitter.as_ms();
+    let waits = configured.delay.keep_order && configured.delay.jitter.as_ns() > 0;
+    waits || configured.slot.0.is_some() || configured.delay.mean.as_ms() + lowest < 0.0
 }
 
 /// Whether the row's measured loss depends on its configuration alone. Not so for a channel that
@@ -234,14 +238,15 @@ fn is_longer(asked: &Impairment) -> bool {
 /// whose copy is lost still arrives, nor for netem's drops at a full queue, which are counted as
 /// losses.
 fn has_clear_loss(row: &LinkRow) -> bool {
-    let doubtful = row.asked.duplicate.share.fraction() > 0.0 || row.asked.rate().is_some();
+    let doubtful =
+        row.configured.duplicate.share.fraction() > 0.0 || row.configured.rate().is_some();
     !(row.sends_again || row.by_netem && doubtful)
 }
 
 /// The cache key and the bound of a loss model with states.
-fn chain(asked: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
+fn chain(configured: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
     let key = |model: &dyn std::fmt::Debug| format!("{model:?}");
-    match asked.loss {
+    match configured.loss {
         Loss::Random(_) => None,
         Loss::GilbertElliott(model) => {
             Some((key(&model), Box::new(move || ChainBound::gilbert_elliott(&model))))

@@ -2,17 +2,17 @@ use super::*;
 use link::{Delay, Distribution, Keys, Totals};
 use units::{Draw, Purpose};
 
-fn set(asked: &mut Impairment, key: &str, value: &str) {
+fn set(configured: &mut Impairment, key: &str, value: &str) {
     let mut change = Keys::default();
     change.insert(key, &value);
-    *asked = asked.with(&change).unwrap();
+    *configured = configured.with(&change).unwrap();
 }
 
 fn row(change: impl FnOnce(&mut Impairment, &mut Totals)) -> LinkRow {
-    let (mut asked, mut got) = (Impairment::default(), Totals::default());
-    (got.frames, got.passed, got.bytes) = (10_000, 10_000, 1_000_000);
-    change(&mut asked, &mut got);
-    got.passed -= got.lost;
+    let (mut configured, mut measured) = (Impairment::default(), Totals::default());
+    (measured.frames, measured.passed, measured.bytes) = (10_000, 10_000, 1_000_000);
+    change(&mut configured, &mut measured);
+    measured.passed -= measured.lost;
     LinkRow {
         node: "a".into(),
         interface: "eth0".into(),
@@ -20,9 +20,9 @@ fn row(change: impl FnOnce(&mut Impairment, &mut Totals)) -> LinkRow {
         direction: "up",
         start_s: 0.0,
         end_s: 1.0,
-        asked: Arc::new(asked),
+        configured: Arc::new(configured),
         changing: false,
-        got,
+        measured,
         by_netem: false,
         sends_again: false,
     }
@@ -37,10 +37,10 @@ fn off(row: &LinkRow) -> Option<&'static str> {
 #[test]
 fn a_delay_is_compared_by_its_mean_and_lateness() {
     let with = |ns: u64, late: u64| {
-        row(|asked, got| {
-            asked.delay.mean = "30 ms".parse().unwrap();
-            got.delay_sum = 10_000 * ns;
-            (got.released, got.late_sum) = (10_000, 10_000 * late);
+        row(|configured, measured| {
+            configured.delay.mean = "30 ms".parse().unwrap();
+            measured.delay_sum = 10_000 * ns;
+            (measured.released, measured.late_sum) = (10_000, 10_000 * late);
         })
     };
     assert_eq!(off(&with(30_000_000, 1_000_000)), None);
@@ -50,11 +50,11 @@ fn a_delay_is_compared_by_its_mean_and_lateness() {
 #[test]
 fn of_few_frames_one_may_be_as_late_as_the_verdict_lets_one_be() {
     let with = |frames: u64, delay_ms: f64, late_ms: f64| {
-        row(|asked, got| {
-            asked.delay.mean = "10 ms".parse().unwrap();
-            (got.frames, got.passed, got.released) = (frames, frames, frames);
-            got.delay_sum = (frames as f64 * delay_ms * 1e6) as u64;
-            got.late_sum = (late_ms * 1e6) as u64;
+        row(|configured, measured| {
+            configured.delay.mean = "10 ms".parse().unwrap();
+            (measured.frames, measured.passed, measured.released) = (frames, frames, frames);
+            measured.delay_sum = (frames as f64 * delay_ms * 1e6) as u64;
+            measured.late_sum = (late_ms * 1e6) as u64;
         })
     };
     assert_eq!(off(&with(4, 10.0, 9.0)), None, "one frame by 9 ms");
@@ -69,9 +69,9 @@ fn of_few_frames_one_may_be_as_late_as_the_verdict_lets_one_be() {
 #[test]
 fn a_loss_may_differ_by_what_chance_allows() {
     let lost = |lost: u64| {
-        row(|asked, got| {
-            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
-            got.lost = lost;
+        row(|configured, measured| {
+            configured.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            measured.lost = lost;
         })
     };
     // A standard deviation is 45.8 frames of 10,000; the limit is at 3.5 of them.
@@ -82,9 +82,9 @@ fn a_loss_may_differ_by_what_chance_allows() {
 #[test]
 fn the_more_is_compared_the_further_one_may_be_off() {
     let lost = |lost: u64| {
-        row(|asked, got| {
-            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
-            got.lost = lost;
+        row(|configured, measured| {
+            configured.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            measured.lost = lost;
         })
     };
     let mut all = vec![lost(3_000); 10_000];
@@ -98,9 +98,9 @@ fn the_more_is_compared_the_further_one_may_be_off() {
 #[test]
 fn bursts_and_trains_may_vary_more() {
     let tolerance = |change: &dyn Fn(&mut Impairment)| {
-        let row = row(|asked, _| {
-            asked.loss = "10 %".parse::<units::Ratio>().unwrap().into();
-            change(asked);
+        let row = row(|configured, _| {
+            configured.loss = "10 %".parse::<units::Ratio>().unwrap().into();
+            change(configured);
         });
         Tolerances::of(std::slice::from_ref(&row)).loss_pct(&row)
     };
@@ -112,9 +112,9 @@ fn bursts_and_trains_may_vary_more() {
 #[test]
 fn a_rate_is_compared_by_the_time_it_took() {
     let took = |ns: u64| {
-        row(|asked, got| {
-            asked.transmission = units::Rate::from_bit_s(1_000_000).unwrap().into();
-            (got.wire_bytes, got.busy) = (1_000_000, ns);
+        row(|configured, measured| {
+            configured.transmission = units::Rate::from_bit_s(1_000_000).unwrap().into();
+            (measured.wire_bytes, measured.busy) = (1_000_000, ns);
         })
     };
     assert_eq!((off(&took(8_000_000_000)), off(&took(8_000_010_000))), (None, None));
@@ -124,30 +124,30 @@ fn a_rate_is_compared_by_the_time_it_took() {
 #[test]
 fn netem_is_compared_by_the_loss_that_it_counts_and_by_no_delay() {
     let with = |lost: u64, duplicate: &str| {
-        let mut row = row(|asked, got| {
-            asked.delay.mean = "30 ms".parse().unwrap();
-            asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
-            asked.duplicate.share = duplicate.parse().unwrap();
-            got.lost = lost;
+        let mut row = row(|configured, measured| {
+            configured.delay.mean = "30 ms".parse().unwrap();
+            configured.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+            configured.duplicate.share = duplicate.parse().unwrap();
+            measured.lost = lost;
         });
         row.by_netem = true;
         row
     };
     let row = with(3_000, "0 %");
-    assert_eq!((row.delay_got_ms(), off(&row)), (30.0, None));
+    assert_eq!((row.delay_measured_ms(), off(&row)), (30.0, None));
     assert_eq!(off(&with(3_500, "0 %")), Some("loss"));
     assert_eq!(off(&with(3_500, "5 %")), None);
     let mut rated = with(3_500, "0 %");
-    Arc::make_mut(&mut rated.asked).transmission =
+    Arc::make_mut(&mut rated.configured).transmission =
         units::Rate::from_bit_s(1_000_000).unwrap().into();
     assert_eq!(off(&rated), None, "drops of a full queue may be among them");
 }
 
 #[test]
 fn changing_links_and_channels_that_send_again_are_not_compared() {
-    let mut row = row(|asked, got| {
-        asked.loss = "30 %".parse::<units::Ratio>().unwrap().into();
-        got.lost = 0;
+    let mut row = row(|configured, measured| {
+        configured.loss = "30 %".parse::<units::Ratio>().unwrap().into();
+        measured.lost = 0;
     });
     assert_eq!(off(&row), Some("loss"));
     row.sends_again = true;
@@ -159,9 +159,9 @@ fn changing_links_and_channels_that_send_again_are_not_compared() {
 #[test]
 fn many_intervals_of_a_frame_each_are_compared_together() {
     let one = |lost: u64| {
-        row(|asked, got| {
-            asked.loss = "2 %".parse::<units::Ratio>().unwrap().into();
-            (got.frames, got.passed, got.lost) = (1, 1, lost);
+        row(|configured, measured| {
+            configured.loss = "2 %".parse::<units::Ratio>().unwrap().into();
+            (measured.frames, measured.passed, measured.lost) = (1, 1, lost);
         })
     };
     // 60 of 1,000 at 2 %: no single interval shows it.
@@ -181,37 +181,39 @@ fn sound(
     nodes: u64,
     intervals: u64,
     frames: u64,
-    asked: &Arc<Impairment>,
+    configured: &Arc<Impairment>,
 ) -> Vec<LinkRow> {
     let mut rows = Vec::new();
     for link in 0..nodes {
         for (number, direction) in ["up", "down"].into_iter().enumerate() {
             let draw = Draw::new(seed, link, number as u64);
-            let share = asked.mean_loss();
+            let share = configured.mean_loss();
             let mut index = 0;
             for interval in 0..intervals {
-                let mut got = Totals { frames, bytes: 100 * frames, ..Totals::default() };
+                let mut measured = Totals { frames, bytes: 100 * frames, ..Totals::default() };
                 for _ in 0..frames {
-                    got.lost += u64::from(draw.uniform(Purpose::Loss, index) < share);
-                    let jitters = match asked.delay.jitter.as_ns() {
+                    measured.lost += u64::from(draw.uniform(Purpose::Loss, index) < share);
+                    let jitters = match configured.delay.jitter.as_ns() {
                         0 => 0.0,
-                        _ => {
-                            asked.delay.distribution.quantile(draw.uniform(Purpose::Jitter, index))
-                        }
+                        _ => configured
+                            .delay
+                            .distribution
+                            .quantile(draw.uniform(Purpose::Jitter, index)),
                     };
-                    let jitter = (jitters * asked.delay.jitter.as_ns() as f64) as i64;
-                    got.delay_sum += asked.delay.mean.as_ns().saturating_add_signed(jitter);
+                    let jitter = (jitters * configured.delay.jitter.as_ns() as f64) as i64;
+                    measured.delay_sum +=
+                        configured.delay.mean.as_ns().saturating_add_signed(jitter);
                     index += 1;
                 }
                 // A lost frame has no delay.
-                got.passed = frames - got.lost;
-                got.delay_sum = got.delay_sum / frames * got.passed;
+                measured.passed = frames - measured.lost;
+                measured.delay_sum = measured.delay_sum / frames * measured.passed;
                 rows.push(LinkRow {
                     node: format!("n{link}"),
                     direction,
                     start_s: interval as f64,
-                    asked: asked.clone(),
-                    got,
+                    configured: configured.clone(),
+                    measured,
                     ..row(|_, _| ())
                 });
             }
@@ -222,12 +224,12 @@ fn sound(
 
 /// Number of valid runs among 1,000 that are reported.
 fn flagged(nodes: u64, intervals: u64, frames: u64, loss: &str) -> usize {
-    let mut asked =
+    let mut configured =
         Impairment { loss: loss.parse::<units::Ratio>().unwrap().into(), ..Impairment::default() };
-    asked.delay.mean = "20 ms".parse().unwrap();
-    let asked = Arc::new(asked);
+    configured.delay.mean = "20 ms".parse().unwrap();
+    let configured = Arc::new(configured);
     let is_flagged = |seed: &u64| {
-        let rows = sound(*seed, nodes, intervals, frames, &asked);
+        let rows = sound(*seed, nodes, intervals, frames, &configured);
         let tolerances = Tolerances::of(&rows);
         rows.iter().any(|row| tolerances.deviation(row).is_some())
             || !tolerances.group_deviations(&rows).is_empty()
@@ -252,7 +254,7 @@ fn of_a_thousand_sound_runs_at_most_ten_are_flagged() {
 fn jitter_of_any_shape_is_no_deviation() {
     for shape in [Distribution::Uniform, Distribution::Normal, Distribution::Pareto] {
         for frames in [1, 5, 300] {
-            let asked = Arc::new(Impairment {
+            let configured = Arc::new(Impairment {
                 delay: Delay {
                     mean: "30 ms".parse().unwrap(),
                     jitter: "5 ms".parse().unwrap(),
@@ -262,7 +264,7 @@ fn jitter_of_any_shape_is_no_deviation() {
                 ..Impairment::default()
             });
             let flagged = (0..200u64).filter(|seed| {
-                let rows = sound(*seed, 30, 1, frames, &asked);
+                let rows = sound(*seed, 30, 1, frames, &configured);
                 let tolerances = Tolerances::of(&rows);
                 rows.iter().any(|row| tolerances.deviation(row).is_some())
             });

@@ -8,8 +8,8 @@ use units::Histogram;
 fn calm() -> Facts {
     Facts {
         smallest_delay_ns: 30_000_000,
-        held: [20_000; 100].into_iter().collect(),
-        passed: [20_000; 100].into_iter().collect(),
+        delayed: [20_000; 100].into_iter().collect(),
+        undelayed: [20_000; 100].into_iter().collect(),
         rtd_ms: Some(Times { p50: 100.0, ..Times::default() }),
         slip_ms: Some(Times { p99: 0.1, ..Times::default() }),
         host: vec![used(0.3, 1.0); 20],
@@ -41,11 +41,11 @@ fn a_configured_cpu_may_be_busy() {
     let busy = HostUse { at_ns: 0, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
     let facts = Facts { host: vec![busy], ..Facts::default() };
     assert_eq!(judge(&facts).status, Status::Invalid);
-    let asked = Facts { configured_cpu: true, ..facts.clone() };
-    assert_eq!(judge(&asked).status, Status::Valid);
+    let configured = Facts { configured_cpu: true, ..facts.clone() };
+    assert_eq!(judge(&configured).status, Status::Valid);
     let names =
         |facts: &Facts| judge(facts).evidence.into_iter().map(|e| e.name).collect::<Vec<_>>();
-    assert!(names(&asked).contains(&Subject::CpuPressure));
+    assert!(names(&configured).contains(&Subject::CpuPressure));
     let costless = Facts { costless: true, ..facts };
     assert!(
         !names(&costless).iter().any(|name| name.name().contains("CPU")),
@@ -72,10 +72,10 @@ fn each_thing_can_spoil_it() {
     };
     let late = |us: u64| -> Histogram { [us * 1000; 9].into_iter().collect() };
     // The smallest delay is 30 ms, the median round trip 100 ms.
-    assert_eq!(spoilt(&|f| f.held = late(2_000)), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.held = late(20_000)), Status::Invalid);
-    assert_eq!(spoilt(&|f| f.passed = late(6_000)), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.passed = late(60_000)), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.delayed = late(2_000)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.delayed = late(20_000)), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.undelayed = late(6_000)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.undelayed = late(60_000)), Status::Invalid);
     assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
     assert_eq!(spoilt(&|f| f.stalls.longest_ns = 31_000_000), Status::Suspect);
     assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
@@ -153,9 +153,9 @@ fn what_netem_did_is_told_and_not_judged() {
 fn a_short_round_trip_is_held_to_a_local_networks() {
     let mut facts = calm();
     facts.rtd_ms = Some(Times { p50: 0.5, ..Times::default() });
-    facts.passed = [900_000; 9].into_iter().collect();
+    facts.undelayed = [900_000; 9].into_iter().collect();
     assert_eq!(judge(&facts).status, Status::Valid);
-    facts.passed = [1_100_000; 9].into_iter().collect();
+    facts.undelayed = [1_100_000; 9].into_iter().collect();
     assert_eq!(judge(&facts).status, Status::Suspect);
 }
 

@@ -96,15 +96,15 @@ fn work(
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
     let name = &results.plan.nodes[node].name;
-    for row in links.iter().filter(|row| row.node == *name && row.got.frames > 0) {
+    for row in links.iter().filter(|row| row.node == *name && row.measured.frames > 0) {
         let channel = results.plan.network(&row.network).map(|network| &network.channel);
         let rate = match channel {
             Some(PlannedChannel::Shared(rate)) => Some(*rate),
             Some(PlannedChannel::Csma(csma)) => Some(csma.rate),
-            _ => row.asked.rate().or(radio.rate),
+            _ => row.configured.rate().or(radio.rate),
         };
-        let time = match (row.got.busy, rate) {
-            (0, rate) => row.got.bytes as f64 * 8.0 / rate?.bit_s() as f64,
+        let time = match (row.measured.busy, rate) {
+            (0, rate) => row.measured.bytes as f64 * 8.0 / rate?.bit_s() as f64,
             (busy, _) => busy as f64 / 1e9,
         };
         match row.direction {

@@ -77,8 +77,8 @@ impl Evaluation {
             configured_cpu: options.clock == Clock::Virtual,
             costless: options.is_costless(),
             smallest_delay_ns: smallest_delay(plan),
-            held: accounting.held().clone(),
-            passed: accounting.passed().clone(),
+            delayed: accounting.delayed().clone(),
+            undelayed: accounting.undelayed().clone(),
             rtd_ms: self.outcomes.rtd_ms,
             slip_ms: self.outcomes.slip_ms,
             unsent: self.outcomes.unsent,
@@ -91,7 +91,7 @@ impl Evaluation {
             frames: accounting.nodes().iter().map(|node| node.tx.frames).sum(),
             capture_missed: captured.missed,
             deviations: self.deviations(),
-            compared: self.intervals.iter().filter(|row| row.got.frames > 0).count(),
+            compared: self.intervals.iter().filter(|row| row.measured.frames > 0).count(),
             unmeasured: by_netem.len(),
             backlog_drops: measured.backlog_drops,
             run_delay_pct: Waits::share_pct(&self.scheduled),
@@ -112,7 +112,7 @@ impl Evaluation {
     fn kernel_drops(&self, measured: &Measured) -> u64 {
         let counted = measured.kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped);
         let refused = measured.outcome.observer.nodes().iter().map(|node| node.refused);
-        let corrupted = self.links.iter().map(|row| row.got.corrupted).sum();
+        let corrupted = self.links.iter().map(|row| row.measured.corrupted).sum();
         (counted.sum::<u64>() + refused.sum::<u64>()).saturating_sub(corrupted)
     }
 
@@ -178,9 +178,9 @@ impl Evaluation {
 
 /// Number of frames that networks rejected, and the source of most of them.
 fn rejected(links: &[LinkRow]) -> (u64, String) {
-    let worst = links.iter().max_by_key(|row| row.got.rejected);
+    let worst = links.iter().max_by_key(|row| row.measured.rejected);
     let name = worst.map_or(String::new(), |row| format!("{}:{}", row.node, row.interface));
-    (links.iter().map(|row| row.got.rejected).sum(), name)
+    (links.iter().map(|row| row.measured.rejected).sum(), name)
 }
 
 /// The frame counts of nodes that drove exchanges, together with the medium's and the capture's.

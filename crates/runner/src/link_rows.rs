@@ -30,9 +30,9 @@ pub(crate) fn link_rows(
                     direction,
                     start_s: parts.first().map_or(0.0, |part| since(part.from)),
                     end_s: parts.last().map_or(0.0, |part| since(part.to)),
-                    asked: asked.clone().into(),
+                    configured: asked.clone().into(),
                     changing: parts.iter().any(|part| part.changing || *part.asked != *asked),
-                    got: totals[segment][endpoint][way],
+                    measured: totals[segment][endpoint][way],
                     by_netem: false,
                     sends_again: direction == "up"
                         && matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0),
@@ -40,9 +40,9 @@ pub(crate) fn link_rows(
                 cut.extend(parts.iter().map(|part| LinkRow {
                     start_s: since(part.from),
                     end_s: since(part.to),
-                    asked: part.asked.clone(),
+                    configured: part.asked.clone(),
                     changing: part.changing,
-                    got: part.got,
+                    measured: part.got,
                     ..row.clone()
                 }));
                 whole.push(row);
@@ -69,13 +69,14 @@ pub(crate) fn with_netem(
         };
         cut.retain(|row| !is_it(row));
         if let Some(row) = whole.iter_mut().find(|row| is_it(row)) {
-            let (passed, outage, rejected) = (done.passed, row.got.outage, row.got.rejected);
+            let (passed, outage, rejected) =
+                (done.passed, row.measured.outage, row.measured.rejected);
             // Netem does not separate random loss from overflow.
             let (lost, overflow) = match done.asked.mean_loss() > 0.0 {
                 true => (passed.dropped, 0),
                 false => (0, passed.dropped),
             };
-            row.got = Totals {
+            row.measured = Totals {
                 frames: passed.frames + passed.dropped + outage,
                 bytes: passed.bytes,
                 passed: passed.frames,
@@ -85,7 +86,7 @@ pub(crate) fn with_netem(
                 rejected,
                 ..Totals::default()
             };
-            row.asked = done.asked.clone();
+            row.configured = done.asked.clone();
             // Counters of super-frames cannot be compared with the configuration.
             row.changing = !done.counted;
             row.by_netem = true;

@@ -92,7 +92,7 @@ fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [
         if row.start_s >= from && row.end_s <= to {
             covered = (covered.0.min(row.start_s), covered.1.max(row.end_s));
             let way = usize::from(row.direction == "down");
-            rates.entry(row.node.clone()).or_default()[way] += row.got.bytes as f64;
+            rates.entry(row.node.clone()).or_default()[way] += row.measured.bytes as f64;
         }
     }
     let seconds = covered.1 - covered.0;

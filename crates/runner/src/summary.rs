@@ -117,21 +117,21 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Summary {
 fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
     let lateness = times(&results.accounting.lateness(), 1e3).unwrap_or_default();
     // The loss is over the links with a configured one, weighted by their frames.
-    let lossy = links.iter().filter(|l| l.loss_asked_pct() > 0.0 && !l.changing);
+    let lossy = links.iter().filter(|l| l.loss_configured_pct() > 0.0 && !l.changing);
     let (mut frames, mut asked, mut lost) = (0, 0.0, 0);
     for link in lossy {
-        frames += link.got.at_risk();
-        asked += link.loss_asked_pct() * link.got.at_risk() as f64;
-        lost += link.got.lost;
+        frames += link.measured.at_risk();
+        asked += link.loss_configured_pct() * link.measured.at_risk() as f64;
+        lost += link.measured.lost;
     }
     Links {
         delay_error_us: Lateness { p50: lateness.p50, p99: lateness.p99, max: lateness.max },
-        frames: links.iter().map(|l| l.got.at_risk()).sum(),
+        frames: links.iter().map(|l| l.measured.at_risk()).sum(),
         loss_asked_pct: asked / (frames.max(1)) as f64,
         loss_got_pct: 100.0 * lost as f64 / frames.max(1) as f64,
-        overflow_frames: links.iter().map(|l| l.got.overflow).sum(),
-        outage_frames: links.iter().map(|l| l.got.outage).sum(),
-        rejected_frames: links.iter().map(|l| l.got.rejected).sum(),
+        overflow_frames: links.iter().map(|l| l.measured.overflow).sum(),
+        outage_frames: links.iter().map(|l| l.measured.outage).sum(),
+        rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),
         not_as_asked: deviating(results) as u64,
     }
 }

@@ -1,9 +1,10 @@
 //! One run of a sweep (a cell and a repeat), on this machine or in a guest.
 
 use crate::complain;
+use crate::environment::{current_exe, workload_program};
+use crate::layout::CUT_SHORT;
 use crate::progress::Screen;
-use crate::resume::{self, CUT_SHORT};
-use crate::surroundings::{current_exe, workload_program};
+use crate::resume;
 use crate::sweep::Sweep;
 use crate::sweep::name;
 use crate::virtual_time::{self, Request};
@@ -52,7 +53,7 @@ impl Sweep<'_> {
         };
         if self.arguments.replay.is_some() {
             let text = departures(&finished.folder);
-            screen.aside(|| text.map(crate::remark));
+            screen.suspend(|| text.map(crate::remark));
         }
         if !single {
             let to = finished.folder.join("experiment.yaml");

@@ -1,58 +1,15 @@
 //! Missing features of this machine, their effect and the command that fixes each.
 
 mod clock;
+mod finding;
 
-use crate::surroundings::{current_exe, workload_program};
+use crate::environment::{current_exe, workload_program};
 use crate::{Status, say};
+use finding::{Finding, Grade};
 use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
-use serde::Serialize;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::process::Command;
-
-/// Severity of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Grade {
-    /// The feature works.
-    Good,
-    /// The feature is missing or degraded.
-    Lacking,
-    /// Required: without it, no experiment can run.
-    Missing,
-}
-
-/// Result of one check.
-#[derive(Debug, Clone, Serialize)]
-struct Finding {
-    what: &'static str,
-    grade: Grade,
-    found: String,
-    /// Effect of the missing feature; empty if it works.
-    #[serde(rename = "costs")]
-    effect: String,
-    /// Command that fixes it; empty if there is nothing to fix.
-    #[serde(rename = "mend")]
-    fix: String,
-}
-
-impl Finding {
-    fn good(what: &'static str, found: impl Into<String>) -> Self {
-        let (effect, fix) = (String::new(), String::new());
-        Self { what, grade: Grade::Good, found: found.into(), effect, fix }
-    }
-
-    fn bad(
-        what: &'static str,
-        grade: Grade,
-        found: impl Into<String>,
-        effect: &str,
-        fix: &str,
-    ) -> Self {
-        let (effect, fix) = (effect.to_owned(), fix.to_owned());
-        Self { what, grade, found: found.into(), effect, fix }
-    }
-}
 
 /// Checks the machine and prints the findings.
 pub fn doctor(json: bool) -> Status {

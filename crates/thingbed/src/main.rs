@@ -3,56 +3,44 @@
 mod again;
 mod analyze;
 mod arguments;
-mod calibrate;
 mod capacity;
 mod capsule;
 mod cell_run;
 mod device;
+mod differences;
 mod doctor;
+mod environment;
 mod gc;
 mod jobs;
+mod layout;
 mod live;
 mod load;
 mod map;
 mod origin;
 mod outcome;
-mod outlook;
+mod output;
 mod profiles;
 mod progress;
+mod remaining_time;
 mod resume;
+mod selection;
 mod show;
 mod signals;
 mod slurm;
-mod surroundings;
+mod status;
 mod sweep;
 mod trace;
 mod trust;
 mod verify;
 mod virtual_time;
-mod wanted;
+
+pub(crate) use output::{complain, printable, remark, say};
+pub(crate) use status::Status;
 
 use arguments::{Arguments, Command};
 use clap::Parser;
 use experiment::PlannedFaultKind as Fault;
-use std::io::Write;
 use std::process::ExitCode;
-
-/// Exit status of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Status {
-    /// Success.
-    Fine = 0,
-    /// Runtime error.
-    Failed = 1,
-    /// Wrong arguments or experiment file.
-    Wrong = 2,
-    /// A run is invalid.
-    Invalid = 3,
-    /// All runs completed, but a program failed or an expectation does not hold.
-    Unexpected = 4,
-    /// Interrupted by the user.
-    Interrupted = 130,
-}
 
 fn main() -> ExitCode {
     // Must come first: the fork server needs a process with one thread and no open descriptors.
@@ -80,7 +68,6 @@ fn main() -> ExitCode {
         Command::Device(arguments) => device::device(&arguments),
         Command::Trace(what) => trace::trace(&what),
         Command::Doctor { json } => doctor::doctor(json),
-        Command::Calibrate { out, seconds } => calibrate::calibrate(&out, seconds),
         Command::Up(arguments) => or_failed(live::up(&arguments)),
         Command::Down { lab } => or_failed(live::down(&lab)),
         Command::Labs => or_failed(live::labs()),
@@ -142,28 +129,4 @@ fn exit_status(ended: Result<u8, String>) -> ExitCode {
             ExitCode::from(Status::Failed as u8)
         }
     }
-}
-
-/// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
-pub(crate) fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
-
-/// Prints a message to standard error, separate from the results.
-pub(crate) fn remark(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
-}
-
-/// `text` with control characters replaced by spaces: guests, capsules and programs could otherwise
-/// send escape sequences to the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
-    text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
-}
-
-/// Prints an error in the format of all commands. Errors of experiment files have the prefix
-/// already.
-pub(crate) fn complain(error: impl std::fmt::Display) {
-    let text = error.to_string();
-    remark(format_args!("error: {}", text.strip_prefix("error: ").unwrap_or(&text)));
 }

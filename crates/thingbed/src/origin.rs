@@ -3,6 +3,7 @@
 
 use crate::arguments::Run;
 use crate::capsule::is_capsule;
+use crate::layout::HOST;
 use crate::sweep::Sweep;
 use experiment::{Cell, Clock, Cpu, Experiment};
 use runner::Error;
@@ -11,9 +12,6 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// File name.
-pub(crate) const HOST: &str = "host.json";
 
 /// The options of a sweep and the duration of each run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

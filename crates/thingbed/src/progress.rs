@@ -15,7 +15,7 @@ pub struct Screen {
     log_lines: bool,
     last: Option<(Phase, Instant)>,
     /// Time of the last message that virtual time is paused.
-    stuck: Option<Instant>,
+    paused_at: Option<Instant>,
     started: Instant,
     /// Estimated time until the sweep ends, including this run.
     left: Option<Duration>,
@@ -41,7 +41,7 @@ impl Screen {
             bar,
             log_lines: !quiet && !terminal,
             last: None,
-            stuck: None,
+            paused_at: None,
             started: Instant::now(),
             left,
             prefix: String::new(),
@@ -57,7 +57,7 @@ impl Screen {
     }
 
     /// Switches from the bar to log lines, because others now use the terminal, too.
-    pub fn become_log(&mut self) {
+    pub fn use_log_lines(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
             self.log_lines = true;
@@ -85,7 +85,7 @@ impl Screen {
     }
 
     /// Shows that virtual time is paused, since `time`, because `program` computes.
-    pub fn stuck(&mut self, time: Duration, program: &str) {
+    pub fn paused(&mut self, time: Duration, program: &str) {
         let text = format!(
             "virtual time paused for {}: `{}` computes without waiting",
             clock(time),
@@ -93,14 +93,14 @@ impl Screen {
         );
         if let Some(bar) = &self.bar {
             bar.set_message(text);
-        } else if self.log_lines && self.stuck.is_none_or(|at| at.elapsed() >= PERIOD) {
+        } else if self.log_lines && self.paused_at.is_none_or(|at| at.elapsed() >= PERIOD) {
             remark(format_args!("{}  {text}", self.prefix));
-            self.stuck = Some(Instant::now());
+            self.paused_at = Some(Instant::now());
         }
     }
 
     /// Calls `what`, which uses the terminal, with the progress bar hidden.
-    pub fn aside<T>(&self, what: impl FnOnce() -> T) -> T {
+    pub fn suspend<T>(&self, what: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(what),
             None => what(),

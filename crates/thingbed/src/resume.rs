@@ -100,11 +100,6 @@ pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
     all.filter(|one| !those.iter().any(|other| same(one, other))).collect()
 }
 
-/// Subfolder of a sweep for interrupted runs.
-pub const CUT_SHORT: &str = "cut-short";
-/// Subfolder of a sweep for invalid runs that were repeated.
-pub const REJECTED: &str = "rejected";
-
 /// Moves a run that is not part of the sweep into the subfolder `aside`, where users can inspect
 /// it.
 pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
@@ -131,6 +126,7 @@ fn json(path: &Path) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::CUT_SHORT;
 
     #[test]
     fn only_a_run_that_came_to_its_end_was_had() {

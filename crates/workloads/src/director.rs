@@ -4,7 +4,7 @@ use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use director::carrier::To;
-use director::io::outside::{self, Ends, Mqtt, Stacks, Way, Zeromq};
+use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap};
 use record::spec::{InteractionSpec, Role};
@@ -66,8 +66,8 @@ fn model_id(model: DirectorModel) -> Result<ModelId, Error> {
 }
 
 /// Carriers of the other protocol stacks in the spec.
-fn carriers(spec: &InteractionSpec) -> Result<Vec<Arc<dyn Way>>, Error> {
-    let mut carriers: Vec<Arc<dyn Way>> = Vec::new();
+fn carriers(spec: &InteractionSpec) -> Result<Vec<Arc<dyn StackFactory>>, Error> {
+    let mut carriers: Vec<Arc<dyn StackFactory>> = Vec::new();
     let outside = spec.outside.iter().copied().map(model_id).collect::<Result<Vec<_>, _>>()?;
     if outside.iter().any(|model| *model != ModelId::Mqtt) {
         carriers.push(Arc::new(Zeromq::new(&outside)));
@@ -86,8 +86,8 @@ fn stacks(spec: &InteractionSpec, group: SocketAddrV4) -> Result<Stacks, Error> 
         Role::Source => (at(spec.address), peers),
         Role::Sink => (peers[0], Vec::new()),
     };
-    let rate_bit_s = spec.multicast_rate_bit_s as f64;
-    let ends = Ends { local: at(spec.address), hub, members, group, rate_bit_s, mtu: spec.mtu };
+    let (rate_bit_s, mtu) = (spec.multicast_rate_bit_s as f64, spec.mtu);
+    let ends = Endpoints { local: at(spec.address), hub, members, group, rate_bit_s, mtu };
     Stacks::open(&carriers(spec)?, &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })

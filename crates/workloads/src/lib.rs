@@ -16,7 +16,6 @@ mod link;
 mod load;
 mod mqtt;
 mod payload;
-mod probe;
 mod publish;
 mod report;
 mod router;
@@ -37,7 +36,6 @@ pub use error::Error;
 pub use exchange::run as exchange;
 pub use mqtt::run as mqtt;
 pub use payload::{MARKER, Template};
-pub use probe::{Probes, Returns, echo, ping, relay};
 pub use spec::read;
 pub use zeromq::info as zmq_info;
 

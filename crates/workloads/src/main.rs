@@ -6,10 +6,7 @@ use record::spec::{
 };
 use std::path::Path;
 use std::process::ExitCode;
-use workloads::{
-    Control, Error, Probes, device, echo, exchange, interaction, load, mqtt, ping, probe, read,
-    relay, zmq_info,
-};
+use workloads::{Control, Error, device, exchange, interaction, load, mqtt, probe, read, zmq_info};
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
@@ -18,10 +15,6 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload load SPEC.json            send requests on a schedule
        thingbed-workload device SPEC.json          answer requests after configured service times
        thingbed-workload probe SPEC.json           measure CPU contention
-       thingbed-workload ping HOST:PORT COUNT EVERY_US SIZE
-                                                   measure round-trip times; prints JSON
-       thingbed-workload echo PORT                 return datagrams
-       thingbed-workload relay PORT HOST:PORT      forward datagrams in both directions
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
@@ -34,16 +27,6 @@ fn main() -> ExitCode {
         [LoadSpec::PROGRAM, spec] => run(spec, load),
         [DeviceSpec::PROGRAM, spec] => run(spec, device),
         [ProbeSpec::PROGRAM, spec] => run(spec, probe),
-        ["ping", to, count, every, size] => match probes(to, count, every, size) {
-            Some(probes) => exit_code(ping(&probes).map(|returns| {
-                println!("{}", serde_json::to_string(&returns).unwrap_or_default());
-            })),
-            None => usage(),
-        },
-        ["echo", port] => port.parse().map_or_else(|_| usage(), |port| exit_code(echo(port))),
-        ["relay", port, to] => {
-            port.parse().map_or_else(|_| usage(), |port| exit_code(relay(port, to)))
-        }
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -59,21 +42,6 @@ fn main() -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("{USAGE}");
     ExitCode::from(2)
-}
-
-fn probes(to: &str, count: &str, every_us: &str, size: &str) -> Option<Probes> {
-    let every = every_us.parse::<u64>().ok()?.checked_mul(1_000)?;
-    let (count, size) = (count.parse().ok()?, size.parse().ok()?);
-    // Limits of a datagram's size, and of the list of round trips.
-    let fits = size <= 65_000 && count <= 10_000_000;
-    fits.then(|| Probes { to: to.to_owned(), count, every, size })
-}
-
-fn exit_code(result: Result<(), Error>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report_failure(&error, None),
-    }
 }
 
 /// Runs a program with the spec in a file.

@@ -76,8 +76,7 @@ pub struct Invitation {
 const NO_MODEL: u8 = u8::MAX;
 
 fn model_number(model: Option<ModelId>) -> u8 {
-    let place = ModelId::ALL.iter().position(|known| Some(*known) == model);
-    place.map_or(NO_MODEL, |place| place as u8)
+    model.map_or(NO_MODEL, ModelId::wire)
 }
 
 impl Invitation {
@@ -105,7 +104,7 @@ impl Invitation {
         let invitation = Self {
             session: u64::from_be_bytes(take(&mut rest)?),
             epoch: u32::from_be_bytes(take(&mut rest)?),
-            model: ModelId::ALL.get(usize::from(u8::from_be_bytes(take(&mut rest)?))).copied(),
+            model: ModelId::from_wire(u8::from_be_bytes(take(&mut rest)?)),
             member: (u16::from_be_bytes(take(&mut rest)?), u16::from_be_bytes(take(&mut rest)?)),
             group: SocketAddrV4::new(
                 take::<4>(&mut rest)?.into(),

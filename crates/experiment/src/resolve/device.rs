@@ -1,8 +1,9 @@
 //! Resolves devices and contention probes.
 
+use super::checks::positive;
+use super::context::Context;
 use super::load::{absolute_file, file, read, within};
-use super::workloads::Context;
-use super::{mqtt, positive};
+use super::mqtt;
 use crate::file::{self, Resources};
 use crate::load::{Contention, Device, Probe, default_port};
 use crate::problem::Problem;

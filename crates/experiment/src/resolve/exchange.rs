@@ -1,8 +1,9 @@
 //! Resolves exchanges: pairs, payloads and times.
 
+use super::checks::positive;
+use super::context::Context;
 use super::interaction::MAX_ROWS;
-use super::workloads::Context;
-use super::{positive, stacks};
+use super::stacks;
 use crate::exchange::Exchange;
 use crate::file::{self, CoapKeys, Payload, Protocol};
 use crate::mqtt::MqttTls;

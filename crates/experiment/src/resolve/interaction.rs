@@ -1,12 +1,12 @@
 //! Resolves interactions: model, source, sinks, schedule and fan-out.
 
-use super::workloads::Context;
-use crate::fan_out::FanOut;
+use super::context::Context;
 use crate::file::{Interaction, Model};
-use crate::plan;
+use crate::plan::{self, FanOut};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
-use crate::resolve::{payload, positive};
+use crate::resolve::checks::positive;
+use crate::resolve::payload;
 use record::{DirectorModel, InteractionPattern};
 use units::{Rate, Span};
 

@@ -1,7 +1,8 @@
 //! Resolves loads.
 
-use super::workloads::Context;
-use super::{mqtt, positive};
+use super::checks::positive;
+use super::context::Context;
+use super::mqtt;
 use crate::file;
 use crate::load::{Load, Made, Requests, default_port};
 use crate::problem::Problem;

@@ -2,8 +2,11 @@
 
 mod board;
 mod capture;
+mod checks;
+mod context;
 mod cores;
 mod device;
+mod directions;
 mod exchange;
 mod faults;
 mod hardware;
@@ -14,18 +17,21 @@ mod netem;
 mod networks;
 mod nodes;
 mod payload;
+mod placement;
 mod root;
 mod services;
 mod stacks;
 mod timetable;
 mod workloads;
 
-use crate::file::{Channel, File, Impairment};
+use crate::file::File;
 use crate::matrix::Cell;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 pub(crate) use board::cpu_of;
+use checks::{check_name, positive};
+pub(crate) use directions::direction;
 use networks::Networks;
 pub(crate) use networks::is_mtu;
 use nodes::Nodes;
@@ -60,7 +66,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         seed: file.seed.as_ref().map_or(1, |seed| seed.value),
         repeat: 0,
         networks: networks.planned(),
-        nodes: nodes.planned(&networks),
+        nodes: placement::planned(&nodes, &networks),
         workloads,
         faults: faults::of(file, &nodes, sink),
         capture: capture::of(file, &nodes, sink),
@@ -69,38 +75,5 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         // The longest wait of all interactions; those without a value use the experiment's.
         drain: durations.drain.into_iter().map(|own| own.unwrap_or(drain)).max().unwrap_or(drain),
         setup_limit: span(&file.setup_limit, SETUP_LIMIT),
-    }
-}
-
-/// Checks and converts one direction of a link on `channel`.
-pub(crate) fn direction(
-    asked: &Impairment,
-    channel: Option<&Channel>,
-    up: bool,
-    base: &Path,
-    sink: &mut Sink,
-) -> link::Impairment {
-    asked.check(networks::channel_wait(channel, up), sink);
-    asked.resolve(base, sink)
-}
-
-/// A time that must be above 0.
-fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
-    let at = at.as_ref()?;
-    if at.value == Span::ZERO {
-        let problem = Problem::new(format!("`{key}` is 0")).at(at.place);
-        sink.add(problem.label("use more than 0"));
-        return None;
-    }
-    Some(at.value)
-}
-
-/// Checks that the name can be a folder's name.
-fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
-    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let text = &name.value;
-    if text.is_empty() || text.starts_with('.') || !text.chars().all(fits) || text.len() > 100 {
-        let problem = Problem::new(format!("`{text}` cannot be the name of a folder"));
-        sink.add(problem.at(name.place).label("use letters, digits, `-`, `_` and `.`"));
     }
 }

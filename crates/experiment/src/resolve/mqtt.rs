@@ -1,8 +1,9 @@
 //! Resolves MQTT workloads: brokers, clients and messages.
 
+use super::checks::positive;
+use super::context::Context;
 use super::interaction::MAX_ROWS;
-use super::workloads::Context;
-use super::{payload, positive};
+use super::payload;
 use crate::file::{self, Tls};
 use crate::mqtt::{Mqtt, MqttPattern, MqttTls};
 use crate::problem::Problem;

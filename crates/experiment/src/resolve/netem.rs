@@ -3,7 +3,7 @@
 use crate::file::{Change, Channel, Link};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
-use crate::resolve::networks::directions;
+use crate::resolve::directions::directions;
 use crate::source::Place;
 
 /// Reports what a network with `backend: netem` does not support.

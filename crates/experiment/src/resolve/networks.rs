@@ -9,12 +9,13 @@ use crate::plan::{
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
+use crate::resolve::directions::{channel_wait, directions};
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
-use link::{ChannelWait, StatesSpec};
+use link::StatesSpec;
 use std::path::Path;
 use units::{Bytes, Rate, Span};
 
@@ -370,24 +371,5 @@ fn check_links(
     for (_, way, up) in directions(links) {
         way.check(channel_wait(channel, up), sink);
         way.resolve(base, sink);
-    }
-}
-
-/// The directions with impairments: group, impairment, and whether it is up.
-pub(super) fn directions(
-    links: Option<&Named<Link>>,
-) -> impl Iterator<Item = (&str, &Impairment, bool)> {
-    links.into_iter().flat_map(Named::iter).flat_map(|(group, _, link)| {
-        let directions = [(link.up.as_ref(), true), (link.down.as_ref(), false)];
-        directions.into_iter().filter_map(move |(way, up)| Some((group, way?, up)))
-    })
-}
-
-/// What frames of a direction wait for.
-pub(super) fn channel_wait(channel: Option<&Channel>, up: bool) -> ChannelWait {
-    match channel {
-        Some(Channel::Shared(_) | Channel::Csma(_)) if up => ChannelWait::Shared,
-        Some(Channel::Cell(_)) => ChannelWait::Cell,
-        _ => ChannelWait::No,
     }
 }

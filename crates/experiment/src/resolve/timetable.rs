@@ -4,7 +4,7 @@ use crate::file::{Change, Channel, Directions, Impairment, Link};
 use crate::plan::{PlannedChange, PlannedChangeKind};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
-use crate::resolve::networks::channel_wait;
+use crate::resolve::directions::channel_wait;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
 use link::{Direction, Keys};

@@ -1,8 +1,9 @@
 //! The page of a packet capture.
 
 use super::chart::{Axis, Bars, MEASURED, REFERENCE, bars};
+use super::escape::escape;
+use super::page::Page;
 use super::table::{Place, Table};
-use super::{Page, escape};
 use crate::capture::Capture;
 use crate::capture_text::some;
 use crate::format;

@@ -2,7 +2,7 @@
 
 use super::chart::{self, Axis, Line, colour};
 use super::delay::key;
-use super::{Page, View};
+use super::page::{Page, View};
 use crate::{ClientRow, Run};
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,7 +1,7 @@
 //! Delay and loss of messages.
 
 use super::chart::{self, Axis, Bars, Line, colour};
-use super::{Page, View};
+use super::page::{Page, View};
 use crate::stats::distribution;
 use record::{Messages, Summary};
 

@@ -1,8 +1,8 @@
 //! Exchanges: time and bytes by payload size, and the sections of an exchange.
 
 use super::chart::{self, Axis, Line, colour};
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::exchanges::{Exchanges, MedianInterval, SizeResults};
 use crate::{CellRuns, format};
 

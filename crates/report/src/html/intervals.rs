@@ -1,8 +1,8 @@
 //! Links outside tolerance, and link settings that change during a run.
 
 use super::chart::{self, Axis, Line, colour};
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::{IntervalRow, Run, format};
 use std::collections::BTreeMap;
 

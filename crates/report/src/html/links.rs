@@ -1,7 +1,7 @@
 //! Links: configured against measured.
 
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::{LinkRow, format};
 
 /// Number of links shown in the tables of deviations.

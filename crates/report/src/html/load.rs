@@ -1,7 +1,7 @@
 //! Loads: schedule accuracy of the senders, and statistics.
 
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::format;
 use record::Sender;
 

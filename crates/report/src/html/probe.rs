@@ -1,7 +1,7 @@
 //! Results of contention probes.
 
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::format;
 use record::ProbeStatistics;
 

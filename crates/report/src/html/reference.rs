@@ -1,8 +1,8 @@
 //! Measured values and reference values, side by side.
 
 use super::chart::{self, Axis, Bars, MEASURED, REFERENCE};
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::figures::range;
 use crate::{Comparison, Figure, format};
 

@@ -1,7 +1,7 @@
 //! The table of results, one row per cell.
 
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::attribution::Attribution;
 use crate::figures::columns;
 use crate::format;

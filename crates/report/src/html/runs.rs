@@ -1,7 +1,8 @@
 //! Facts about the runs, and each run in detail.
 
+use super::escape::escape;
+use super::page::{Page, View};
 use super::table::{Place, Table, badge};
-use super::{Page, View, escape};
 use crate::figures::columns;
 use crate::{Run, Sweep, format};
 use std::fmt::Write as _;

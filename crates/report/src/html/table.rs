@@ -1,6 +1,6 @@
 //! HTML tables, with escaping in one place.
 
-use super::escape;
+use super::escape::escape;
 use crate::Status;
 use std::fmt::Write as _;
 

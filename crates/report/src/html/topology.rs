@@ -1,6 +1,7 @@
 //! A drawing of groups, networks and links.
 
-use super::{Page, View, escape};
+use super::escape::escape;
+use super::page::{Page, View};
 use crate::{GroupLink, Topology};
 use std::fmt::Write as _;
 

@@ -2,8 +2,8 @@
 
 use super::chart::{self, Axis, Line, colour};
 use super::delay::{key, per_cell};
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::stats::thin;
 use crate::{CellRuns, format};
 use record::Group;

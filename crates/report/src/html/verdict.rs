@@ -1,7 +1,8 @@
 //! The verdict with its evidence, and the expectations.
 
+use super::escape::escape;
+use super::page::{Page, View};
 use super::table::{Place, Table, badge};
-use super::{Page, View, escape};
 use crate::check::{CheckStatus, tally};
 use crate::{Evidence, Status, Sweep, format};
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
 //! Bytes on the wire, by layer.
 
 use super::chart::{self, Axis, Bars};
+use super::page::{Page, View};
 use super::table::{Place, Table};
-use super::{Page, View};
 use crate::{CellRuns, format};
 use record::{Figure, Group};
 

@@ -143,15 +143,6 @@ pub enum Command {
     /// Show and change link impairments at runtime
     #[command(subcommand)]
     Link(Link),
-    /// Measure link accuracy on this machine: configured against measured
-    Calibrate {
-        /// Folder for results
-        #[arg(long, default_value = "runs", value_name = "FOLDER")]
-        out: PathBuf,
-        /// Duration of each probe, in seconds
-        #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
-        seconds: u32,
-    },
     /// Remove the leftovers of a Thingbed process that was killed
     Gc {
         /// Also remove the unpacked container images that no lab uses

@@ -1,8 +1,8 @@
 //! Renders the result of a capacity search as text and table.
 
+use super::result::{Capacities, TestedValue};
 use super::search::Outcome;
 use super::steady;
-use super::{Capacities, TestedValue};
 use comfy_table::{CellAlignment, Table, presets};
 use experiment::Target;
 

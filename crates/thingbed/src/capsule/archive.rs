@@ -1,7 +1,6 @@
 //! The capsule's file format: a gzipped tar archive, readable with standard tools.
 
-use super::manifest::digest;
-use super::{BLOBS, EXPECTED, HOME};
+use super::manifest::{BLOBS, EXPECTED, HOME, digest};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;

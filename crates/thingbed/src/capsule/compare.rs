@@ -2,8 +2,8 @@
 
 use super::{Capsule, digest};
 use crate::arguments::{Run, Verify};
+use crate::differences::{difference, scratch};
 use crate::origin::other_emulator;
-use crate::verify::{difference, scratch};
 use crate::{Status, complain, say, sweep};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -69,7 +69,7 @@ fn differs(capsule: &Capsule, number: usize, folder: &Path) -> Option<String> {
         .filter(|(path, sum)| !same(path, sum))
         .map(|(path, _)| path.as_path())
         .collect();
-    differing.sort_by_key(|path| crate::verify::rank(path));
+    differing.sort_by_key(|path| crate::differences::rank(path));
     let first = differing.first()?;
     let then = capsule.figures(number, first);
     let now: Option<Value> =

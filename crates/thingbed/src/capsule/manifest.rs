@@ -10,6 +10,13 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+/// The folder for the files of the experiment, at the paths that the experiment file names.
+pub(super) const HOME: &str = "home";
+/// The folder for the files of the guests, named by digest.
+pub(super) const BLOBS: &str = "blobs";
+/// The folder for the expected figures of runs, by number.
+pub(super) const EXPECTED: &str = "expected";
+
 /// The file's name.
 const NAME: &str = "capsule.json";
 /// The format version of capsules that this program writes and reads.

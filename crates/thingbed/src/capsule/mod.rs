@@ -13,6 +13,7 @@ pub use pack::pack;
 use crate::arguments::Run;
 use experiment::{CPU_AXIS, Cell, Clock, Experiment};
 use guest::{Entry, Image};
+use manifest::{BLOBS, EXPECTED, HOME};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,12 +24,6 @@ use tempfile::TempDir;
 
 /// The ending of a capsule's name.
 pub(crate) const ENDING: &str = "capsule";
-/// The folder for the files of the experiment, at the paths that the experiment file names.
-const HOME: &str = "home";
-/// The folder for the files of the guests, named by digest.
-const BLOBS: &str = "blobs";
-/// The folder for the expected figures of runs, by number.
-const EXPECTED: &str = "expected";
 
 /// Size limit of one guest's files, in bytes.
 const MOST_FILES_BYTES: u64 = 16 << 30;
@@ -148,7 +143,7 @@ impl Capsule {
     pub fn expect(&mut self, number: usize, folder: &Path) -> io::Result<()> {
         let own = self.folder.path().join(EXPECTED).join(number.to_string());
         fs::create_dir_all(&own)?;
-        for path in crate::verify::files(folder) {
+        for path in crate::differences::files(folder) {
             let from = folder.join(&path);
             if path.extension().is_some_and(|ending| ending == "json")
                 && path.components().count() == 1

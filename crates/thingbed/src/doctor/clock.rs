@@ -1,7 +1,7 @@
 //! Checks whether runs in virtual time work on this machine.
 
-use super::{Finding, Grade};
-use crate::surroundings::current_exe;
+use super::finding::{Finding, Grade};
+use crate::environment::current_exe;
 use guest::{Engine, Event, Guest, Machine};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

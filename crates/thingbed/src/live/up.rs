@@ -1,8 +1,8 @@
 //! `thingbed up`: starts a live lab.
 
 use crate::arguments::Up;
+use crate::environment::{current_exe, frame_path};
 use crate::signals::watch_signals;
-use crate::surroundings::{current_exe, frame_path};
 use crate::{Status, remark, say, show};
 use experiment::{Experiment, Plan};
 use runner::{Folder, sweep_folder};

@@ -1,11 +1,13 @@
 //! Sweeps on a Slurm cluster: an array job with one task per run. Results are read from the runs'
 //! folders, as for `--resume`; Slurm only tells whether a task is still pending or running.
 
+mod files;
 mod queue;
 mod task;
 
 pub use task::task;
 
+use crate::layout::SLURM;
 use crate::remark;
 use crate::resume;
 use crate::sweep::{Sweep, name};
@@ -22,8 +24,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// The folder of a sweep for Slurm's scripts, logs and lists of runs.
-pub(crate) const FOLDER: &str = "slurm";
 /// Polling interval of runs and tasks.
 const PERIOD: Duration = Duration::from_millis(500);
 /// Time limit for a folder to appear here after its task ended on another node (shared file
@@ -47,7 +47,7 @@ impl Sweep<'_> {
         if todo.is_empty() {
             return Ok(());
         }
-        let folder = self.folder.join(FOLDER);
+        let folder = self.folder.join(SLURM);
         fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
         let folder = fs::canonicalize(&folder).map_err(Error::write(&folder))?;
         let names: Vec<String> = todo.iter().map(|n| name(runs[*n].1, runs[*n].0)).collect();
@@ -87,7 +87,7 @@ impl Sweep<'_> {
                         since.is_some_and(|since| since.elapsed() > GRACE)
                     }
                 };
-                let took = task::took(&folder, &names[at]);
+                let took = files::took(&folder, &names[at]);
                 let result = match took {
                     // A task writes this file last.
                     Some(took) if resume::had(&run).is_some() => {
@@ -152,7 +152,7 @@ fn failed(folder: &Path, at: usize) -> Error {
             "a task of Slurm ended without results and without output\n  was it cancelled? \
              If not, check that each node has {} and {} at these paths",
             folder.display(),
-            crate::surroundings::current_exe().display()
+            crate::environment::current_exe().display()
         ),
         false => format!("a task of Slurm failed; {} ends with\n  {last}", log.display()),
     };

@@ -1,6 +1,6 @@
 //! Slurm's commands: `sbatch`, `squeue`, `scancel`.
 
-use crate::surroundings::current_exe;
+use crate::environment::current_exe;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;

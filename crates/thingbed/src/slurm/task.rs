@@ -1,22 +1,23 @@
 //! The hidden command `task`: executes one run of a sweep on a node of a cluster.
 
-use super::FOLDER;
+use super::files::{path, took};
+use crate::layout::SLURM;
 use crate::origin::Origin;
 use crate::progress::Screen;
 use crate::sweep::{self, name};
 use crate::{Status, capsule, complain, remark, resume};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Executes the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
     // Slurm may restart a finished task, and a task of an earlier submission may start late.
-    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(FOLDER), wanted).is_some() {
+    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(SLURM), wanted).is_some() {
         remark(format_args!("{wanted}  finished before"));
         return Status::Fine;
     }
-    let _ = fs::remove_file(path(&folder.join(FOLDER), wanted));
+    let _ = fs::remove_file(path(&folder.join(SLURM), wanted));
     let origin = match Origin::read(folder) {
         Ok(origin) => origin,
         Err(error) => {
@@ -53,7 +54,7 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
         Ok(finished) => {
             screen.end(&sweep::word(&finished));
             let took = began.elapsed().as_secs_f64().to_string();
-            let path = path(&folder.join(FOLDER), wanted);
+            let path = path(&folder.join(SLURM), wanted);
             match fs::write(&path, took) {
                 Ok(()) => Status::Fine,
                 Err(error) => {
@@ -71,15 +72,4 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
             }
         }
     }
-}
-
-/// The cost of the task that executed the run `wanted`; none before its end.
-pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
-    let text = fs::read_to_string(path(folder, wanted)).ok()?;
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
-}
-
-/// The path of the file that a task writes last.
-fn path(folder: &Path, wanted: &str) -> PathBuf {
-    folder.join(format!("{wanted}.took"))
 }

@@ -1,6 +1,7 @@
 //! `thingbed trace generate`.
 
-use super::{Failure, check_write, create, trace_spec, usage_error};
+use super::files::{Failure, check_write, create, usage_error};
+use super::shape::trace_spec;
 use crate::arguments::Generate;
 use crate::{Status, remark};
 use std::io::{self, Write};

@@ -1,7 +1,7 @@
 //! `thingbed trace inspect`.
 
+use super::files::{Failure, failed, open};
 use super::shape::resources;
-use super::{Failure, failed, open};
 use crate::arguments::Inspect;
 use crate::{Status, say};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};

@@ -1,6 +1,6 @@
 //! `thingbed trace merge`.
 
-use super::{Failure, check_write, create, failed, open, usage_error};
+use super::files::{Failure, check_write, create, failed, open, usage_error};
 use crate::Status;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

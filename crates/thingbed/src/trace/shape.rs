@@ -77,5 +77,6 @@ fn service(shape: &Shape) -> Result<Option<Service>, String> {
 
 /// Reads a file with resources.
 pub(crate) fn resources(file: &Path) -> Result<Vec<Resource>, String> {
-    read_resources(super::open(file)?).map_err(|error| format!("{}: {error}", file.display()))
+    read_resources(super::files::open(file)?)
+        .map_err(|error| format!("{}: {error}", file.display()))
 }

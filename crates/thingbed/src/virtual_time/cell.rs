@@ -1,13 +1,13 @@
 //! The guest's side: the hidden command that executes one run.
 
 use super::hold;
-use super::wire::{INTERRUPT, Message, Request};
+use super::wire::{INTERRUPT, Message, Request, send};
 use crate::Status;
-use crate::surroundings::{current_exe, frame_path};
+use crate::environment::{current_exe, frame_path};
 use engine::FramePath;
 use experiment::{Backend, Clock, Cpu, Experiment, Plan};
 use runner::{Error, Folder, Options, Progress, ProgressSink};
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
@@ -31,11 +31,11 @@ pub fn cell(request: &str) -> Status {
     });
     match run(&request, &interrupted) {
         Ok(interrupted) => {
-            say(&Message::Finished { interrupted });
+            send(&Message::Finished { interrupted });
             Status::Fine
         }
         Err(error) => {
-            say(&Message::failed(&error));
+            send(&Message::failed(&error));
             Status::Failed
         }
     }
@@ -97,7 +97,7 @@ struct Reporter {
 
 impl ProgressSink for Reporter {
     fn progress(&mut self, progress: &Progress) {
-        say(&Message::Progress(progress.clone()));
+        send(&Message::Progress(progress.clone()));
     }
 
     fn begun(&mut self, start_ns: u64) {
@@ -105,9 +105,4 @@ impl ProgressSink for Reporter {
             hold::stop_at(start_ns, at.as_ns(), self.interrupted.clone());
         }
     }
-}
-
-pub(super) fn say(message: &Message) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
 }

@@ -5,9 +5,9 @@
 //! while a program runs.
 
 use super::pause::{PauseCommand, PauseEvent};
-use super::wire::Message;
+use super::wire::{Message, send};
+use crate::environment::current_exe;
 use crate::live::OWN_TERMINAL;
-use crate::surroundings::current_exe;
 use engine::monotonic_now;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
@@ -158,5 +158,5 @@ fn sleep_until(ns: u64) {
 }
 
 fn say(event: PauseEvent) {
-    super::cell::say(&Message::Held(event));
+    send(&Message::Held(event));
 }

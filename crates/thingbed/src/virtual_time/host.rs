@@ -72,7 +72,7 @@ pub(crate) fn in_guest(
     let outcome = serve(&mut guest, nodes, interrupted, screen);
     let missing = guest.missing(home);
     if !missing.is_empty() {
-        screen.aside(|| crate::remark(missing_files_warning(&missing)));
+        screen.suspend(|| crate::remark(missing_files_warning(&missing)));
     }
     let interrupted = outcome.map_err(|error| with_host_paths(error, folder))?;
     Ok(Finished { interrupted, ..finished(folder)? })
@@ -130,7 +130,7 @@ pub(crate) fn machine(
         )));
     }
     let request = &Request { folder: PathBuf::from(FOLDER), ..request };
-    let tool = crate::surroundings::current_exe();
+    let tool = crate::environment::current_exe();
     let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
     let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
     Ok(Machine {
@@ -185,7 +185,7 @@ fn serve(
             Event::Silence => {
                 let still = stall.still(guest);
                 if let Some((time, program)) = &still {
-                    screen.stuck(*time, program);
+                    screen.paused(*time, program);
                 }
                 // The guest receives the interrupt only when the program waits, which never
                 // happens here.
@@ -203,7 +203,7 @@ fn serve(
                     Ok(Message::Held(event)) => {
                         // Without `--stop-at` a guest has no access to the terminal.
                         let Some(session) = &mut session else { continue };
-                        screen.become_log();
+                        screen.use_log_lines();
                         if let Some(command) = session.handle(event) {
                             // The next iteration detects a guest that has ended.
                             let _ =

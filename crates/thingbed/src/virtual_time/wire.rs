@@ -4,6 +4,7 @@ use super::pause::PauseEvent;
 use experiment::{Cell, Cpu};
 use runner::{Error, Progress};
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::PathBuf;
 use units::Span;
 
@@ -73,3 +74,9 @@ impl Message {
 
 /// The line that the host sends when the user interrupts the run.
 pub(crate) const INTERRUPT: &str = "interrupt";
+
+/// Sends a message to the host: a line on standard output.
+pub(super) fn send(message: &Message) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
+}

@@ -65,29 +65,23 @@ pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     let what = format!("ping {} to {} on {}", one.name, other.name, NETWORKS[network]);
     let both =
         |at: Window| [model.reach(from, to, network, at), model.reach(to, from, network, at)];
-    let attempt = |seconds: &str| {
-        let begin = Instant::now();
-        let words = ["-c2", "-W", seconds];
-        let ping = inside::ping(session, one, (network, &address), &words);
-        (ping, Window { begin, end: Instant::now() })
-    };
-    // If no answer is expected, one attempt is enough.
-    if both(Window::now()).contains(&Reach::None) {
-        let (ping, at) = attempt("1");
-        let certain = both(at).contains(&Reach::None);
-        return expect(!certain || ping.received == 0, what, "no answer", ping.text);
+    // Nothing is waited for long if no answer is expected.
+    let begin = Instant::now();
+    let patience = if both(Window::now()).contains(&Reach::None) { "1" } else { "5" };
+    let ping = inside::ping(session, one, (network, &address), &["-c2", "-W", patience]);
+    let at = Window { begin, end: Instant::now() };
+    let reach = both(at);
+    if reach.contains(&Reach::None) {
+        return expect(ping.received == 0, what, "no answer", ping.text);
     }
-    eventually(|| {
-        let (ping, at) = attempt("5");
-        if both(at) != [Reach::All; 2] {
-            return Ok(());
-        }
-        expect(ping.received == ping.sent && ping.sent > 0, &what, "all answers", &ping.text)?;
-        let least = model.round_trip(from, to, network, at);
-        // ping rounds to microseconds.
-        let long_enough = ping.least.is_some_and(|seen| seen > least - 0.01);
-        expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
-    })
+    if reach != [Reach::All; 2] {
+        return Ok(());
+    }
+    expect(ping.received == ping.sent && ping.sent > 0, &what, "all answers", &ping.text)?;
+    let least = model.round_trip(from, to, network, at);
+    // ping rounds to microseconds.
+    let long_enough = ping.least.is_some_and(|seen| seen > least - 0.01);
+    expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
 }
 
 /// A destroyed node does not answer.

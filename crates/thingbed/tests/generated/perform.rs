@@ -187,45 +187,53 @@ fn send(
     let interface = format!("eth{network}");
     let words = ["exec", &one.name, "--", "ping", "-n", "-c5", "-i0.1", "-W2", &address];
     session.note(&words, "");
-    // A frame sent by the kernel between the first two readings makes the counts differ once; an
-    // error makes them differ each time.
-    let mut outcome = Ok(());
-    for _ in 0..3 {
-        let before = inside::counters(session, &one.name);
-        let counted = carried(session, &one.name)?;
-        let begin = Instant::now();
-        let ping = inside::ping(session, one, (network, &address), &["-c5", "-W2"]);
-        let at = Window { begin, end: Instant::now() };
-        let ways = [model.reach(from, to, network, at), model.reach(to, from, network, at)];
-        let what = format!("ping {} to {} on {}", one.name, other.name, NETWORKS[network]);
-        if ways.contains(&Reach::None) {
-            expect(ping.received == 0, &what, "no answer", &ping.text)?;
-        } else if ways == [Reach::All; 2] {
-            // A busy machine may answer late: `checks::reach` is strict, and retries.
-            expect(ping.received > 0, &what, "answers", &ping.text)?;
-        }
-        let now = inside::counters(session, &one.name);
-        let (Some(old), Some(new)) = (before.get(&interface), now.get(&interface)) else {
-            return expect(false, "/proc/net/dev", interface, format!("{now:?}"));
-        };
-        let what = format!("/proc/net/dev of {} after {} pings", one.name, ping.sent);
-        let clean = new.send_drops == 0 && new.send_errors == 0;
-        expect(clean, &what, "nothing dropped on the way out", format!("{new:?}"))?;
-        // Without an ARP answer, no ping may be sent.
-        let (sent, least) = (new.sent - old.sent, ping.received);
-        expect(sent >= least, &what, format!("{least} sent"), format!("{old:?} {new:?}"))?;
-        outcome = within(Duration::from_secs(10), || {
-            let total = |all: &Counters| all.values().map(|counters| counters.sent).sum::<u64>();
-            let by_node = total(&inside::counters(session, &one.name)) - total(&before);
-            let by_medium = carried(session, &one.name)? - counted;
-            let what = format!("frames sent by {}: its counters, and those of ps", one.name);
-            expect(by_node == by_medium, what, by_node.to_string(), by_medium.to_string())
-        });
-        if outcome.is_ok() {
-            break;
-        }
+    let (before, counted) = settled(session, &one.name)?;
+    let begin = Instant::now();
+    let ping = inside::ping(session, one, (network, &address), &["-c5", "-W2"]);
+    let at = Window { begin, end: Instant::now() };
+    let ways = [model.reach(from, to, network, at), model.reach(to, from, network, at)];
+    let what = format!("ping {} to {} on {}", one.name, other.name, NETWORKS[network]);
+    if ways.contains(&Reach::None) {
+        expect(ping.received == 0, &what, "no answer", &ping.text)?;
+    } else if ways == [Reach::All; 2] {
+        // `checks::reach` is strict, and waits longer.
+        expect(ping.received > 0, &what, "answers", &ping.text)?;
     }
-    outcome
+    let now = inside::counters(session, &one.name);
+    let (Some(old), Some(new)) = (before.get(&interface), now.get(&interface)) else {
+        return expect(false, "/proc/net/dev", interface, format!("{now:?}"));
+    };
+    let what = format!("/proc/net/dev of {} after {} pings", one.name, ping.sent);
+    let clean = new.send_drops == 0 && new.send_errors == 0;
+    expect(clean, &what, "nothing dropped on the way out", format!("{new:?}"))?;
+    // Without an ARP answer, no ping may be sent.
+    let (sent, least) = (new.sent - old.sent, ping.received);
+    expect(sent >= least, &what, format!("{least} sent"), format!("{old:?} {new:?}"))?;
+    within(Duration::from_secs(10), || {
+        let by_node = total(&inside::counters(session, &one.name)) - total(&before);
+        let by_medium = carried(session, &one.name)? - counted;
+        let what = format!("frames sent by {}: its counters, and those of ps", one.name);
+        expect(by_node == by_medium, what, by_node.to_string(), by_medium.to_string())
+    })
+}
+
+/// A node's counters and the medium's count of its frames, at a time when both are the same twice:
+/// the node's kernel sends frames at any time, and the medium counts them a moment later.
+fn settled(session: &Session<'_>, node: &str) -> Result<(Counters, u64), Failure> {
+    let read = || Ok((inside::counters(session, node), carried(session, node)?));
+    let mut seen = read()?;
+    within(Duration::from_secs(10), || {
+        let (before, now) = (std::mem::replace(&mut seen, read()?), &seen);
+        let same = (total(&before.0), before.1) == (total(&now.0), now.1);
+        let what = format!("frames sent by {node}, at rest");
+        expect(same, what, format!("{before:?}"), format!("{now:?}"))
+    })?;
+    Ok(seen)
+}
+
+/// Frames sent by all interfaces.
+fn total(all: &Counters) -> u64 {
+    all.values().map(|counters| counters.sent).sum()
 }
 
 type Counters = std::collections::BTreeMap<String, inside::Counters>;

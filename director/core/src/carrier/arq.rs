@@ -1,12 +1,55 @@
 //! The transport of `udp-arq`: a sender and a receiver per end, frames with authentication codes.
 
+use super::interface::{ALL, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
-use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
+use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
+use crate::model::Features;
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
+
+pub static MODEL: Model = Model {
+    features: Features {
+        reliable: true,
+        ordered: false,
+        boundaries: true,
+        zero_rtt: true,
+        multicast: false,
+        patterns: ALL,
+    },
+    similar: None,
+    repairs_ahead: false,
+    fits: |_| true,
+    owns: |datagram| datagram.first().is_some_and(|first| matches!(first & 0x7f, 0x10 | 0x11)),
+    predict,
+    transport: Transport::Datagrams(
+        |params| {
+            Box::new(Hub::new(params, |params, member| {
+                Some(Arq::new(params, Party::Hub, Party::Member(member)))
+            }))
+        },
+        |params, number| {
+            let arq = Arq::new(params, Party::Member(number), Party::Hub);
+            Box::new(Member::new(params, Some(arq), true))
+        },
+    ),
+};
+
+fn predict(case: &Case<'_>) -> Prediction {
+    let (loss, short) = (case.loss, case.short);
+    let sent = (case.chunks + case.back) / (1.0 - loss);
+    let each = sent * case.frame + 2.0 * short / (1.0 - loss);
+    // A lost acknowledgement costs two round trips.
+    let waits = 2.0 * loss / (1.0 - loss);
+    let of = |chance| case.trip * (case.ways * rounds(case.chunks, loss, chance) + waits);
+    Prediction {
+        delay_ms: case.queued([of(0.5), of(0.9), of(0.99)], each),
+        delivery: 1.0,
+        bytes: case.wire(sent, 2.0 / (1.0 - loss)),
+    }
+}
 
 fn settings(params: &Params) -> ArqSettings {
     ArqSettings {
@@ -128,17 +171,4 @@ impl Exchange for Arq {
     fn retire(&mut self, _: Nanos) {
         self.sender.clear();
     }
-}
-
-/// The hub's transport.
-pub fn hub(params: &Params) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(params, |params, member| {
-        Some(Arq::new(params, Party::Hub, Party::Member(member)))
-    }))
-}
-
-/// The transport of the member with this number.
-pub fn member(params: &Params, number: u16) -> Box<dyn MemberCarrier> {
-    let arq = Arq::new(params, Party::Member(number), Party::Hub);
-    Box::new(Member::new(params, Some(arq), true))
 }

@@ -1,11 +1,60 @@
 //! The transport of `multicast-fec`.
 
-use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
+use super::interface::{
+    CarrierEvent, HubCarrier, Load, MANY, MemberCarrier, Model, Params, To, Transport,
+};
 use crate::Nanos;
+use crate::analytic::{Case, Prediction};
+use crate::bound;
 use crate::conditions::Conditions;
-use crate::fec::{Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
+use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use crate::keys::{Keys, Party, Scope, Use};
+use crate::model::Features;
 use crate::switch::{MemberId, MessageId};
+
+pub static MODEL: Model = Model {
+    features: Features {
+        reliable: true,
+        ordered: false,
+        boundaries: true,
+        zero_rtt: true,
+        multicast: true,
+        patterns: MANY,
+    },
+    similar: None,
+    repairs_ahead: true,
+    fits: |_| true,
+    owns: |datagram| fec::is_frame(datagram.first().copied().unwrap_or(0)),
+    predict,
+    transport: Transport::Datagrams(
+        |params| Box::new(Hub::new(params)),
+        |params, number| Box::new(Member::new(params, number)),
+    ),
+};
+
+fn predict(case: &Case<'_>) -> Prediction {
+    let (loss, short) = (case.loss, case.short);
+    let symbols = fec::symbols(case.here.payload as usize, case.room as usize) as u64;
+    let down = bound::multicast_frames(symbols, case.group as u64, loss);
+    let (up, shorts) = match case.is_answered() {
+        true => (bound::unicast_frames(symbols, loss), 0.0),
+        false => (0.0, 1.0 / (1.0 - loss)),
+    };
+    let each = if case.is_answered() { up * case.frame } else { short / (1.0 - loss) };
+    let first = down * case.frame + case.trip;
+    let lost = if loss > 0.0 { case.trip } else { 0.0 };
+    let fixed = [first, first + lost, first + 2.0 * lost];
+    Prediction {
+        delay_ms: case.queued(fixed, 1.05 * each),
+        delivery: 1.0,
+        bytes: case.wire(down / case.group + up, shorts),
+    }
+}
+
+/// Whether a datagram is a unicast request to a member that multicast does not seem to reach.
+pub fn asks(datagram: &[u8]) -> bool {
+    datagram.first() == Some(&fec::REQUEST_UNICAST)
+}
 
 fn settings(params: &Params) -> FecSettings {
     FecSettings {
@@ -32,7 +81,7 @@ fn spare(here: &Conditions) -> f64 {
 }
 
 /// The hub's transport.
-pub struct Hub {
+struct Hub {
     hub: FecHub,
     /// A single member needs no multicast.
     single: bool,
@@ -112,7 +161,7 @@ impl HubCarrier for Hub {
 }
 
 /// A member's transport.
-pub struct Member {
+struct Member {
     member: FecMember,
 }
 

@@ -1,12 +1,12 @@
 //! Transports of models that external stacks carry: ZeroMQ, MQTT.
 //!
 //! Envelopes become frames of any length, with a prefix of two bytes: one that no other model
-//! uses, and the model's index in [`ModelId::ALL`]. [`crate::io`] has the stacks. No stack reports
+//! uses, and the model's number on the wire. [`crate::io`] has the stacks. No stack reports
 //! delivery or drops: members answer or acknowledge by envelopes, and the hub resends messages
 //! that stay unanswered.
 
+use super::interface::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use super::peers::answer_delay;
-use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
 use crate::model::ModelId;
 use crate::pace::Pace;
@@ -20,26 +20,23 @@ const MARK: u8 = 0x1b;
 /// Minimum queue limit; a hub has four messages per member if that is more. Drops the oldest.
 const MAX_WAITING: usize = 1_024;
 
+/// How a stack sends frames of a model.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// Copies of a frame to one end that the channel carries.
+    pub copies: usize,
+    /// Copies of a frame to a group of members; `None` if the stack only sends to one end.
+    pub group_copies: Option<fn(u16) -> usize>,
+}
+
 fn head(model: ModelId) -> [u8; 2] {
-    let index = ModelId::ALL.iter().position(|known| *known == model);
-    [MARK, index.and_then(|index| u8::try_from(index).ok()).unwrap_or(u8::MAX)]
+    [MARK, model.wire()]
 }
 
 /// The model of a frame; `None` if it is no such frame.
 pub fn model_of(frame: &[u8]) -> Option<ModelId> {
-    let [MARK, index, ..] = frame else { return None };
-    ModelId::ALL.get(usize::from(*index)).copied().filter(|model| model.is_outside())
-}
-
-/// How many copies of a frame the channel carries.
-fn copies(model: ModelId, to: To, members: u16) -> usize {
-    match (model, to) {
-        // One copy to the broker, and one per receiver.
-        (ModelId::Mqtt, To::Group) => 1 + usize::from(members),
-        (ModelId::Mqtt, _) => 2,
-        (ModelId::TcpPublishSubscribe, To::Group) => usize::from(members),
-        _ => 1,
-    }
+    let [MARK, number, ..] = frame else { return None };
+    ModelId::from_wire(*number).filter(|model| model.is_outside())
 }
 
 struct Frame {
@@ -51,6 +48,7 @@ struct Frame {
 /// Queue of outgoing frames.
 struct Queue {
     model: ModelId,
+    sending: Sending,
     members: u16,
     packet: usize,
     below: usize,
@@ -59,9 +57,10 @@ struct Queue {
 }
 
 impl Queue {
-    fn new(model: ModelId, params: &Params) -> Self {
+    fn new(model: ModelId, sending: Sending, params: &Params) -> Self {
         Self {
             model,
+            sending,
             members: params.members,
             packet: params.datagram.max(1),
             below: params.below,
@@ -92,13 +91,17 @@ impl Queue {
         let Some(Frame { to, bytes, .. }) = self.waiting.pop_front() else { return (None, None) };
         let packets = bytes.len().div_ceil(self.packet);
         let each = bytes.len() + packets * self.below;
-        self.pace.sent(each * copies(self.model, to, self.members), now);
+        let copies = match (to, self.sending.group_copies) {
+            (To::Group, Some(copies)) => copies(self.members),
+            _ => self.sending.copies,
+        };
+        self.pace.sent(each * copies, now);
         (Some((to, bytes.to_vec())), Some(self.pace.next_at()))
     }
 }
 
 /// The hub's transport.
-pub struct Hub {
+struct Hub {
     queue: Queue,
     events: Vec<CarrierEvent>,
 }
@@ -107,7 +110,7 @@ impl HubCarrier for Hub {
     fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
         let (bytes, until) = (self.queue.marked(load.sealed), load.until);
         // Send by unicast to a minority: the others would answer again.
-        let group = self.queue.model != ModelId::TcpRouterDealer
+        let group = self.queue.sending.group_copies.is_some()
             && 2 * to.len() > usize::from(self.queue.members);
         if group {
             self.queue.push(Frame { to: To::Group, bytes, until });
@@ -139,7 +142,7 @@ impl HubCarrier for Hub {
 }
 
 /// A member's transport.
-pub struct Member {
+struct Member {
     params: Params,
     queue: Queue,
     /// Delayed answers.
@@ -156,7 +159,7 @@ impl MemberCarrier for Member {
         now: Nanos,
     ) -> Result<(), String> {
         // Published messages reach all members at the same time.
-        let alone = self.queue.model == ModelId::TcpRouterDealer;
+        let alone = self.queue.sending.group_copies.is_none();
         let asked = if alone { asked } else { 0 };
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_WAITING {
@@ -184,15 +187,15 @@ impl MemberCarrier for Member {
 }
 
 /// The hub's transport.
-pub fn hub(model: ModelId, params: &Params) -> Box<dyn HubCarrier> {
-    Box::new(Hub { queue: Queue::new(model, params), events: Vec::new() })
+pub fn hub(model: ModelId, sending: Sending, params: &Params) -> Box<dyn HubCarrier> {
+    Box::new(Hub { queue: Queue::new(model, sending, params), events: Vec::new() })
 }
 
 /// A member's transport.
-pub fn member(model: ModelId, params: &Params) -> Box<dyn MemberCarrier> {
+pub fn member(model: ModelId, sending: Sending, params: &Params) -> Box<dyn MemberCarrier> {
     Box::new(Member {
         params: params.clone(),
-        queue: Queue::new(model, params),
+        queue: Queue::new(model, sending, params),
         delayed: Vec::new(),
         rng: Rng::new(params.seed),
     })
@@ -201,7 +204,16 @@ pub fn member(model: ModelId, params: &Params) -> Box<dyn MemberCarrier> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::carrier::is_of;
     use crate::keys::Root;
+
+    fn hub(model: ModelId, params: &Params) -> Box<dyn HubCarrier> {
+        crate::carrier::hub(model, params).unwrap()
+    }
+
+    fn member(model: ModelId, params: &Params) -> Box<dyn MemberCarrier> {
+        crate::carrier::member(model, params, 0).unwrap()
+    }
 
     /// 100 B per ms; 10 B of overhead per packet of 100 B.
     fn params(members: u16) -> Params {
@@ -272,8 +284,8 @@ mod tests {
         one.receive(&answer, None, 0);
         one.receive(&[MARK], None, 0);
         assert_eq!(one.take(), [CarrierEvent::Envelope(vec![0x23; 10])]);
-        let own = super::super::is_of(ModelId::Mqtt, &answer);
-        assert!(own && !super::super::is_of(ModelId::TcpRouterDealer, &answer));
+        let own = is_of(ModelId::Mqtt, &answer);
+        assert!(own && !is_of(ModelId::TcpRouterDealer, &answer));
         assert_eq!(model_of(&[MARK, 0]), None, "no external stack carries plain datagrams");
     }
 

@@ -1,7 +1,7 @@
 //! Transport of models without multicast: an exchange with each member, all paced together. Such a
 //! model only implements [`Exchange`].
 
-use super::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
+use super::interface::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;

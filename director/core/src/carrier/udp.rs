@@ -1,15 +1,53 @@
 //! The transport of `udp-request-response`: one datagram per envelope, without retransmission.
 
+use super::interface::{ALL, Model, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
-use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
+use crate::analytic::{Case, Prediction};
+use crate::model::Features;
 use crate::switch::MessageId;
 use std::collections::VecDeque;
+
+pub static MODEL: Model = Model {
+    features: FEATURES,
+    similar: None,
+    repairs_ahead: false,
+    fits: |_| true,
+    // Bare envelopes bypass the transport on reception.
+    owns: |_| false,
+    predict: |case| predict(case, 1.0),
+    transport: Transport::Datagrams(
+        |params| Box::new(Hub::new(params, |_, _| Some(Udp::default()))),
+        |params, _| Box::new(Member::new(params, Some(Udp::default()), false)),
+    ),
+};
+
+/// Features of messages in datagrams that are sent once.
+pub const FEATURES: Features = Features {
+    reliable: false,
+    ordered: false,
+    boundaries: true,
+    zero_rtt: true,
+    multicast: false,
+    patterns: ALL,
+};
+
+/// Frames that are sent once, `more` times those of the message.
+pub fn predict(case: &Case<'_>, more: f64) -> Prediction {
+    let frames = (case.chunks + case.back) * more;
+    let is_bare = !case.is_answered();
+    let each = frames * case.frame + if is_bare { case.short } else { 0.0 };
+    Prediction {
+        delay_ms: case.queued([case.trip; 3], each),
+        delivery: (1.0 - case.loss).powf(frames.max(case.chunks + 1.0 - case.loss)),
+        bytes: case.wire(frames, f64::from(is_bare)),
+    }
+}
 
 /// Maximum queue length per end; drops the oldest.
 const MAX_WAITING: usize = 1_024;
 
-/// Queue to the other end. Bare envelopes bypass the exchange on reception.
+/// Queue to the other end.
 #[derive(Debug, Default)]
 struct Udp {
     waiting: VecDeque<Vec<u8>>,
@@ -39,14 +77,4 @@ impl Exchange for Udp {
     fn retire(&mut self, _: Nanos) {
         self.waiting.clear();
     }
-}
-
-/// The hub's transport.
-pub fn hub(params: &Params) -> Box<dyn HubCarrier> {
-    Box::new(Hub::new(params, |_, _| Some(Udp::default())))
-}
-
-/// A member's transport.
-pub fn member(params: &Params) -> Box<dyn MemberCarrier> {
-    Box::new(Member::new(params, Some(Udp::default()), false))
 }

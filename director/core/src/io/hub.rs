@@ -1,6 +1,6 @@
 //! A hub's session on sockets.
 
-use super::outside::{Ends, Readiness, Stacks, Way};
+use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
 use crate::carrier::To;
@@ -48,13 +48,13 @@ impl Session {
         map: Arc<PerformanceMap>,
         local: SocketAddrV4,
         members: &[SocketAddrV4],
-        ways: &[Arc<dyn Way>],
+        factories: &[Arc<dyn StackFactory>],
     ) -> Result<Self, Error> {
         let paths = Paths::new(local, members);
         if let Some(mtu) = paths.mtu() {
             config.assumed.mtu = config.assumed.mtu.min(mtu.into());
         }
-        let ends = Ends {
+        let ends = Endpoints {
             local,
             hub: local,
             members: members.to_vec(),
@@ -67,7 +67,7 @@ impl Session {
         let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
         let numbers = addresses.iter().copied().zip(0..).collect();
         let (commands, receiver) = mpsc::unbounded_channel();
-        let stacks = Stacks::open(ways, &ends)?;
+        let stacks = Stacks::open(factories, &ends)?;
         let driver = Driver {
             hub,
             socket: socket::unicast(local)?,

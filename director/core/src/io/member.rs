@@ -1,6 +1,6 @@
 //! A member on sockets.
 
-use super::outside::{self, Ends, Readiness, Stacks, Way};
+use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
 use crate::Nanos;
 use crate::carrier::To;
@@ -40,9 +40,9 @@ impl Listener {
         config: Config,
         local: SocketAddrV4,
         hub: SocketAddrV4,
-        ways: &[Arc<dyn Way>],
+        factories: &[Arc<dyn StackFactory>],
     ) -> Result<Self, Error> {
-        let ends = Ends {
+        let ends = Endpoints {
             local,
             hub,
             members: Vec::new(),
@@ -51,9 +51,9 @@ impl Listener {
             mtu: config.assumed.mtu as u16,
         };
         let member = Member::new(config.security, config.below, random()?);
-        let member = member.map_err(SessionError::from)?.with_outside(&outside::models(ways));
+        let member = member.map_err(SessionError::from)?.with_outside(&outside::models(factories));
         let (sender, requests) = mpsc::unbounded_channel();
-        let stacks = Stacks::open(ways, &ends)?;
+        let stacks = Stacks::open(factories, &ends)?;
         let driver = Driver {
             member,
             socket: socket::unicast(local)?,

@@ -1,6 +1,6 @@
 //! Configuration of a session before it starts, with the terms of RFC 9622, section 6.
 
-use super::outside::{self, Way};
+use super::outside::{self, StackFactory};
 use super::{Error, Listener, Session};
 use crate::conditions::Conditions;
 use crate::map::PerformanceMap;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 pub struct Preconnection {
     config: Config,
     map: Arc<PerformanceMap>,
-    ways: Vec<Arc<dyn Way>>,
+    factories: Vec<Arc<dyn StackFactory>>,
 }
 
 impl Preconnection {
     /// A session of this pattern with this security.
     pub fn new(pattern: Pattern, security: Security) -> Self {
         let (config, map) = (Config::new(pattern, security), PerformanceMap::shipped());
-        Self { config, map, ways: Vec::new() }
+        Self { config, map, factories: Vec::new() }
     }
 
     /// Sets the requested transport properties.
@@ -65,9 +65,9 @@ impl Preconnection {
     /// Adds an external stack and its models, at the hub and at members. Members must listen at
     /// the addresses that the hub uses for them.
     #[must_use]
-    pub fn outside(mut self, way: impl Way + 'static) -> Self {
-        self.ways.push(Arc::new(way));
-        self.config.outside = outside::models(&self.ways);
+    pub fn outside(mut self, way: impl StackFactory + 'static) -> Self {
+        self.factories.push(Arc::new(way));
+        self.config.outside = outside::models(&self.factories);
         self
     }
 
@@ -90,7 +90,7 @@ impl Preconnection {
     /// # Errors
     /// [`Error`] if the key is too short, no model suits, or a socket cannot be opened.
     pub fn initiate(self, local: SocketAddrV4, members: &[SocketAddrV4]) -> Result<Session, Error> {
-        Session::open(self.config, self.map, local, members, &self.ways)
+        Session::open(self.config, self.map, local, members, &self.factories)
     }
 
     /// Waits for a session as a member. Call it within a tokio runtime. Of the settings only
@@ -99,6 +99,6 @@ impl Preconnection {
     /// # Errors
     /// [`Error`] if the key is too short, or a socket cannot be opened.
     pub fn listen(self, local: SocketAddrV4, hub: SocketAddrV4) -> Result<Listener, Error> {
-        Listener::open(self.config, local, hub, &self.ways)
+        Listener::open(self.config, local, hub, &self.factories)
     }
 }

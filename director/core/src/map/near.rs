@@ -1,7 +1,7 @@
 //! Interpolation between the measured points of a map.
 
-use super::{Figures, Point, Quantiles};
-use crate::analytic;
+use super::figures::{Figures, Quantiles};
+use super::point::Point;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 use crate::targets::Pattern;
@@ -190,6 +190,6 @@ fn logarithms(figures: &Figures) -> [f64; FIGURES] {
 
 /// The analytic prediction, or zeros (a factor of 1) without one.
 fn base(model: ModelId, at: &Conditions) -> [f64; FIGURES] {
-    let predicted = analytic::predict(model, Pattern::PublishCollect, at);
+    let predicted = model.predict(Pattern::PublishCollect, at);
     predicted.map_or([0.0; FIGURES], |figures| logarithms(&figures))
 }

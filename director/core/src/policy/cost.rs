@@ -1,7 +1,6 @@
 //! Cost of the models.
 
-use super::{Candidate, Policy};
-use crate::analytic;
+use super::{Candidate, Policy, timeout};
 use crate::conditions::Conditions;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
@@ -17,10 +16,6 @@ const PREFERENCE_DISCOUNT: f64 = 0.05;
 const DISTANCE_SURCHARGE: f64 = 0.1;
 /// Assumed distance of a purely analytic prediction, in doublings.
 const ANALYTIC_DISTANCE: f64 = 2.0;
-/// A message has failed after this multiple of the expected delay.
-const TIMEOUT_FACTOR: f64 = 3.0;
-/// Minimum of that timeout, in ms.
-const MIN_TIMEOUT: f64 = 100.0;
 
 impl Policy {
     /// Updates the predictions if conditions have moved.
@@ -54,8 +49,8 @@ impl Policy {
                 figures.delay_ms = figures.delay_ms.last_of(here.group);
             }
             let used = candidate.predicted.as_ref().map_or(0.0, |(figures, _)| figures.bytes);
-            let spends = candidate.model == ModelId::MulticastFec;
-            let least = spends.then(|| analytic::predict(candidate.model, pattern, here)).flatten();
+            let spends = candidate.model.repairs_ahead();
+            let least = spends.then(|| candidate.model.predict(pattern, here)).flatten();
             candidate.needs = least.map_or(used, |least| used.min(least.bytes));
             let bad = bad.as_ref().filter(|_| loses(candidate.model));
             let at_worst = bad.and_then(|bad| predict(candidate.model, (&worst, bad)));
@@ -101,11 +96,6 @@ impl Policy {
     }
 }
 
-/// Timeout of a message with this expected delay, both in ms.
-pub(super) fn timeout(expected_ms: f64, here: &Conditions) -> f64 {
-    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT
-}
-
 /// Analytic prediction for a model without measurements, and its distance to measurements. It is
 /// corrected by the error at a similar, measured model: otherwise an uncorrected prediction would
 /// look better than measured models.
@@ -115,10 +105,10 @@ fn guess(
     (here, near): (&Conditions, &Near),
     map: &PerformanceMap,
 ) -> Option<(Figures, f64)> {
-    let mut guess = analytic::predict(model, pattern, here)?;
+    let mut guess = model.predict(pattern, here)?;
     let similar = model.similar().filter(|_| pattern.is_answered());
     let seen = similar.and_then(|similar| map.predict(similar, near));
-    let predicted = similar.and_then(|similar| analytic::predict(similar, pattern, here));
+    let predicted = similar.and_then(|similar| similar.predict(pattern, here));
     let (Some((seen, distance)), Some(predicted)) = (seen, predicted) else {
         return Some((guess, ANALYTIC_DISTANCE));
     };

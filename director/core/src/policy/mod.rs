@@ -7,7 +7,6 @@ mod tests;
 
 pub use self::decision::{Choice, Decision, Reason};
 
-use self::cost::timeout;
 use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap};
@@ -45,6 +44,10 @@ impl Default for Settings {
     }
 }
 
+/// A message has failed after this multiple of the expected delay.
+const TIMEOUT_FACTOR: f64 = 3.0;
+/// Minimum of that timeout, in ms.
+const MIN_TIMEOUT: f64 = 100.0;
 /// Learning rate of the correction for all models. It is common to all because a cause such as
 /// a wrongly assumed network slows down every model.
 const LEARN: f64 = 0.1;
@@ -338,4 +341,9 @@ impl Policy {
             Reason::Gain
         }
     }
+}
+
+/// Timeout of a message with this expected delay, both in ms.
+fn timeout(expected_ms: f64, here: &Conditions) -> f64 {
+    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT
 }

@@ -1,7 +1,6 @@
 //! A QUIC connection and its outstanding messages.
 
-use super::settings::MAX_MESSAGE;
-use super::{Kind, Message};
+use super::settings::{Kind, MAX_MESSAGE};
 use crate::Nanos;
 use crate::switch::MessageId;
 use bytes::Bytes;
@@ -11,6 +10,13 @@ use quinn_proto::{
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
+
+/// An envelope for the other end.
+pub struct Message {
+    pub number: MessageId,
+    pub bytes: Bytes,
+    pub until: Option<Nanos>,
+}
 
 /// Maximum bytes of incomplete messages; a sender that respects its window stays below.
 const MAX_PARTIAL: usize = 8 << 20;

@@ -2,8 +2,8 @@
 
 use super::count::Counter;
 use super::pinned::{self, Pinned};
-use super::{Kind, packet, turn};
-use crate::carrier::Params;
+use crate::Nanos;
+use crate::carrier::interface::Params;
 use crate::keys::{Party, Scope, Use};
 use ::ring::hmac;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -32,6 +32,36 @@ pub const ID: usize = 4;
 /// ALPN protocol name.
 const PROTOCOL: &[u8] = b"director/1";
 
+/// Header size before a QUIC packet, in bytes.
+pub const MARK: usize = 2;
+/// Minimum packet size in bytes (RFC 9000, section 14).
+const MIN_PACKET: usize = 1_200;
+/// Maximum packet size in bytes; the first packets are padded to it.
+const MAX_PACKET: usize = 1_472;
+/// Maximum duration of a turn, in ns.
+const MAX_TURN: f64 = 60e9;
+
+/// How envelopes are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// In a stream, with retransmission.
+    Streams,
+    /// In a datagram, sent once.
+    Datagrams,
+}
+
+/// Packet size in bytes; `None` if datagrams are too small for QUIC.
+pub fn packet(params: &Params) -> Option<u16> {
+    let room = params.datagram.checked_sub(MARK)?.min(MAX_PACKET);
+    u16::try_from(room).ok().filter(|_| room >= MIN_PACKET)
+}
+
+/// Duration of a turn: one packet per member, in ns.
+pub fn turn(params: &Params) -> Nanos {
+    let airtime = (params.datagram + params.below) as f64 * 8e9 / params.rate_bit_s.max(1.0);
+    (airtime * f64::from(params.members)).min(MAX_TURN) as Nanos
+}
+
 /// An end's configuration for all connections with one other end.
 pub struct Ends {
     /// The QUIC endpoint.
@@ -44,12 +74,7 @@ pub struct Ends {
 
 /// The configuration of `own` towards `other`; one of them is the hub, the other the member with
 /// this number. `None` if the model does not work with these parameters.
-pub fn ends(
-    params: &Params,
-    kind: Kind,
-    (own, other): (Party, Party),
-    member: u16,
-) -> Option<Ends> {
+pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) -> Option<Ends> {
     // A hub has a separate key pair per member.
     let seed = |what, from| {
         let scope = Scope::new(what, params.epoch, from);

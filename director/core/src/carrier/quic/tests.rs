@@ -33,12 +33,12 @@ fn keyed() -> Params {
 }
 
 fn ends(params: &Params, kind: Kind) -> [Quic; 2] {
-    let hub = Quic::new(params, kind, (Party::Hub, Party::Member(2)), 2).unwrap();
+    let hub = Quic::new(params, kind, Party::Hub, Party::Member(2), 2).unwrap();
     [hub, restarted(params, kind)]
 }
 
 fn restarted(params: &Params, kind: Kind) -> Quic {
-    Quic::new(params, kind, (Party::Member(2), Party::Hub), 2).unwrap()
+    Quic::new(params, kind, Party::Member(2), Party::Hub, 2).unwrap()
 }
 
 /// Datagrams in flight: arrival time, receiving end, content.
@@ -202,9 +202,9 @@ fn the_longest_that_is_taken_fits_and_more_is_refused() {
 #[test]
 fn where_a_packet_has_no_room_there_is_no_end() {
     let small = params(Root::insecure(1), 1_201);
-    assert!(Quic::new(&small, Kind::Streams, (Party::Hub, Party::Member(0)), 0).is_none());
+    assert!(Quic::new(&small, Kind::Streams, Party::Hub, Party::Member(0), 0).is_none());
     let tiny = params(Root::insecure(1), 1);
-    assert!(Quic::new(&tiny, Kind::Datagrams, (Party::Hub, Party::Member(0)), 0).is_none());
+    assert!(Quic::new(&tiny, Kind::Datagrams, Party::Hub, Party::Member(0), 0).is_none());
 }
 
 /// The policy's packet sizes match the transport's.
@@ -213,7 +213,7 @@ fn what_fits_is_what_can_be() {
     for packet in [500, 1_229, 1_230, 1_400, 1_500, 9_000] {
         let here = Conditions { mtu: f64::from(packet), payload: 0.0, ..Conditions::default() };
         let params = params(keyed().root, packet as usize - 28);
-        let end = |kind| Quic::new(&params, kind, (Party::Hub, Party::Member(0)), 0);
+        let end = |kind| Quic::new(&params, kind, Party::Hub, Party::Member(0), 0);
         assert_eq!(ModelId::QuicStreams.fits(&here), end(Kind::Streams).is_some());
         let Some(datagrams) = end(Kind::Datagrams) else {
             assert!(!ModelId::QuicDatagrams.fits(&here));

@@ -1,7 +1,7 @@
 //! A channel between a session's loop and the thread of a stack: frames in both directions, and at
 //! each end a descriptor that is readable when frames are queued.
 
-use super::Outside;
+use super::ExternalStack;
 use crate::carrier::To;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -67,7 +67,7 @@ impl Channel {
     }
 }
 
-impl Outside for Channel {
+impl ExternalStack for Channel {
     fn send(&mut self, to: To, frame: Vec<u8>) {
         Self::send(self, (to, frame));
     }

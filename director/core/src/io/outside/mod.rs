@@ -28,7 +28,7 @@ use tokio::io::unix::AsyncFd;
 
 /// Addresses of a session's endpoints, as the hub knows them.
 #[derive(Debug, Clone)]
-pub struct Ends {
+pub struct Endpoints {
     /// This end.
     pub local: SocketAddrV4,
     /// The hub.
@@ -43,7 +43,7 @@ pub struct Ends {
     pub mtu: u16,
 }
 
-impl Ends {
+impl Endpoints {
     /// Whether this end is the hub.
     pub fn is_hub(&self) -> bool {
         !self.members.is_empty()
@@ -51,42 +51,42 @@ impl Ends {
 }
 
 /// A stack at one endpoint of a session. Its calls do not block.
-pub trait Outside: Send {
+pub trait ExternalStack: Send {
     /// Sends a frame, or drops it.
     fn send(&mut self, to: To, frame: Vec<u8>);
     /// The next received frame.
     fn receive(&mut self) -> Option<Vec<u8>>;
-    /// Readable when frames have arrived, until [`Outside::receive`] returns `None`.
+    /// Readable when frames have arrived, until [`ExternalStack::receive`] returns `None`.
     fn descriptor(&self) -> BorrowedFd<'_>;
 }
 
 /// A factory for a stack.
-pub trait Way: fmt::Debug + Send + Sync {
+pub trait StackFactory: fmt::Debug + Send + Sync {
     /// The models that the stack carries.
     fn models(&self) -> Vec<ModelId>;
     /// Starts the stack at one endpoint. An unreachable peer or broker is no error.
     ///
     /// # Errors
     /// [`Error`] if a local resource, such as a port, is not available.
-    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error>;
+    fn open(&self, ends: &Endpoints) -> Result<Box<dyn ExternalStack>, Error>;
 }
 
 /// The models of several stacks.
-pub fn models(ways: &[Arc<dyn Way>]) -> Vec<ModelId> {
-    ways.iter().flat_map(|way| way.models()).collect()
+pub fn models(factories: &[Arc<dyn StackFactory>]) -> Vec<ModelId> {
+    factories.iter().flat_map(|factory| factory.models()).collect()
 }
 
 /// The stacks of one endpoint.
-pub struct Stacks(Vec<(Vec<ModelId>, Box<dyn Outside>)>);
+pub struct Stacks(Vec<(Vec<ModelId>, Box<dyn ExternalStack>)>);
 
 impl Stacks {
     /// Starts all stacks.
     ///
     /// # Errors
     /// [`Error`] if one of them cannot start.
-    pub fn open(ways: &[Arc<dyn Way>], ends: &Ends) -> Result<Self, Error> {
-        let open = |way: &Arc<dyn Way>| Ok((way.models(), way.open(ends)?));
-        ways.iter().map(open).collect::<Result<_, Error>>().map(Self)
+    pub fn open(factories: &[Arc<dyn StackFactory>], ends: &Endpoints) -> Result<Self, Error> {
+        let open = |factory: &Arc<dyn StackFactory>| Ok((factory.models(), factory.open(ends)?));
+        factories.iter().map(open).collect::<Result<_, Error>>().map(Self)
     }
 
     /// Sends a frame if it belongs to a stack; returns it otherwise.

@@ -4,7 +4,7 @@
 //! the hub knows it; the hub subscribes to a topic for answers.
 
 use super::channel::{self, Channel, Frame};
-use super::{Ends, Outside, Way};
+use super::{Endpoints, ExternalStack, StackFactory};
 use crate::carrier::{self, To};
 use crate::io::{Error, random};
 use crate::model::ModelId;
@@ -64,12 +64,12 @@ impl fmt::Debug for Mqtt {
     }
 }
 
-impl Way for Mqtt {
+impl StackFactory for Mqtt {
     fn models(&self) -> Vec<ModelId> {
         vec![ModelId::Mqtt]
     }
 
-    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+    fn open(&self, ends: &Endpoints) -> Result<Box<dyn ExternalStack>, Error> {
         let wrong =
             |source| Error::Socket { what: format!("cannot start the client {self:?}"), source };
         let text = |text: String| CString::new(text).map_err(|nul| wrong(io::Error::other(nul)));

@@ -5,7 +5,7 @@
 //! the frame: both contain the address by which the hub knows a member.
 
 use super::channel::{self, Channel, Frame};
-use super::{Ends, Outside, Way};
+use super::{Endpoints, ExternalStack, StackFactory};
 use crate::carrier::{self, To};
 use crate::io::Error;
 use crate::model::ModelId;
@@ -42,12 +42,12 @@ impl Zeromq {
     }
 }
 
-impl Way for Zeromq {
+impl StackFactory for Zeromq {
     fn models(&self) -> Vec<ModelId> {
         self.models.clone()
     }
 
-    fn open(&self, ends: &Ends) -> Result<Box<dyn Outside>, Error> {
+    fn open(&self, ends: &Endpoints) -> Result<Box<dyn ExternalStack>, Error> {
         let failed = |what: &str| {
             let what = what.to_owned();
             |source| Error::Socket { what, source }
@@ -121,11 +121,15 @@ struct Worker {
 }
 
 impl Worker {
-    fn open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, Error> {
+    fn open(models: &[ModelId], ends: &Endpoints, channel: Channel) -> Result<Self, Error> {
         Self::try_open(models, ends, channel).map_err(error)
     }
 
-    fn try_open(models: &[ModelId], ends: &Ends, channel: Channel) -> Result<Self, zeromq::Error> {
+    fn try_open(
+        models: &[ModelId],
+        ends: &Endpoints,
+        channel: Channel,
+    ) -> Result<Self, zeromq::Error> {
         let context = context()?;
         let has = |model| models.contains(&model);
         let (tcp, pgm) = (has(ModelId::TcpPublishSubscribe), has(ModelId::PgmPublishSubscribe));
@@ -214,7 +218,7 @@ impl Worker {
 
 /// A socket of this kind, bound or connected to the hub's port `by` above the session's: the hub
 /// binds.
-fn attached(mut socket: Socket, ends: &Ends, by: u16) -> Opened {
+fn attached(mut socket: Socket, ends: &Endpoints, by: u16) -> Opened {
     let at = port_above(ends.hub, by)?;
     match ends.is_hub() {
         true => socket.bind(&listen_at(at))?,
@@ -223,7 +227,7 @@ fn attached(mut socket: Socket, ends: &Ends, by: u16) -> Opened {
     Ok(socket)
 }
 
-fn direct(context: &Context, ends: &Ends) -> Opened {
+fn direct(context: &Context, ends: &Endpoints) -> Opened {
     let kind = if ends.is_hub() { zeromq::ROUTER } else { zeromq::DEALER };
     let mut socket = Socket::new(context, kind, LIMITS)?;
     if ends.is_hub() {
@@ -238,7 +242,7 @@ fn direct(context: &Context, ends: &Ends) -> Opened {
 }
 
 /// A publisher at the hub, a subscriber at members.
-fn publisher(context: &Context, ends: &Ends) -> Opened {
+fn publisher(context: &Context, ends: &Endpoints) -> Opened {
     if ends.is_hub() {
         return Socket::new(context, zeromq::PUB, LIMITS);
     }
@@ -248,11 +252,11 @@ fn publisher(context: &Context, ends: &Ends) -> Opened {
     Ok(subscriber)
 }
 
-fn published(context: &Context, ends: &Ends) -> Opened {
+fn published(context: &Context, ends: &Endpoints) -> Opened {
     attached(publisher(context, ends)?, ends, 2)
 }
 
-fn multicast(context: &Context, ends: &Ends) -> Opened {
+fn multicast(context: &Context, ends: &Endpoints) -> Opened {
     let mut socket = publisher(context, ends)?;
     let group = Multicast {
         from: *ends.local.ip(),
@@ -264,7 +268,7 @@ fn multicast(context: &Context, ends: &Ends) -> Opened {
     Ok(socket)
 }
 
-fn answers(context: &Context, ends: &Ends) -> Opened {
+fn answers(context: &Context, ends: &Endpoints) -> Opened {
     let kind = if ends.is_hub() { zeromq::SUB } else { zeromq::PUB };
     let mut socket = Socket::new(context, kind, LIMITS)?;
     if ends.is_hub() {

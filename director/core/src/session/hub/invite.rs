@@ -1,8 +1,8 @@
 //! Membership: invitations and what members report.
 
 use super::Hub;
+use super::invite_queue::asking_time;
 use crate::Nanos;
-use crate::conditions::Conditions;
 use crate::envelope::Invitation;
 use crate::model::{ModelId, Models};
 use crate::switch::{MemberId, MessageId};
@@ -89,10 +89,4 @@ impl Hub {
         let all = self.models.values().fold(Models::ALL, |all, own| all.and(*own));
         self.urgent |= !self.policy.set_member_models(all);
     }
-}
-
-/// Timeout of an invitation round: all members are asked and answer.
-pub(super) fn asking_time(here: &Conditions, members: u16) -> Nanos {
-    let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
-    4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
 }

@@ -1,5 +1,7 @@
 //! Queue of invitations.
 
+use crate::Nanos;
+use crate::conditions::Conditions;
 use crate::switch::MemberId;
 use std::collections::BTreeMap;
 
@@ -60,6 +62,12 @@ impl InviteQueue {
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
+}
+
+/// Timeout of an invitation round: all members are asked and answer.
+pub(super) fn asking_time(here: &Conditions, members: u16) -> Nanos {
+    let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
+    4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
 }
 
 #[cfg(test)]

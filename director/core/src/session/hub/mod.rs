@@ -6,8 +6,7 @@ mod receive;
 mod send;
 mod supervise;
 
-use self::invite::asking_time;
-use self::invite_queue::InviteQueue;
+use self::invite_queue::{InviteQueue, asking_time};
 use super::multicast::MulticastHealth;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;

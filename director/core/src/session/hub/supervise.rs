@@ -110,7 +110,7 @@ impl Hub {
     pub(super) fn update_rate(&mut self) {
         let model = self.policy.current();
         // With retransmissions the arrival rate depends on the round trip.
-        let spread = model == ModelId::MulticastFec || !model.features().reliable;
+        let spread = model.repairs_ahead() || !model.features().reliable;
         if self.members < MIN_GROUP || !spread || !self.config.pattern.is_answered() {
             return;
         }

@@ -1,8 +1,8 @@
-//! The transport of CoAP, confirmable or not: both ends send POST requests.
+//! An exchange by CoAP: both ends send POST requests.
 
-use super::peers::{Exchange, Hub, Incoming, Member};
-use super::{HubCarrier, MemberCarrier, Params};
 use crate::Nanos;
+use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
+use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::coap::{CoapReceiver, CoapSender};
 use crate::switch::MessageId;
 use coap::Message;

@@ -8,7 +8,7 @@ const OVERHEAD: Duration = Duration::from_secs(4);
 
 /// The schedules of the remaining runs, and the measured overhead of completed runs.
 #[derive(Debug)]
-pub struct Outlook {
+pub struct RemainingTime {
     /// In reverse order: the next run is the last element.
     schedules: Vec<Duration>,
     overhead: Duration,
@@ -19,7 +19,7 @@ pub struct Outlook {
     real: bool,
 }
 
-impl Outlook {
+impl RemainingTime {
     /// Runs in real time with these schedules, in the order of execution.
     pub fn real(schedules: impl IntoIterator<Item = Duration>) -> Self {
         let mut schedules: Vec<Duration> = schedules.into_iter().collect();
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn what_runs_took_beyond_their_schedules_is_learnt() {
         let s = Duration::from_secs;
-        let mut outlook = Outlook::real([s(6), s(60), s(10)]);
+        let mut outlook = RemainingTime::real([s(6), s(60), s(10)]);
         assert_eq!(outlook.left(), Some(s(76) + 3 * OVERHEAD));
         outlook.ended(s(16));
         assert_eq!(outlook.left(), Some(s(70) + 2 * s(10)));
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_virtual_schedule_says_nothing_of_what_it_takes() {
         let s = Duration::from_secs;
-        let mut outlook = Outlook::virtual_time(5, 2);
+        let mut outlook = RemainingTime::virtual_time(5, 2);
         assert_eq!(outlook.left(), None);
         outlook.ended(s(10));
         assert_eq!(outlook.left(), Some(s(20)));

@@ -10,13 +10,13 @@ use std::fs;
 const REPEAT: &str = "repeat";
 
 /// The selected cells, repeats and seed. A replay is one run and uses those of the replayed run.
-pub(crate) struct Wanted {
+pub(crate) struct Selection {
     pub cells: Vec<Cell>,
     pub repeats: std::ops::Range<u32>,
     pub seed: u64,
 }
 
-impl Wanted {
+impl Selection {
     /// Selection by the command line, the experiment file or the run to replay.
     pub fn of(arguments: &Run, experiment: &Experiment) -> Result<Self, String> {
         let Some(folder) = &arguments.replay else {

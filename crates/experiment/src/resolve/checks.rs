@@ -1,0 +1,26 @@
+//! Checks of single values that several parts of a file have.
+
+use crate::problem::Problem;
+use crate::read::{At, Sink};
+use units::Span;
+
+/// A time that must be above 0.
+pub(super) fn positive(at: &Option<At<Span>>, key: &str, sink: &mut Sink) -> Option<Span> {
+    let at = at.as_ref()?;
+    if at.value == Span::ZERO {
+        let problem = Problem::new(format!("`{key}` is 0")).at(at.place);
+        sink.add(problem.label("use more than 0"));
+        return None;
+    }
+    Some(at.value)
+}
+
+/// Checks that the name can be a folder's name.
+pub(super) fn check_name<const AXIS: bool>(name: &At<String, AXIS>, sink: &mut Sink) {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let text = &name.value;
+    if text.is_empty() || text.starts_with('.') || !text.chars().all(fits) || text.len() > 100 {
+        let problem = Problem::new(format!("`{text}` cannot be the name of a folder"));
+        sink.add(problem.at(name.place).label("use letters, digits, `-`, `_` and `.`"));
+    }
+}

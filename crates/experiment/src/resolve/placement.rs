@@ -1,0 +1,81 @@
+//! The planned nodes: what the file says of them, and what their networks say.
+
+use crate::file::{Addressing, Group};
+use crate::plan::{PlannedLimits, PlannedNode};
+use crate::program::{Program, Ready};
+use crate::read::{At, Named};
+use crate::resolve::networks::Networks;
+use crate::resolve::nodes::Nodes;
+use crate::resolve::{cores, hardware, services};
+
+/// All nodes with their links.
+pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<PlannedNode> {
+    let mut planned = Vec::new();
+    for group in nodes.counts.keys() {
+        let typed = nodes.groups.and_then(|groups| groups.get(group));
+        let limits = PlannedLimits { cpu: nodes.cpus.get(group).copied(), ..limits(typed) };
+        let program = nodes.groups.and_then(|groups| program(groups.get(group)?));
+        let typed = nodes.groups.and_then(|groups| groups.get(group));
+        let address = typed.and_then(|typed| typed.address.as_ref());
+        let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
+        let (gateway, resolver) = services::of(group, by_dhcp, networks);
+        for (index, name) in nodes.names(group).into_iter().enumerate() {
+            let links = networks.links(group, index as u64, by_dhcp);
+            let root = nodes.roots.get(group).cloned();
+            let board = nodes.boards.get(group).cloned();
+            let (group, program) = ((*group).to_owned(), program.clone());
+            planned.push(PlannedNode {
+                name,
+                group,
+                links,
+                limits,
+                board,
+                external: typed.and_then(|group| Some(group.external.as_ref()?.value.clone())),
+                devices: typed.map(hardware::devices).unwrap_or_default(),
+                clock_offset: typed.and_then(|group| Some(group.clock_offset.as_ref()?.value)),
+                cores: typed.map(cores::of).unwrap_or_default(),
+                services: None,
+                gateway,
+                resolver,
+                root,
+                program,
+            });
+        }
+    }
+    planned.extend(services::nodes(networks));
+    planned
+}
+
+/// Limits and reservations of a group's nodes.
+fn limits(group: Option<&Group>) -> PlannedLimits {
+    let limits = group.and_then(|group| group.limits.as_ref());
+    let reserve = group.and_then(|group| group.reserve.as_ref());
+    PlannedLimits {
+        cpus: limits.and_then(|limits| Some(limits.cpus.as_ref()?.value)),
+        cpu: None,
+        memory: limits.and_then(|limits| Some(limits.memory.as_ref()?.value)),
+        reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
+        reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
+    }
+}
+
+/// The `run` program of a group's nodes.
+fn program(group: &Group) -> Option<Program> {
+    // `ready` and `env` without `run` apply to the image's program.
+    let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
+    let run = match &group.run {
+        Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
+        None if of_image => Vec::new(),
+        None => return None,
+    };
+    let env = group.env.iter().flat_map(Named::iter);
+    let port = |port: &At<u32>| port.value as u16;
+    let ready = group.ready.as_ref().and_then(|ready| {
+        let ready = &ready.value;
+        let tcp = ready.tcp.as_ref().map(|at| Ready::Tcp(port(at)));
+        let udp = || ready.udp.as_ref().map(|at| Ready::Udp(port(at)));
+        tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
+    });
+    let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
+    Some(Program { run, env, ready })
+}

@@ -1,0 +1,62 @@
+//! The transports of CoAP, confirmable or not.
+
+#[cfg(feature = "coap")]
+mod exchange;
+
+use super::interface::{ALL, Model, Transport};
+use super::udp;
+use crate::analytic::{ACK, Case, FRAME_OVERHEAD, LINK_HEADERS, Prediction};
+use crate::model::Features;
+
+pub static CONFIRMABLE: Model = Model {
+    features: Features {
+        reliable: true,
+        ordered: false,
+        boundaries: true,
+        zero_rtt: true,
+        multicast: false,
+        patterns: ALL,
+    },
+    predict: confirmable,
+    #[cfg(feature = "coap")]
+    transport: Transport::Datagrams(
+        |params| exchange::hub(params, true),
+        |params, _| exchange::member(params, true),
+    ),
+    ..NON_CONFIRMABLE
+};
+
+pub static NON_CONFIRMABLE: Model = Model {
+    features: udp::FEATURES,
+    similar: None,
+    repairs_ahead: false,
+    fits: |_| true,
+    // CoAP version 1, in the two highest bits.
+    owns: |datagram| datagram.first().is_some_and(|first| first >> 6 == 1),
+    // Block sizes are powers of two, and blocks have more headers.
+    predict: |case| udp::predict(case, 1.2),
+    #[cfg(not(feature = "coap"))]
+    transport: Transport::Absent,
+    #[cfg(feature = "coap")]
+    transport: Transport::Datagrams(
+        |params| exchange::hub(params, false),
+        |params, _| exchange::member(params, false),
+    ),
+};
+
+/// One round trip per block, and a timeout of 2 to 3 s, doubled each time, per lost block or
+/// acknowledgement.
+fn confirmable(case: &Case<'_>) -> Prediction {
+    let block = 2_f64.powf(case.room.log2().floor()).clamp(16.0, 1_024.0);
+    let blocks = (case.here.payload / block).ceil().max(1.0);
+    let missed = 1.0 - (1.0 - case.loss) * (1.0 - case.loss);
+    let waits = 2_500.0 * (missed + 2.0 * missed.powi(2) + 4.0 * missed.powi(3));
+    let of = |worse: f64| case.ways * blocks * (case.trip + worse * waits);
+    let sent = case.ways * blocks / (1.0 - missed);
+    let each = sent * (case.airtime(block + FRAME_OVERHEAD) + case.short);
+    Prediction {
+        delay_ms: case.queued([of(0.8), of(1.5), of(2.5)], each),
+        delivery: (1.0 - missed.powi(5)).powf(case.ways * blocks),
+        bytes: sent * (block + FRAME_OVERHEAD + ACK + 2.0 * LINK_HEADERS),
+    }
+}

@@ -1,0 +1,168 @@
+//! What the session and its transports know of each other.
+
+use crate::Nanos;
+use crate::analytic::{Case, Prediction};
+use crate::conditions::Conditions;
+use crate::keys::Root;
+use crate::model::{Features, ModelId};
+use crate::switch::{MemberId, MessageId};
+use crate::targets::Pattern;
+
+pub(super) const MANY: &[Pattern] = &[Pattern::PublishSubscribe, Pattern::PublishCollect];
+pub(super) const ALL: &[Pattern] = &[
+    Pattern::RequestResponse,
+    Pattern::RouterDealer,
+    Pattern::PublishSubscribe,
+    Pattern::PublishCollect,
+];
+
+/// What is known of a model. One that supports one-to-many without multicast sends to each member.
+pub struct Model {
+    /// Its features.
+    pub features: Features,
+    /// A similar model, to use its measurements where this one has none.
+    pub similar: Option<ModelId>,
+    /// Whether it sends repairs before they are requested, if the channel has room, and paces the
+    /// answers of all members.
+    pub repairs_ahead: bool,
+    /// Whether the MTU has room for the model and for messages of this size.
+    pub fits: fn(&Conditions) -> bool,
+    /// Whether a datagram belongs to it.
+    pub owns: fn(&[u8]) -> bool,
+    /// Its predicted performance.
+    pub predict: fn(&Case<'_>) -> Prediction,
+    /// What carries it.
+    pub transport: Transport,
+}
+
+/// Creates a hub's transport.
+pub type MakeHub = fn(&Params) -> Box<dyn HubCarrier>;
+/// Creates the transport of the member with this number.
+pub type MakeMember = fn(&Params, u16) -> Box<dyn MemberCarrier>;
+
+/// What carries a model.
+#[derive(Clone, Copy)]
+pub enum Transport {
+    /// The session's own datagrams.
+    Datagrams(MakeHub, MakeMember),
+    /// An external stack. A session has such a model only if it is configured with that stack.
+    Stack(MakeHub, MakeMember),
+    /// Nothing: not compiled in.
+    #[cfg_attr(
+        all(feature = "coap", feature = "quic"),
+        expect(dead_code, reason = "all are there")
+    )]
+    Absent,
+}
+
+/// Destination of a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// The hub.
+    Hub,
+    /// A member, by unicast.
+    Member(MemberId),
+    /// All members, by multicast.
+    Group,
+}
+
+/// Parameters of a transport.
+#[derive(Debug, Clone)]
+pub struct Params {
+    /// The session's keys.
+    pub root: Root,
+    /// The epoch of the model.
+    pub epoch: u32,
+    /// Number of members.
+    pub members: u16,
+    /// Maximum datagram size, in bytes.
+    pub datagram: usize,
+    /// Header bytes on the wire below a datagram.
+    pub below: usize,
+    /// Data rate of the channel, in bit/s.
+    pub rate_bit_s: f64,
+    /// Frame loss, 0 to 1.
+    pub loss: f64,
+    /// Round-trip time without queueing, in ns.
+    pub round_trip: Nanos,
+    /// Size of a sealed answer in bytes, assumed or measured.
+    pub answer: usize,
+    /// Whether bytes or energy have a target: no extra frames to save time.
+    pub efficient: bool,
+    /// Random number that seeds random decisions.
+    pub seed: u64,
+}
+
+/// A message to carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Load<'a> {
+    /// Its number.
+    pub number: MessageId,
+    /// Its envelope.
+    pub sealed: &'a [u8],
+    /// Whether members answer it.
+    pub answered: bool,
+    /// Its expiry time.
+    pub until: Option<Nanos>,
+}
+
+/// An event of a hub's transport.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CarrierEvent {
+    /// A member has received a message.
+    Delivered(MemberId, MessageId),
+    /// An envelope has arrived; it contains its sender.
+    Envelope(Vec<u8>),
+    /// Received and lost frames.
+    Frames {
+        /// Number of received frames.
+        received: u32,
+        /// Number of lost frames.
+        lost: u32,
+    },
+    /// A round-trip sample, in ns.
+    RoundTrip(Nanos),
+    /// Multicast does not work: members have a message only by unicast.
+    MulticastBlocked,
+}
+
+/// The hub's side of a transport.
+pub trait HubCarrier: Send {
+    /// Sends a message to these members.
+    ///
+    /// # Errors
+    /// The reason why the model cannot carry it.
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Nanos) -> Result<(), String>;
+    /// Handles a datagram of the model.
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos);
+    /// The next datagram at `now`, and the time of the next poll.
+    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
+    /// Events since the last call.
+    fn take(&mut self) -> Vec<CarrierEvent>;
+    /// All members have changed to another model, which resends outstanding messages. From now on
+    /// the transport only acknowledges to members that do not know yet.
+    fn retire(&mut self, now: Nanos);
+    /// Updates the network conditions.
+    fn adapt(&mut self, _here: &Conditions) {}
+}
+
+/// A member's side of a transport.
+pub trait MemberCarrier: Send {
+    /// Sends the envelope of an answer or acknowledgement to a message of `asked` bytes.
+    ///
+    /// # Errors
+    /// The reason why the model cannot carry it.
+    fn answer(
+        &mut self,
+        number: MessageId,
+        asked: usize,
+        sealed: &[u8],
+        now: Nanos,
+    ) -> Result<(), String>;
+    /// Handles a datagram of the model; returns completed envelopes.
+    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
+    /// The next datagram to the hub at `now`, and the time of the next poll.
+    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
+    /// Whether the transport itself acknowledges messages to the hub.
+    fn acknowledges(&self) -> bool;
+}
