@@ -108,16 +108,8 @@ pub struct Figures {
     pub span: Nanos,
     /// Answers by code, e.g. 2.05.
     pub codes: BTreeMap<String, u64>,
-    /// Answers that arrived after the timeout.
-    pub late: u64,
-    /// Duplicate answers.
-    pub twice: u64,
-    /// Received data that is no message of the protocol.
-    pub garbage: u64,
-    /// Answers that match no request, or from another address.
-    pub stray: u64,
-    /// CoAP retransmissions.
-    pub retransmitted: u64,
+    /// Messages that are neither a request nor its answer in time.
+    pub others: OddCounts,
     /// Counts of observations.
     pub observed: Observed,
     /// Lines of the trace that are not valid requests.
@@ -189,14 +181,7 @@ impl Figures {
             counts: all.counts,
             quarters: self.timeline.quarters(self.schedule),
             codes: self.codes.clone(),
-            odd: OddCounts {
-                late: self.late,
-                twice: self.twice,
-                garbage: self.garbage,
-                stray: self.stray,
-                retransmitted: self.retransmitted,
-                trace_faults: self.faults,
-            },
+            odd: OddCounts { trace_faults: self.faults, ..self.others },
             observed: self.observed,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
@@ -284,11 +269,7 @@ mod tests {
             senders: 1,
             span: 1_000_000_000,
             codes: BTreeMap::new(),
-            late: 0,
-            twice: 0,
-            garbage: 0,
-            stray: 0,
-            retransmitted: 0,
+            others: OddCounts::default(),
             observed: Observed::default(),
             faults: 0,
             reasons: BTreeMap::new(),

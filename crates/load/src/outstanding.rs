@@ -11,7 +11,7 @@ use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
 use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
-use record::{Observed, Timeline};
+use record::{Observed, OddCounts, Timeline};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Operations in the order of their intended times. Their numbers start at 0 and have no
@@ -38,11 +38,7 @@ pub(crate) struct Outstanding {
     pub submission: Submission,
     pub timeline: Timeline,
     pub codes: BTreeMap<u16, u64>,
-    pub late: u64,
-    pub twice: u64,
-    pub garbage: u64,
-    pub stray: u64,
-    pub retransmitted: u64,
+    pub others: OddCounts,
     pub observed: Observed,
     pub reasons: Reasons,
     /// The largest slip, in ns.
@@ -72,11 +68,7 @@ impl Outstanding {
             submission: Submission::default(),
             timeline: Timeline::default(),
             codes: BTreeMap::new(),
-            late: 0,
-            twice: 0,
-            garbage: 0,
-            stray: 0,
-            retransmitted: 0,
+            others: OddCounts::default(),
             observed: Observed::default(),
             reasons: Reasons::default(),
             behind: 0,
@@ -243,7 +235,7 @@ impl Outstanding {
     /// code.
     pub fn answered(&mut self, number: u64, at: Nanos, code: u16, bad: bool) {
         let Some(slot) = slot(&mut self.slots, self.base, number) else {
-            self.stray += 1;
+            self.others.stray += 1;
             return;
         };
         match slot.state {
@@ -266,15 +258,15 @@ impl Outstanding {
                 slot.answered = at;
                 self.waiting -= 1;
                 self.finished += 1;
-                self.late += 1;
+                self.others.late += 1;
             }
             // The first answer after the timeout is late; further ones are duplicates.
             State::TimedOut if slot.answered == 0 => {
                 slot.answered = at;
-                self.late += 1;
+                self.others.late += 1;
             }
-            State::Answered | State::TimedOut => self.twice += 1,
-            _ => self.stray += 1,
+            State::Answered | State::TimedOut => self.others.twice += 1,
+            _ => self.others.stray += 1,
         }
     }
 
@@ -416,12 +408,15 @@ mod tests {
         outstanding.unreachable(2, "refused");
         let counts = outstanding.series[0].counts;
         assert_eq!((counts.answered, counts.timed_out, counts.unreachable), (1, 3, 0));
-        assert_eq!((outstanding.late, outstanding.twice, outstanding.stray), (1, 2, 1));
+        assert_eq!(
+            (outstanding.others.late, outstanding.others.twice, outstanding.others.stray),
+            (1, 2, 1)
+        );
         assert_eq!(outstanding.take_finished(), 4);
         // After twice the timeout, the operations are unknown.
         outstanding.expire(1_000);
         outstanding.answered(3, 1_001, 0x45, false);
-        assert_eq!((outstanding.late, outstanding.stray), (1, 2));
+        assert_eq!((outstanding.others.late, outstanding.others.stray), (1, 2));
     }
 
     #[test]
@@ -432,7 +427,7 @@ mod tests {
         outstanding.expire(500);
         outstanding.close();
         let counts = outstanding.series[0].counts;
-        assert_eq!((counts.timed_out, counts.answered, outstanding.late), (1, 0, 1));
+        assert_eq!((counts.timed_out, counts.answered, outstanding.others.late), (1, 0, 1));
         assert_eq!(counts.scheduled, counts.timed_out);
     }
 

@@ -220,11 +220,7 @@ pub(crate) fn figures(
         senders: all_outstanding.len(),
         span: 0,
         codes: BTreeMap::new(),
-        late: 0,
-        twice: 0,
-        garbage: 0,
-        stray: 0,
-        retransmitted: 0,
+        others: Default::default(),
         observed: Default::default(),
         faults: feed_summary.faults,
         reasons: BTreeMap::new(),
@@ -239,11 +235,7 @@ pub(crate) fn figures(
         figures.submission.submitted.add(&outstanding.submission.submitted);
         figures.timeline.add(&outstanding.timeline);
         figures.schedule = figures.schedule.max(outstanding.schedule());
-        figures.late += outstanding.late;
-        figures.twice += outstanding.twice;
-        figures.garbage += outstanding.garbage;
-        figures.stray += outstanding.stray;
-        figures.retransmitted += outstanding.retransmitted;
+        figures.others.add(&outstanding.others);
         figures.observed.add(&outstanding.observed);
         figures.behind = figures.behind.max(outstanding.behind);
         figures.lag = figures.lag.max(outstanding.lag);

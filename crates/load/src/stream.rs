@@ -216,9 +216,9 @@ impl<'a> Sender<'a> {
                         break self.watch(place);
                     }
                 }
-                Progress::Stray => self.core.outstanding.stray += 1,
+                Progress::Stray => self.core.outstanding.others.stray += 1,
                 Progress::Garbage(why) => {
-                    self.core.outstanding.garbage += 1;
+                    self.core.outstanding.others.garbage += 1;
                     return self.close(place, why);
                 }
                 Progress::Closed(why) => return self.close(place, &why),

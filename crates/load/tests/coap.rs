@@ -37,7 +37,7 @@ fn an_answer_counts_when_its_last_block_is_there() {
         let (figures, served) =
             sent(&device, &settings, 50, |_, at| format!("GET, coap://{}/r", at("coap")));
         assert_eq!(figures.all().counts.answered, 50, "{:?}", figures.reasons);
-        assert_eq!((figures.codes["2.05"], figures.twice, figures.stray), (50, 0, 0));
+        assert_eq!((figures.codes["2.05"], figures.others.twice, figures.others.stray), (50, 0, 0));
         let blocks = 5_000_u64.div_ceil(settings.coap.block_size().into());
         assert_eq!((served.resources[0].requests, served.blocks), (50, 50 * (blocks - 1)));
     }
@@ -74,16 +74,16 @@ fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
     let get = |at: SocketAddr| format!("GET, coap://{at}/r");
     let (figures, _) = sent(&device, &settings, 100, |_, at| get(at("coap")));
     assert_eq!(figures.all().counts.answered, 100, "{:?}", figures.reasons);
-    assert!(figures.retransmitted > 5, "{}", figures.retransmitted);
+    assert!(figures.others.retransmitted > 5, "{}", figures.others.retransmitted);
     // Without retransmission, and after the maximum of retransmissions.
     let once = Settings { coap: CoapSettings::default(), timeout: 500 * MS, ..settings.clone() };
     let (figures, _) = sent(&device, &once, 100, |_, at| get(at("coap")));
-    assert!(figures.all().counts.timed_out > 5 && figures.retransmitted == 0);
+    assert!(figures.all().counts.timed_out > 5 && figures.others.retransmitted == 0);
     let silent = MisbehaviourShares { silent: 1.0, ..MisbehaviourShares::default() };
     let device = DeviceSettings { mischief: silent, ..fast() };
     let thrice = Settings { coap: CoapSettings { max_retransmit: 2, ..again }, ..settings };
     let (figures, served) = sent(&device, &thrice, 10, |_, at| get(at("coap")));
-    assert_eq!((figures.all().counts.timed_out, figures.retransmitted), (10, 20));
+    assert_eq!((figures.all().counts.timed_out, figures.others.retransmitted), (10, 20));
     assert_eq!(served.mischief, 30);
     assert!(figures.reasons.keys().any(|why| why.contains("not acknowledged")));
 }
@@ -142,7 +142,7 @@ fn a_slow_answer_comes_by_itself_and_is_acknowledged() {
     let (figures, served) =
         sent(&device, &settings, 2, |_, at| format!("GET, coap://{}/r", at("coap")));
     assert_eq!(figures.all().counts.answered, 2, "{:?}", figures.reasons);
-    assert_eq!((figures.twice, served.duplicates), (0, 0));
+    assert_eq!((figures.others.twice, served.duplicates), (0, 0));
 }
 
 /// A socket that exchanges single messages with a device.

@@ -8,36 +8,30 @@
 
 mod clock;
 mod control;
-mod director;
 mod error;
 mod events;
 mod exchange;
 mod link;
 mod load;
-mod mqtt;
 mod payload;
-mod publish;
+mod protocols;
 mod report;
-mod router;
 mod schedule;
 mod seen;
 mod sink;
 mod source;
 mod spec;
-mod udp;
-mod uplink;
 mod wait;
-mod zeromq;
 
 pub use crate::load::{device, load, probe};
 pub use clock::{Nanos, monotonic_now};
 pub use control::Control;
 pub use error::Error;
 pub use exchange::run as exchange;
-pub use mqtt::run as mqtt;
 pub use payload::{MARKER, Template};
+pub use protocols::mqtt::run as mqtt;
+pub use protocols::zeromq::info as zmq_info;
 pub use spec::read;
-pub use zeromq::info as zmq_info;
 
 use record::spec::{InteractionSpec, Role};
 

@@ -2,18 +2,14 @@
 
 use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
-use crate::director::DirectorSink;
 use crate::error::Error;
 use crate::events::MessageEvents;
 use crate::link::{SinkLink, Warning};
 use crate::payload::Template;
-use crate::publish::subscriber;
+use crate::protocols;
 use crate::report::Reports;
-use crate::router::ZmqSink;
 use crate::seen::Seen;
-use crate::udp::UdpSink;
 use crate::wait::{Waiter, earlier};
-use record::InteractionPattern;
 use record::control::Command;
 use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
@@ -68,15 +64,7 @@ impl<'a> Sink<'a> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
         let events = MessageEvents::create(&spec.events)?;
-        let link: Box<dyn SinkLink> = match spec.down {
-            InteractionPattern::UdpRequestResponse => Box::new(UdpSink::new(spec)?),
-            InteractionPattern::TcpRouterDealer => Box::new(ZmqSink::dealer(spec)?),
-            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
-                Box::new(subscriber(spec)?)
-            }
-            InteractionPattern::Director(_) => Box::new(DirectorSink::new(spec)?),
-            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
-        };
+        let link = protocols::sink(spec)?;
         Ok(Self {
             source: &spec.peers[0].name,
             messages: spec.messages.min(MAX_MESSAGE + 1),

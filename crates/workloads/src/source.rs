@@ -2,19 +2,15 @@
 
 use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::control::Control;
-use crate::director::DirectorSource;
 use crate::error::Error;
 use crate::events::MessageEvents;
 use crate::link::{SourceLink, Warning};
 use crate::payload::Template;
-use crate::publish::PublishSource;
+use crate::protocols;
 use crate::report::Reports;
-use crate::router::RouterSource;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
-use crate::udp::UdpSource;
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
-use record::InteractionPattern;
 use record::control::Command;
 use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
 use record::spec::InteractionSpec;
@@ -69,15 +65,7 @@ impl<'a> Source<'a> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
         let events = MessageEvents::create(&spec.events)?;
-        let link: Box<dyn SourceLink> = match spec.down {
-            InteractionPattern::UdpRequestResponse => Box::new(UdpSource::new(spec)?),
-            InteractionPattern::TcpRouterDealer => Box::new(RouterSource::new(spec)?),
-            InteractionPattern::TcpPublishSubscribe | InteractionPattern::PgmPublishSubscribe => {
-                Box::new(PublishSource::new(spec)?)
-            }
-            InteractionPattern::Director(_) => Box::new(DirectorSource::new(spec)?),
-            InteractionPattern::TcpRequestReply => return Err(Error::up_only()),
-        };
+        let link = protocols::source(spec)?;
         let sinks = |message| if spec.down.is_to_all() { spec.sinks_of(message) as u64 } else { 1 };
         Ok(Self {
             spec,

@@ -32,10 +32,9 @@ impl Waiter {
         }
     }
 
-    /// Whether that descriptor was readable (or closed) and writable after the last wait.
-    pub fn ready(&self) -> (bool, bool) {
-        let is = |events| self.set.get(1).is_some_and(|entry| entry.revents & events != 0);
-        (is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT))
+    /// Events of that descriptor after the last wait.
+    pub fn revents(&self) -> libc::c_short {
+        self.set.get(1).map_or(0, |entry| entry.revents)
     }
 
     /// Sleeps until a descriptor is ready or until `until`. A past time only polls; none waits

@@ -16,7 +16,7 @@ impl Sender<'_> {
         let message = match Message::parse(into.get(i)) {
             Ok(message) => message,
             Err(malformed) => {
-                self.core.outstanding.garbage += 1;
+                self.core.outstanding.others.garbage += 1;
                 return self.reset(from, malformed.reset);
             }
         };
@@ -35,7 +35,7 @@ impl Sender<'_> {
             }
             Some(handle) => self.response(handle, &message, from, now, arrived),
             None => {
-                self.core.outstanding.stray += 1;
+                self.core.outstanding.others.stray += 1;
                 false
             }
         };
@@ -58,14 +58,6 @@ impl Sender<'_> {
         self.core.settings.coap.observe.is_some()
     }
 
-    /// Adds a message to the batch of messages other than requests.
-    fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
-        if self.extra.is_full() {
-            self.flush();
-        }
-        self.extra.push(to, write);
-    }
-
     /// Rejects a confirmable message (RFC 7252, section 4.2).
     fn reset(&mut self, to: &Address, id: Option<u16>) {
         if let Some(id) = id {
@@ -80,7 +72,7 @@ impl Sender<'_> {
             (Kind::Reset, Some(handle)) => {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
-            (Kind::Reset, None) => self.core.outstanding.stray += 1,
+            (Kind::Reset, None) => self.core.outstanding.others.stray += 1,
             // A separate response follows (section 5.2.2); the interaction no longer counts
             // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
@@ -89,7 +81,7 @@ impl Sender<'_> {
                 self.release(slot, arrived);
             }
             _ => {
-                self.core.outstanding.stray += u64::from(message.code != 0);
+                self.core.outstanding.others.stray += u64::from(message.code != 0);
                 if message.kind == Kind::Confirmable {
                     self.reset(from, Some(message.id));
                 }
@@ -135,7 +127,7 @@ impl Sender<'_> {
         let options = match AnswerOptions::read(message) {
             Ok(options) => options,
             Err(BadOption(number)) => {
-                self.core.outstanding.garbage += 1;
+                self.core.outstanding.others.garbage += 1;
                 self.core
                     .outstanding
                     .explain(&format!("an answer with the unknown critical option {number}"));
@@ -151,13 +143,13 @@ impl Sender<'_> {
         let expected = known || self.core.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
             // A block of a finished transfer.
-            self.core.outstanding.stray += 1;
+            self.core.outstanding.others.stray += 1;
             return true;
         }
         if options.observe.is_some() && !expected {
             // A notification after the end of the observation: a reset tells the server to
             // stop (RFC 7641, section 3.6).
-            self.core.outstanding.stray += 1;
+            self.core.outstanding.others.stray += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
         }
@@ -169,7 +161,7 @@ impl Sender<'_> {
             None => Step::Done,
         };
         match step {
-            Step::Repeat => self.core.outstanding.twice += 1,
+            Step::Repeat => self.core.outstanding.others.twice += 1,
             Step::Send(next) => {
                 let handle = self.observed_blocks(handle, code, &options, now);
                 self.continue_with(handle, &next, now);

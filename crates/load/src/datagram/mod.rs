@@ -13,7 +13,7 @@ use crate::request_feed::Operation;
 use crate::request_queue::{MAX_WAITING, SlotTimes, Waiting};
 use crate::run::Error;
 use crate::sender::{CHECK_INTERVAL, Core, Due, Transport};
-use crate::socket::{Batch, Datagrams};
+use crate::socket::{Address, Batch, Datagrams};
 use crate::stamp;
 use crate::template::NO_STATUS;
 use handle::{Handle, MessageIds};
@@ -134,14 +134,22 @@ impl<'a> Sender<'a> {
         }
     }
 
+    /// Adds a message to the batch of messages other than requests.
+    fn push(&mut self, to: &Address, write: impl FnOnce(&mut [u8]) -> usize) {
+        if self.extra.is_full() {
+            self.flush();
+        }
+        self.extra.push(to, write);
+    }
+
     fn plain(&mut self, bytes: &[u8], now: Nanos) {
         let token = bytes.first_chunk::<8>().copied().map(u64::from_be_bytes);
         match token.map(|token| Handle::from_token(token, self.nonce)) {
             Some(Some(handle)) => {
                 self.core.outstanding.answered(handle.number(), now, NO_STATUS, false)
             }
-            Some(None) => self.core.outstanding.stray += 1,
-            None => self.core.outstanding.garbage += 1,
+            Some(None) => self.core.outstanding.others.stray += 1,
+            None => self.core.outstanding.others.garbage += 1,
         }
     }
 
@@ -240,7 +248,7 @@ impl<'a> Transport<'a> for Sender<'a> {
         self.settle();
         let mut outstanding = self.core.outstanding;
         outstanding.close();
-        outstanding.retransmitted = self.interactions.retransmitted;
+        outstanding.others.retransmitted = self.interactions.retransmitted;
         outstanding.observed = self.observers.counts;
         outstanding
     }

@@ -89,11 +89,14 @@ fn verdict(figures: &Figures) -> &'static str {
 fn odd(figures: &Figures) -> String {
     let mut text = String::new();
     for (count, what) in [
-        (figures.late, "answers arrived after the timeout"),
-        (figures.twice, "answers arrived twice"),
-        (figures.garbage, "messages were malformed"),
-        (figures.stray, "answers belong to no request"),
-        (figures.retransmitted, "messages were retransmitted because no acknowledgement arrived"),
+        (figures.others.late, "answers arrived after the timeout"),
+        (figures.others.twice, "answers arrived twice"),
+        (figures.others.garbage, "messages were malformed"),
+        (figures.others.stray, "answers belong to no request"),
+        (
+            figures.others.retransmitted,
+            "messages were retransmitted because no acknowledgement arrived",
+        ),
         (figures.faults, "lines of the trace are not requests"),
     ] {
         if count > 0 {

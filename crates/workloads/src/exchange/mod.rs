@@ -6,32 +6,20 @@
 //! and detects its end. The server answers. Where the source pushes (UDP, TCP, MQTT, CoAP PUT and
 //! POST), the source drives; where the sink requests (CoAP GET), the sink drives.
 //!
-//! Each protocol has a separate module: a [`Driver`], a [`Server`], and an arm in `driver` and in
-//! `server`.
+//! A protocol ([`crate::protocols`]) implements both sides.
 
-mod body;
-mod coap;
+pub(crate) mod body;
 mod drive;
-mod failure;
-mod http;
-mod log;
-mod mqtt;
-#[cfg_attr(not(feature = "opcua"), path = "no_opcua.rs")]
-mod opcua;
-mod protocol;
-mod quic;
-mod reactor;
-mod sections;
-mod stream;
-mod tcp;
-mod udp;
-mod watch;
+pub(crate) mod failure;
+pub(crate) mod log;
+pub(crate) mod protocol;
+pub(crate) mod sections;
+pub(crate) mod watch;
 mod wire;
 
 use crate::control::Control;
 use crate::error::Error;
-use protocol::{Driver, Server};
-use record::ExchangeProtocol;
+use crate::protocols;
 use record::spec::{ExchangeSpec, Side};
 
 /// Runs one side of an exchange workload until the stop message.
@@ -42,32 +30,8 @@ use record::spec::{ExchangeSpec, Side};
 pub fn run(spec: &ExchangeSpec, control: &mut Control) -> Result<(), Error> {
     prepare_kernel(spec);
     match spec.side {
-        Side::Drive => drive::run(spec, control, driver(spec)?),
-        Side::Serve => drive::serve(spec, control, server(spec)?),
-    }
-}
-
-fn driver(spec: &ExchangeSpec) -> Result<Box<dyn Driver>, Error> {
-    match &spec.protocol {
-        ExchangeProtocol::Udp => Ok(udp::driver(spec)),
-        ExchangeProtocol::Tcp => Ok(tcp::driver(spec)),
-        ExchangeProtocol::Coap(options) => coap::driver(spec, options),
-        ExchangeProtocol::Mqtt(options) => mqtt::driver(spec, options),
-        ExchangeProtocol::Opcua(options) => opcua::driver(spec, options),
-        ExchangeProtocol::Http(options) => http::driver(spec, options),
-        ExchangeProtocol::Quic(options) => quic::driver(spec, *options),
-    }
-}
-
-fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
-    match &spec.protocol {
-        ExchangeProtocol::Udp => udp::server(spec),
-        ExchangeProtocol::Tcp => tcp::server(spec),
-        ExchangeProtocol::Coap(options) => coap::server(spec, options),
-        ExchangeProtocol::Mqtt(options) => mqtt::server(spec, options),
-        ExchangeProtocol::Opcua(options) => opcua::server(spec, options),
-        ExchangeProtocol::Http(_) => http::server(spec),
-        ExchangeProtocol::Quic(options) => quic::server(spec, *options),
+        Side::Drive => drive::run(spec, control, protocols::driver(spec)?),
+        Side::Serve => drive::serve(spec, control, protocols::server(spec)?),
     }
 }
 

@@ -45,6 +45,117 @@ pub trait Driver {
     fn tear_down(&mut self) {}
 }
 
+/// A protocol with connections, as exchanges use it; see [`Connecting`]. Connections include those
+/// of one side only, such as a UDP socket.
+pub trait Protocol {
+    /// An open connection.
+    type Connection;
+
+    /// Opens a connection, in sections.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn connect(&mut self, turn: &mut Turn<'_, '_>) -> Result<Self::Connection, Failure>;
+
+    /// Transfers a payload, in sections, until it is complete.
+    ///
+    /// # Errors
+    /// Why the exchange failed; the connection is then [abandoned](Self::abandon).
+    fn exchange(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        connection: &mut Self::Connection,
+    ) -> Result<Outcome, Failure>;
+
+    /// Closes a connection, in sections, until the peer has closed it, too.
+    ///
+    /// # Errors
+    /// Why it is not closed.
+    fn close(
+        &mut self,
+        turn: &mut Turn<'_, '_>,
+        connection: Self::Connection,
+    ) -> Result<(), Failure>;
+
+    /// Drops a connection after a failed exchange.
+    ///
+    /// # Errors
+    /// Only after a stop message.
+    fn abandon(&mut self, _: &mut Turn<'_, '_>, _: Self::Connection) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Whether a kept connection can carry another exchange.
+    fn is_open(&self, _: &Self::Connection) -> bool {
+        true
+    }
+
+    /// See [`Driver::rest`]; `kept` is the kept connection, if there is one.
+    ///
+    /// # Errors
+    /// Only after a stop message.
+    fn rest(
+        &mut self,
+        _kept: &mut Option<Self::Connection>,
+        watch: &mut Watch<'_>,
+        until: Nanos,
+    ) -> Result<(), Failure> {
+        watch.sleep(until)
+    }
+
+    /// Closes the kept connection at the end.
+    fn tear_down(&mut self, _: Self::Connection) {}
+}
+
+/// The driver of a protocol with connections: all exchanges over one, or each over a new one.
+pub struct Connecting<P: Protocol> {
+    /// Declared before `protocol`, because connections use it and fields are dropped in this order.
+    kept: Option<P::Connection>,
+    protocol: P,
+    persistent: bool,
+}
+
+impl<P: Protocol> Connecting<P> {
+    /// A driver that keeps its connection between exchanges if `persistent`.
+    pub fn new(protocol: P, persistent: bool) -> Self {
+        Self { kept: None, protocol, persistent }
+    }
+}
+
+impl<P: Protocol> Driver for Connecting<P> {
+    fn set_up(&mut self, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
+        if self.persistent {
+            self.kept = Some(self.protocol.connect(turn)?);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        let kept = self.kept.take().filter(|kept| self.protocol.is_open(kept));
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.protocol.connect(turn)?,
+        };
+        let outcome = self.protocol.exchange(turn, &mut connection);
+        match &outcome {
+            Ok(_) if self.persistent => self.kept = Some(connection),
+            Ok(_) => self.protocol.close(turn, connection)?,
+            Err(_) => self.protocol.abandon(turn, connection)?,
+        }
+        outcome
+    }
+
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+        self.protocol.rest(&mut self.kept, watch, until)
+    }
+
+    fn tear_down(&mut self) {
+        if let Some(connection) = self.kept.take() {
+            self.protocol.tear_down(connection);
+        }
+    }
+}
+
 /// The side that answers.
 pub trait Server {
     /// Serves until a stop message: calls [`Watch::ready`] once it is reachable, then waits with
@@ -73,8 +184,8 @@ pub struct Turn<'t, 'c> {
     pub deadline: Nanos,
     /// Payload generator.
     pub body: &'t Body,
-    pub(super) watch: &'t mut Watch<'c>,
-    pub(super) sections: &'t mut Sections,
+    pub(crate) watch: &'t mut Watch<'c>,
+    pub(crate) sections: &'t mut Sections,
 }
 
 impl Turn<'_, '_> {

@@ -55,7 +55,7 @@ impl Sections {
     }
 
     /// A descriptor that is readable when a frame passes from now on.
-    pub(super) fn frames(&mut self) -> std::os::fd::RawFd {
+    pub(crate) fn frames(&mut self) -> std::os::fd::RawFd {
         self.wire.count();
         self.wire.descriptor()
     }

@@ -18,7 +18,7 @@ pub struct Watch<'c> {
 }
 
 impl<'c> Watch<'c> {
-    pub(super) fn new(control: &'c mut Control) -> Self {
+    pub(crate) fn new(control: &'c mut Control) -> Self {
         Self { control, start: None, stopped: false, ready: false, set: Vec::new() }
     }
 
@@ -33,7 +33,7 @@ impl<'c> Watch<'c> {
         }
     }
 
-    pub(super) fn send_status(&mut self, status: &Status) -> Result<(), Error> {
+    pub(crate) fn send_status(&mut self, status: &Status) -> Result<(), Error> {
         self.control.send_status(status)
     }
 
@@ -43,7 +43,7 @@ impl<'c> Watch<'c> {
     }
 
     /// Start time of the schedules, once known.
-    pub(super) fn start(&self) -> Option<Nanos> {
+    pub(crate) fn start(&self) -> Option<Nanos> {
         self.start
     }
 

@@ -209,13 +209,12 @@ impl Session {
         Ok(mid)
     }
 
-    /// Lets libmosquitto read and write, as far as a poll has found its socket `readable` (or
-    /// closed) and `writable`.
-    pub fn transfer(&mut self, readable: bool, writable: bool) {
-        if readable {
+    /// Lets libmosquitto read and write, as far as a poll of its socket has returned `revents`.
+    pub fn transfer(&mut self, revents: libc::c_short) {
+        if revents & (libc::POLLIN | libc::POLLHUP | libc::POLLERR) != 0 {
             self.read();
         }
-        if writable && self.descriptor().is_some() {
+        if revents & libc::POLLOUT != 0 && self.descriptor().is_some() {
             self.write();
             self.continue_handshake();
         }
@@ -230,8 +229,7 @@ impl Session {
         let mut set = [entry(fd, libc::POLLIN | output), entry(other.as_raw_fd(), libc::POLLIN)];
         // SAFETY: two entries, which outlive the call.
         unsafe { libc::poll(set.as_mut_ptr(), 2, c_int::from(timeout_ms)) };
-        let is = |events: libc::c_short| set[0].revents & events != 0;
-        self.transfer(is(libc::POLLIN | libc::POLLHUP | libc::POLLERR), is(libc::POLLOUT));
+        self.transfer(set[0].revents);
     }
 
     fn read(&mut self) {

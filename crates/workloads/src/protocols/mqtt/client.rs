@@ -1,0 +1,383 @@
+//! MQTT client: connects, publishes on schedule, receives messages.
+
+use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
+use crate::control::Control;
+use crate::error::Error;
+use crate::events::MessageEvents;
+use crate::link::Warning;
+use crate::payload::Template;
+use crate::report::Reports;
+use crate::seen::Seen;
+use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
+use record::MqttVersion;
+use record::control::Command;
+use record::event::{ClientEvent, MessageEvent};
+use record::spec::MqttSpec;
+use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
+use std::collections::HashMap;
+use std::ffi::{CString, c_int};
+
+/// Maximum time of the final disconnect.
+const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
+
+/// Runs a client until a stop message.
+///
+/// # Errors
+/// The broker refuses the client or is unreachable, or a file is unusable.
+pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
+    let mut client = Client::new(spec)?;
+    wake_precisely();
+    let mut waiter = Waiter::new(control.descriptor(), vec![-1]);
+    let mut control_ready = false;
+    loop {
+        if control_ready {
+            for command in control.read()? {
+                match command {
+                    Command::Start { at_ns } => client.start(at_ns),
+                    Command::Stop {} => return client.end(&mut waiter),
+                }
+            }
+        }
+        client.connect_if_due()?;
+        client.session.transfer(waiter.revents());
+        client.publish_due()?;
+        client.handle_events()?;
+        let until = client.housekeeping(control)?;
+        waiter.watch(client.session.descriptor(), client.session.has_output());
+        control_ready = waiter.wait(until)?;
+    }
+}
+
+/// State of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not before this time; none if the time is unknown.
+    Waiting(Option<Nanos>),
+    /// Connecting.
+    Connecting,
+    /// Accepted by the broker.
+    Connected,
+}
+
+struct Client<'a> {
+    spec: &'a MqttSpec,
+    session: Session,
+    topic: CString,
+    payload: Template,
+    events: MessageEvents<'a, ClientEvent>,
+    stage: Stage,
+    retry: Retry,
+    start: Option<Nanos>,
+    /// Time of the first connection attempt.
+    since: Option<Nanos>,
+    /// Reason of the last failure.
+    last_error: String,
+    /// Whether it has connected, and subscribed if the spec has a subscription.
+    joined: bool,
+    next: usize,
+    acknowledged: u64,
+    numbers: HashMap<c_int, u64>,
+    seen: Seen,
+    received: u64,
+    tend_at: Nanos,
+    reports: Reports,
+    warning: Warning,
+}
+
+impl<'a> Client<'a> {
+    fn new(spec: &'a MqttSpec) -> Result<Self, Error> {
+        let payload = Template::load(&spec.payload)?;
+        let topic = spec.publish.clone().unwrap_or_default();
+        Ok(Self {
+            spec,
+            session: Session::new(&Options {
+                client: spec.client.clone(),
+                host: spec.host.clone(),
+                port: spec.port,
+                clean_session: spec.clean_session,
+                keep_alive_s: spec.keep_alive_s,
+                ..super::options(spec.version, spec.tls.as_ref())
+            })?,
+            topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
+            payload,
+            events: MessageEvents::create(&spec.events)?,
+            stage: Stage::Waiting(spec.join_ns.is_none().then_some(0)),
+            retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
+            start: None,
+            since: None,
+            last_error: String::new(),
+            joined: false,
+            next: 0,
+            acknowledged: 0,
+            numbers: HashMap::new(),
+            seen: Seen::default(),
+            received: 0,
+            tend_at: 0,
+            reports: Reports::default(),
+            warning: Warning::default(),
+        })
+    }
+
+    fn start(&mut self, at: Nanos) {
+        if self.start.is_some() {
+            return;
+        }
+        self.start = Some(at);
+        if self.stage == Stage::Waiting(None) {
+            self.stage = Stage::Waiting(self.spec.join_ns.map(|join| at.saturating_add(join)));
+        }
+    }
+
+    /// Scheduled time of the next message, if there is one and the start is known.
+    fn due(&self) -> Option<Nanos> {
+        let (_, offset) = self.spec.schedule.get(self.next)?;
+        self.start.map(|start| start.saturating_add(*offset))
+    }
+
+    fn connect_if_due(&mut self) -> Result<(), Error> {
+        let now = monotonic_now();
+        if !matches!(self.stage, Stage::Waiting(Some(at)) if at <= now) {
+            return Ok(());
+        }
+        self.since.get_or_insert(now);
+        self.stage = Stage::Connecting;
+        match self.session.connect() {
+            Ok(()) => Ok(()),
+            Err(code) => self.ended(code),
+        }
+    }
+
+    /// Records the end of a connection, or a failed attempt.
+    fn ended(&mut self, code: c_int) -> Result<(), Error> {
+        let reason = self.session.reason(code);
+        if is_tls(code) && !self.joined {
+            return Err(self.untrusted(&reason));
+        }
+        self.lost(reason)
+    }
+
+    /// Schedules the next attempt.
+    fn lost(&mut self, reason: String) -> Result<(), Error> {
+        let now = monotonic_now();
+        let limit = self.spec.connect_limit_ns;
+        if !self.joined && self.since.is_some_and(|since| now > since.saturating_add(limit)) {
+            return Err(self.unreachable(&reason));
+        }
+        if self.last_error != reason {
+            let MqttSpec { host, port, broker, .. } = self.spec;
+            eprintln!(
+                "thingbed-workload: no connection to the broker at {host}:{port} (node {broker}): \
+                 {reason}; trying again"
+            );
+            self.last_error = reason;
+        }
+        if self.stage == Stage::Connected {
+            self.note(ClientEvent::Disconnected, 0, now)?;
+        }
+        self.stage = Stage::Waiting(Some(self.retry.after(now)));
+        Ok(())
+    }
+
+    fn unreachable(&self, reason: &str) -> Error {
+        let MqttSpec { host, port, broker, connect_limit_ns, .. } = self.spec;
+        let seconds = *connect_limit_ns as f64 / 1e9;
+        Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker}) within {seconds} s"),
+            format!("{reason}; check that a broker runs on {broker} and listens on that port"),
+        )
+    }
+
+    /// Publishes one due message; others wait for the next turns, so that incoming messages are
+    /// processed in between.
+    fn publish_due(&mut self) -> Result<(), Error> {
+        let now = monotonic_now();
+        let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
+        let number = self.spec.schedule[self.next].0;
+        self.next += 1;
+        let message = self.payload.numbered(number);
+        let time = monotonic_now();
+        let mid = self.session.publish(&self.topic, message, self.spec.qos)?;
+        if self.spec.qos > 0 {
+            self.numbers.insert(mid, number);
+        }
+        self.events.record(&MessageEvent {
+            event: ClientEvent::Sent,
+            message: number,
+            peer: self.spec.broker.as_str().into(),
+            time_ns: time,
+            intended_ns: Some(intended),
+            bytes: message.len() as u64,
+        })
+    }
+
+    /// Processes libmosquitto's events.
+    fn handle_events(&mut self) -> Result<(), Error> {
+        for event in self.session.take() {
+            match event {
+                SessionEvent::Connack(0) => self.connected()?,
+                SessionEvent::Connack(code) => self.refused(code)?,
+                SessionEvent::Closed(code) => self.ended(code)?,
+                SessionEvent::Suback(levels) => self.subscription(&levels)?,
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self) -> Result<(), Error> {
+        self.stage = Stage::Connected;
+        self.retry.succeeded();
+        self.last_error.clear();
+        self.note(ClientEvent::Connected, 0, monotonic_now())?;
+        match &self.spec.subscribe {
+            // Subscribe after each connect: a restarted broker may have lost the subscription.
+            Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
+            None => self.joined = true,
+        }
+        Ok(())
+    }
+
+    fn refused(&mut self, code: c_int) -> Result<(), Error> {
+        let reason = self.session.answer(code);
+        let temporary: &[c_int] = match self.spec.version {
+            MqttVersion::V311 => &[3],
+            // Server unavailable, server busy, quota exceeded, connection rate exceeded.
+            MqttVersion::V5 => &[0x88, 0x89, 0x97, 0x9f],
+        };
+        if temporary.contains(&code) {
+            return self.lost(format!("the broker refused the connection: {reason}"));
+        }
+        let MqttSpec { host, port, broker, .. } = self.spec;
+        Err(Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker})"),
+            format!(
+                "the broker refused the connection: {reason}; compare its configuration (users, \
+                 MQTT versions) with the workload's"
+            ),
+        ))
+    }
+
+    fn untrusted(&self, reason: &str) -> Error {
+        let MqttSpec { host, port, broker, .. } = self.spec;
+        Error::mqtt(
+            &format!("connect to the broker at {host}:{port} (node {broker}) over TLS"),
+            format!(
+                "{reason}; its certificate must be valid now, signed by the `ca` of the workload, \
+                 and name {host}"
+            ),
+        )
+    }
+
+    fn subscription(&mut self, levels: &[c_int]) -> Result<(), Error> {
+        if let Some(refusal) = levels.iter().find(|level| **level >= MIN_REFUSAL) {
+            let topic = self.spec.subscribe.clone().unwrap_or_default();
+            return Err(Error::mqtt(
+                &format!("subscribe to {topic} at the broker (node {})", self.spec.broker),
+                format!(
+                    "the broker refused with code {refusal}; check its access control for \
+                         topics"
+                ),
+            ));
+        }
+        self.joined = true;
+        Ok(())
+    }
+
+    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) -> Result<(), Error> {
+        let Some(number) = self.numbers.remove(&mid) else { return Ok(()) };
+        self.acknowledged += 1;
+        if reason < MIN_REFUSAL {
+            return self.note(ClientEvent::Acknowledged, number, at);
+        }
+        let reason = self.session.answer(reason);
+        self.warning.once(|| format!("the broker refused a message: {reason}"));
+        Ok(())
+    }
+
+    fn arrived(&mut self, payload: &[u8], at: Nanos) -> Result<(), Error> {
+        let Some(number) = self.payload.number(payload) else {
+            let bytes = payload.len();
+            self.warning.once(|| {
+                format!(
+                    "ignored a message of {bytes} bytes that does not belong to this \
+                                          workload"
+                )
+            });
+            return Ok(());
+        };
+        let new = self.seen.insert(number);
+        self.received += u64::from(new);
+        self.note(if new { ClientEvent::Received } else { ClientEvent::Duplicate }, number, at)
+    }
+
+    fn note(&mut self, event: ClientEvent, message: u64, time_ns: Nanos) -> Result<(), Error> {
+        let (peer, bytes) = (self.spec.broker.as_str().into(), self.payload.bytes() as u64);
+        self.events.record(&MessageEvent {
+            event,
+            message,
+            peer,
+            time_ns,
+            intended_ns: None,
+            bytes,
+        })
+    }
+
+    /// Keep-alive, progress and the events file; returns when to wake next.
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+        let now = monotonic_now();
+        let due = self.due();
+        let mut until = due.map(|due| next_wake(due, now));
+        match self.stage {
+            Stage::Waiting(Some(at)) => until = earlier(until, Some(next_wake(at, now))),
+            Stage::Waiting(None) => {}
+            Stage::Connecting | Stage::Connected => {
+                if now >= self.tend_at {
+                    self.session.check_keep_alive();
+                    // A tenth of the keep-alive: libmosquitto checks in whole seconds.
+                    let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
+                    self.tend_at = now + tenth.max(SECOND);
+                }
+                until = earlier(until, Some(self.tend_at));
+            }
+        }
+        if self.joined || self.spec.join_ns.is_some() {
+            self.reports.ready(control)?;
+        }
+        let progress = self.reports.progress(control, self.next as u64, self.received, now)?;
+        let done = self.is_done();
+        let flush = self.reports.flush(control, &mut self.events, due, done, now)?;
+        Ok(earlier(until, earlier(progress, flush)))
+    }
+
+    /// Whether all messages are sent and acknowledged, and all expected ones received.
+    fn is_done(&self) -> bool {
+        let all = self.spec.schedule.len();
+        let acknowledged = self.spec.qos == 0 || self.acknowledged >= all as u64;
+        let active = self.joined && self.start.is_some();
+        active && self.next == all && acknowledged && self.received >= self.spec.expected
+    }
+
+    /// Disconnects from the broker, if connected, and writes the remaining records.
+    fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
+        self.session.disconnect();
+        let deadline = monotonic_now() + DISCONNECT_TIMEOUT;
+        while self.session.descriptor().is_some() && monotonic_now() < deadline {
+            waiter.watch(self.session.descriptor(), self.session.has_output());
+            waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
+            self.session.transfer(waiter.revents());
+        }
+        for event in self.session.take() {
+            match event {
+                SessionEvent::Acknowledged { mid, reason, at } => {
+                    self.confirmed(mid, reason, at)?
+                }
+                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+                _ => {}
+            }
+        }
+        self.events.flush()
+    }
+}

@@ -1,0 +1,91 @@
+//! QUIC with quinn: one stream per exchange, with the exchange number in four bytes before the
+//! payload. The sink answers with these four bytes on the same stream. Always encrypted; the
+//! source verifies the sink's certificate.
+
+mod client;
+mod server;
+
+pub(super) use client::driver;
+pub(super) use server::server;
+
+use crate::error::Error;
+use crate::exchange::failure::{Failure, Reason};
+use quinn::{ConnectionError, MtuDiscoveryConfig, TransportConfig};
+use record::Quic;
+use record::spec::ExchangeSpec;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::path::Path;
+
+/// Bytes before each payload, and of the answer.
+const HEADER: usize = 4;
+/// ALPN protocol identifier (RFC 7301).
+const ALPN: &[u8] = b"thingbed-exchange";
+/// Minimum MTU for QUIC: a path must carry 1200 B of UDP payload (RFC 9000, section 14), which
+/// fits in the minimum MTU of IPv6.
+const MIN_MTU: u16 = 1280;
+/// IPv4 and UDP headers.
+const LOWER: u16 = 28;
+
+fn check(spec: &ExchangeSpec) -> Result<(), Error> {
+    if spec.mtu < MIN_MTU {
+        return Err(Error::protocol(
+            "use the protocol quic",
+            format!("the network's MTU is {} B; QUIC needs {MIN_MTU} B or more", spec.mtu),
+        ));
+    }
+    Ok(())
+}
+
+/// Transport configuration of both sides.
+fn transport(spec: &ExchangeSpec, options: Quic) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    // A kept connection must survive any pause; an exchange fails on a dead one.
+    config.max_idle_timeout(None);
+    config.mtu_discovery_config(options.mtu_discovery.then(|| {
+        let mut search = MtuDiscoveryConfig::default();
+        search.upper_bound(spec.mtu - LOWER);
+        search
+    }));
+    config
+}
+
+/// For `map_err`: a protocol error of `operation`.
+fn protocol_error<E: std::fmt::Display>(operation: String) -> impl FnOnce(E) -> Error {
+    move |why| Error::protocol(&operation, why)
+}
+
+fn setup_error<E: std::fmt::Display>(why: E) -> Error {
+    Error::protocol("set up QUIC", why)
+}
+
+/// Reads the certificates in a file.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    read.map_err(protocol_error(format!("read certificates from {}", path.display())))
+}
+
+/// Maps a quinn error to a failure.
+fn failure(operation: &str, error: &ConnectionError) -> Failure {
+    /// Base of QUIC's error codes for TLS alerts (RFC 9001, section 4.8).
+    const CRYPTO: u64 = 0x100;
+    /// TLS alerts about certificates (RFC 8446, section 6), including a missing one.
+    const CERTIFICATES: [u64; 9] = [42, 43, 44, 45, 46, 48, 49, 113, 116];
+    const REFUSED: u64 = 0x2;
+    let of = |code: u64| match code {
+        REFUSED => Reason::Refused,
+        code if code >= CRYPTO && CERTIFICATES.contains(&(code - CRYPTO)) => Reason::Certificate,
+        _ => Reason::Rejected,
+    };
+    let reason = match error {
+        ConnectionError::TransportError(error) => of(error.code.into()),
+        ConnectionError::ConnectionClosed(close) => of(close.error_code.into()),
+        ConnectionError::VersionMismatch => Reason::Unsupported,
+        ConnectionError::TimedOut => Reason::Timeout,
+        ConnectionError::Reset
+        | ConnectionError::ApplicationClosed(_)
+        | ConnectionError::LocallyClosed => Reason::Lost,
+        _ => Reason::Other,
+    };
+    Failure::of(reason, format!("{operation}: {error}"))
+}
