@@ -1,17 +1,16 @@
 //! From what a run measured to rows, the facts of the verdict and the run folder's results.
 
+use crate::bed::Topology;
+use crate::bed::netem;
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use crate::folder::Results;
 use crate::link_rows::{link_rows, with_netem};
 use crate::load_figures::{self, Loads};
 use crate::measurement::Measured;
-use crate::netem;
-use crate::prepare::Prepared;
 use crate::probe_figures::{self, Probes};
 use crate::rows::{Rows, rows};
 use crate::run::Options;
-use crate::topology::Topology;
 use crate::waits::Waits;
 use experiment::{Backend, Clock, Plan};
 use measure::{Accounting, Count, Deviation, Facts, Failure, LinkRow, Tolerances, Written};
@@ -37,11 +36,11 @@ impl Evaluation {
     ///
     /// # Errors
     /// If a program's file cannot be read.
-    pub fn of(plan: &Plan, prepared: &Prepared, measured: &Measured) -> Result<Self, Error> {
+    pub fn of(plan: &Plan, measured: &Measured) -> Result<Self, Error> {
         let Measured { jobs, outcome, start_ns, by_netem, usage, .. } = measured;
         let rows = rows(plan, jobs, *start_ns)?;
         let outcomes = measure::outcomes(&rows.messages, plan.duration.as_ns() as i64);
-        let topology = &prepared.topology;
+        let topology = &measured.design.topology;
         let (links, intervals) =
             link_rows(plan, topology, &outcome.totals, &outcome.intervals, *start_ns);
         let (links, intervals) = with_netem(links, intervals, topology, by_netem);
@@ -61,13 +60,7 @@ impl Evaluation {
     }
 
     /// What the verdict is based on.
-    pub fn facts(
-        &self,
-        plan: &Plan,
-        options: &Options<'_>,
-        prepared: &Prepared,
-        measured: &Measured,
-    ) -> Facts {
+    pub fn facts(&self, plan: &Plan, options: &Options<'_>, measured: &Measured) -> Facts {
         let Measured { outcome, usage, captured, by_netem, .. } = measured;
         let accounting = &outcome.observer;
         let absolute = |ns: i64| (measured.start_ns as i64 + ns) as u64;
@@ -102,7 +95,13 @@ impl Evaluation {
             ),
             loads: self.loads.submitted.clone(),
             probes: self.probes.contended.clone(),
-            counts: counts_of(plan, &self.rows.passed, accounting, &prepared.topology, captured),
+            counts: counts_of(
+                plan,
+                &self.rows.passed,
+                accounting,
+                &measured.design.topology,
+                captured,
+            ),
             failures: self.failures(measured),
         }
     }
@@ -135,18 +134,18 @@ impl Evaluation {
         &'a self,
         plan: &'a Plan,
         options: &'a Options<'a>,
-        prepared: &'a Prepared,
         measured: &'a Measured,
         started: SystemTime,
         verdict: &'a Verdict,
     ) -> Results<'a> {
+        let design = &measured.design;
         Results {
             plan,
             options,
             started,
             phases: &measured.phases,
             start_ns: measured.start_ns,
-            topology: &prepared.topology,
+            topology: &design.topology,
             jobs: &measured.jobs,
             messages: &self.rows.messages,
             clients: &self.rows.clients,
@@ -156,7 +155,7 @@ impl Evaluation {
             outcomes: &self.outcomes,
             usage: &measured.usage,
             uncounted: measured.uncounted.as_deref(),
-            host_cpu: prepared.host_cpu.as_ref(),
+            host_cpu: design.is_limited_by_host.then_some(&design.host_cpu),
             scheduled: &self.scheduled,
             accounting: &measured.outcome.observer,
             links: &self.links,
@@ -167,9 +166,9 @@ impl Evaluation {
             decisions_missed: measured.decisions_missed,
             priority: measured.outcome.priority,
             frame_path: measured.frame_path,
-            why_path: measured.why_path.as_deref(),
+            why_path: design.path.why(),
             stalls: measured.outcome.stalls,
-            placement: prepared.placement.as_ref(),
+            placement: design.placement.as_ref(),
             kernel: &measured.kernel,
             verdict,
         }

@@ -1,9 +1,9 @@
 //! Exchanges of a run: the spec of each side.
 
+use crate::bed::jobs::{Files, Job, Role};
+use crate::bed::tls;
 use crate::error::Error;
-use crate::jobs::{Files, Job, Role};
 use crate::programs::Programs;
-use crate::tls;
 use experiment::{Exchange, MqttTls, Pair, Plan, Workload};
 use record::spec::{ExchangeSpec, Side};
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Merges both sides' records of exchanges into rows.
 
+use crate::bed::jobs::{Job, Role};
 use crate::collect::{CollectError, events};
 use crate::exchange::sections;
-use crate::jobs::{Job, Role};
 use experiment::{Exchange, Plan};
 use measure::{Failed, Message, SectionRow};
 use record::event::{ExchangeEvent, FailureReason, Receipt, SectionEvent};

@@ -1,17 +1,18 @@
 //! The run folder: the files that a finished run writes.
 
+use crate::bed::HostCpu;
+use crate::bed::ManualChange;
+use crate::bed::Pinning;
+use crate::bed::Topology;
+use crate::bed::faults::InjectedFault;
+use crate::bed::jobs::Job;
 use crate::error::Error;
 use crate::exchange::sections;
-use crate::faults::InjectedFault;
-use crate::host_cpu::HostCpu;
-use crate::jobs::Job;
-use crate::live::ManualChange;
 use crate::machine::Machine;
-use crate::pinning::Pinning;
+use crate::measurement::Begun;
 use crate::probe_figures::Probes;
-use crate::run::{Begun, Options};
+use crate::run::Options;
 use crate::summary::summary;
-use crate::topology::Topology;
 use crate::waits::Waits;
 use engine::{FramePath, Priority, Stalls};
 use experiment::{Clock, Plan};
@@ -69,7 +70,7 @@ pub(crate) struct Results<'a> {
     pub priority: Priority,
     pub frame_path: FramePath,
     /// Why the frame path is not the fastest, or that it was requested.
-    pub why_path: Option<&'a str>,
+    pub why_path: Option<String>,
     pub stalls: Stalls,
     /// The core of each role, or why there is no pinning; `None` if it was not requested.
     pub placement: Option<&'a Result<Pinning, String>>,
@@ -207,8 +208,6 @@ impl Folder {
                 let _ = fs::remove_file(path);
             }
         }
-        // The keys of this run have no use after it.
-        let _ = fs::remove_dir_all(self.0.join("tls"));
         // Fails, as intended, if a log is left in it.
         let _ = fs::remove_dir(self.0.join("programs"));
     }

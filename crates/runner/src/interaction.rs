@@ -1,7 +1,7 @@
 //! Interactions of a run: the spec of each program.
 
+use crate::bed::jobs::{Job, Role};
 use crate::error::Error;
-use crate::jobs::{Job, Role};
 use crate::programs::Programs;
 use experiment::Interaction;
 use record::spec::{InteractionSpec, Role as Side};

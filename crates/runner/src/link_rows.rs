@@ -1,7 +1,7 @@
 //! Configured and measured impairments of each link direction, as table rows.
 
-use crate::netem::Done;
-use crate::topology::Topology;
+use crate::bed::Topology;
+use crate::bed::netem::Done;
 use experiment::Plan;
 use lab::Direction;
 use link::{Channel, Interval, Totals};

@@ -1,7 +1,7 @@
 //! Loads and devices of a run: the spec of each program.
 
+use crate::bed::jobs::{Files, Job, Role};
 use crate::error::Error;
-use crate::jobs::{Files, Job, Role};
 use crate::programs::Programs;
 use experiment::{Contention, Device, Load, Made, Plan, Probe, Requests, Workload};
 use record::spec::{DeviceSpec, LoadSpec, ProbeSpec};

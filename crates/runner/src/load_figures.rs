@@ -1,6 +1,6 @@
 //! Results of loads: the records of all senders, merged, never averaged.
 
-use crate::jobs::{Job, Role};
+use crate::bed::jobs::{Job, Role};
 use crate::load::{log, workloads};
 use experiment::Plan;
 use load::{Latency, read_log};

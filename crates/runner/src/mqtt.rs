@@ -1,8 +1,8 @@
 //! MQTT clients of a run: the configuration of each, and the results of their messages.
 
+use crate::bed::jobs::{Job, Role};
 use crate::collect::{CollectError, events};
 use crate::error::Error;
-use crate::jobs::{Job, Role};
 use crate::programs::Programs;
 use experiment::{Mqtt, MqttMessage, Plan, Workload};
 use measure::{ClientRow, Message};

@@ -1,7 +1,7 @@
 //! Results of probes: rows, statistics, and where contention was highest.
 
+use crate::bed::jobs::Job;
 use crate::collect::{CollectError, events};
-use crate::jobs::Job;
 use crate::load::probes;
 use experiment::{Plan, Probe, Workload};
 use measure::{Contended, ProbeRow, times};

@@ -1,9 +1,9 @@
 //! Thingbed's programs of one workload, each with its spec in a file.
 
+use crate::bed::jobs::{Files, Job, Role, variables};
+use crate::bed::tls;
 use crate::error::Error;
-use crate::jobs::{Files, Job, Role};
-use crate::tls;
-use experiment::{MqttTls, Plan, PlannedLink};
+use experiment::{Command, MqttTls, Plan, PlannedLink, Workload};
 use record::spec::{Peer, Spec, TlsFiles};
 use std::fs;
 use std::path::Path;
@@ -74,10 +74,51 @@ impl<'a> Programs<'a> {
     }
 }
 
+/// The programs of the workloads of `plan`, sinks before sources, with their files in `dir`.
+/// `workload` is the program that implements the interaction models. User programs start in `home`.
+pub(crate) fn jobs(
+    plan: &Plan,
+    workload: &Path,
+    home: &Path,
+    dir: &Path,
+) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (number, planned) in plan.workloads.iter().enumerate() {
+        let programs = Programs { plan, number, program: workload, dir };
+        jobs.extend(match planned {
+            Workload::Interaction(interaction) => crate::interaction::jobs(programs, interaction)?,
+            Workload::Mqtt(mqtt) => crate::mqtt::jobs(programs, mqtt)?,
+            Workload::Exchange(exchange) => crate::exchange::jobs(programs, exchange)?,
+            Workload::Load(load) => crate::load::senders(programs, load)?,
+            Workload::Device(device) => crate::load::devices(programs, device)?,
+            Workload::Probe(probe) => crate::load::probers(programs, probe)?,
+            Workload::Command(command) => commands(programs, command, home),
+        });
+    }
+    Ok(jobs)
+}
+
+/// A user's programs of one workload.
+fn commands(programs: Programs<'_>, command: &Command, home: &Path) -> Vec<Job> {
+    let Programs { plan, number, dir, .. } = programs;
+    let of = |name: &String| {
+        let node = plan.nodes.iter().position(|node| node.name == *name)?;
+        let role = match command.background {
+            true => Role::Background,
+            false => Role::Command,
+        };
+        let (argv, files) = (command.run.clone(), programs.files(name));
+        let mut job = Job::of(node, name, Some(number), role, argv, home, files);
+        job.env = variables(plan, name, &command.env, dir);
+        job.may_end = true;
+        Some(job)
+    };
+    command.on.iter().filter_map(of).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use crate::jobs;
-    use crate::roots::Roots;
+    use super::jobs;
     use experiment::{Experiment, Only};
     use record::spec::{
         DeviceSpec, ExchangeSpec, InteractionSpec, LoadSpec, MqttSpec, ProbeSpec, Spec,
@@ -111,9 +152,8 @@ mod tests {
                 let dir = tempfile::tempdir().unwrap();
                 let programs = dir.path().join("programs");
                 fs::create_dir(&programs).unwrap();
-                let roots = Roots::default();
                 let home = dir.path();
-                let jobs = jobs::jobs(&plan, &roots, Path::new("w"), home, &programs).unwrap();
+                let jobs = jobs(&plan, Path::new("w"), home, &programs).unwrap();
                 for job in jobs.iter().filter(|job| job.argv[0] == "w") {
                     let text = fs::read_to_string(&job.argv[2]).unwrap();
                     let same = match job.argv[1].as_str() {

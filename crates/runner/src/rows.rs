@@ -1,9 +1,9 @@
 //! Merges all programs' records into the rows of the run folder's tables.
 
+use crate::bed::jobs::{Job, Role};
 use crate::collect::{Schedule, collect};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
-use crate::jobs::{Job, Role};
 use experiment::{Interaction, Plan, Workload};
 use measure::{ClientRow, Message, SectionRow};
 

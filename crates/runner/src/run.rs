@@ -1,12 +1,11 @@
 //! One run, from a plan to its run folder.
 
-use crate::controller::{Progress, ProgressSink};
+use crate::bed::jobs::{Job, State};
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::folder::Folder;
-use crate::jobs::{Job, State};
-use crate::measurement::measure;
-use crate::prepare::Prepared;
+use crate::measurement::Measurement;
+use crate::progress::{Progress, ProgressSink};
 use engine::FramePath;
 use experiment::{Clock, Cpu, Interaction, Plan, Workload};
 use record::Verdict;
@@ -62,13 +61,10 @@ pub struct Finished {
     pub interrupted: bool,
 }
 
-/// A phase of a run: its name and start time.
-pub(crate) type Begun = (&'static str, u64);
-
 /// Runs `plan` and writes its results into `folder`, which must be empty.
 ///
 /// # Errors
-/// The failed step; nothing of the lab is left then.
+/// The failed step; nothing of the bed is left then.
 pub fn run(
     plan: &Plan,
     folder: &Folder,
@@ -76,15 +72,14 @@ pub fn run(
     watch: &mut dyn ProgressSink,
 ) -> Result<Finished, Error> {
     watch.progress(&Progress::creating());
-    folder.write_plan(plan)?;
-    let up: Begun = ("up", engine::monotonic_now());
-    let started = std::time::SystemTime::now();
-    let mut prepared = Prepared::of(plan, folder, options)?;
-    let measured = measure(plan, folder, options, &mut prepared, watch, up)?;
-    let evaluation = Evaluation::of(plan, &prepared, &measured)?;
-    let verdict = measure::judge(&evaluation.facts(plan, options, &prepared, &measured));
-    let summary = folder
-        .write(&evaluation.results(plan, options, &prepared, &measured, started, &verdict))?;
+    let begun = std::time::SystemTime::now();
+    let mut started = Measurement::prepare(plan, folder, options, watch)?.start()?;
+    started.wait()?;
+    let measured = started.stop()?.collect(options)?;
+    let evaluation = Evaluation::of(plan, &measured)?;
+    let verdict = measure::judge(&evaluation.facts(plan, options, &measured));
+    let results = evaluation.results(plan, options, &measured, begun, &verdict);
+    let summary = folder.write(&results)?;
     let interrupted = options.interrupted.load(Ordering::Relaxed);
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }

@@ -174,7 +174,7 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Group {
         }
     }
     let jobs = results.jobs.iter().filter(|job| nodes.contains(&job.node));
-    let usage: Vec<_> = jobs.map(|job| (job.is_foreign(), used(job))).collect();
+    let usage: Vec<_> = jobs.map(|job| (!job.has_control(), used(job))).collect();
     let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
     let before_us = nodes.iter().map(|node| results.scheduled[*node].before_ns).sum::<u64>() / 1000;
     let waited_ns: u64 = nodes.iter().map(|node| results.scheduled[*node].wait_ns).sum();

@@ -1,81 +1,38 @@
 //! The node API: shows nodes and injects faults at the request of control clients.
 
-use super::inventory::{Inventory, Shared};
-use super::scale_up::ScaleUp;
+use super::inventory::Inventory;
 use super::{LabShown, NodeShown, Reply, Request};
-use crate::faults::Faults;
-use crate::host_cpu::HostCpu;
-use crate::jobs::{Job, Role, State};
+use crate::bed::Bed;
+use crate::bed::faults::Faults;
+use crate::bed::host_cpu::HostCpu;
+use crate::bed::jobs::{Job, Role, State};
 use engine::monotonic_now;
-use experiment::NodeChange;
+use experiment::{NodeChange, PlannedFaultKind};
 use lab::{Exit, Lab};
-use measure::Counts;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use units::Span;
 
-/// Answers node requests of control clients.
-pub(crate) struct NodeApi<'a> {
-    pub inventory: Shared,
-    /// The folder of the run or lab.
-    pub folder: PathBuf,
-    /// Whether it is a measured run.
-    pub run: bool,
-    /// Time at which the lab came up.
-    pub since: u64,
-    /// Set when a client stops the lab.
-    pub interrupted: &'a AtomicBool,
-    /// Frames and bytes that nodes sent and received.
-    pub counts: Arc<Counts>,
-    /// Adds nodes; `None` in a run, which keeps the nodes of its plan.
-    pub scale_up: Option<ScaleUp<'a>>,
-}
-
-impl NodeApi<'_> {
-    /// Executes a request.
-    pub(crate) fn answer(
-        &self,
+impl Bed<'_> {
+    /// Executes a request of a control client.
+    pub(in crate::bed) fn answer(
+        &mut self,
         request: Request,
-        lab: &mut Lab,
         jobs: &mut Vec<Job>,
         faults: &mut Faults,
     ) -> Reply {
-        let mut inventory = self.inventory.lock();
+        let shared = self.inventory.clone();
+        let mut inventory = shared.lock();
         let done = match request {
-            Request::Lab {} => Ok(Reply::Lab(LabShown {
-                experiment: inventory.plan.experiment.clone(),
-                pid: std::process::id(),
-                folder: self.folder.clone(),
-                run: self.run,
-                nodes: inventory.present().count(),
-                up_for: Span::from_ns(monotonic_now().saturating_sub(self.since)),
-            })),
-            Request::Nodes { nodes } => self.shown(&inventory, &nodes, lab, jobs, faults),
-            Request::InjectFault { what, nodes } => (|| {
-                let found = inventory.find(&nodes)?;
-                // All nodes or none.
-                let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
-                if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
-                    let name = &inventory.plan.nodes[*node].name;
-                    return Err(format!(
-                        "`{name}` has no program to {what}; add `run:` to its group, or run one \
-                         with `thingbed exec {name} -- COMMAND`"
-                    ));
-                }
-                for node in found {
-                    let name = &inventory.plan.nodes[node].name;
-                    faults
-                        .inject(what, (node, name), lab.nodes(), jobs)
-                        .map_err(|e| e.to_string())?;
-                }
-                self.shown(&inventory, &nodes, lab, jobs, faults)
-            })(),
+            Request::Lab {} => Ok(Reply::Lab(self.lab_shown(&inventory))),
+            Request::Nodes { nodes } => self.shown(&inventory, &nodes, jobs),
+            Request::InjectFault { what, nodes } => self
+                .inject_fault(&inventory, what, &nodes, jobs, faults)
+                .and_then(|()| self.shown(&inventory, &nodes, jobs)),
             Request::Change { nodes, set } => match experiment::node_change(&set) {
                 Err(errors) => Ok(Reply::Wrong(errors.to_string())),
                 Ok(change) => inventory.find(&nodes).and_then(|found| {
-                    change_all(&change, &found, &mut inventory, lab)?;
-                    self.shown(&inventory, &nodes, lab, jobs, faults)
+                    change_all(&change, &found, &mut inventory, &mut self.lab)?;
+                    self.shown(&inventory, &nodes, jobs)
                 }),
             },
             Request::Destroy { nodes } => inventory.find(&nodes).map(|nodes| {
@@ -83,24 +40,16 @@ impl NodeApi<'_> {
                     jobs.iter_mut().filter(|job| job.node == node).for_each(|job| {
                         job.asked_to_end = true;
                     });
-                    lab.nodes_mut()[node].destroy();
+                    self.lab.nodes_mut()[node].destroy();
                     inventory.gone.insert(node);
                 }
                 Reply::Done {}
             }),
-            Request::Clone { node, count } => (|| {
-                let Some(scale_up) = &self.scale_up else {
-                    return Err(
-                        "a measured run keeps the nodes of its plan; to add nodes, start a \
-                                lab with `thingbed up`"
-                            .to_owned(),
-                    );
-                };
-                let names = scale_up.add_clones(&mut inventory, (&node, count), lab, jobs)?;
-                self.shown(&inventory, &names, lab, jobs, faults)
-            })(),
+            Request::Clone { node, count } => self
+                .add_clones(&mut inventory, &node, count, jobs)
+                .and_then(|names| self.shown(&inventory, &names, jobs)),
             Request::End {} => {
-                self.interrupted.store(true, Relaxed);
+                self.options.interrupted.store(true, Relaxed);
                 Ok(Reply::Done {})
             }
             Request::Show { .. }
@@ -111,19 +60,54 @@ impl NodeApi<'_> {
         done.unwrap_or_else(Reply::Refused)
     }
 
+    fn lab_shown(&self, inventory: &Inventory) -> LabShown {
+        LabShown {
+            experiment: inventory.plan.experiment.clone(),
+            pid: std::process::id(),
+            folder: self.folder.clone(),
+            run: self.options.is_measured,
+            nodes: inventory.present().count(),
+            up_for: Span::from_ns(monotonic_now().saturating_sub(self.since_ns)),
+        }
+    }
+
+    /// Injects a fault into all nodes, or none if it cannot be injected into one of them.
+    fn inject_fault(
+        &mut self,
+        inventory: &Inventory,
+        what: PlannedFaultKind,
+        nodes: &[String],
+        jobs: &mut Vec<Job>,
+        faults: &mut Faults,
+    ) -> Result<(), String> {
+        let found = inventory.find(nodes)?;
+        let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
+        if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
+            let name = &inventory.plan.nodes[*node].name;
+            return Err(format!(
+                "`{name}` has no program to {what}; add `run:` to its group, or run one with \
+                 `thingbed exec {name} -- COMMAND`"
+            ));
+        }
+        for node in found {
+            let name = &inventory.plan.nodes[node].name;
+            faults.inject(what, node, name, self, jobs).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
     fn shown(
         &self,
         inventory: &Inventory,
         which: &[String],
-        lab: &Lab,
         jobs: &[Job],
-        faults: &Faults,
     ) -> Result<Reply, String> {
         let nodes = match which.is_empty() {
             true => inventory.present().collect(),
             false => inventory.find(which)?,
         };
-        let nodes = nodes.into_iter().filter(|node| !lab.nodes()[*node].is_gone).map(|node| {
+        let nodes = nodes.into_iter().filter(|node| !self.lab.nodes()[*node].is_gone);
+        let nodes = nodes.map(|node| {
             let planned = &inventory.plan.nodes[node];
             let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
             let links = planned.links.iter();
@@ -131,14 +115,11 @@ impl NodeApi<'_> {
             NodeShown {
                 name: planned.name.clone(),
                 group: planned.group.clone(),
-                pid: lab.nodes()[node].kind.pid(),
+                pid: self.lab.nodes()[node].kind.pid(),
                 interfaces: links
                     .map(|link| (link.interface.clone(), link.network.clone(), link.address))
                     .collect(),
-                program: own.map(|job| {
-                    let state = state(job, faults.is_paused(node));
-                    (job.argv.join(" "), state)
-                }),
+                program: own.map(|job| (job.argv.join(" "), state(job))),
                 logs: self.folder.join("programs"),
                 sent: carried.tx,
                 received: carried.rx,
@@ -186,12 +167,12 @@ fn change_all(
     Ok(())
 }
 
-fn state(job: &Job, paused: bool) -> String {
+fn state(job: &Job) -> String {
     match job.state {
         State::Ended { exit: Exit::Signal(_), starved: Some(why), .. } => format!("killed: {why}"),
         State::Ended { exit: Exit::Status(status), .. } => format!("ended with status {status}"),
         State::Ended { exit: Exit::Signal(signal), .. } => format!("killed by signal {signal}"),
-        _ if paused => "paused".to_owned(),
+        _ if job.is_paused => "paused".to_owned(),
         _ => "running".to_owned(),
     }
 }

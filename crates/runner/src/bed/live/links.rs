@@ -2,7 +2,7 @@
 
 use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
-use crate::capture::some;
+use crate::bed::some;
 use engine::{Change, Remote, monotonic_now};
 use experiment::{RunningLink, link_change};
 use link::Direction;

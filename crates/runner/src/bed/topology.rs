@@ -1,6 +1,6 @@
 //! Converts a plan's nodes and networks to the input of lab and medium.
 
-use crate::roots::Roots;
+use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
     Backend, Exchange, Plan, PlannedChangeKind, PlannedNode, SourceAddresses, Workload,

@@ -2,7 +2,7 @@
 
 use super::links::LinkApi;
 use super::{Reply, Request};
-use crate::capture::select;
+use crate::bed::select;
 use experiment::PlannedCapture;
 use measure::{Accounting, Capture};
 use nix::sys::socket::{MsgFlags, recv};

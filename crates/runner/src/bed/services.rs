@@ -1,9 +1,9 @@
 //! The programs of network services: dnsmasq on a network's own node, and a DHCP client on nodes
 //! with `address: dhcp`.
 
+use crate::bed::jobs::{Files, Job, Role};
+use crate::bed::uplink::NAME_SERVER;
 use crate::error::Error;
-use crate::jobs::{Files, Job, Role};
-use crate::uplink::NAME_SERVER;
 use experiment::{Plan, PlannedNode, PlannedServices, Ready};
 use std::fmt::Write;
 use std::fs;

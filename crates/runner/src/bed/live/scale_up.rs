@@ -2,44 +2,33 @@
 
 use super::inventory::Inventory;
 use super::names::publish_names;
-use crate::host_cpu::HostCpu;
-use crate::jobs::{Job, State, own_programs};
-use crate::roots::Roots;
-use crate::topology::Topology;
-use engine::{Endpoint, Place, Remote};
+use crate::bed::Bed;
+use crate::bed::jobs::{Job, State, own_programs};
+use crate::bed::nodes::Nodes;
+use crate::bed::topology::Topology;
+use engine::{Endpoint, Place};
 use experiment::PlannedNode;
-use lab::Lab;
 use measure::Accounting;
-use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-
-/// What is needed to add nodes.
-pub(crate) struct ScaleUp<'a> {
-    pub roots: &'a Roots,
-    pub host: &'a HostCpu,
-    /// Working directory of programs, and the folder of their logs.
-    pub home: &'a Path,
-    pub programs: PathBuf,
-    pub remote: Remote<Accounting>,
-    /// Set when a new node could not be attached to the medium: port and node numbers differ from
-    /// then on.
-    pub broken: Cell<bool>,
-}
 
 /// Maximum number of clones per request.
 const MOST: usize = 10_000;
 
-impl ScaleUp<'_> {
+impl Bed<'_> {
     /// Adds `count` clones of `node`; returns their names.
     pub(super) fn add_clones(
-        &self,
+        &mut self,
         inventory: &mut Inventory,
-        (node, count): (&str, usize),
-        lab: &mut Lab,
+        node: &str,
+        count: usize,
         jobs: &mut Vec<Job>,
     ) -> Result<Vec<String>, String> {
-        if self.broken.get() {
+        if self.options.is_measured {
+            return Err("a measured run keeps the nodes of its plan; to add nodes, start a lab \
+                        with `thingbed up`"
+                .to_owned());
+        }
+        if self.is_broken {
             return Err(
                 "an earlier clone failed half way; stop the lab and start it again".to_owned()
             );
@@ -54,18 +43,23 @@ impl ScaleUp<'_> {
         let mut plan = inventory.plan.clone();
         plan.nodes = inventory.plan.clones(original, count)?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
-        let mut topology = Topology::of(&plan, self.roots);
-        self.host.limit(&plan, &mut topology.members).map_err(|error| error.to_string())?;
-        let ends = lab.add(&topology.members).map_err(|error| error.to_string())?;
+        let mut topology = Topology::of(&plan, &self.design.roots);
+        self.design
+            .host_cpu
+            .limit(&plan, &mut topology.members)
+            .map_err(|error| error.to_string())?;
+        let ends = self.lab.add(&topology.members).map_err(|error| error.to_string())?;
         let first = inventory.plan.nodes.len();
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
         inventory.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(inventory, &topology, first, ends)?;
-        publish_names(&inventory.plan, lab, jobs).map_err(|error| error.to_string())?;
-        for mut job in own_programs(&plan, self.roots, self.home, &self.programs) {
+        publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
+        let design = &self.design;
+        let added = own_programs(&plan, &design.roots, self.options.home, &design.programs);
+        for mut job in added {
             job.node += first;
             job.state = State::Ready;
-            job.start(lab.nodes(), jobs.len() as u64).map_err(|error| error.to_string())?;
+            self.start(jobs.len(), &job).map_err(|error| error.to_string())?;
             jobs.push(job);
         }
         Ok(names)
@@ -78,7 +72,7 @@ impl ScaleUp<'_> {
         original: usize,
         clones: &mut [PlannedNode],
     ) -> Result<(), String> {
-        let asked = self.remote.states().ok_or("the forwarding thread does not answer")?;
+        let asked = self.engine.remote().states().ok_or("the forwarding thread does not answer")?;
         for (_, segment, endpoint) in inventory.links().filter(|(node, ..)| *node == original) {
             let network = &inventory.plan.networks[segment].name;
             let [up, down] = asked[segment][endpoint].each_ref().map(|state| state.settled());
@@ -92,19 +86,20 @@ impl ScaleUp<'_> {
 
     /// Attaches the new nodes' interfaces to the medium.
     fn attach(
-        &self,
+        &mut self,
         inventory: &mut Inventory,
         topology: &Topology,
         first: usize,
         ends: Vec<Vec<OwnedFd>>,
     ) -> Result<(), String> {
+        let remote = self.engine.remote();
         let ends = ends.into_iter().flatten().zip(&topology.places);
         for (end, Place { segment, endpoint }) in ends {
             let (segment, node) = (*segment, first + topology.owners[*segment][*endpoint]);
             let link: Endpoint = topology.segments[segment].endpoints[*endpoint].clone();
             let met = move |accounting: &mut Accounting, place| accounting.attach(place, node);
-            if let Err(error) = self.remote.attach(segment, link, end, met) {
-                self.broken.set(true);
+            if let Err(error) = remote.attach(segment, link, end, met) {
+                self.is_broken = true;
                 let name = &topology.names[segment][*endpoint];
                 return Err(format!("forwarding could not start for {name}: {error}"));
             }

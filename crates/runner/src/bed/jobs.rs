@@ -1,13 +1,9 @@
 //! The programs of a run: where each starts, and with which files.
 
-use crate::control::ControlConnection;
-use crate::error::Error;
-use crate::programs::Programs;
-use crate::roots::Roots;
-use crate::services;
-use crate::tls;
-use experiment::{Command, Plan, Ready, Workload};
-use lab::{Exit, Node, OutOfMemory, Program, Usage};
+use super::roots::Roots;
+use super::tls;
+use experiment::{Plan, Ready};
+use lab::{Exit, OutOfMemory, Usage};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -52,7 +48,7 @@ pub(crate) enum State {
 }
 
 /// One program of a run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Job {
     /// The node that it runs on.
     pub node: usize,
@@ -70,8 +66,6 @@ pub(crate) struct Job {
     pub env: Vec<(String, String)>,
     /// A node whose programs it depends on: the broker's.
     pub relies_on: Option<usize>,
-    /// The control connection; `None` for programs without our protocol.
-    pub connection: Option<ControlConnection>,
     /// Its state.
     pub state: State,
     /// Messages sent and answers received, as last reported.
@@ -80,6 +74,8 @@ pub(crate) struct Job {
     pub ready: Option<Ready>,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
+    /// Whether it was paused.
+    pub is_paused: bool,
     /// Whether it may end at any time with status 0: a command, or a program that only an image
     /// names. That may be a shell, which finds no terminal.
     pub may_end: bool,
@@ -129,52 +125,8 @@ fn tail(path: &Path) -> io::Result<Vec<u8>> {
     Ok(end)
 }
 
-/// The programs of `plan`, sinks before sources, with their files in `dir`. `workload` is the
-/// program that implements the interaction models. User programs start in `home`.
-pub(crate) fn jobs(
-    plan: &Plan,
-    roots: &Roots,
-    workload: &Path,
-    home: &Path,
-    dir: &Path,
-) -> Result<Vec<Job>, Error> {
-    let mut jobs = services::programs(plan, dir)?;
-    jobs.extend(own_programs(plan, roots, home, dir));
-    for (number, planned) in plan.workloads.iter().enumerate() {
-        let programs = Programs { plan, number, program: workload, dir };
-        jobs.extend(match planned {
-            Workload::Interaction(interaction) => crate::interaction::jobs(programs, interaction)?,
-            Workload::Mqtt(mqtt) => crate::mqtt::jobs(programs, mqtt)?,
-            Workload::Exchange(exchange) => crate::exchange::jobs(programs, exchange)?,
-            Workload::Load(load) => crate::load::senders(programs, load)?,
-            Workload::Device(device) => crate::load::devices(programs, device)?,
-            Workload::Probe(probe) => crate::load::probers(programs, probe)?,
-            Workload::Command(command) => commands(programs, command, home),
-        });
-    }
-    Ok(jobs)
-}
-
-/// A user's programs of one workload.
-fn commands(programs: Programs<'_>, command: &Command, home: &Path) -> Vec<Job> {
-    let Programs { plan, number, dir, .. } = programs;
-    let of = |name: &String| {
-        let node = plan.nodes.iter().position(|node| node.name == *name)?;
-        let role = match command.background {
-            true => Role::Background,
-            false => Role::Command,
-        };
-        let (argv, files) = (command.run.clone(), programs.files(name));
-        let mut job = Job::of(node, name, Some(number), role, argv, home, files);
-        job.env = variables(plan, name, &command.env, dir);
-        job.may_end = true;
-        Some(job)
-    };
-    command.on.iter().filter_map(of).collect()
-}
-
 /// Environment of a user's program on `node`: `own`, and the variables it may need.
-fn variables<'a>(
+pub(crate) fn variables<'a>(
     plan: &Plan,
     node: &str,
     own: impl IntoIterator<Item = (&'a String, &'a String)>,
@@ -239,56 +191,19 @@ impl Job {
             cwd: cwd.to_path_buf(),
             env: Vec::new(),
             relies_on: None,
-            connection: None,
             state: State::Starting,
             progress: (0, 0),
             ready: None,
             asked_to_end: false,
+            is_paused: false,
             may_end: false,
             files,
         }
     }
 
-    /// Starts the program in its node under the number `id`.
-    pub(crate) fn start(&mut self, nodes: &[Node], id: u64) -> Result<(), Error> {
-        // A node's own program may start more than once and continues its log.
-        let create = |path: &Path| {
-            let mut options = File::options();
-            options.write(true).create(true);
-            match self.role {
-                Role::Node => options.append(true),
-                _ => options.truncate(true),
-            };
-            options.open(path).map_err(Error::write(path))
-        };
-        let control = match self.role {
-            Role::Command | Role::Background | Role::Node | Role::Service => None,
-            // A program with a control socket is ours, so it sees the host's files wherever it
-            // runs; a DHCP client does not use the socket.
-            Role::Client => {
-                Some(ControlConnection::begin().map_err(Error::io("create a socket"))?.1)
-            }
-            Role::Source | Role::Sink | Role::Mqtt => {
-                let (ours, theirs) =
-                    ControlConnection::begin().map_err(Error::io("create a socket"))?;
-                self.connection = Some(ours);
-                Some(theirs)
-            }
-        };
-        let program = Program {
-            argv: self.argv.clone(),
-            env: self.env.clone(),
-            cwd: self.cwd.display().to_string(),
-            stdout: create(&self.files.out)?.into(),
-            stderr: create(&self.files.err)?.into(),
-            control,
-        };
-        Ok(nodes[self.node].kind.run(id, program)?)
-    }
-
-    /// Whether it is a user's program.
-    pub(crate) fn is_foreign(&self) -> bool {
-        !matches!(self.role, Role::Source | Role::Sink | Role::Mqtt)
+    /// Whether it is a program of a workload that speaks the control protocol.
+    pub(crate) fn has_control(&self) -> bool {
+        matches!(self.role, Role::Source | Role::Sink | Role::Mqtt)
     }
 
     /// Whether it starts before the workloads and stops after them.
@@ -299,21 +214,11 @@ impl Job {
     /// A copy of the program, not yet started.
     pub(crate) fn again(&self) -> Self {
         Self {
-            node: self.node,
-            name: self.name.clone(),
-            workload: self.workload,
-            role: self.role,
-            argv: self.argv.clone(),
-            cwd: self.cwd.clone(),
-            env: self.env.clone(),
-            relies_on: self.relies_on,
-            connection: None,
             state: State::Starting,
             progress: (0, 0),
-            ready: self.ready.clone(),
             asked_to_end: false,
-            may_end: self.may_end,
-            files: self.files.clone(),
+            is_paused: false,
+            ..self.clone()
         }
     }
 

@@ -1,8 +1,7 @@
 //! The control interface of a running lab: shows and changes it during a run.
 //!
 //! A control socket (`control_socket`), the inventory (`inventory`), the link API (`links`) and
-//! node API (`nodes`), live captures (`capture`), scale-up (`scale_up`), and a lab without a
-//! measured run (`up`).
+//! node API (`nodes`), live captures (`capture`) and scale-up (`scale_up`).
 
 mod capture;
 mod control_socket;
@@ -11,15 +10,12 @@ mod links;
 mod names;
 mod nodes;
 mod scale_up;
-mod up;
 
 pub(crate) use control_socket::{ControlSocket, Pending, Requests};
 pub use control_socket::{ask, forget, labs, open};
 pub(crate) use inventory::{Inventory, Shared};
 pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
-pub(crate) use nodes::NodeApi;
-pub use up::{Up, up};
 
 use experiment::PlannedFaultKind;
 use link::{Direction, Impairment};

@@ -1,7 +1,7 @@
 //! TLS certificates for a run: of an authority, and of each broker and server.
 
 use crate::error::Error;
-use experiment::{MqttTls, Plan, PlannedNode};
+use experiment::{MqttTls, Plan, PlannedNode, Workload};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -23,31 +23,53 @@ pub(crate) fn has(plan: &Plan, node: &str) -> bool {
     brokers(plan).any(|broker| broker.name == node)
 }
 
+/// The nodes with a broker or server that shows a certificate of this bed.
 fn brokers(plan: &Plan) -> impl Iterator<Item = &PlannedNode> {
-    plan.nodes.iter().filter(|node| {
-        let has = |tls: &Option<MqttTls>| *tls == Some(MqttTls::Generated);
-        let brokers = crate::mqtt::workloads(plan)
-            .any(|(_, mqtt)| mqtt.broker == node.name && has(&mqtt.tls));
-        let serves = crate::exchange::workloads(plan).any(|(_, exchange)| {
-            let listens = match exchange.brokers.is_empty() {
-                true => exchange.pairs().iter().any(|pair| pair.servers.contains(&&*node.name)),
-                false => exchange.brokers.contains(&node.name),
-            };
-            has(&exchange.tls) && listens
-        });
-        brokers || serves
-    })
+    let is_generated = |tls: &Option<MqttTls>| *tls == Some(MqttTls::Generated);
+    let listens = move |workload: &Workload, node: &str| match workload {
+        Workload::Mqtt(mqtt) => mqtt.broker == node && is_generated(&mqtt.tls),
+        Workload::Exchange(exchange) if is_generated(&exchange.tls) => {
+            match exchange.brokers.is_empty() {
+                true => exchange.pairs().iter().any(|pair| pair.servers.contains(&node)),
+                false => exchange.brokers.iter().any(|broker| broker == node),
+            }
+        }
+        _ => false,
+    };
+    plan.nodes.iter().filter(move |node| plan.workloads.iter().any(|w| listens(w, &node.name)))
 }
 
-/// Creates the certificates of a plan: `ca.pem`, and `NODE.pem` and `NODE.key` for each broker,
-/// with the node's name and addresses.
-pub(crate) fn make(plan: &Plan, programs: &Path) -> Result<(), Error> {
-    let mut brokers = brokers(plan).peekable();
-    if brokers.peek().is_none() {
-        return Ok(());
+/// The certificates of a bed, with their keys. Dropping this removes them.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    /// Their folder; `None` if there are none.
+    folder: Option<PathBuf>,
+}
+
+impl Certificates {
+    /// Creates the certificates of a plan: `ca.pem`, and `NODE.pem` and `NODE.key` for each broker,
+    /// with the node's name and addresses.
+    pub(crate) fn make(plan: &Plan, programs: &Path) -> Result<Self, Error> {
+        if brokers(plan).next().is_none() {
+            return Ok(Self { folder: None });
+        }
+        let folder = folder(programs);
+        fs::create_dir(&folder).map_err(Error::write(&folder))?;
+        let made = Self { folder: Some(folder.clone()) };
+        write_all(plan, &folder)?;
+        Ok(made)
     }
-    let folder = folder(programs);
-    fs::create_dir(&folder).map_err(Error::write(&folder))?;
+}
+
+impl Drop for Certificates {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.folder {
+            let _ = fs::remove_dir_all(folder);
+        }
+    }
+}
+
+fn write_all(plan: &Plan, folder: &Path) -> Result<(), Error> {
     let failed = |why: rcgen::Error| Error::Certificate(why.to_string());
     let key = KeyPair::generate().map_err(failed)?;
     let mut ca = CertificateParams::default();
@@ -57,7 +79,7 @@ pub(crate) fn make(plan: &Plan, programs: &Path) -> Result<(), Error> {
     let certificate = ca.self_signed(&key).map_err(failed)?;
     write(&folder.join("ca.pem"), &certificate.pem())?;
     let issuer = Issuer::new(ca, key);
-    for broker in brokers {
+    for broker in brokers(plan) {
         let addresses = broker.links.iter().map(|link| link.address.to_string());
         let names: Vec<String> = addresses.chain([broker.name.clone()]).collect();
         let mut params = CertificateParams::new(names).map_err(failed)?;

@@ -81,10 +81,10 @@ fn refused(path: FramePath, why: String) -> Error {
 
 /// Why `plan` requires packet sockets, if it does.
 fn needs_packets(plan: &Plan) -> Option<&'static str> {
-    if crate::netem::is_used(plan) {
+    if crate::bed::netem::is_used(plan) {
         // A TAP has no queue for frames to a node, nor for frames that a program sends back.
         return Some("a network has `backend: netem`, which needs veth pairs");
     }
-    let hardware = crate::hardware::is_used(plan);
+    let hardware = crate::bed::hardware::is_used(plan);
     hardware.then_some("a node is real hardware, which needs a packet socket")
 }

@@ -1,7 +1,7 @@
 //! Updates name resolution when nodes are added or removed.
 
-use crate::jobs::{Job, Role};
-use crate::topology::hosts_of;
+use crate::bed::jobs::{Job, Role};
+use crate::bed::topology::hosts_of;
 use experiment::Plan;
 use lab::{Error, Lab};
 

@@ -1,6 +1,6 @@
 //! Checks from outside whether a node's program is ready.
 
-use crate::jobs::Files;
+use crate::bed::jobs::Files;
 use experiment::Ready;
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The inventory of a running lab's nodes and links, which may grow.
 
-use crate::topology::Topology;
+use crate::bed::topology::Topology;
 use engine::Place;
 use experiment::{Backend, Plan};
 use link::Impairment;

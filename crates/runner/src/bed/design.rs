@@ -1,0 +1,57 @@
+//! Everything about a bed that is known before it exists.
+
+use super::BedOptions;
+use super::frame_path::SelectedPath;
+use super::host_cpu::HostCpu;
+use super::jobs::{Job, own_programs};
+use super::pinning::Pinning;
+use super::roots::Roots;
+use super::services;
+use super::topology::Topology;
+use crate::error::Error;
+use experiment::Plan;
+use std::path::{Path, PathBuf};
+
+/// A plan's nodes, networks and own programs, ready to be brought up.
+pub(crate) struct Design {
+    /// The folder of the programs' files.
+    pub programs: PathBuf,
+    /// Network services and the nodes' own programs, until the controller takes them.
+    pub jobs: Vec<Job>,
+    /// The nodes' root file systems, which stay in the cache while this exists.
+    pub roots: Roots,
+    /// How frames are to travel.
+    pub path: SelectedPath,
+    /// The input of lab and medium.
+    pub topology: Topology,
+    /// The host CPU that limits by clock or benchmark are based on.
+    pub host_cpu: HostCpu,
+    /// Whether the plan has such limits.
+    pub is_limited_by_host: bool,
+    /// The core of each role, or why there is no pinning; `None` if it was not requested.
+    pub placement: Option<Result<Pinning, String>>,
+}
+
+impl Design {
+    /// Prepares the files that the bed needs, and checks what can be checked.
+    ///
+    /// # Errors
+    /// The file, root or setting that does not work.
+    pub fn of(plan: &Plan, programs: &Path, options: &BedOptions<'_>) -> Result<Self, Error> {
+        let roots = Roots::of(plan)?;
+        let mut jobs = services::programs(plan, programs)?;
+        jobs.extend(own_programs(plan, &roots, options.home, programs));
+        let path = SelectedPath::of(plan, options.frame_path)?;
+        let mut topology = Topology::of(plan, &roots);
+        let host_cpu = HostCpu::here();
+        let is_limited_by_host = host_cpu.limit(plan, &mut topology.members)?;
+        let placement = Pinning::apply(plan, &mut topology.members);
+        let programs = programs.to_owned();
+        Ok(Self { programs, jobs, roots, path, topology, host_cpu, is_limited_by_host, placement })
+    }
+
+    /// The cores, if roles are pinned.
+    pub fn pinning(&self) -> Option<&Pinning> {
+        self.placement.as_ref().and_then(|placement| placement.as_ref().ok())
+    }
+}

@@ -1,0 +1,170 @@
+//! Fault injection into nodes' programs: kill, stop, restart, pause.
+
+use super::jobs::{Job, Role};
+use super::nodes::Nodes;
+use crate::error::Error;
+use experiment::{Plan, PlannedFault, PlannedFaultKind as Kind};
+use serde::Serialize;
+use std::collections::VecDeque;
+
+/// An injected fault, for the run's record.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct InjectedFault {
+    #[serde(skip)]
+    pub at_ns: u64,
+    pub what: Kind,
+    pub node: String,
+}
+
+/// A planned fault with its nodes by index and name.
+#[derive(Debug)]
+struct Due {
+    at_ns: u64,
+    what: Kind,
+    nodes: Vec<(usize, String)>,
+}
+
+/// Pending and injected faults.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    coming: VecDeque<Due>,
+    /// Nodes whose program restarts once the running one has ended.
+    restarting: Vec<usize>,
+    /// Injected faults, in order.
+    pub made: Vec<InjectedFault>,
+}
+
+impl Faults {
+    /// The faults of a plan, in the order of their times.
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let index = |name: &str| plan.nodes.iter().position(|node| node.name == name);
+        Self::new(&plan.faults, index)
+    }
+
+    /// These faults, in the order of their times; `index` finds a node by its name.
+    pub(crate) fn new(planned: &[PlannedFault], index: impl Fn(&str) -> Option<usize>) -> Self {
+        let target = |name: &String| Some((index(name)?, name.clone()));
+        let due = |fault: &PlannedFault| Due {
+            at_ns: fault.at.as_ns(),
+            what: fault.what,
+            nodes: fault.nodes.iter().filter_map(target).collect(),
+        };
+        Self { coming: planned.iter().map(due).collect(), ..Self::default() }
+    }
+
+    /// Whether no fault is pending.
+    pub(crate) fn is_over(&self) -> bool {
+        self.coming.is_empty() && self.restarting.is_empty()
+    }
+
+    /// Injects the faults that are due `since_ns` after the start.
+    pub(crate) fn turn(
+        &mut self,
+        since_ns: u64,
+        bed: &mut impl Nodes,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), Error> {
+        while self.coming.front().is_some_and(|fault| fault.at_ns <= since_ns) {
+            let Some(fault) = self.coming.pop_front() else { break };
+            for (node, name) in &fault.nodes {
+                self.inject(fault.what, *node, name, bed, jobs)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Injects a fault into a node now.
+    pub(crate) fn inject(
+        &mut self,
+        what: Kind,
+        node: usize,
+        name: &str,
+        bed: &mut impl Nodes,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), Error> {
+        // The last fault wins: a program that is stopped during a restart stays stopped.
+        if matches!(what, Kind::Kill | Kind::Stop | Kind::Restart) {
+            self.restarting.retain(|waits| *waits != node);
+        }
+        match what {
+            Kind::Kill => {
+                running(jobs, node).for_each(|(_, job)| {
+                    job.is_paused = false;
+                    job.asked_to_end = true;
+                });
+                bed.signal_all(node, libc::SIGKILL);
+            }
+            Kind::Pause => {
+                bed.signal_all(node, libc::SIGSTOP);
+                running(jobs, node).for_each(|(_, job)| job.is_paused = true);
+            }
+            Kind::Resume => {
+                running(jobs, node).for_each(|(_, job)| job.is_paused = false);
+                bed.signal_all(node, libc::SIGCONT);
+            }
+            Kind::Stop => drop(stop(node, bed, jobs)),
+            Kind::Restart => match stop(node, bed, jobs) {
+                true => self.restarting.push(node),
+                false => start(node, bed, jobs)?,
+            },
+            Kind::Start => {
+                let own = running(jobs, node).find(|(_, job)| job.role == Role::Node);
+                match own.map(|(_, job)| job.asked_to_end) {
+                    // It was stopped just before; it restarts once it has ended.
+                    Some(true) => {
+                        self.restarting.retain(|waits| *waits != node);
+                        self.restarting.push(node);
+                    }
+                    Some(false) => {}
+                    None => start(node, bed, jobs)?,
+                }
+            }
+        }
+        self.made.push(InjectedFault { at_ns: bed.now(), what, node: name.to_owned() });
+        Ok(())
+    }
+
+    /// Handles the end of a node's program.
+    pub(crate) fn ended(
+        &mut self,
+        node: usize,
+        bed: &mut impl Nodes,
+        jobs: &mut Vec<Job>,
+    ) -> Result<(), Error> {
+        let Some(place) = self.restarting.iter().position(|waits| *waits == node) else {
+            return Ok(());
+        };
+        self.restarting.swap_remove(place);
+        start(node, bed, jobs)
+    }
+}
+
+/// The running programs of a node, with their numbers.
+fn running(jobs: &mut [Job], node: usize) -> impl Iterator<Item = (usize, &mut Job)> {
+    jobs.iter_mut().enumerate().filter(move |(_, job)| job.node == node && job.is_alive())
+}
+
+/// Asks the node's own program to end; returns whether one runs.
+fn stop(node: usize, bed: &mut impl Nodes, jobs: &mut [Job]) -> bool {
+    let mut runs = false;
+    for (id, job) in running(jobs, node) {
+        job.is_paused = false;
+        if job.role == Role::Node {
+            runs = true;
+            job.asked_to_end = true;
+            bed.signal(node, id, libc::SIGTERM);
+            // A paused process does not handle signals.
+            bed.signal(node, id, libc::SIGCONT);
+        }
+    }
+    runs
+}
+
+/// Starts the program of a node where none runs.
+fn start(node: usize, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> Result<(), Error> {
+    let own = |job: &&Job| job.node == node && job.role == Role::Node;
+    let Some(job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
+    bed.start(jobs.len(), &job)?;
+    jobs.push(job);
+    Ok(())
+}

@@ -1,0 +1,221 @@
+//! The bed: the nodes and networks of a plan, brought up. `Bed::up` is the only bring-up, of
+//! `thingbed up` as of a measured run.
+//!
+//! A bed forwards frames and answers control clients; its programs are started by a controller,
+//! which knows it as an [`environment::Environment`].
+
+mod control;
+mod counters;
+mod design;
+pub(crate) mod environment;
+pub(crate) mod faults;
+mod frame_path;
+mod hardware;
+mod host_cpu;
+pub(crate) mod jobs;
+mod live;
+pub(crate) mod netem;
+pub(crate) mod nodes;
+mod pinning;
+mod ready;
+mod roots;
+mod running;
+mod selection;
+mod services;
+pub(crate) mod tls;
+mod topology;
+mod uplink;
+
+pub(crate) use counters::backlog_drops;
+pub(crate) use design::Design;
+pub use frame_path::can_have_ring;
+pub(crate) use host_cpu::HostCpu;
+pub(crate) use live::ManualChange;
+pub use live::{LabShown, Links, NodeShown, Reply, Request, Shown, ask, forget, labs, open};
+pub use netem::check_backends;
+pub(crate) use pinning::Pinning;
+pub(crate) use selection::{select, some};
+pub(crate) use topology::Topology;
+pub use topology::segments;
+
+use self::control::ControlConnection;
+use self::live::{ControlSocket, Inventory, Requests, Shared};
+use self::netem::Impairments;
+use self::pinning::Affinity;
+use self::tls::Certificates;
+use self::uplink::Uplink;
+use crate::error::Error;
+use crate::folder::Folder;
+use engine::{Engine, FrameBackend, FramePath, Outcome, Refused, monotonic_now};
+use experiment::Plan;
+use lab::Lab;
+use measure::{Accounting, Counts};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Busy-wait time before a frame is due: the lateness of a timer.
+const SPIN_NS: u64 = 60_000;
+
+/// Options of a bed.
+pub(crate) struct BedOptions<'a> {
+    /// A program whose `main` serves as the fork server: the tool itself.
+    pub tool: &'a Path,
+    /// Working directory of user programs: the experiment file's folder.
+    pub home: &'a Path,
+    /// The requested frame path; `None` for the best that works.
+    pub frame_path: Option<FramePath>,
+    /// Whether the medium busy-waits shortly before frames are due.
+    pub spin: bool,
+    /// Whether a run is measured: then the bed keeps the nodes of its plan, and works without a
+    /// control socket if it must.
+    pub is_measured: bool,
+    /// Set when a user or a control client stops the bed.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// Nodes and networks of a plan. Dropping it removes everything that it made except the folder of
+/// the programs' logs. Fields are dropped in this order.
+pub(crate) struct Bed<'a> {
+    /// The control socket and the requests from it.
+    control: Option<(ControlSocket, Requests)>,
+    /// The control connections of programs, by the programs' numbers.
+    connections: BTreeMap<usize, ControlConnection>,
+    uplinks: Vec<Uplink>,
+    engine: Engine<Accounting>,
+    refused: Refused,
+    impairments: Impairments,
+    lab: Lab,
+    /// The keys in it have no use after the bed.
+    _certificates: Certificates,
+    design: Design,
+    inventory: Shared,
+    /// Frames and bytes that nodes sent and received.
+    counts: Arc<Counts>,
+    frame_path: FramePath,
+    /// The folder of the run or lab.
+    folder: PathBuf,
+    /// Time at which the bed came up.
+    since_ns: u64,
+    /// Set when a new node could not be attached to the medium: port and node numbers differ from
+    /// then on.
+    is_broken: bool,
+    options: BedOptions<'a>,
+}
+
+/// What remains of a bed.
+pub(crate) struct Remains {
+    pub design: Design,
+    pub outcome: Outcome<Accounting>,
+    pub frame_path: FramePath,
+    /// Why resource usage does not come from control groups, if so.
+    pub uncounted: Option<String>,
+}
+
+impl<'a> Bed<'a> {
+    /// Brings up the nodes and networks of `plan`, with the programs' files in `folder`. No program
+    /// runs yet. `observe` returns the accounting of frames for a topology, whose segments it may
+    /// change, before anything else exists.
+    ///
+    /// # Errors
+    /// The failed step; nothing of the bed is left then.
+    pub fn up(
+        plan: &Plan,
+        folder: &Folder,
+        options: BedOptions<'a>,
+        observe: impl FnOnce(&mut Topology) -> Result<Accounting, Error>,
+    ) -> Result<Self, Error> {
+        folder.write_plan(plan)?;
+        let programs = folder.programs()?;
+        let certificates = Certificates::make(plan, &programs)?;
+        let mut design = Design::of(plan, &programs, &options)?;
+        let accounting = observe(&mut design.topology)?;
+        let counts = accounting.counts();
+        let (lab, backend, impairments) = nodes(plan, &design, options.tool)?;
+        let frame_path = backend.path();
+        let refused =
+            backend.refused().map_err(Error::io("count the frames that interfaces dropped"))?;
+        let engine = engine(&design, backend, accounting, options.spin)?;
+        let uplinks = Uplink::all(plan, &lab)?;
+        let inventory = Inventory::of(plan, &design.topology);
+        let control = match ControlSocket::open(&inventory, engine.remote()) {
+            Err(_) if options.is_measured => None,
+            opened => Some(opened.map_err(Error::io("open the lab's control socket"))?),
+        };
+        Ok(Self {
+            control,
+            connections: BTreeMap::new(),
+            uplinks,
+            engine,
+            refused,
+            impairments,
+            lab,
+            _certificates: certificates,
+            design,
+            inventory,
+            counts,
+            frame_path,
+            folder: folder.path().to_owned(),
+            since_ns: monotonic_now(),
+            is_broken: false,
+            options,
+        })
+    }
+
+    /// What was known before the bed came up.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
+    /// Closes the control socket; returns the changes made through it.
+    pub fn close_control(&mut self) -> Vec<ManualChange> {
+        self.control.take().map(|(socket, _)| socket.close()).unwrap_or_default()
+    }
+
+    /// Ends forwarding and removes the bed.
+    ///
+    /// # Errors
+    /// When forwarding failed meanwhile.
+    pub fn down(self) -> Result<Remains, Error> {
+        let Self { control, uplinks, engine, refused, lab, design, frame_path, .. } = self;
+        drop((control, refused));
+        let outcome = engine.stop().map_err(Error::io("forward frames"))?;
+        drop(uplinks);
+        let uncounted = lab.uncounted().map(str::to_owned);
+        drop(lab);
+        Ok(Remains { design, outcome, frame_path, uncounted })
+    }
+}
+
+/// Starts the nodes and takes over their interfaces.
+fn nodes(
+    plan: &Plan,
+    design: &Design,
+    tool: &Path,
+) -> Result<(Lab, FrameBackend, Impairments), Error> {
+    let (topology, path) = (&design.topology, &design.path);
+    let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, path.link)?;
+    hardware::attach(plan, &mut ends)?;
+    let ends: Vec<_> = ends.into_iter().flatten().collect();
+    let impairments = Impairments::of(plan, &topology.places, &ends)
+        .map_err(Error::io("save the state of links"))?;
+    let backend = path.carrier(&mut lab, ends)?;
+    Ok((lab, backend, impairments))
+}
+
+/// Starts forwarding.
+fn engine(
+    design: &Design,
+    backend: FrameBackend,
+    accounting: Accounting,
+    spin: bool,
+) -> Result<Engine<Accounting>, Error> {
+    let waker = backend.waker();
+    let (segments, places) = (design.topology.segments.clone(), design.topology.places.clone());
+    // Threads inherit the affinity, which ends with this function.
+    let _affinity = design.pinning().and_then(|pinning| Affinity::on(pinning.medium));
+    let spin_ns = if spin { SPIN_NS } else { 0 };
+    Engine::start_spinning(backend, waker, segments, places, accounting, spin_ns)
+        .map_err(Error::io("start forwarding"))
+}

@@ -1,0 +1,172 @@
+//! A bed as the environment of running programs.
+
+use super::Bed;
+use super::control::ControlConnection;
+use super::environment::{Environment, Frames, News};
+use super::faults::Faults;
+use super::jobs::{Job, Role};
+use super::live::{Pending, publish_names};
+use super::nodes::Nodes;
+use super::ready::is_ready;
+use crate::error::Error;
+use engine::monotonic_now;
+use lab::{Event, OutOfMemory, Program};
+use link::Instant;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use record::control::Command;
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+/// Polling interval for state without a file descriptor.
+const TICK_MS: u16 = 100;
+/// Delay between the first message of a program and the poll of all programs. A poll takes about 1
+/// µs per program, so messages that arrive together are read together: polling then takes only a
+/// few per cent of a CPU.
+const TOGETHER: Duration = Duration::from_micros(50);
+
+impl Nodes for Bed<'_> {
+    fn now(&self) -> Instant {
+        monotonic_now()
+    }
+
+    fn start(&mut self, id: usize, job: &Job) -> Result<(), Error> {
+        let program = Program {
+            argv: job.argv.clone(),
+            env: job.env.clone(),
+            cwd: job.cwd.display().to_string(),
+            stdout: log(&job.files.out, job.role)?,
+            stderr: log(&job.files.err, job.role)?,
+            control: self.connect(id, job)?,
+        };
+        Ok(self.lab.nodes()[job.node].kind.run(id as u64, program)?)
+    }
+
+    fn signal(&mut self, node: usize, id: usize, signal: i32) {
+        self.lab.nodes()[node].kind.signal(id as u64, signal);
+    }
+
+    fn signal_all(&mut self, node: usize, signal: i32) {
+        self.lab.nodes()[node].kind.signal_all(signal);
+    }
+}
+
+impl Environment for Bed<'_> {
+    fn own_jobs(&mut self) -> Vec<Job> {
+        std::mem::take(&mut self.design.jobs)
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        self.impairments.begin(&self.lab)?;
+        self.engine.begin();
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Vec<News> {
+        let mut news = Vec::new();
+        for id in self.speaking() {
+            self.read_messages(id, &mut news);
+        }
+        while let Ok(event) = self.lab.events().try_recv() {
+            match event {
+                // Messages that it sent before it ended may still be unread.
+                Event::Ended { id, .. } => self.read_messages(id as usize, &mut news),
+                Event::NodeGone { node } => self.lab.nodes_mut()[node].is_gone = true,
+                _ => {}
+            }
+            news.push(News::Event(event));
+        }
+        news
+    }
+
+    fn serve(&mut self, jobs: &mut Vec<Job>, faults: &mut Faults) {
+        while let Some(Pending { request, answer }) =
+            self.control.as_ref().and_then(|(_, requests)| requests.next())
+        {
+            let reply = self.answer(request, jobs, faults);
+            // The client may have disconnected.
+            let _ = answer.send(reply);
+        }
+    }
+
+    fn send(&mut self, id: usize, command: Command) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.send(command);
+        }
+    }
+
+    fn is_ready(&self, job: &Job) -> bool {
+        let pid = self.lab.nodes()[job.node].kind.pid();
+        job.ready.as_ref().is_none_or(|when| is_ready(when, pid, &job.files))
+    }
+
+    fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {
+        self.lab.out_of_memory(node)
+    }
+
+    /// Also removes its links, because its kernel would go on answering.
+    fn release(&mut self, node: usize, jobs: &[Job]) -> Result<(), Error> {
+        let mut inventory = self.inventory.lock();
+        inventory.gone.insert(node);
+        let remote = self.engine.remote();
+        inventory.places(node).into_iter().for_each(|place| remote.detach(place));
+        Ok(publish_names(&inventory.plan, &mut self.lab, jobs)?)
+    }
+
+    fn frames(&self) -> Frames {
+        Frames {
+            sent: self.engine.frames(),
+            in_flight: self.engine.waiting(),
+            have_failed: self.engine.has_failed(),
+        }
+    }
+}
+
+impl Bed<'_> {
+    /// The program's end of a control connection, if it gets one. A program with one is ours, so it
+    /// sees the host's files wherever it runs; a DHCP client does not use it.
+    fn connect(&mut self, id: usize, job: &Job) -> Result<Option<OwnedFd>, Error> {
+        if job.role != Role::Client && !job.has_control() {
+            return Ok(None);
+        }
+        let (ours, theirs) = ControlConnection::begin().map_err(Error::io("create a socket"))?;
+        if job.has_control() {
+            self.connections.insert(id, ours);
+        }
+        Ok(Some(theirs))
+    }
+
+    /// Waits until a program sends something, a control client has a request, or a short time has
+    /// passed; returns the programs that have sent something.
+    fn speaking(&self) -> Vec<usize> {
+        let open = self.connections.iter().filter(|(_, connection)| connection.is_open());
+        let (ids, mut fds): (Vec<_>, Vec<_>) = open
+            .map(|(id, connection)| (*id, PollFd::new(connection.as_fd(), PollFlags::POLLIN)))
+            .unzip();
+        let clients = self.control.as_ref().map(|(_, requests)| requests.as_fd());
+        fds.extend(clients.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        // An interrupted wait counts as a finished one.
+        let _ = poll(&mut fds, PollTimeout::from(TICK_MS));
+        std::thread::sleep(TOGETHER * ids.len() as u32);
+        let _ = poll(&mut fds, PollTimeout::ZERO);
+        let speaks = |fd: &PollFd<'_>| fd.revents().is_none_or(|events| !events.is_empty());
+        ids.into_iter().zip(&fds).filter(|(_, fd)| speaks(fd)).map(|(id, _)| id).collect()
+    }
+
+    fn read_messages(&mut self, id: usize, news: &mut Vec<News>) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        news.extend(connection.receive().into_iter().map(|status| News::Message { id, status }));
+    }
+}
+
+/// Creates a log. A node's own program may start more than once and continues its log.
+fn log(path: &Path, role: Role) -> Result<OwnedFd, Error> {
+    let mut options = File::options();
+    options.write(true).create(true);
+    match role {
+        Role::Node => options.append(true),
+        _ => options.truncate(true),
+    };
+    Ok(options.open(path).map_err(Error::write(path))?.into())
+}

@@ -1,0 +1,241 @@
+//! The controller of a bed's programs: starts them, gives the start signal, reads their messages and
+//! stops them. `up` and `run` both use it.
+
+mod events;
+#[cfg(test)]
+pub(crate) mod fake;
+mod stop;
+#[cfg(test)]
+mod tests;
+
+use crate::bed::environment::{Environment, News};
+use crate::bed::faults::Faults;
+use crate::bed::jobs::{Job, Role, State};
+use crate::error::Error;
+use crate::progress::{Phase, Progress, ProgressSink};
+use measure::Failure;
+use record::control::Command;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::Span;
+
+/// Time from the start signal to offset 0, so that the signal reaches hundreds of programs.
+pub(crate) const LEAD_NS: u64 = 500_000_000;
+
+/// A bed with its running programs.
+pub(crate) struct Controller<'a, B> {
+    pub bed: B,
+    pub jobs: Vec<Job>,
+    /// Faults injected into programs.
+    pub faults: Faults,
+    /// Failures since the start signal.
+    pub failures: Vec<Failure>,
+    /// Why contention ends the run early, with `contention: abort`.
+    pub contended: Option<String>,
+    /// Time of offset 0 of the schedules.
+    pub start_ns: Option<u64>,
+    pub phase: Phase,
+    /// Latest end of the phase.
+    pub until_ns: Option<u64>,
+    /// Number of answers that the schedules should produce.
+    pub expected: u64,
+    /// Folder of the programs' logs.
+    logs: PathBuf,
+    interrupted: &'a AtomicBool,
+    watch: &'a mut dyn ProgressSink,
+}
+
+impl<'a, B: Environment> Controller<'a, B> {
+    /// The controller of the programs of `bed` and of `workloads`, none of them started.
+    pub(crate) fn new(
+        mut bed: B,
+        workloads: Vec<Job>,
+        faults: Faults,
+        logs: PathBuf,
+        interrupted: &'a AtomicBool,
+        watch: &'a mut dyn ProgressSink,
+    ) -> Self {
+        let mut jobs = bed.own_jobs();
+        jobs.extend(workloads);
+        Self {
+            bed,
+            jobs,
+            faults,
+            failures: Vec::new(),
+            contended: None,
+            start_ns: None,
+            phase: Phase::Up,
+            until_ns: None,
+            expected: 0,
+            logs,
+            interrupted,
+            watch,
+        }
+    }
+
+    /// Starts all programs that take part in the set-up and waits until they are ready.
+    ///
+    /// # Errors
+    /// When one fails, or when some are not ready after `limit`.
+    pub(crate) fn set_up(&mut self, limit: Span) -> Result<(), Error> {
+        self.phase = Phase::SetUp;
+        self.until_ns = Some(self.bed.now() + limit.as_ns());
+        // Services start first, then the programs that ask for an address, then the workloads.
+        self.start_all(limit, |job| job.role == Role::Service)?;
+        self.start_all(limit, |job| job.role == Role::Client)?;
+        self.start_all(limit, |job| job.role == Role::Node)?;
+        self.start_all(limit, Job::has_control)
+    }
+
+    /// Starts the programs that `these` selects and waits until they are ready.
+    fn start_all(&mut self, limit: Span, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
+        for (id, job) in self.jobs.iter().enumerate().filter(|(_, job)| these(job)) {
+            self.bed.start(id, job)?;
+        }
+        let waits = |job: &Job| these(job) && job.state == State::Starting;
+        loop {
+            self.look()?;
+            for job in self.jobs.iter_mut().filter(|job| waits(job)) {
+                let is_checked = matches!(job.role, Role::Node | Role::Service);
+                if is_checked && self.bed.is_ready(job) {
+                    job.state = State::Ready;
+                }
+            }
+            if !self.jobs.iter().any(waits) {
+                return Ok(());
+            }
+            if self.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            if self.until_ns.is_some_and(|deadline| self.bed.now() > deadline) {
+                return Err(self.not_ready(limit, waits));
+            }
+        }
+    }
+
+    /// The error that names the programs which still wait.
+    fn not_ready(&self, limit: Span, waits: impl Fn(&Job) -> bool) -> Error {
+        let missing = || self.jobs.iter().filter(|job| waits(job));
+        let names: Vec<_> = missing().take(3).map(|job| job.name.as_str()).collect();
+        let more = if missing().count() > names.len() { ", ..." } else { "" };
+        let first = self.jobs.iter().position(&waits).unwrap_or_default();
+        Error::NotReady {
+            missing: missing().count(),
+            all: self.jobs.len(),
+            limit,
+            names: names.join(", ") + more + &awaited(&self.jobs[first]),
+            words: self.output_of(first),
+            logs: self.logs.clone(),
+        }
+    }
+
+    /// Gives the start signal; returns the time of offset 0.
+    ///
+    /// # Errors
+    /// When an impairment or a program cannot be started.
+    pub(crate) fn begin(&mut self) -> Result<u64, Error> {
+        self.bed.begin()?;
+        self.phase = Phase::Load;
+        let at_ns = self.bed.now() + LEAD_NS;
+        self.start_ns = Some(at_ns);
+        self.watch.begun(at_ns);
+        for (id, job) in self.jobs.iter().enumerate() {
+            match job.role {
+                Role::Source | Role::Sink | Role::Mqtt => {
+                    self.bed.send(id, Command::Start { at_ns });
+                }
+                Role::Command | Role::Background => self.bed.start(id, job)?,
+                Role::Node | Role::Service | Role::Client => {}
+            }
+        }
+        Ok(at_ns)
+    }
+
+    /// Waits briefly, then handles all pending requests, messages and events.
+    ///
+    /// # Errors
+    /// When a program fails before the start signal.
+    pub(crate) fn look(&mut self) -> Result<(), Error> {
+        let news = self.bed.wait();
+        self.bed.serve(&mut self.jobs, &mut self.faults);
+        for news in news {
+            match news {
+                News::Message { id, status } => self.on_message(id, status)?,
+                News::Event(event) => self.on_event(event)?,
+            }
+        }
+        self.report();
+        Ok(())
+    }
+
+    /// Injects the faults that are due now.
+    ///
+    /// # Errors
+    /// When a program cannot be started again.
+    pub(crate) fn inject_due_faults(&mut self) -> Result<(), Error> {
+        let since = self.bed.now().saturating_sub(self.start_ns.unwrap_or(u64::MAX));
+        self.faults.turn(since, &mut self.bed, &mut self.jobs)
+    }
+
+    /// Whether the user stopped it.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Relaxed)
+    }
+
+    /// Messages that the programs sent and received so far.
+    pub(crate) fn messages(&self) -> u64 {
+        self.jobs.iter().map(|job| job.progress.0 + job.progress.1).sum()
+    }
+
+    fn report(&mut self) {
+        let now = self.bed.now();
+        let ready = self.jobs.iter().filter(|job| job.state != State::Starting).count();
+        self.watch.progress(&Progress {
+            phase: self.phase,
+            elapsed: Span::from_ns(now.saturating_sub(self.start_ns.unwrap_or(u64::MAX))),
+            most: self.until_ns.map(|until| Span::from_ns(until.saturating_sub(now))),
+            missing: self.missing(),
+            ready: (ready, self.jobs.len()),
+            sent: self.jobs.iter().map(|job| job.progress.0).sum(),
+            replies: self.jobs.iter().map(|job| job.progress.1).sum(),
+            expected: self.expected,
+            frames: self.bed.frames().sent,
+        });
+    }
+
+    /// The names of the first two programs that are not ready.
+    fn missing(&self) -> String {
+        if self.phase != Phase::SetUp {
+            return String::new();
+        }
+        // Commands start with the schedule.
+        let starting = |job: &&Job| job.state == State::Starting && job.role != Role::Command;
+        let mut names = self.jobs.iter().filter(starting);
+        let first: Vec<_> = names.by_ref().take(2).map(|job| job.name.as_str()).collect();
+        first.join(", ") + if names.next().is_some() { ", ..." } else { "" }
+    }
+
+    /// The last output of a job and of the job that it relies on.
+    fn output_of(&self, id: usize) -> String {
+        let words = [self.jobs[id].files.last_output(), self.output_of_other(id)];
+        words.join("\n").trim().to_owned()
+    }
+
+    /// The last output of the program on the node that job `id` relies on.
+    fn output_of_other(&self, id: usize) -> String {
+        let other = self.jobs[id].relies_on;
+        let jobs = self.jobs.iter().filter(|job| Some(job.node) == other);
+        let lines = jobs.flat_map(|job| {
+            let words = job.files.last_output();
+            let lines: Vec<_> =
+                words.lines().map(|line| format!("{} said: {line}", job.name)).collect();
+            lines
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The condition that a program waits for.
+fn awaited(job: &Job) -> String {
+    job.ready.as_ref().map_or(String::new(), |ready| format!(" (ready when {ready})"))
+}

@@ -1,0 +1,91 @@
+//! Takes everything that was counted, and removes the bed.
+
+use super::meters::Readings;
+use super::{Begun, Stopped};
+use crate::bed::faults::InjectedFault;
+use crate::bed::jobs::Job;
+use crate::bed::{Bed, Design, ManualChange, Remains, netem};
+use crate::error::Error;
+use crate::run::Options;
+use engine::{FramePath, Outcome};
+use lab::Scheduled;
+use measure::{Accounting, Failure, Usage, Written};
+
+/// What a run measured; the bed is gone.
+pub(crate) struct Measured {
+    pub design: Design,
+    pub phases: Vec<Begun>,
+    /// Offset 0, as a monotonic time in ns.
+    pub start_ns: u64,
+    pub jobs: Vec<Job>,
+    pub failures: Vec<Failure>,
+    pub faults: Vec<InjectedFault>,
+    /// Changes made by hand during the run.
+    pub changes: Vec<ManualChange>,
+    pub usage: Usage,
+    /// Run and wait time of each node's programs, at the start and at the end.
+    pub scheduled: [Vec<Scheduled>; 2],
+    /// Frames that the kernel dropped before its backlog.
+    pub backlog_drops: u64,
+    /// Impairments that the kernel made.
+    pub by_netem: Vec<netem::Done>,
+    /// The kernel's counters of each node's interfaces.
+    pub kernel: Vec<Option<lab::Counters>>,
+    pub socket_drops: u64,
+    /// Why resource usage does not come from control groups, if so.
+    pub uncounted: Option<String>,
+    pub frame_path: FramePath,
+    pub outcome: Outcome<Accounting>,
+    pub captured: Written,
+    /// Number of decisions missing in `decisions.parquet`.
+    pub decisions_missed: u64,
+}
+
+impl Stopped<Bed<'_>> {
+    /// Reads the kernel's counters, ends forwarding and removes the bed.
+    ///
+    /// # Errors
+    /// When forwarding failed, or a file could not be written.
+    pub fn collect(self, options: &Options<'_>) -> Result<Measured, Error> {
+        let Self { bed, phases, start_ns, jobs, mut failures, faults, readings } = self;
+        let Readings { usage, scheduled, backlog_drops, by_netem, changes } = readings;
+        let by_netem = or_failure(by_netem, &mut failures);
+        let (kernel, socket_drops) = (bed.kernel_counters(), bed.socket_drops());
+        let Remains { design, mut outcome, frame_path, uncounted } = bed.down()?;
+        let captured = outcome.observer.take_capture();
+        let captured = captured.map(|capture| or_failure(capture.end(), &mut failures));
+        let decisions = outcome.observer.take_decisions();
+        let decisions_missed = decisions.map(|decisions| decisions.end()).transpose()?;
+        Ok(Measured {
+            design,
+            phases,
+            start_ns,
+            jobs,
+            failures,
+            faults,
+            changes,
+            usage: if options.is_costless() { usage.without_cpu() } else { usage },
+            scheduled,
+            backlog_drops,
+            by_netem,
+            kernel,
+            socket_drops,
+            uncounted,
+            frame_path,
+            outcome,
+            captured: captured.unwrap_or_default(),
+            decisions_missed: decisions_missed.unwrap_or_default(),
+        })
+    }
+}
+
+/// The result; a failure of the bed and nothing, if there is none.
+fn or_failure<T: Default>(
+    result: Result<T, impl std::error::Error>,
+    failures: &mut Vec<Failure>,
+) -> T {
+    result.unwrap_or_else(|error| {
+        failures.push(Failure::Bed(error.to_string()));
+        T::default()
+    })
+}
