@@ -9,6 +9,7 @@ pub mod event;
 mod evidence;
 mod figure;
 mod mqtt_version;
+mod pace;
 mod pattern;
 mod percentiles;
 mod protocol;

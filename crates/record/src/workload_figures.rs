@@ -1,8 +1,8 @@
 //! The figures of loads, probes and exchanges in `summary.json`.
 
 use crate::Part;
-use crate::event::{Loop, Pace};
 use crate::figure::{Over, figures};
+use crate::pace::{Loop, Pace};
 use crate::timeline::Quarter;
 use std::collections::BTreeMap;
 use trace::SpreadSummary;

@@ -1,5 +1,6 @@
 //! Results of loads and devices: one JSON file of each program, after its last request.
 
+use crate::pace::{Loop, Pace};
 use crate::{Observed, OddCounts, Percentiles, Quarter, RequestCounts, Timeline};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,34 +85,6 @@ pub struct SenderResults {
     /// From the start to the last request that was due, in ns.
     pub schedule_ns: u64,
 }
-
-/// Whether a load waits for answers before it sends more.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Loop {
-    /// It sends on schedule.
-    #[default]
-    Open,
-    /// Each user sends after the answer to its last request.
-    Closed,
-}
-
-impl crate::Part for Loop {}
-
-/// Whether a sender kept its schedule.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// It did.
-    #[default]
-    Kept,
-    /// The rate was kept, but single requests were late.
-    Blurred,
-    /// This machine was too slow.
-    NotKept,
-}
-
-impl crate::Part for Pace {}
 
 /// The file of a device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -7,10 +7,10 @@ mod message;
 mod probe;
 mod run;
 
+pub use crate::pace::{Loop, Pace};
 pub use exchange::{ExchangeEvent, FailureReason, Receipt, Section, SectionEvent};
 pub use load::{
-    Checked, DeviceResults, LoadResults, Loop, Pace, SenderResults, SeriesResults, Served,
-    ServedResource,
+    Checked, DeviceResults, LoadResults, SenderResults, SeriesResults, Served, ServedResource,
 };
 pub use message::{ALL_PEERS, ClientEvent, MessageEvent, SinkEvent, SourceEvent};
 pub use probe::{PROBE_TIMEOUT_NS, Probed};
