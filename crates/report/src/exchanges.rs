@@ -51,7 +51,7 @@ pub struct MedianInterval {
 }
 
 /// Reads the figures of one workload; `None` if they are damaged.
-pub(crate) fn read((name, figures): (&str, &Value)) -> Option<Exchanges> {
+pub(crate) fn read(name: &str, figures: &Value) -> Option<Exchanges> {
     let found = record::Exchanges::deserialize(figures).ok()?;
     Some(Exchanges {
         name: name.to_owned(),
@@ -110,7 +110,7 @@ mod tests {
         };
         let figures = json!({"meter": {"protocol": "coap", "exchanges": 6, "failed": 2,
             "failures": {"timeout": 2}, "sizes": {"1000": size(9.0), "200": size(4.0)}}});
-        let found = read(("meter", &figures["meter"])).unwrap();
+        let found = read("meter", &figures["meter"]).unwrap();
         assert_eq!((found.failed, &found.failures[0].0[..]), (2, "timeout"));
         assert_eq!(found.sizes.iter().map(|s| s.payload).collect::<Vec<_>>(), [200, 1000]);
         let size = &found.sizes[0];
@@ -118,6 +118,6 @@ mod tests {
         assert_eq!(size.bytes, None);
         let names: Vec<_> = size.sections.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["transport_connect", "payload_2", "payload_10", "transport_close"]);
-        assert_eq!(read(("meter", &Value::Null)), None);
+        assert_eq!(read("meter", &Value::Null), None);
     }
 }

@@ -88,7 +88,8 @@ impl Summary {
 
     /// The metrics of exchanges, by workload.
     pub fn exchanges(&self) -> Vec<Exchanges> {
-        keys(&self.figures, Figures::exchanges).filter_map(exchanges::read).collect()
+        let workloads = keys(&self.figures, Figures::exchanges);
+        workloads.filter_map(|(name, figures)| exchanges::read(name, figures)).collect()
     }
 
     /// The loads, by name.
