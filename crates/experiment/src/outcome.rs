@@ -150,8 +150,10 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
         cell.iter().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
     };
     let trusted = |summary: &&&Value| {
-        let status = summary.pointer("/verdict/status").and_then(Value::as_str);
-        !matches!(status, Some("invalid" | "failed"))
+        !matches!(
+            Summary::verdict_in(summary).status,
+            record::Status::Invalid | record::Status::Failed
+        )
     };
     let runs: Vec<&Value> = summaries.iter().filter(|summary| is_of(summary)).collect();
     if runs.is_empty() {

@@ -1,11 +1,10 @@
 //! The results of a load.
 
 use crate::clock::Nanos;
-use crate::percentiles::Percentiles;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
-use record::{Observed, Quarter, RequestCounts, Timeline};
-use serde::Serialize;
+use record::event::{LoadResults, Loop, Pace, SeriesResults};
+use record::{Observed, OddCounts, Percentiles, RequestCounts, Timeline};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -90,31 +89,6 @@ pub struct Submission {
     pub submitted: Histogram,
 }
 
-/// Counts of messages that are neither a request nor its answer in time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct OtherMessages {
-    /// Answers that arrived after the timeout.
-    pub late: u64,
-    /// Duplicate answers.
-    pub twice: u64,
-    /// Received data that is no message of the protocol.
-    pub garbage: u64,
-    /// Answers that match no request, or from another address.
-    pub stray: u64,
-    /// CoAP retransmissions.
-    pub retransmitted: u64,
-}
-
-impl OtherMessages {
-    pub(crate) fn add(&mut self, more: &Self) {
-        self.late += more.late;
-        self.twice += more.twice;
-        self.garbage += more.garbage;
-        self.stray += more.stray;
-        self.retransmitted += more.retransmitted;
-    }
-}
-
 /// The results of a load.
 #[derive(Debug, Clone)]
 pub struct Figures {
@@ -135,7 +109,7 @@ pub struct Figures {
     /// Answers by code, e.g. 2.05.
     pub codes: BTreeMap<String, u64>,
     /// Messages that are neither a request nor its answer in time.
-    pub others: OtherMessages,
+    pub others: OddCounts,
     /// Counts of observations.
     pub observed: Observed,
     /// Lines of the trace that are not valid requests.
@@ -149,18 +123,6 @@ pub struct Figures {
     pub lag: Nanos,
     /// The start on the wall clock, since 1970.
     pub began: Duration,
-}
-
-/// Whether the sender kept the schedule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Pace {
-    /// It did.
-    Kept,
-    /// The rate was kept, but single operations were late.
-    Blurred,
-    /// This machine was too slow.
-    NotKept,
 }
 
 impl Figures {
@@ -205,12 +167,12 @@ impl Figures {
         if all.slip.quantile_ns(0.99) as f64 > allowed { Pace::Blurred } else { Pace::Kept }
     }
 
-    /// The JSON for the summary; times in us.
-    pub fn json(&self) -> impl Serialize + use<> {
+    /// The results; times in us.
+    pub fn results(&self) -> LoadResults {
         let all = self.all();
         let seconds = self.span as f64 / 1e9;
-        Json {
-            r#loop: if self.closed.is_some() { "closed" } else { "open" },
+        LoadResults {
+            r#loop: if self.closed.is_some() { Loop::Closed } else { Loop::Open },
             users: self.closed,
             pace: self.pace(),
             senders: self.senders,
@@ -219,79 +181,36 @@ impl Figures {
             counts: all.counts,
             quarters: self.timeline.quarters(self.schedule),
             codes: self.codes.clone(),
-            others: self.others,
+            odd: OddCounts { trace_faults: self.faults, ..self.others },
             observed: self.observed,
-            trace_faults: self.faults,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
             between_expected: SpreadSummary::from(&self.submission.expected),
             between_submitted: SpreadSummary::from(&self.submission.submitted),
             between_distance: self.submission.expected.distance(&self.submission.submitted),
-            all: JsonSeries::new("all".to_owned(), None, &all),
-            classes: self
-                .classes()
-                .iter()
-                .map(|series| JsonSeries::new(series.method.to_string(), None, series))
-                .collect(),
-            nodes: self
-                .series
-                .iter()
-                .map(|series| JsonSeries::new(series.method.to_string(), series.device, series))
-                .collect(),
+            all: all.results("all".to_owned(), None),
+            classes: self.classes().iter().map(|class| class.of_method(None)).collect(),
+            nodes: self.series.iter().map(|series| series.of_method(series.device)).collect(),
         }
     }
 }
 
-#[derive(Serialize)]
-struct Json {
-    r#loop: &'static str,
-    users: Option<usize>,
-    pace: Pace,
-    senders: usize,
-    seconds: f64,
-    rate: f64,
-    counts: RequestCounts,
-    quarters: [Quarter; 4],
-    codes: BTreeMap<String, u64>,
-    #[serde(flatten)]
-    others: OtherMessages,
-    observed: Observed,
-    trace_faults: u64,
-    reasons: BTreeMap<String, u64>,
-    behind_us: f64,
-    between_expected: SpreadSummary,
-    between_submitted: SpreadSummary,
-    between_distance: f64,
-    all: JsonSeries,
-    classes: Vec<JsonSeries>,
-    nodes: Vec<JsonSeries>,
-}
+impl Series {
+    fn of_method(&self, device: Option<u32>) -> SeriesResults {
+        self.results(self.method.to_string(), device)
+    }
 
-#[derive(Serialize)]
-struct JsonSeries {
-    class: String,
-    device: Option<u32>,
-    counts: RequestCounts,
-    response_of_all: Percentiles,
-    response: SpreadSummary,
-    service: SpreadSummary,
-    slip: SpreadSummary,
-    wait: Option<SpreadSummary>,
-    notification: Option<SpreadSummary>,
-}
-
-impl JsonSeries {
-    fn new(class: String, device: Option<u32>, series: &Series) -> Self {
-        Self {
+    fn results(&self, class: String, device: Option<u32>) -> SeriesResults {
+        SeriesResults {
             class,
             device,
-            counts: series.counts,
-            response_of_all: Percentiles::of(&series.response, series.counts.scheduled),
-            response: SpreadSummary::from(&series.response),
-            service: SpreadSummary::from(&series.service),
-            slip: SpreadSummary::from(&series.slip),
-            wait: series.wait.as_ref().map(SpreadSummary::from),
-            notification: series.notification.as_ref().map(SpreadSummary::from),
+            counts: self.counts,
+            response_of_all: Percentiles::of(&self.response, self.counts.scheduled),
+            response: SpreadSummary::from(&self.response),
+            service: SpreadSummary::from(&self.service),
+            slip: SpreadSummary::from(&self.slip),
+            wait: self.wait.as_ref().map(SpreadSummary::from),
+            notification: self.notification.as_ref().map(SpreadSummary::from),
         }
     }
 }
@@ -350,7 +269,7 @@ mod tests {
             senders: 1,
             span: 1_000_000_000,
             codes: BTreeMap::new(),
-            others: OtherMessages::default(),
+            others: OddCounts::default(),
             observed: Observed::default(),
             faults: 0,
             reasons: BTreeMap::new(),

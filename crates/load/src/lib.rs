@@ -21,7 +21,6 @@ mod outstanding;
 #[cfg(test)]
 mod overload;
 mod pacer;
-mod percentiles;
 mod probe;
 mod reasons;
 mod request_feed;
@@ -38,12 +37,9 @@ mod template;
 
 pub use clock::{Nanos, now};
 pub use datagram::IDS_PER_SECOND;
-pub use device::{
-    Checked, DeviceError, DeviceSettings, MisbehaviourShares, Served, ServedResource, check, serve,
-};
-pub use figures::{Figures, OtherMessages, Pace as PaceFigures, Series, Submission, write_log};
+pub use device::{DeviceError, DeviceSettings, MisbehaviourShares, check, serve};
+pub use figures::{Figures, Series, Submission, write_log};
 pub use histories::{History, Latency, read_log};
-pub use percentiles::Percentiles;
 pub use probe::{ProbeSettings, probe};
 pub use request_feed::Origin;
 pub use run::{Error, Progress, run};

@@ -6,12 +6,12 @@
 //! `queued` when it is due and `dequeued` when it is sent.
 
 use crate::clock::Nanos;
-use crate::figures::{OtherMessages, Series, Submission};
+use crate::figures::{Series, Submission};
 use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
 use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
-use record::{Observed, Timeline};
+use record::{Observed, OddCounts, Timeline};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Operations in the order of their intended times. Their numbers start at 0 and have no
@@ -38,7 +38,7 @@ pub(crate) struct Outstanding {
     pub submission: Submission,
     pub timeline: Timeline,
     pub codes: BTreeMap<u16, u64>,
-    pub others: OtherMessages,
+    pub others: OddCounts,
     pub observed: Observed,
     pub reasons: Reasons,
     /// The largest slip, in ns.
@@ -68,7 +68,7 @@ impl Outstanding {
             submission: Submission::default(),
             timeline: Timeline::default(),
             codes: BTreeMap::new(),
-            others: OtherMessages::default(),
+            others: OddCounts::default(),
             observed: Observed::default(),
             reasons: Reasons::default(),
             behind: 0,

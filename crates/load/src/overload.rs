@@ -3,12 +3,13 @@
 //! given service time.
 
 use crate::clock::Nanos;
-use crate::figures::{Figures, Pace, Series};
+use crate::figures::{Figures, Series};
 use crate::outstanding::Outstanding;
 use crate::request_feed::{FeedSummary, Operation};
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
 use crate::run::figures;
 use crate::settings::Settings;
+use record::event::Pace;
 use std::collections::VecDeque;
 use std::time::Duration;
 use trace::Method;

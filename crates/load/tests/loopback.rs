@@ -243,6 +243,6 @@ fn who_falls_too_far_behind_gives_up_and_counts_the_rest() {
     let counts = figures.all().counts;
     assert_eq!(counts.scheduled, 200_000);
     assert!(counts.unsent > 0, "{counts:?}");
-    assert_eq!(figures.pace(), load::PaceFigures::NotKept);
+    assert_eq!(figures.pace(), record::event::Pace::NotKept);
     assert!(figures.reasons.keys().any(|why| why.contains("too far behind")));
 }

@@ -1,9 +1,10 @@
 //! Messages between the tool and a workload program: JSON, one message per line of a socket.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A message from a program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Set up and connected; waiting for the start.
@@ -30,7 +31,7 @@ pub enum Status {
 }
 
 /// A message to a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
     /// Start the schedule.

@@ -9,7 +9,9 @@ pub mod event;
 mod evidence;
 mod figure;
 mod mqtt_version;
+mod pace;
 mod pattern;
+mod percentiles;
 mod protocol;
 pub mod spec;
 mod summary;
@@ -22,6 +24,7 @@ pub use evidence::Subject;
 pub use figure::{Figure, Key, Over, Part, Scope, Shape, reduce};
 pub use mqtt_version::MqttVersion;
 pub use pattern::{DirectorModel, InteractionPattern};
+pub use percentiles::Percentiles;
 pub use protocol::{
     Coap, CoapTransport, Connection, ExchangeProtocol, Http, HttpMethod, Method, MqttChoice, Opcua,
     Quic, Timestamps,

@@ -2,6 +2,7 @@
 
 use crate::MqttVersion;
 use crate::word::words;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -65,7 +66,7 @@ impl CoapTransport {
 }
 
 /// Options of CoAP.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Coap {
     /// Method.
@@ -83,8 +84,10 @@ pub struct Coap {
     /// Whether several blocks are sent at a time (Q-Block, RFC 9177).
     pub q_block: bool,
     /// Time within which members of a group answer (RFC 7252, section 8.2).
+    #[schemars(with = "String")]
     pub leisure: Span,
     /// Initial acknowledgement timeout of a confirmable message.
+    #[schemars(with = "String")]
     pub ack_timeout: Span,
     /// Maximum retransmissions of a confirmable message.
     pub max_retransmit: u32,
@@ -109,7 +112,7 @@ impl Default for Coap {
 }
 
 /// Options of MQTT.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MqttChoice {
     /// Quality of service, 0 to 2.
@@ -140,7 +143,7 @@ words!(
 );
 
 /// Options of OPC UA.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Opcua {
     /// Number of variables that hold a payload together, [`Opcua::VARIABLES`].
@@ -170,7 +173,7 @@ words!(
 );
 
 /// Options of HTTP.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
     /// Method.
@@ -178,7 +181,7 @@ pub struct Http {
 }
 
 /// Options of QUIC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quic {
     /// Whether a new connection to a known sink carries payload at once (0-RTT).
@@ -188,7 +191,7 @@ pub struct Quic {
 }
 
 /// A protocol and its options.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ExchangeProtocol {
     /// Plain UDP.

@@ -5,6 +5,7 @@ use crate::timeline::Quarter;
 use crate::verdict::Verdict;
 use crate::workload_figures::{Exchanges, Load, Probes};
 use crate::{Figure, Shape};
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -62,7 +63,7 @@ figures! {
         /// share of the sent messages that were not received
         lost_pct: f64 => .unit("%").head("lost"),
         /// share of the sent messages without an answer; null if all are one-way
-        unanswered_pct: Option<f64> => .unit("%").head("unanswered"),
+        unanswered_pct: Option<f64> => .unit("%").head("unanswered").earlier(&["loss_pct"]),
         /// share of the sent messages that failed: `unanswered_pct`, for one-way messages `lost_pct`
         loss_pct: f64 => .unit("%"),
         /// extra copies of messages and answers
@@ -245,6 +246,12 @@ impl Summary {
     pub fn figure(path: &str) -> Result<Figure, (usize, Shape)> {
         let parts: Vec<&str> = path.split('.').collect();
         <Self as crate::Part>::shape().figure(&parts)
+    }
+
+    /// The verdict in a file; an unknown one if the file has none.
+    pub fn verdict_in(file: &Value) -> Verdict {
+        let verdict = Self::verdict.of(file).map(Verdict::deserialize);
+        verdict.and_then(Result::ok).unwrap_or_default()
     }
 
     /// The number at a path such as `groups.*.cpu_ms` in a file, of this version or an earlier one;

@@ -8,7 +8,7 @@ const PARTS: usize = 1024;
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 
 /// Requests and answers by time, in constant memory.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "TimelineFile")]
 pub struct Timeline {
     width_ns: u64,
@@ -16,13 +16,13 @@ pub struct Timeline {
 }
 
 /// File format of a timeline.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct TimelineFile {
     width_ns: u64,
     parts: Vec<Part>,
 }
 
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 struct Part {
     /// Requests due in this slice.
     offered: u64,

@@ -2,6 +2,7 @@
 
 use crate::Part;
 use crate::figure::{Over, figures};
+use crate::pace::{Loop, Pace};
 use crate::timeline::Quarter;
 use std::collections::BTreeMap;
 use trace::SpreadSummary;
@@ -12,7 +13,7 @@ figures! {
     /// A load. Times of several senders are merged, not averaged.
     pub struct Load {
         /// `open` or `closed`
-        r#loop: String,
+        r#loop: Loop,
         /// number of users of a closed loop
         users: Option<u32>,
         /// the requests by outcome
@@ -136,8 +137,8 @@ figures! {
 
     /// How well a node kept its schedule.
     pub struct Sender {
-        /// `kept`, `blurred` or `not_kept`
-        pace: String,
+        /// `kept`, `blurred` or `not-kept`
+        pace: Pace,
         /// requests sent per second
         rate: f64 => .unit("1/s"),
         /// how far the sender was behind its schedule at most

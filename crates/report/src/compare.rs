@@ -1,9 +1,11 @@
 //! Compares exchanges: the best value of an axis, by how much, and the payload sizes at which the
 //! order changes.
 
+use crate::exchanges::Exchanges;
 use crate::format::number;
 use crate::markdown::{plain, table};
 use crate::{Cell, CellRuns, Spread, Sweep};
+use record::{Figure, SizeFigures};
 
 /// Medians closer than this share count as equal, whatever their confidence intervals: the
 /// difference is irrelevant for applications.
@@ -23,12 +25,13 @@ pub enum CompareFigure {
 }
 
 impl CompareFigure {
-    /// The keys of the median and of the ends of its confidence interval.
-    fn keys(self) -> [&'static str; 3] {
+    /// The rows of the median and of the ends of its confidence interval.
+    fn rows(self) -> [Figure; 3] {
+        type Of = SizeFigures;
         match self {
-            Self::Time => ["time_ms", "time_low_ms", "time_high_ms"],
-            Self::Received => ["received_ms", "received_low_ms", "received_high_ms"],
-            Self::Bytes => ["bytes", "bytes_low", "bytes_high"],
+            Self::Time => [Of::time_ms, Of::time_low_ms, Of::time_high_ms],
+            Self::Received => [Of::received_ms, Of::received_low_ms, Of::received_high_ms],
+            Self::Bytes => [Of::bytes, Of::bytes_low, Of::bytes_high],
         }
     }
 
@@ -148,7 +151,7 @@ fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ra
         let mut entries: Vec<Entry> = cells
             .iter()
             .filter_map(|cell| {
-                let [median, low, high] = figure.keys().map(|key| at(cell, size, key));
+                let [median, low, high] = figure.rows().map(|figure| at(cell, size, figure));
                 let median = median?.median;
                 let name = cell.cell.get(axis)?.to_owned();
                 let end = |end: Option<Spread>| end.map_or(median, |spread| spread.median);
@@ -167,12 +170,10 @@ fn sizes(cell: &CellRuns<'_>) -> Vec<u64> {
 }
 
 /// A metric of the exchanges of one payload size, over repeats and workloads.
-fn at(cell: &CellRuns<'_>, size: u64, key: &str) -> Option<Spread> {
+fn at(cell: &CellRuns<'_>, size: u64, figure: Figure) -> Option<Spread> {
     cell.spread(|summary| {
         let names = summary.exchanged_sizes().into_iter().filter(|(_, own)| *own == size);
-        let found = names.filter_map(|(name, _)| {
-            summary.metric(&format!("exchanges.{name}.sizes.{size}.{key}"))
-        });
+        let found = names.filter_map(|(name, _)| summary.exchanged(name, size, figure));
         Spread::of(found).map(|spread| spread.median)
     })
 }
@@ -243,7 +244,7 @@ fn medians(
     let mut row = place.to_vec();
     row.push(plain(cell.cell.get(axis).unwrap_or("–")));
     for size in SHOWN {
-        let [median, low, high] = figure.keys().map(|key| at(cell, size, key));
+        let [median, low, high] = figure.rows().map(|figure| at(cell, size, figure));
         row.push(match (median, low, high) {
             (Some(median), Some(low), Some(high)) if low.median != high.median => format!(
                 "{} ({} to {})",
@@ -255,11 +256,9 @@ fn medians(
             _ => "–".to_owned(),
         });
     }
-    let sum = |key: &str| -> f64 {
-        let runs = cell.runs.iter();
-        runs.filter_map(|run| run.summary.metric(&format!("exchanges.*.{key}"))).sum()
-    };
-    row.push(format!("{} of {}", sum("failed"), sum("exchanges")));
+    let all: Vec<Exchanges> = cell.runs.iter().flat_map(|run| run.summary.exchanges()).collect();
+    let sum = |of: fn(&Exchanges) -> u64| -> u64 { all.iter().map(of).sum() };
+    row.push(format!("{} of {}", sum(|own| own.failed), sum(|own| own.count)));
     Some(row)
 }
 

@@ -1,5 +1,8 @@
 //! Metrics of exchanges by payload size and section, from the summary of a run.
 
+use record::SizeFigures;
+use record::event::Section;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// The exchanges of one workload.
@@ -47,68 +50,48 @@ pub struct MedianInterval {
     pub high: f64,
 }
 
-/// Reads the key `exchanges` of a summary.
-pub(crate) fn read(figures: &Value) -> Vec<Exchanges> {
-    let workloads = figures.as_object().into_iter().flatten();
-    workloads
-        .map(|(name, value)| {
-            let number = |key: &str| value[key].as_u64().unwrap_or(0);
-            let failures = value["failures"].as_object().into_iter().flatten();
-            let mut sizes: Vec<SizeResults> = value["sizes"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter_map(|(size, value)| Some(of_size(size.parse().ok()?, value)))
-                .collect();
-            sizes.sort_by_key(|size| size.payload);
-            Exchanges {
-                name: name.clone(),
-                protocol: value["protocol"].as_str().unwrap_or_default().to_owned(),
-                count: number("exchanges"),
-                failed: number("failed"),
-                failures: failures
-                    .filter_map(|(reason, count)| Some((reason.clone(), count.as_u64()?)))
-                    .collect(),
-                sizes,
-            }
-        })
-        .collect()
+/// Reads the figures of one workload; `None` if they are damaged.
+pub(crate) fn read(name: &str, figures: &Value) -> Option<Exchanges> {
+    let found = record::Exchanges::deserialize(figures).ok()?;
+    Some(Exchanges {
+        name: name.to_owned(),
+        protocol: found.protocol,
+        count: found.exchanges,
+        failed: found.failed,
+        failures: found.failures.into_iter().collect(),
+        sizes: found.sizes.into_iter().map(|(payload, size)| of_size(payload, size)).collect(),
+    })
 }
 
-fn of_size(payload: u64, value: &Value) -> SizeResults {
-    let number = |key: &str| value[key].as_u64().unwrap_or(0);
-    let sections = value["sections"].as_object().into_iter().flatten();
-    let mut sections: Vec<_> = sections
-        .map(|(name, value)| (name.clone(), value["time_ms"].as_f64(), value["bytes"].as_f64()))
-        .collect();
+fn of_size(payload: u64, size: SizeFigures) -> SizeResults {
+    let sections = size.sections.into_iter();
+    let mut sections: Vec<_> =
+        sections.map(|(name, section)| (name, section.time_ms, section.bytes)).collect();
     // JSON objects have no order; the sections of an exchange have.
     sections.sort_by_key(|(name, ..)| order(name));
+    let interval = |median: Option<f64>, low: Option<f64>, high: Option<f64>| {
+        Some(MedianInterval { median: median?, low: low?, high: high? })
+    };
     SizeResults {
         payload,
-        count: number("exchanges"),
-        failed: number("failed"),
-        time_ms: middle(value, "time", "_ms"),
-        bytes: middle(value, "bytes", ""),
+        count: size.exchanges,
+        failed: size.failed,
+        time_ms: interval(size.time_ms, size.time_low_ms, size.time_high_ms),
+        bytes: interval(size.bytes, size.bytes_low, size.bytes_high),
         sections,
     }
 }
 
-fn middle(value: &Value, name: &str, unit: &str) -> Option<MedianInterval> {
-    let part = |what: &str| value[&*format!("{name}{what}{unit}")].as_f64();
-    Some(MedianInterval { median: part("")?, low: part("_low")?, high: part("_high")? })
-}
-
 /// Order of a section in an exchange.
 fn order(section: &str) -> (u32, u32) {
-    match section {
-        "transport_connect" => (0, 0),
-        "protocol_connect" => (1, 0),
-        "protocol_close" => (3, 0),
-        "transport_close" => (4, 0),
-        other => {
-            let block = other.strip_prefix("payload_").and_then(|block| block.parse().ok());
-            (2, block.unwrap_or(0))
-        }
+    match Section::try_from(section.to_owned()) {
+        Ok(Section::All | Section::TransportConnect) => (0, 0),
+        Ok(Section::ProtocolConnect) => (1, 0),
+        Ok(Section::Block(number)) => (2, number),
+        // Also a section of another version.
+        Ok(Section::Payload) | Err(_) => (2, 0),
+        Ok(Section::ProtocolClose) => (3, 0),
+        Ok(Section::TransportClose) => (4, 0),
     }
 }
 
@@ -127,7 +110,7 @@ mod tests {
         };
         let figures = json!({"meter": {"protocol": "coap", "exchanges": 6, "failed": 2,
             "failures": {"timeout": 2}, "sizes": {"1000": size(9.0), "200": size(4.0)}}});
-        let found = &read(&figures)[0];
+        let found = read("meter", &figures["meter"]).unwrap();
         assert_eq!((found.failed, &found.failures[0].0[..]), (2, "timeout"));
         assert_eq!(found.sizes.iter().map(|s| s.payload).collect::<Vec<_>>(), [200, 1000]);
         let size = &found.sizes[0];
@@ -135,6 +118,6 @@ mod tests {
         assert_eq!(size.bytes, None);
         let names: Vec<_> = size.sections.iter().map(|(name, ..)| name.as_str()).collect();
         assert_eq!(names, ["transport_connect", "payload_2", "payload_10", "transport_close"]);
-        assert!(read(&Value::Null).is_empty());
+        assert_eq!(read("meter", &Value::Null), None);
     }
 }

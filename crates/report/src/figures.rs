@@ -1,6 +1,9 @@
 //! Columns of the table of results, on the terminal and in the page.
 
 use crate::{Run, Spread, Summary, Sweep, format};
+use record::{
+    Figure, Group, Load, LoadTimes, Messages, RequestCounts, Scope, Summary as Figures, Times,
+};
 
 type Lookup = Box<dyn Fn(&Summary) -> Option<f64>>;
 
@@ -49,80 +52,87 @@ pub(crate) fn range(spread: Option<Spread>, show: fn(f64) -> String) -> (String,
 
 /// The columns of a sweep.
 pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
-    let path = |head: &str, unit, path: &'static str, show| Column {
-        head: head.to_owned(),
-        unit,
-        messages: true,
-        figure: Box::new(move |summary| summary.metric(path)),
-        show,
-    };
     let mut columns = loads(sweep);
     // In sweeps that have only loads, messages have no metrics.
-    let has_messages = columns.is_empty()
-        || sweep.runs.iter().any(|run| run.summary.metric("messages.sent") > Some(0.0));
-    // Metrics with other names in runs of earlier versions.
-    let either = |head: &str, unit, paths: [&'static str; 2], show| Column {
-        head: head.to_owned(),
-        unit,
+    let sent = |run: &Run| run.summary.figure(&[Figures::messages, Messages::sent]);
+    if columns.is_empty() || sweep.runs.iter().any(|run| sent(run) > Some(0.0)) {
+        columns.extend(messages(sweep));
+    }
+    columns.extend(groups(sweep));
+    columns
+}
+
+/// A column of the figure at the end of `path`.
+fn column(
+    head: String,
+    path: &[Figure],
+    of: impl Fn(&Summary, &[Figure]) -> Option<f64> + 'static,
+) -> Column {
+    let path = path.to_vec();
+    // The unit is that of the nearest object that has one.
+    let unit = path.iter().rev().map(|figure| figure.unit).find(|unit| !unit.is_empty());
+    Column {
+        head,
+        unit: unit.unwrap_or_default(),
         messages: true,
-        figure: Box::new(move |summary| paths.iter().find_map(|path| summary.metric(path))),
-        show,
-    };
-    let has = |path: &str| sweep.runs.iter().any(|run| run.summary.metric(path).is_some());
-    let mut messages = vec![
-        path("sent", "", "messages.sent", format::count),
-        either("received", "", ["messages.received", "messages.delivered"], format::count),
-        path("round trip mean", "ms", "messages.rtd_ms.mean", format::number),
-        path("p50", "ms", "messages.rtd_ms.p50", format::number),
-        path("p99", "ms", "messages.rtd_ms.p99", format::number),
-    ];
-    let answers = has("messages.unanswered_pct") || !has("messages.lost_pct");
-    let answer_columns = match answers {
-        true => vec![
-            either("answered", "", ["messages.answered", "messages.replies"], format::count),
-            either(
-                "unanswered",
-                "%",
-                ["messages.unanswered_pct", "messages.loss_pct"],
-                format::number,
-            ),
-        ],
-        false => vec![path("lost", "%", "messages.lost_pct", format::number)],
-    };
-    messages.splice(2..2, answer_columns);
-    columns.extend(messages.into_iter().filter(|_| has_messages));
-    let about_messages = columns.len();
-    for group in sweep.groups() {
-        let name = group.to_owned();
-        columns.push(Column {
-            head: format!("{group} sent"),
-            unit: "",
-            messages: false,
-            figure: Box::new(move |summary| summary.group(&name, "tx_bytes")),
-            show: format::bytes,
-        });
+        show: if unit.is_some() { format::number } else { format::count },
+        figure: Box::new(move |summary| of(summary, &path)),
     }
-    columns.extend([
-        path("overhead", "", "groups.*.overhead_bytes", format::bytes),
-        path("retransmitted", "", "groups.*.retransmitted_bytes", format::bytes),
-        path("CPU", "", "groups.*.cpu_ms", format::cpu),
-    ]);
-    for group in sweep.groups() {
-        let has = |run: &Run| run.summary.group(group, "energy_j_per_message").is_some();
-        let energy = sweep.runs.iter().any(has);
-        if energy {
-            let name = group.to_owned();
-            columns.push(Column {
-                head: format!("{group} energy per message"),
-                unit: "",
-                messages: false,
-                figure: Box::new(move |summary| summary.group(&name, "energy_j_per_message")),
-                show: format::joules,
-            });
+}
+
+/// The columns of messages; of their answers, unless all are one-way.
+fn messages(sweep: &Sweep) -> Vec<Column> {
+    let of = |head: &str, path: &[Figure]| {
+        let path = [&[Figures::messages], path].concat();
+        column(head.to_owned(), &path, Summary::figure)
+    };
+    let count = |figure: Figure| of(figure.head, &[figure]);
+    let has = |figure: Figure| {
+        let figure = |run: &Run| run.summary.figure(&[Figures::messages, figure]);
+        sweep.runs.iter().any(|run| figure(run).is_some())
+    };
+    let mut columns = vec![count(Messages::sent), count(Messages::received)];
+    if has(Messages::unanswered_pct) || !has(Messages::lost_pct) {
+        columns.extend([count(Messages::answered), count(Messages::unanswered_pct)]);
+    } else {
+        columns.push(count(Messages::lost_pct));
+    }
+    let times = Messages::rtd_ms;
+    columns.push(of(&format!("{} {}", times.head, Times::mean.head), &[times, Times::mean]));
+    columns.extend([Times::p50, Times::p99].map(|figure| of(figure.head, &[times, figure])));
+    columns
+}
+
+/// The columns of groups, as the rows of their figures say.
+fn groups(sweep: &Sweep) -> Vec<Column> {
+    let mut columns = Vec::new();
+    let mut add = |head: String, figure: Figure, of: Lookup| {
+        let show = match figure.unit {
+            "B" => format::bytes,
+            "J" => format::joules,
+            "ms" => format::cpu,
+            _ => format::count,
+        };
+        columns.push(Column { head, unit: "", messages: false, show, figure: of });
+    };
+    for figure in Group::FIGURES.iter().copied() {
+        match figure.column {
+            None => {}
+            Some(Scope::AllGroups) => {
+                let of = Box::new(move |summary: &Summary| summary.all_groups(figure));
+                add(figure.head.to_owned(), figure, of);
+            }
+            Some(Scope::EachGroup) => {
+                for group in sweep.groups() {
+                    let has = |run: &Run| run.summary.group(group, figure).is_some();
+                    if sweep.runs.iter().any(has) {
+                        let name = group.to_owned();
+                        let of = Box::new(move |summary: &Summary| summary.group(&name, figure));
+                        add(format!("{group} {}", figure.head), figure, of);
+                    }
+                }
+            }
         }
-    }
-    for column in columns.iter_mut().skip(about_messages) {
-        column.messages = false;
     }
     columns
 }
@@ -136,36 +146,34 @@ fn loads(sweep: &Sweep) -> Vec<Column> {
             names.push((load.name, load.closed));
         }
     }
-    let column = |(name, closed): (&str, bool), what: &str, unit, figure: &'static str, show| {
+    let of_load = |(name, closed): (&str, bool), path: &[Figure]| {
         let head = if closed { format!("{name} (closed loop)") } else { name.to_owned() };
+        let heads: Vec<&str> = path.iter().map(|figure| figure.head).collect();
         let name = name.to_owned();
-        Column {
-            head: format!("{head} {what}"),
-            unit,
-            messages: true,
-            figure: Box::new(move |summary: &Summary| summary.load(&name, figure)),
-            show,
-        }
+        column(format!("{head} {}", heads.join(" ")), path, move |summary, path| {
+            summary.load(&name, path)
+        })
     };
     // Only loads with connections or with NSTART can wait.
     let waits = |name: &str| {
-        let figure = |run: &Run, figure| run.summary.load(name, figure).unwrap_or(0.0) > 0.0;
-        let waited = |run: &Run| figure(run, "wait_ms.p50") || figure(run, "no_connection");
+        let any = |run: &Run, path: &[Figure]| run.summary.load(name, path) > Some(0.0);
+        let waited = |run: &Run| {
+            any(run, &[Load::wait_ms, LoadTimes::p50]) || any(run, &[RequestCounts::no_connection])
+        };
         sweep.runs.iter().any(waited)
     };
     let of = |load: (&str, bool)| {
-        let wait =
-            waits(load.0).then(|| column(load, "wait p99", "ms", "wait_ms.p99", format::number));
-        [
-            column(load, "requests", "", "scheduled", format::count),
-            column(load, "unanswered", "%", "unanswered_pct", format::number),
-            column(load, "response p50", "ms", "response_ms.p50", format::number),
-            column(load, "response p99", "ms", "response_ms.p99", format::number),
-            column(load, "slip p99", "ms", "slip_ms.p99", format::number),
-        ]
-        .into_iter()
-        .chain(wait)
-        .collect::<Vec<_>>()
+        let mut columns = vec![
+            of_load(load, &[RequestCounts::scheduled]),
+            of_load(load, &[Load::unanswered_pct]),
+            of_load(load, &[Load::response_ms, LoadTimes::p50]),
+            of_load(load, &[Load::response_ms, LoadTimes::p99]),
+            of_load(load, &[Load::slip_ms, LoadTimes::p99]),
+        ];
+        if waits(load.0) {
+            columns.push(of_load(load, &[Load::wait_ms, LoadTimes::p99]));
+        }
+        columns
     };
     names.into_iter().flat_map(of).collect()
 }

@@ -2,6 +2,7 @@
 
 use crate::exchanges::{self, Exchanges};
 use crate::{Cell, Verdict};
+use record::{Figure, OddCounts, ProbeStatistics, RequestCounts, Summary as Figures};
 use serde::{Deserialize, de::Error};
 use serde_json::Value;
 
@@ -58,67 +59,88 @@ impl Summary {
     }
 
     /// The metric at a path such as `messages.rtd_ms.p50`. `*` matches all keys and gives their
-    /// sum, as in `groups.*.overhead_bytes`.
+    /// sum, or what the figure's row says, as in `groups.*.overhead_bytes`.
     pub fn metric(&self, path: &str) -> Option<f64> {
-        find(&self.figures, path)
+        Figures::value(&self.figures, path)
+    }
+
+    /// The figure at the end of these rows, such as `messages`, `rtd_ms`, `p50`.
+    pub fn figure(&self, path: &[Figure]) -> Option<f64> {
+        find(&self.figures, path)?.as_f64()
     }
 
     /// The workloads with exchanges, and the payload sizes of each.
     pub fn exchanged_sizes(&self) -> Vec<(&str, u64)> {
-        let workloads = self.figures["exchanges"].as_object().into_iter().flatten();
-        let sizes = workloads.flat_map(|(name, workload)| {
-            let sizes = workload["sizes"].as_object().into_iter().flatten();
-            sizes.filter_map(|(size, _)| Some((name.as_str(), size.parse().ok()?)))
+        let sizes = keys(&self.figures, Figures::exchanges).flat_map(|(name, workload)| {
+            let sizes = keys(workload, record::Exchanges::sizes);
+            sizes.filter_map(move |(size, _)| Some((name, size.parse().ok()?)))
         });
         sizes.collect()
     }
 
+    /// A figure of the exchanges of one payload size in bytes. Separate from `metric`, because a
+    /// workload's name may contain a dot.
+    pub fn exchanged(&self, name: &str, size: u64, figure: Figure) -> Option<f64> {
+        let workload = Figures::exchanges.of(&self.figures)?.get(name)?;
+        let sizes = record::Exchanges::sizes.of(workload)?;
+        figure.of(sizes.get(size.to_string())?)?.as_f64()
+    }
+
     /// The metrics of exchanges, by workload.
     pub fn exchanges(&self) -> Vec<Exchanges> {
-        exchanges::read(&self.figures["exchanges"])
+        let workloads = keys(&self.figures, Figures::exchanges);
+        workloads.filter_map(|(name, figures)| exchanges::read(name, figures)).collect()
     }
 
     /// The loads, by name.
     pub fn loads(&self) -> Vec<Load<'_>> {
-        let loads = self.figures["loads"].as_object().into_iter().flatten();
-        loads
-            .map(|(name, figures)| Load { name, closed: figures["loop"] == "closed", figures })
+        let is_closed = |load: &Value| text(load, record::Load::r#loop) == "closed";
+        keys(&self.figures, Figures::loads)
+            .map(|(name, figures)| Load { name, closed: is_closed(figures), figures })
             .collect()
     }
 
-    /// A metric of a load. Separate from `metric`, because a load's name may contain a dot.
-    pub fn load(&self, name: &str, path: &str) -> Option<f64> {
-        find(self.figures["loads"].get(name)?, path)
+    /// A figure of a load. Separate from `metric`, because a load's name may contain a dot.
+    pub fn load(&self, name: &str, path: &[Figure]) -> Option<f64> {
+        find(Figures::loads.of(&self.figures)?.get(name)?, path)?.as_f64()
     }
 
     /// Results of contention probes, by core and mode.
     pub fn probed(&self) -> Vec<ProbeResult<'_>> {
-        let probes = self.figures["probes"].as_object().into_iter().flatten();
-        let cores = probes.flat_map(|(name, probe)| {
-            let cores = probe["cores"].as_object().into_iter().flatten();
-            cores.map(move |(core, modes)| (name, probe, core, modes))
-        });
-        let each = cores.flat_map(|(name, probe, core, modes)| {
-            let modes = modes.as_object().into_iter().flatten();
-            modes.map(move |(mode, figures)| ProbeResult {
-                name,
-                core,
-                mode,
-                service_ms: probe["service_ms"].as_f64().unwrap_or(0.0),
-                figures,
-            })
-        });
-        each.collect()
+        let mut found = Vec::new();
+        for (name, probe) in keys(&self.figures, Figures::probes) {
+            let Ok(record::Probes { service_ms, cores, .. }) = record::Probes::deserialize(probe)
+            else {
+                continue;
+            };
+            for (core, modes) in cores {
+                found.extend(modes.into_iter().map(|(mode, deviation)| ProbeResult {
+                    name,
+                    core,
+                    mode,
+                    service_ms,
+                    deviation,
+                }));
+            }
+        }
+        found
     }
 
     /// The names of the groups.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        self.figures["groups"].as_object().into_iter().flatten().map(|(name, _)| name.as_str())
+        keys(&self.figures, Figures::groups).map(|(name, _)| name)
     }
 
-    /// A metric of a group. Separate from `metric`, because a group's name may contain a dot.
-    pub fn group(&self, name: &str, key: &str) -> Option<f64> {
-        self.figures["groups"].get(name)?.get(key)?.as_f64()
+    /// A figure of a group. Separate from `metric`, because a group's name may contain a dot.
+    pub fn group(&self, name: &str, figure: Figure) -> Option<f64> {
+        figure.of(Figures::groups.of(&self.figures)?.get(name)?)?.as_f64()
+    }
+
+    /// A figure over all groups, as its row says.
+    pub fn all_groups(&self, figure: Figure) -> Option<f64> {
+        let groups = keys(&self.figures, Figures::groups);
+        let each = groups.filter_map(|(_, group)| figure.of(group)?.as_f64());
+        record::reduce(each, figure.over)
     }
 }
 
@@ -135,29 +157,24 @@ pub struct Load<'a> {
 impl Load<'_> {
     /// The sender nodes, each with its metrics.
     pub fn senders(&self) -> impl Iterator<Item = (&str, Sender<'_>)> {
-        let senders = self.figures["senders"].as_object().into_iter().flatten();
-        senders.map(|(name, figures)| (name.as_str(), Sender(figures)))
+        keys(self.figures, record::Load::senders).map(|(name, figures)| (name, Sender(figures)))
     }
 
     /// Number of answers per code, and of other events.
     pub fn counts(&self) -> Vec<(&str, u64)> {
-        let parts = ["codes", "reasons"].into_iter();
-        let parts = parts.flat_map(|part| self.figures[part].as_object().into_iter().flatten());
+        let parts = [record::Load::codes, record::Load::reasons].into_iter();
+        let parts = parts.flat_map(|part| keys(self.figures, part));
         let mut all: Vec<_> =
-            parts.filter_map(|(key, count)| Some((key.as_str(), count.as_u64()?))).collect();
-        for key in [
-            "unsent",
-            "timed_out",
-            "no_connection",
-            "unreachable",
-            "late",
-            "twice",
-            "garbage",
-            "stray",
-            "retransmitted",
-            "trace_faults",
-        ] {
-            all.push((key, self.figures[key].as_u64().unwrap_or(0)));
+            parts.filter_map(|(key, count)| Some((key, count.as_u64()?))).collect();
+        let unanswered = [
+            RequestCounts::unsent,
+            RequestCounts::timed_out,
+            RequestCounts::no_connection,
+            RequestCounts::unreachable,
+        ];
+        for figure in unanswered.iter().chain(OddCounts::FIGURES) {
+            let count = figure.of(self.figures).and_then(Value::as_u64);
+            all.push((figure.name, count.unwrap_or(0)));
         }
         all.retain(|(_, count)| *count > 0);
         all
@@ -165,24 +182,18 @@ impl Load<'_> {
 }
 
 /// Results of contention probes on one core in one mode.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct ProbeResult<'a> {
     /// Name of the workload.
     pub name: &'a str,
     /// The core.
-    pub core: &'a str,
+    pub core: u64,
     /// `sleep` or `busy`.
-    pub mode: &'a str,
+    pub mode: String,
     /// Configured service time, ms.
     pub service_ms: f64,
-    figures: &'a Value,
-}
-
-impl ProbeResult<'_> {
-    /// The deviation from the service time, as a share of it: `mean`, `p50` and so on.
-    pub fn deviation(&self, name: &str) -> Option<f64> {
-        self.figures[name].as_f64()
-    }
+    /// The deviation from the service time, as a share of it.
+    pub deviation: Option<ProbeStatistics>,
 }
 
 /// Schedule accuracy of one sender node.
@@ -192,28 +203,34 @@ pub struct Sender<'a>(&'a Value);
 impl Sender<'_> {
     /// The verdict on the schedule, in a word.
     pub fn pace(&self) -> &str {
-        self.0["pace"].as_str().unwrap_or_default()
+        text(self.0, record::Sender::pace)
     }
 
-    /// A metric, such as `between_expected_us.mean`.
-    pub fn figure(&self, path: &str) -> Option<f64> {
-        find(self.0, path)
+    /// A figure.
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        figure.of(self.0)?.as_f64()
+    }
+
+    /// One of the statistics of a figure, such as `mean`.
+    pub fn statistic(&self, figure: Figure, name: &str) -> Option<f64> {
+        figure.of(self.0)?.get(name)?.as_f64()
     }
 }
 
-fn find(value: &Value, path: &str) -> Option<f64> {
-    let (key, rest) = match path.split_once('.') {
-        Some((key, rest)) => (key, Some(rest)),
-        None => (path, None),
-    };
-    if key == "*" {
-        let below = value.as_object()?.values();
-        let found: Vec<_> =
-            below.filter_map(|v| rest.map_or_else(|| v.as_f64(), |rest| find(v, rest))).collect();
-        return (!found.is_empty()).then(|| found.iter().sum());
-    }
-    let below = value.get(key)?;
-    rest.map_or_else(|| below.as_f64(), |rest| find(below, rest))
+/// The value at the end of these rows.
+fn find<'a>(value: &'a Value, path: &[Figure]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, figure| figure.of(value))
+}
+
+/// The text of a row; empty if it is missing.
+fn text(value: &Value, figure: Figure) -> &str {
+    figure.of(value).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The keys of a row whose value has one for each of several things, and their values.
+fn keys(value: &Value, figure: Figure) -> impl Iterator<Item = (&str, &Value)> {
+    let object = figure.of(value).and_then(Value::as_object);
+    object.into_iter().flatten().map(|(key, value)| (key.as_str(), value))
 }
 
 #[cfg(test)]
@@ -230,7 +247,11 @@ mod tests {
         assert_eq!(summary.metric("messages.rtd_ms.p99"), None);
         assert_eq!(summary.metric("messages.none.p99"), None);
         assert_eq!(summary.metric("groups.*.tx_bytes"), Some(7.0));
-        assert_eq!(summary.group("b.c", "tx_bytes"), Some(4.0));
+        let [messages, times] = [Figures::messages, record::Messages::rtd_ms];
+        assert_eq!(summary.figure(&[messages, times, record::Times::p50]), Some(2.5));
+        assert_eq!(summary.figure(&[messages, times]), None);
+        assert_eq!(summary.all_groups(record::Group::tx_bytes), Some(7.0));
+        assert_eq!(summary.group("b.c", record::Group::tx_bytes), Some(4.0));
         assert_eq!(summary.groups().collect::<Vec<_>>(), ["a", "b.c"]);
     }
 

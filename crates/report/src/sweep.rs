@@ -173,7 +173,8 @@ impl Sweep {
             }
         }
         let nodes = |name: &str| {
-            let found = self.runs.iter().filter_map(|run| run.summary.group(name, "nodes"));
+            let found =
+                self.runs.iter().filter_map(|run| run.summary.group(name, record::Group::nodes));
             found.fold(0.0, f64::max) as u64
         };
         groups.sort_by_cached_key(|name| nodes(name));

@@ -17,6 +17,7 @@ use crate::waits::Waits;
 use engine::{FramePath, Priority, Stalls};
 use experiment::{Clock, Plan};
 use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
+use record::event::{RunEvent, RunEventKind};
 use record::{Load, Messages, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -162,37 +163,36 @@ impl Folder {
 
     fn events(&self, results: &Results<'_>) -> Result<(), Error> {
         let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
-        let mut lines: Vec<Value> = results
+        let mut lines: Vec<(f64, RunEventKind)> = results
             .phases
             .iter()
-            .map(|(name, at)| json!({"at_s": since(*at), "event": "phase", "phase": name}))
+            .map(|(name, at)| (since(*at), RunEventKind::Phase { phase: (*name).to_owned() }))
             .collect();
         for network in &results.plan.networks {
             // Impairments begin with the load phase.
             let begin = results.phases.iter().find(|(name, _)| *name == "load");
             for change in &network.timetable {
                 let at = begin.map_or(0.0, |(_, at)| since(at + change.at.as_ns()));
-                let network = &network.name;
-                lines.push(json!({"at_s": at, "event": "change", "network": network, "change": change.what}));
+                let (network, change) = (network.name.clone(), json!(change.what));
+                lines.push((at, RunEventKind::Change { network, change }));
             }
         }
         for made in results.made {
-            let at = since(made.at_ns);
-            lines.push(json!({"at_s": at, "event": "change by hand", "change": made.request}));
+            let change = json!(made.request);
+            lines.push((since(made.at_ns), RunEventKind::ManualChange { change }));
         }
         for fault in results.injected {
-            let (at, what, node) = (since(fault.at_ns), fault.what, &fault.node);
-            lines.push(json!({"at_s": at, "event": "fault", "what": what, "node": node}));
+            let (what, node) = (fault.what.to_string(), fault.node.clone());
+            lines.push((since(fault.at_ns), RunEventKind::Fault { what, node }));
         }
-        let time = |line: &Value| line["at_s"].as_f64().unwrap_or(f64::MAX);
-        lines.sort_by(|a, b| time(a).total_cmp(&time(b)));
-        for reason in &results.verdict.reasons {
-            lines.push(json!({
-                "event": "reason", "status": reason.status, "text": reason.to_string()
-            }));
-        }
+        lines.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let reasons = results.verdict.reasons.iter().map(|reason| RunEvent {
+            at_s: None,
+            what: RunEventKind::Reason { status: reason.status, text: reason.to_string() },
+        });
+        let lines = lines.into_iter().map(|(at, what)| RunEvent { at_s: Some(at), what });
         let path = self.0.join("events.jsonl");
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let text: String = lines.chain(reasons).map(|line| format!("{}\n", json!(line))).collect();
         fs::write(&path, text).map_err(Error::write(&path))
     }
 

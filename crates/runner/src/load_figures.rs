@@ -3,13 +3,12 @@
 use crate::bed::jobs::{Job, Role};
 use crate::load::{log, workloads};
 use experiment::Plan;
-use load::{Latency, Percentiles, read_log};
+use load::{Latency, read_log};
 use measure::Submitted;
-use record::{Load, LoadTimes, Observed, OddCounts, RequestCounts, Sender, Timeline};
-use serde::Deserialize;
+use record::event::{Loop, SenderResults};
+use record::{Load, LoadTimes, Observed, Percentiles, RequestCounts, Sender, Timeline};
 use std::collections::BTreeMap;
 use std::fs;
-use trace::SpreadSummary;
 use units::Histogram;
 
 /// Results of the loads of a run.
@@ -51,35 +50,6 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Loads {
     loads
 }
 
-/// The results of one sender, as it writes them.
-#[derive(Deserialize)]
-struct SenderFile {
-    r#loop: String,
-    pace: String,
-    rate: f64,
-    seconds: f64,
-    counts: RequestCounts,
-    #[serde(flatten)]
-    odd: OddCounts,
-    observed: Observed,
-    codes: BTreeMap<String, u64>,
-    reasons: BTreeMap<String, u64>,
-    behind_us: f64,
-    between_expected: SpreadSummary,
-    between_submitted: SpreadSummary,
-    between_distance: f64,
-    timeline: Timeline,
-    schedule_ns: u64,
-    all: AllTimes,
-}
-
-/// The times of all requests of one sender.
-#[derive(Deserialize)]
-struct AllTimes {
-    slip: SpreadSummary,
-    wait: Option<SpreadSummary>,
-}
-
 /// Merged records of several senders.
 #[derive(Debug, Default)]
 struct Sum {
@@ -96,7 +66,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, job: &Job, name: &str, file: SenderFile) -> Result<Submitted, String> {
+    fn add(&mut self, job: &Job, name: &str, file: SenderResults) -> Result<Submitted, String> {
         let log = fs::read(log(&job.files, name, &job.name)).map_err(|error| error.to_string())?;
         for history in read_log(&log)? {
             let times = match history.latency {
@@ -108,12 +78,13 @@ impl Sum {
             };
             times.add(&history.times);
         }
-        self.observed.add(&file.observed);
         self.timeline.add(&file.timeline);
         self.schedule_ns = self.schedule_ns.max(file.schedule_ns);
+        let file = file.load;
+        self.observed.add(&file.observed);
         let submitted = Submitted {
             node: job.name.clone(),
-            open: file.r#loop == "open",
+            open: file.r#loop == Loop::Open,
             unsent: file.counts.unsent,
             scheduled: file.counts.scheduled,
             expected_us: file.between_expected.mean,
@@ -148,7 +119,7 @@ impl Sum {
             self.load.counts;
         let unanswered = scheduled - (answered + without_answer).min(scheduled);
         Load {
-            r#loop: if users.is_some() { "closed" } else { "open" }.to_owned(),
+            r#loop: if users.is_some() { Loop::Closed } else { Loop::Open },
             users,
             unanswered_pct: 100.0 * unanswered as f64 / scheduled.max(1) as f64,
             quarters: self.timeline.quarters(self.schedule_ns),

@@ -4,7 +4,8 @@ use crate::arguments::Device;
 use crate::signals::watch_signals;
 use crate::{Status, complain, remark, say, trace};
 use ::trace::{Distribution, Resource};
-use load::{Checked, DeviceSettings, MisbehaviourShares, Served};
+use load::{DeviceSettings, MisbehaviourShares};
+use record::event::{Checked, Served};
 use units::{Ratio, Span};
 
 /// Maximum answer size, as in experiments.

@@ -4,7 +4,8 @@ use crate::arguments::{Coap, Load};
 use crate::signals::watch_signals;
 use crate::{Status, complain, remark, say, trace};
 use ::trace::{Arrivals, CoapSettings, Distribution, Reader, Target};
-use load::{Closed, Figures, Origin, PaceFigures, Progress, Settings};
+use load::{Closed, Figures, Origin, Progress, Settings};
+use record::event::Pace;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
@@ -54,7 +55,7 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
         write_results(folder, &figures)?;
     }
     if arguments.json {
-        say(serde_json::to_string_pretty(&figures.json()).unwrap_or_default());
+        say(serde_json::to_string_pretty(&figures.results()).unwrap_or_default());
     } else {
         say(table::text(&figures).trim_end());
     }
@@ -63,7 +64,7 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
     }
     Ok(if stop.load(Relaxed) {
         Status::Interrupted
-    } else if figures.faults > 0 || figures.pace() == PaceFigures::NotKept {
+    } else if figures.faults > 0 || figures.pace() == Pace::NotKept {
         Status::Failed
     } else {
         Status::Fine
@@ -144,7 +145,7 @@ fn write_results(folder: &Path, figures: &Figures) -> Result<(), String> {
         format!("could not write {}: {error}", path.display())
     };
     let path = folder.join("summary.json");
-    let json = serde_json::to_string_pretty(&figures.json()).unwrap_or_default();
+    let json = serde_json::to_string_pretty(&figures.results()).unwrap_or_default();
     fs::write(&path, json + "\n").map_err(|error| failed(&path, &error))?;
     let path = folder.join("latency.hlog");
     let file = File::create(&path).map_err(|error| failed(&path, &error))?;

@@ -5,7 +5,7 @@ use crate::{Status, complain, remark, sweep};
 use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
 use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
 use link::{Impairment, Loss};
-use serde_json::Value;
+use record::{Summary, Times};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,13 +89,13 @@ impl Results {
                 folder.display()
             )
         })?;
-        let summary: Value = serde_json::from_str(&read("summary.json")?)
+        let summary: Summary = serde_json::from_str(&read("summary.json")?)
             .map_err(|error| format!("{}/summary.json: {error}", folder.display()))?;
         let Some((model, at)) = conditions(&plan) else { return Ok(()) };
-        let trusted = match summary["verdict"]["status"].as_str() {
-            Some("valid") => true,
-            Some("suspect") => suspect,
-            _ => false,
+        let trusted = match summary.verdict.status {
+            record::Status::Valid => true,
+            record::Status::Suspect => suspect,
+            record::Status::Unknown | record::Status::Failed | record::Status::Invalid => false,
         };
         if !trusted {
             self.skipped += 1;
@@ -178,23 +178,20 @@ fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
     rates.map(|rate| rate.bit_s() as f64).reduce(f64::min)
 }
 
-fn figures(plan: &Plan, summary: &Value, group: f64) -> Option<Figures> {
-    let messages = &summary["messages"];
-    let quantile = |name: &str| messages["rtd_ms"][name].as_f64();
-    let handled = messages["sent"].as_f64()? * group;
+fn figures(plan: &Plan, summary: &Summary, group: f64) -> Option<Figures> {
+    let messages = &summary.messages;
+    let handled = messages.sent as f64 * group;
     // Bytes as counted by the medium: both directions, all nodes of the two groups.
     let (_, interaction) = interaction(plan)?;
-    let groups = summary["groups"].as_object()?;
-    let bytes: f64 = groups.values().filter_map(|group| group["tx_bytes"].as_f64()).sum();
+    let bytes: u64 = summary.groups.values().map(|group| group.tx_bytes).sum();
     let nothing = interaction.messages == 0 || handled == 0.0;
     (!nothing).then_some(())?;
-    let delay_ms =
-        Quantiles { p50: quantile("p50")?, p90: quantile("p90")?, p99: quantile("p99")? };
+    let Times { p50, p90, p99, .. } = messages.rtd_ms?;
     Some(Figures {
-        delay_ms,
+        delay_ms: Quantiles { p50, p90, p99 },
         delay_interval: None,
-        delivery: (1.0 - messages["loss_pct"].as_f64()? / 100.0).clamp(0.0, 1.0),
-        bytes: bytes / handled,
+        delivery: (1.0 - messages.loss_pct / 100.0).clamp(0.0, 1.0),
+        bytes: bytes as f64 / handled,
         energy: 0.0,
         messages: handled,
     })

@@ -1,6 +1,7 @@
 //! Outcomes of the runs of a sweep.
 
 use crate::{Status, complain};
+use record::Summary;
 use runner::{Error, Finished};
 use serde_json::Value;
 
@@ -37,17 +38,16 @@ pub(crate) fn status_of(outcomes: &[Outcome]) -> Status {
         return Status::Failed;
     }
     let summaries = outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok());
-    let verdicts =
-        summaries.map(|summary| summary["verdict"]["status"].as_str().unwrap_or_default());
+    let verdicts = summaries.map(|summary| Summary::verdict_in(summary).status);
     verdicts.fold(Status::Fine, combine)
 }
 
 /// The exit status after one more run. `invalid` outranks `failed`: on a disturbed machine, the
 /// cause of a failed program is unknown.
-fn combine(status: Status, verdict: &str) -> Status {
+fn combine(status: Status, verdict: record::Status) -> Status {
     match (verdict, status) {
-        ("invalid", Status::Fine | Status::Unexpected) => Status::Invalid,
-        ("failed", Status::Fine) => Status::Unexpected,
+        (record::Status::Invalid, Status::Fine | Status::Unexpected) => Status::Invalid,
+        (record::Status::Failed, Status::Fine) => Status::Unexpected,
         _ => status,
     }
 }

@@ -1,7 +1,6 @@
 //! Counts the runs of a sweep that the machine disturbed, and advises the user.
 
-use record::{Reason, Status};
-use serde::Deserialize;
+use record::{Status, Summary};
 use serde_json::Value;
 
 /// Disturbed runs of a sweep.
@@ -16,8 +15,8 @@ impl Trust {
     /// Counts a run by its summary.
     pub fn add(&mut self, summary: &Value) {
         self.runs += 1;
-        let reasons = Vec::<Reason>::deserialize(&summary["verdict"]["reasons"]);
-        let mut invalid = reasons.into_iter().flatten().filter(|r| r.status == Status::Invalid);
+        let reasons = Summary::verdict_in(summary).reasons;
+        let mut invalid = reasons.iter().filter(|reason| reason.status == Status::Invalid);
         self.busy += usize::from(invalid.any(|reason| reason.name.is_of_machine()));
     }
 

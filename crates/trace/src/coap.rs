@@ -2,6 +2,7 @@
 //! experiment file share these settings and checks.
 
 use crate::uri::Scheme;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Span;
 
@@ -12,7 +13,7 @@ pub const LARGEST_BLOCK: u16 = 1_024;
 const MAX_RETRANSMISSIONS: u32 = 16;
 
 /// CoAP transmission settings.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CoapSettings {
     /// Block size in bytes, a power of two from 16 to 1024 (RFC 7959, section 2.2). Larger
@@ -24,6 +25,7 @@ pub struct CoapSettings {
     /// section 4.8); 0 disables retransmission.
     pub max_retransmit: u32,
     /// ACK_TIMEOUT: the minimum time to the first retransmission (RFC 7252, section 4.8).
+    #[schemars(with = "String")]
     pub ack_timeout: Span,
     /// ACK_RANDOM_FACTOR: the maximum of that time as a multiple of the minimum; 1 or more (RFC
     /// 7252, section 4.8.1).
@@ -34,6 +36,7 @@ pub struct CoapSettings {
     pub nstart: Option<u32>,
     /// How long a GET or FETCH observes its resource (RFC 7641); none sends a plain request.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
     pub observe: Option<Span>,
 }
 

@@ -3,7 +3,7 @@
 use super::DeviceSettings;
 use super::resource_server::spend;
 use crate::clock::{self, Nanos};
-use serde::Serialize;
+use record::event::Checked;
 use trace::Mode;
 use units::Histogram;
 
@@ -14,26 +14,6 @@ const TEST_TIME: Nanos = 60_000_000;
 /// The tolerance: 1 %, or 20 us if that is more.
 const TOLERANCE: f64 = 0.01;
 const MIN_TOLERANCE: f64 = 20_000.0;
-
-/// How well a service time was kept; in us.
-#[derive(Debug, Clone, Serialize)]
-pub struct Checked {
-    /// The resource's path.
-    pub path: String,
-    /// How the time was spent.
-    pub mode: &'static str,
-    /// The configured service time.
-    pub asked: f64,
-    /// The mean of the measured times.
-    pub mean: f64,
-    /// The 90th percentile of the measured times.
-    pub p90: f64,
-    /// The number of measurements.
-    pub tries: u64,
-    /// Whether the median and the 90th percentile are within 1 % or 20 us. The mean is not
-    /// used: a single preemption would spoil it over a few measurements.
-    pub kept: bool,
-}
 
 /// Measures the mean service times of up to sixteen resources under the conditions of the
 /// device: on its core, one after another. Takes about a second, or longer for service
@@ -57,7 +37,7 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
                 let (mean, median, p90) = (spread.mean_ns(), at(0.5), at(0.9));
                 Checked {
                     path: resource.path.clone(),
-                    mode: if resource.mode == Mode::Busy { "busy" } else { "sleep" },
+                    mode: resource.mode,
                     asked: asked / 1e3,
                     mean: mean / 1e3,
                     p90: p90 / 1e3,

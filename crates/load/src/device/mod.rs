@@ -12,17 +12,17 @@ mod timers;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::coap::Transfers;
-pub use check::{Checked, check};
+pub use check::check;
 #[cfg(feature = "fuzzing")]
 pub(crate) use http::{Head, parse as head};
 pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
-pub use resource_server::{Served, ServedResource};
 
 use self::coap::CoapServer;
 use crate::clock;
 use crate::socket::{Batch, Datagrams};
 use queue::Queue;
+use record::event::Served;
 use resource_server::ResourceServer;
 use std::io;
 use std::net::{SocketAddr, TcpListener};

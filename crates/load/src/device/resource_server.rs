@@ -3,7 +3,7 @@
 use super::DeviceSettings;
 use super::misbehaviour::{Misbehaviour, MisbehaviourShares};
 use crate::clock::{self, Nanos};
-use serde::Serialize;
+use record::event::{Served, ServedResource};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -48,44 +48,6 @@ struct Point {
     at_once: bool,
     count: AtomicU64,
     took: Mutex<(Histogram, Histogram)>,
-}
-
-/// What a device has served.
-#[derive(Debug, Clone, Serialize)]
-pub struct Served {
-    /// By resource.
-    pub resources: Vec<ServedResource>,
-    /// Requests for resources that do not exist.
-    pub unknown: u64,
-    /// Requests refused because the queue was full.
-    pub refused: u64,
-    /// Received data that is no valid request.
-    pub garbage: u64,
-    /// Answers with intentional misbehaviour.
-    pub mischief: u64,
-    /// Duplicates of confirmable CoAP requests, which were not served again.
-    pub duplicates: u64,
-    /// CoAP requests with an unknown critical option.
-    pub bad_options: u64,
-    /// Blocks of CoAP requests, and blocks of answers after the first.
-    pub blocks: u64,
-    /// The bytes of completed request bodies.
-    pub body_bytes: u64,
-    /// Notifications to observers.
-    pub notifications: u64,
-}
-
-/// The requests to one resource; times in us.
-#[derive(Debug, Clone, Serialize)]
-pub struct ServedResource {
-    /// Its path.
-    pub path: String,
-    /// The number of requests.
-    pub requests: u64,
-    /// The service times drawn from the distribution.
-    pub asked: SpreadSummary,
-    /// The measured service times: wall clock time for `sleep`, CPU time for `busy`.
-    pub took: SpreadSummary,
 }
 
 impl ResourceServer {

@@ -1,7 +1,8 @@
 //! Devices and loads over loopback.
 #![allow(dead_code, reason = "each test file has its own needs")]
 
-use load::{DeviceSettings, Figures, MisbehaviourShares, Origin, Served, Settings, run, serve};
+use load::{DeviceSettings, Figures, MisbehaviourShares, Origin, Settings, run, serve};
+use record::event::Served;
 use std::io::{BufRead, Cursor};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,13 +1,20 @@
-//! Events files: what a program saw, as CSV lines of one type. The runner turns them into the tables
-//! of the run folder and removes them.
+//! Events files: what a program saw, as CSV lines of one type, or the results of a load or device as
+//! JSON. The runner turns them into the tables of the run folder and removes them. Events of the run itself are the lines of `events.jsonl`.
 
 mod exchange;
+mod load;
 mod message;
 mod probe;
+mod run;
 
+pub use crate::pace::{Loop, Pace};
 pub use exchange::{ExchangeEvent, FailureReason, Receipt, Section, SectionEvent};
+pub use load::{
+    Checked, DeviceResults, LoadResults, SenderResults, SeriesResults, Served, ServedResource,
+};
 pub use message::{ALL_PEERS, ClientEvent, MessageEvent, SinkEvent, SourceEvent};
 pub use probe::{PROBE_TIMEOUT_NS, Probed};
+pub use run::{RunEvent, RunEventKind};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

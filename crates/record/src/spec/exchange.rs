@@ -2,12 +2,13 @@
 
 use super::{Peer, Spec, TlsFiles};
 use crate::{Connection, ExchangeProtocol, Opcua};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 /// The side of a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// Starts each exchange.
@@ -17,7 +18,7 @@ pub enum Side {
 }
 
 /// Spec of one side.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExchangeSpec {
     /// The side.

@@ -1,12 +1,13 @@
 //! Specs of loads, devices and contention probes.
 
 use super::Spec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use trace::CoapSettings;
 
 /// Spec of one sender. Arrivals, mixes and distributions are texts in the syntax of `trace`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoadSpec {
     /// Trace file of requests; none generates them.
@@ -80,7 +81,7 @@ impl Spec for LoadSpec {
 }
 
 /// Spec of one device.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceSpec {
     /// Device number.
@@ -138,7 +139,7 @@ impl Spec for DeviceSpec {
 }
 
 /// Spec of a node's contention probes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeSpec {
     /// CPU cores; an empty list is all.

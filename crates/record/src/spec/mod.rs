@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub const MAX_MESSAGE: u64 = 9_999_999_999;
 
 /// The spec of a program.
-pub trait Spec: Serialize + DeserializeOwned {
+pub trait Spec: Serialize + DeserializeOwned + JsonSchema {
     /// The program's name on the command line.
     const PROGRAM: &'static str;
 

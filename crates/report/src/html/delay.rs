@@ -3,6 +3,7 @@
 use super::chart::{self, Axis, Bars, Line, colour};
 use super::page::{Page, View};
 use crate::stats::distribution;
+use record::{Messages, Summary};
 
 /// Distribution of the round-trip time, and loss.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
@@ -76,7 +77,8 @@ fn loss(page: &mut Page, view: &View<'_>) {
     page.heading("Loss");
     page.paragraph("Share of unanswered messages, median over the repeats.");
     let loss = |cell: &usize| {
-        view.cells[*cell].spread(|run| run.metric("messages.loss_pct")).map(|spread| spread.median)
+        let path = [Summary::messages, Messages::loss_pct];
+        view.cells[*cell].spread(|run| run.figure(&path)).map(|spread| spread.median)
     };
     per_cell(page, view, "loss", "%", "messages unanswered", loss);
 }

@@ -3,9 +3,10 @@
 use super::page::{Page, View};
 use super::table::{Place, Table};
 use crate::format;
+use record::Sender;
 
 /// Statistics shown of the interarrival time.
-const SHOWN: [(&str, &str); 4] = [("mean", "mean"), ("p50", "p50"), ("p90", "p90"), ("p99", "p99")];
+const SHOWN: [&str; 4] = ["mean", "p50", "p90", "p99"];
 
 /// Scheduled against submitted, and counts; nothing without loads.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
@@ -24,7 +25,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let axes = view.sweep.axes();
     let head = || axes.iter().fold(Table::default(), |table, axis| table.text(axis));
     let mut table = head().text("load").text("loop").text("sender").text("schedule");
-    for (name, _) in SHOWN {
+    for name in SHOWN {
         table = table.numbers(&format!("{name} scheduled"), "us");
         table = table.numbers(&format!("{name} submitted"), "us");
     }
@@ -41,12 +42,12 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
                 row.push(if load.closed { "closed" } else { "open" }.into());
                 row.push(node.into());
                 row.push(sender.pace().into());
-                for (_, key) in SHOWN {
-                    for which in ["expected", "submitted"] {
-                        row.push(number(sender.figure(&format!("between_{which}_us.{key}"))));
+                for key in SHOWN {
+                    for figure in [Sender::between_expected_us, Sender::between_submitted_us] {
+                        row.push(number(sender.statistic(figure, key)));
                     }
                 }
-                row.push(number(sender.figure("between_distance")));
+                row.push(number(sender.figure(Sender::between_distance)));
                 table.row(row);
             }
             for (what, count) in load.counts() {

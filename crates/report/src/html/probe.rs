@@ -3,8 +3,7 @@
 use super::page::{Page, View};
 use super::table::{Place, Table};
 use crate::format;
-
-const SHOWN: [&str; 5] = ["mean", "p50", "p95", "p99", "max"];
+use record::ProbeStatistics;
 
 /// A row per core and mode; nothing without probes.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
@@ -21,19 +20,25 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let axes = view.sweep.axes();
     let mut table = axes.iter().fold(Table::default(), |table, axis| table.text(axis));
     table = table.text("probe").text("core").text("mode").numbers("service", "ms");
-    table = SHOWN.iter().fold(table, |table, name| table.numbers(name, "%"));
+    table = ProbeStatistics::FIGURES
+        .iter()
+        .fold(table, |table, figure| table.numbers(figure.head, "%"));
     for (cell, run) in runs {
         for probed in run.summary.probed() {
             let mut row: Vec<Place> = axes
                 .iter()
                 .map(|axis| cell.cell.get(axis).unwrap_or(format::NONE).into())
                 .collect();
-            row.extend([probed.name.into(), probed.core.into(), probed.mode.into()]);
+            row.extend([probed.name.into(), probed.core.to_string().into(), probed.mode.into()]);
             row.push(Place::number(format::number(probed.service_ms)));
-            for name in SHOWN {
-                let share = probed.deviation(name).map(|share| 100.0 * share);
-                row.push(Place::number(share.map_or_else(|| format::NONE.into(), format::number)));
-            }
+            let statistics = probed.deviation.map_or([None; 5], |found| {
+                let ProbeStatistics { mean, p50, p95, p99, max } = found;
+                [mean, p50, p95, p99, max].map(Some)
+            });
+            row.extend(statistics.map(|share| {
+                let text = share.map(|share| format::number(100.0 * share));
+                Place::number(text.unwrap_or_else(|| format::NONE.into()))
+            }));
             table.row(row);
         }
     }

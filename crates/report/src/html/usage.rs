@@ -6,6 +6,7 @@ use super::page::{Page, View};
 use super::table::{Place, Table};
 use crate::stats::thin;
 use crate::{CellRuns, format};
+use record::Group;
 use std::collections::BTreeMap;
 
 /// CPU time of a group by second, in ms: sum over its nodes, and the busiest node.
@@ -22,7 +23,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     page.heading("CPU time of a whole run, all nodes");
     page.paragraph("The median over the repeats, in CPU seconds.");
     let total = |cell: &usize| {
-        let spread = view.cells[*cell].spread(|run| run.metric("groups.*.cpu_ms"));
+        let spread = view.cells[*cell].spread(|run| run.all_groups(Group::cpu_ms));
         spread.map(|spread| spread.median / 1e3)
     };
     per_cell(page, view, "CPU", "s", "CPU time", total);
@@ -44,7 +45,8 @@ fn over_time(page: &mut Page, view: &View<'_>) {
         return;
     }
     for group in groups {
-        let nodes = view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, "nodes")));
+        let nodes =
+            view.cells.iter().find_map(|cell| cell.spread(|run| run.group(group, Group::nodes)));
         let nodes = nodes.map_or(1.0, |nodes| nodes.max).max(1.0);
         page.heading(&format!("CPU over time, group {group}"));
         page.paragraph(if nodes > 1.0 {
@@ -141,7 +143,7 @@ fn numbers(view: &View<'_>) -> Table {
             let text = |value: Option<f64>, show: fn(f64) -> String| {
                 Place::number(value.map_or_else(|| format::NONE.to_owned(), show))
             };
-            let (nodes, cpu) = (median("nodes"), median("cpu_ms"));
+            let (nodes, cpu) = (median(Group::nodes), median(Group::cpu_ms));
             let each = cpu.zip(nodes).filter(|(_, n)| *n > 0.0).map(|(cpu, n)| cpu / n);
             table.row(vec![
                 cell.cell.to_string().into(),
@@ -149,11 +151,11 @@ fn numbers(view: &View<'_>) -> Table {
                 text(nodes, format::count),
                 text(cpu, format::cpu),
                 text(each, format::cpu),
-                text(median("cpu_us_per_message"), format::cpu_us),
-                text(median("rss_max_bytes"), format::bytes),
-                text(median("energy_j"), format::joules),
-                text(median("energy_j_per_message"), format::joules),
-                text(median("battery_days"), format::number),
+                text(median(Group::cpu_us_per_message), format::cpu_us),
+                text(median(Group::rss_max_bytes), format::bytes),
+                text(median(Group::energy_j), format::joules),
+                text(median(Group::energy_j_per_message), format::joules),
+                text(median(Group::battery_days), format::number),
             ]);
         }
     }

@@ -4,6 +4,7 @@ use super::chart::{self, Axis, Bars};
 use super::page::{Page, View};
 use super::table::{Place, Table};
 use crate::{CellRuns, format};
+use record::{Figure, Group};
 
 /// A part of what a group sent.
 struct Part {
@@ -13,8 +14,8 @@ struct Part {
     bytes: fn(&CellRuns<'_>, &str) -> Option<f64>,
 }
 
-fn median(cell: &CellRuns<'_>, group: &str, key: &str) -> Option<f64> {
-    cell.spread(|run| run.group(group, key)).map(|spread| spread.median)
+fn median(cell: &CellRuns<'_>, group: &str, figure: Figure) -> Option<f64> {
+    cell.spread(|run| run.group(group, figure)).map(|spread| spread.median)
 }
 
 /// The top part of the stack; it carries the label with the sum.
@@ -29,8 +30,8 @@ const PARTS: [Part; 6] = [
         stack: "all",
         // Payload that never left the node's queue is not on the wire.
         bytes: |cell, group| {
-            let payload = median(cell, group, "payload_bytes")?;
-            Some(median(cell, group, "carried_bytes").map_or(payload, |all| payload.min(all)))
+            let payload = median(cell, group, Group::payload_bytes)?;
+            Some(median(cell, group, Group::carried_bytes).map_or(payload, |all| payload.min(all)))
         },
     },
     Part {
@@ -38,33 +39,33 @@ const PARTS: [Part; 6] = [
         colour: "#4fb3bf",
         stack: "all",
         bytes: |cell, group| {
-            let carried = median(cell, group, "carried_bytes")?;
-            Some((carried - median(cell, group, "payload_bytes")?).max(0.0))
+            let carried = median(cell, group, Group::carried_bytes)?;
+            Some((carried - median(cell, group, Group::payload_bytes)?).max(0.0))
         },
     },
     Part {
         name: "transport headers",
         colour: "#e0a23c",
         stack: "all",
-        bytes: |cell, group| median(cell, group, "transport_bytes"),
+        bytes: |cell, group| median(cell, group, Group::transport_bytes),
     },
     Part {
         name: TOPMOST,
         colour: "#a3abb5",
         stack: "all",
-        bytes: |cell, group| median(cell, group, "lower_bytes"),
+        bytes: |cell, group| median(cell, group, Group::lower_bytes),
     },
     Part {
         name: "of these: control frames",
         colour: "#b562c4",
         stack: "share",
-        bytes: |cell, group| median(cell, group, "control_bytes"),
+        bytes: |cell, group| median(cell, group, Group::control_bytes),
     },
     Part {
         name: "of these: retransmitted frames",
         colour: "#c94f5d",
         stack: "share",
-        bytes: |cell, group| median(cell, group, "retransmitted_bytes"),
+        bytes: |cell, group| median(cell, group, Group::retransmitted_bytes),
     },
 ];
 
@@ -78,7 +79,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     );
     for group in view.sweep.groups() {
         page.heading(&format!("Sent by group {group}"));
-        let sent = view.cells.iter().filter_map(|cell| median(cell, group, "tx_bytes"));
+        let sent = view.cells.iter().filter_map(|cell| median(cell, group, Group::tx_bytes));
         let largest = sent.fold(0.0, f64::max);
         let (unit, factor) = format::byte_unit(largest);
         let key: Vec<_> = PARTS.iter().map(|part| (part.name.to_owned(), part.colour)).collect();
@@ -87,7 +88,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             let names: Vec<_> =
                 panel.cells.iter().map(|(_, series)| view.panels.series[*series].clone()).collect();
             let total = |(cell, _): &(usize, usize)| {
-                median(&view.cells[*cell], group, "tx_bytes").map(format::bytes).unwrap_or_default()
+                median(&view.cells[*cell], group, Group::tx_bytes)
+                    .map(format::bytes)
+                    .unwrap_or_default()
             };
             let totals: Vec<String> = panel.cells.iter().map(total).collect();
             let series = PARTS.iter().map(|part| {
@@ -121,12 +124,12 @@ fn numbers(view: &View<'_>) -> Table {
                 Place::number(value.map_or_else(|| format::NONE.to_owned(), format::bytes))
             };
             let mut row = vec![cell.cell.to_string().into(), group.into()];
-            row.push(show(median(cell, group, "tx_bytes")));
+            row.push(show(median(cell, group, Group::tx_bytes)));
             row.extend(PARTS.iter().map(|part| show((part.bytes)(cell, group))));
-            let frames = median(cell, group, "tx_frames").map(format::count);
+            let frames = median(cell, group, Group::tx_frames).map(format::count);
             row.push(Place::number(frames.unwrap_or_default()));
-            let payload = median(cell, group, "payload_bytes").filter(|bytes| *bytes > 0.0);
-            let share = median(cell, group, "overhead_bytes").zip(payload);
+            let payload = median(cell, group, Group::payload_bytes).filter(|bytes| *bytes > 0.0);
+            let share = median(cell, group, Group::overhead_bytes).zip(payload);
             let share = share
                 .map(|(over, payload)| format!("{} %", format::number(100.0 * over / payload)));
             row.push(Place::number(share.unwrap_or_else(|| format::NONE.to_owned())));

@@ -4,7 +4,8 @@
 //! over the last three quarters of the schedule, and the response times of the last quarter with
 //! those of the first.
 
-use record::Quarter;
+use record::{Load, Messages, Quarter, Summary};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Growth of the queue, as a share of the requests, that counts as overload.
@@ -29,15 +30,14 @@ pub enum Steadiness {
 
 /// Checks all loads and the messages of a run's summary.
 pub fn steadiness(summary: &Value) -> Steadiness {
-    let loads = summary["loads"].as_object().into_iter().flatten();
-    let mut all: Vec<(String, &Value)> =
-        loads.map(|(name, load)| (format!("load {name}: "), &load["quarters"])).collect();
-    all.push((String::new(), &summary["messages"]["quarters"]));
+    let loads = Summary::loads.of(summary).and_then(Value::as_object).into_iter().flatten();
+    let mut all: Vec<(String, Option<&Value>)> =
+        loads.map(|(name, load)| (format!("load {name}: "), Load::quarters.of(load))).collect();
+    let messages = Summary::messages.of(summary);
+    all.push((String::new(), messages.and_then(|messages| Messages::quarters.of(messages))));
     let mut visible = 0.0_f64;
     for (name, quarters) in all {
-        let Ok(quarters) = serde_json::from_value::<[Quarter; 4]>(quarters.clone()) else {
-            continue;
-        };
+        let Some(Ok(quarters)) = quarters.map(<[Quarter; 4]>::deserialize) else { continue };
         match of(&quarters) {
             Some(Steadiness::Grows(why)) => return Steadiness::Grows(format!("{name}{why}")),
             Some(Steadiness::Steady(share)) => visible = visible.max(share),

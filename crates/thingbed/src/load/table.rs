@@ -1,8 +1,9 @@
 //! Results of a load, as text for the terminal.
 
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use load::{Figures, PaceFigures, Percentiles, Series};
-use record::Observed;
+use load::{Figures, Series};
+use record::event::Pace;
+use record::{Observed, Percentiles};
 use trace::SpreadSummary;
 use units::Histogram;
 
@@ -69,15 +70,15 @@ fn verdict(figures: &Figures) -> &'static str {
     // Compare the median, because a few requests at the start always wait for the first connection.
     let held_up = figures.all().wait.is_some_and(|wait| wait.quantile_ns(0.5) > 0);
     match figures.pace() {
-        PaceFigures::Kept if held_up => {
+        Pace::Kept if held_up => {
             "schedule kept by this machine; the target was slower, and requests waited for a free \
              connection: see wait"
         }
-        PaceFigures::Kept => "schedule kept",
-        PaceFigures::Blurred => {
+        Pace::Kept => "schedule kept",
+        Pace::Blurred => {
             "SCHEDULE BLURRED: this machine kept the rate but sent some requests late: see slip"
         }
-        PaceFigures::NotKept => {
+        Pace::NotKept => {
             "SCHEDULE NOT KEPT: this machine did not send the requests in time; the results are \
              those of another load"
         }

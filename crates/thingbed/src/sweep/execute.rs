@@ -17,6 +17,7 @@ use crate::trust::Trust;
 use crate::{Status, complain, remark};
 use experiment::{CPU_AXIS, Cell, Clock};
 use indicatif::MultiProgress;
+use record::Summary;
 use runner::{Error, Finished};
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -193,7 +194,8 @@ impl Sweep<'_> {
     fn finished(&self, cell: &Cell, repeat: u32) -> Option<Value> {
         self.arguments.resume.as_ref()?;
         let summary = resume::had(&self.folder.join(name(cell, repeat)))?;
-        let repeated = self.arguments.retry > 0 && summary["verdict"]["status"] == "invalid";
+        let is_invalid = Summary::verdict_in(&summary).status == record::Status::Invalid;
+        let repeated = self.arguments.retry > 0 && is_invalid;
         (!repeated).then_some(summary)
     }
 

@@ -3,23 +3,14 @@
 use super::{wait_for, write_results};
 use crate::control::Control;
 use crate::error::Error;
-use load::{Checked, DeviceSettings, MisbehaviourShares, Served};
+use load::{DeviceSettings, MisbehaviourShares};
 use record::control::{Command, Status};
+use record::event::DeviceResults;
 use record::spec::DeviceSpec;
-use serde::Serialize;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use trace::Resource;
-
-/// Output of a device.
-#[derive(Serialize)]
-struct Output {
-    /// Measured accuracy of service times.
-    checked: Vec<Checked>,
-    /// Statistics of served requests.
-    served: Served,
-}
 
 /// Serves as `spec` describes until a stop message.
 ///
@@ -55,7 +46,7 @@ pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
         Ok(Err(error)) => return Err(Error::protocol("run the device", error)),
         Err(_) => return Err(Error::protocol("run the device", "its thread panicked")),
     };
-    write_results(&spec.events, &Output { checked, served })
+    write_results(&spec.events, &DeviceResults { checked, served })
 }
 
 fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {

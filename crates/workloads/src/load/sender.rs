@@ -5,10 +5,9 @@ use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
 use load::{Closed, Figures, Origin, Settings};
-use record::Timeline;
 use record::control::{Command, Status};
+use record::event::SenderResults;
 use record::spec::LoadSpec;
-use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -111,20 +110,15 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     })
 }
 
-/// Output of a sender: its results, and its timeline, which can be added to that of other senders.
-#[derive(Serialize)]
-struct Output<'a, F> {
-    #[serde(flatten)]
-    figures: F,
-    timeline: &'a Timeline,
-    schedule_ns: Nanos,
-}
-
 fn write(spec: &LoadSpec, figures: &Figures) -> Result<(), Error> {
     let Figures { timeline, schedule, .. } = figures;
     write_results(
         &spec.events,
-        &Output { figures: figures.json(), timeline, schedule_ns: *schedule },
+        &SenderResults {
+            load: figures.results(),
+            timeline: timeline.clone(),
+            schedule_ns: *schedule,
+        },
     )?;
     let file_error = |source| Error::Events { path: spec.log.clone(), source };
     let file = File::create(&spec.log).map_err(file_error)?;

@@ -1,11 +1,12 @@
 //! Percentiles over operations of which some have no time.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::Histogram;
 
 /// Percentiles over all scheduled operations, in us. Unanswered operations rank above all
 /// answers; a percentile among them has no value.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// The median.
     pub p50: Option<f64>,
