@@ -105,14 +105,25 @@ unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
     text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
 }
 
+/// `length` elements; none if `start` is null, or if no memory holds so many (a negative number that
+/// a caller passes as a length).
+///
 /// # Safety
-/// `bytes` is null or points to `length` bytes.
-unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
-    if bytes.is_null() || length == 0 {
+/// `start` is null or points to `length` elements.
+unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
+    let holds =
+        length.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= isize::MAX as usize);
+    if start.is_null() || !holds {
         return &[];
     }
     // SAFETY: the caller guarantees the length.
-    unsafe { std::slice::from_raw_parts(bytes, length) }
+    unsafe { std::slice::from_raw_parts(start, length) }
+}
+
+/// The result of `call`, or `otherwise` if it panics: a panic must not cross into C, where it would
+/// end the caller's process.
+fn guarded<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
 }
 
 /// Returns a new object, or null and the reason in `error`. Catches panics, which must not cross
@@ -125,8 +136,7 @@ unsafe fn give<T>(
     error: *mut c_char,
     room: usize,
 ) -> *mut T {
-    let made = catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|_| Err("internal error of the director library".to_owned()));
+    let made = guarded(Err("internal error of the director library".to_owned()), make);
     match made {
         Ok(made) => made,
         Err(why) => {
@@ -157,12 +167,8 @@ pub unsafe extern "C" fn director_initiate(
     let make = || {
         // SAFETY: guaranteed by the caller.
         let (options, key, local, members) = unsafe {
-            let members = match members.is_null() {
-                true => &[],
-                false => std::slice::from_raw_parts(members, count),
-            };
             let members: Result<Vec<&str>, String> =
-                members.iter().map(|member| read(*member, "a member")).collect();
+                slice(members, count).iter().map(|member| read(*member, "a member")).collect();
             (read(options, "options")?, slice(key, key_length), read(local, "local")?, members?)
         };
         let preconnection = Options::read(options)?.preconnection(key)?;
@@ -191,11 +197,13 @@ pub unsafe extern "C" fn director_ready(
     session: *const DirectorSession,
     patience_ms: u64,
 ) -> c_int {
-    let Some(session) = SESSIONS.get(session) else { return 0 };
-    let own = session.session.clone();
-    let patience = Duration::from_millis(patience_ms);
-    let ready = session.thread.wait(async move { own.ready(patience).await });
-    c_int::from(ready == Some(true))
+    guarded(0, || {
+        let Some(session) = SESSIONS.get(session) else { return 0 };
+        let own = session.session.clone();
+        let patience = Duration::from_millis(patience_ms);
+        let ready = session.thread.wait(async move { own.ready(patience).await });
+        c_int::from(ready == Some(true))
+    })
 }
 
 /// # Safety
@@ -227,16 +235,20 @@ pub unsafe extern "C" fn director_collect(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_answers(collected: *const DirectorCollected) -> usize {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
+    })
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_lacking(collected: *const DirectorCollected) -> usize {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+    })
 }
 
 /// # Safety
@@ -249,22 +261,24 @@ pub unsafe extern "C" fn director_answer(
     bytes: *mut *const u8,
     length: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller guarantees null or live objects, also for the outputs.
-    unsafe {
-        let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
-            return 0;
-        };
-        if let Some(member) = member.as_mut() {
-            *member = *number;
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or live objects, also for the outputs.
+        unsafe {
+            let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
+                return 0;
+            };
+            if let Some(member) = member.as_mut() {
+                *member = *number;
+            }
+            if let Some(bytes) = bytes.as_mut() {
+                *bytes = answer.as_ptr();
+            }
+            if let Some(length) = length.as_mut() {
+                *length = answer.len();
+            }
         }
-        if let Some(bytes) = bytes.as_mut() {
-            *bytes = answer.as_ptr();
-        }
-        if let Some(length) = length.as_mut() {
-            *length = answer.len();
-        }
-    }
-    1
+        1
+    })
 }
 
 /// # Safety
@@ -275,14 +289,16 @@ pub unsafe extern "C" fn director_explain(
     text: *mut c_char,
     room: usize,
 ) -> c_int {
-    let Some(session) = SESSIONS.get(session) else { return 0 };
-    let own = session.session.clone();
-    let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
-        return 0;
-    };
-    // SAFETY: guaranteed by the caller.
-    unsafe { write(&said.to_string(), text, room) };
-    1
+    guarded(0, || {
+        let Some(session) = SESSIONS.get(session) else { return 0 };
+        let own = session.session.clone();
+        let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
+            return 0;
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { write(&said.to_string(), text, room) };
+        1
+    })
 }
 
 /// # Safety
@@ -320,17 +336,19 @@ pub unsafe extern "C" fn director_next(
     listener: *mut DirectorListener,
     patience_ms: u64,
 ) -> *mut DirectorRequest {
-    let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
-    let own = listener.listener.clone();
-    let patience = Duration::from_millis(patience_ms);
-    let next = listener.thread.wait(async move {
-        let mut own = own.lock().await;
-        tokio::time::timeout(patience, own.next()).await.ok().flatten()
-    });
-    match next.flatten() {
-        Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
-        None => std::ptr::null_mut(),
-    }
+    guarded(std::ptr::null_mut(), || {
+        let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
+        let own = listener.listener.clone();
+        let patience = Duration::from_millis(patience_ms);
+        let next = listener.thread.wait(async move {
+            let mut own = own.lock().await;
+            tokio::time::timeout(patience, own.next()).await.ok().flatten()
+        });
+        match next.flatten() {
+            Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
+            None => std::ptr::null_mut(),
+        }
+    })
 }
 
 /// # Safety
@@ -340,14 +358,16 @@ pub unsafe extern "C" fn director_message(
     request: *const DirectorRequest,
     length: *mut usize,
 ) -> *const u8 {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe {
-        let Some(request) = request.as_ref() else { return std::ptr::null() };
-        if let Some(length) = length.as_mut() {
-            *length = request.0.message.len();
+    guarded(std::ptr::null(), || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe {
+            let Some(request) = request.as_ref() else { return std::ptr::null() };
+            if let Some(length) = length.as_mut() {
+                *length = request.0.message.len();
+            }
+            request.0.message.as_ptr()
         }
-        request.0.message.as_ptr()
-    }
+    })
 }
 
 /// # Safety
@@ -358,12 +378,14 @@ pub unsafe extern "C" fn director_reply(
     answer: *const u8,
     length: usize,
 ) {
-    if !request.is_null() {
-        // SAFETY: the caller guarantees a request of `director_next` that is not used again.
-        let request = unsafe { Box::from_raw(request) };
-        // SAFETY: guaranteed by the caller.
-        request.0.reply(unsafe { slice(answer, length) });
-    }
+    guarded((), || {
+        if !request.is_null() {
+            // SAFETY: the caller guarantees a request of `director_next` that is not used again.
+            let request = unsafe { Box::from_raw(request) };
+            // SAFETY: guaranteed by the caller.
+            request.0.reply(unsafe { slice(answer, length) });
+        }
+    })
 }
 
 macro_rules! frees {
@@ -374,7 +396,7 @@ macro_rules! frees {
         pub unsafe extern "C" fn $name(what: *mut $type) {
             if !what.is_null() {
                 // SAFETY: the caller guarantees an object of this library that is not used again.
-                drop(unsafe { Box::from_raw(what) });
+                guarded((), || drop(unsafe { Box::from_raw(what) }));
             }
         }
     )*};
@@ -389,16 +411,64 @@ frees! {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
-    if let Some(session) = SESSIONS.remove(session) {
-        session.thread.end();
-    }
+    guarded((), || {
+        if let Some(session) = SESSIONS.remove(session) {
+            session.thread.end();
+        }
+    })
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_listener_free(listener: *mut DirectorListener) {
-    if let Some(listener) = LISTENERS.remove(listener) {
-        listener.thread.end();
+    guarded((), || {
+        if let Some(listener) = LISTENERS.remove(listener) {
+            listener.thread.end();
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_does_not_cross_into_c() {
+        assert_eq!(guarded(7, || -> c_int { panic!("on purpose") }), 7);
+        let mut error = [1; 40];
+        // SAFETY: the array has the given room.
+        let made: *mut u8 = unsafe {
+            give(|| panic!("on purpose"), error.as_mut_ptr().cast::<c_char>(), error.len())
+        };
+        assert!(made.is_null());
+        assert_eq!(
+            CStr::from_bytes_until_nul(&error),
+            Ok(c"internal error of the director library")
+        );
+    }
+
+    #[test]
+    fn absurd_arguments_are_answered() {
+        let (bytes, name) = ([1_u8; 4], c"127.0.0.1:0");
+        let mut error: [c_char; 200] = [0; 200];
+        let message = error.as_mut_ptr();
+        // SAFETY: all pointers live over the calls; a length that no memory has is not read.
+        unsafe {
+            assert!(slice(bytes.as_ptr(), usize::MAX).is_empty());
+            assert_eq!(slice(bytes.as_ptr(), 4), bytes);
+            let key = bytes.as_ptr();
+            let local = name.as_ptr();
+            let options = c"{}".as_ptr();
+            let none = std::ptr::null();
+            let session =
+                director_initiate(options, key, usize::MAX, local, none, usize::MAX, message, 200);
+            assert!(session.is_null() && error[0] != 0);
+            assert_eq!(director_ready(session, u64::MAX), 0);
+            assert!(director_next(std::ptr::null_mut(), u64::MAX).is_null());
+            assert_eq!(director_answers(std::ptr::null()), 0);
+            director_reply(std::ptr::null_mut(), key, usize::MAX);
+            director_session_free(session);
+        }
     }
 }

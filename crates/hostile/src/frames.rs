@@ -1,0 +1,127 @@
+//! Frames and captures.
+
+use crate::made;
+use analyze::{Options, Protocol, analyze};
+use arbitrary::Arbitrary;
+use engine::{Endpoint, Segment, SegmentSpec};
+use link::Impairment;
+use measure::Classifier;
+use std::cell::RefCell;
+
+/// Link types that are read; other numbers are those of ones that are not, too.
+const READ: [u32; 16] = [1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 228, 276];
+const ENDPOINTS: usize = 4;
+/// Frames that one segment carries before a new one takes its place.
+const LIFE: u64 = 1_000_000;
+/// Frames that one input may be repeated as, each with other addresses.
+const REPEATS: u64 = 64;
+
+/// A switch of four nodes, each on a link that does all that links do to frames.
+fn switch() -> Segment {
+    let lossy: Impairment = serde_json::from_value(serde_json::json!({
+        "loss": "10 %", "loss_unit": "train", "corrupt": "10 %", "duplicate": "10 %",
+        "rate": "1 Mbit/s",
+    }))
+    .expect("an impairment");
+    let link = Endpoint { up: lossy.clone(), down: lossy, ..Endpoint::default() };
+    let endpoints = vec![link; ENDPOINTS];
+    Segment::new(&SegmentSpec { endpoints, impaired: true, ..SegmentSpec::switch(1) })
+}
+
+/// Any bytes from a node: switched, tied to trains, tracked for groups, taken apart.
+pub(crate) fn frames(bytes: &[u8]) {
+    let Some(frames) = made::<Vec<Vec<u8>>>(bytes) else { return };
+    let mut segment = switch();
+    let mut classifier = Classifier::new(vec![5556]);
+    for (now, frame) in frames.iter().enumerate() {
+        let bytes = classifier.classify(frame).traffic().bytes;
+        assert_eq!(bytes, frame.len() as u64, "every byte is of some layer");
+        segment.send(now % ENDPOINTS, frame, now as u64 * 1_000);
+    }
+    let delivered = std::iter::from_fn(|| segment.due(u64::MAX)).count();
+    // To three others, and every copy may be copied on both ways.
+    assert!(delivered <= 12 * frames.len());
+}
+
+/// A segment, and how long it has lived.
+struct Living {
+    segment: Segment,
+    frames: u64,
+    now: u64,
+}
+
+thread_local! {
+    static LIVING: RefCell<Living> =
+        RefCell::new(Living { segment: switch(), frames: 0, now: 0 });
+}
+
+/// A frame, and the place in it that counts up when it is repeated.
+#[derive(Debug, Arbitrary)]
+struct Repeated {
+    frame: Vec<u8>,
+    times: u8,
+    place: u8,
+}
+
+/// Any frames for a segment that lives on from try to try, for a million frames, so that what it keeps
+/// of each shows: the fuzzer's limit of memory is the judge, and the test `memory` for some floods.
+pub(crate) fn segment(bytes: &[u8]) {
+    let Some(all) = made::<Vec<Repeated>>(bytes) else { return };
+    LIVING.with_borrow_mut(|living| {
+        for Repeated { mut frame, times, place } in all {
+            frame.resize(frame.len().max(14), 0);
+            for _ in 0..u64::from(times) % REPEATS + 1 {
+                let place = usize::from(place) % frame.len();
+                for (byte, count) in frame[place..].iter_mut().zip(living.frames.to_le_bytes()) {
+                    *byte ^= count;
+                }
+                let from = living.frames as usize % ENDPOINTS;
+                living.segment.send(from, &frame, living.now);
+                living.frames += 1;
+                living.now += 10_000;
+                while living.segment.due(living.now).is_some() {}
+                living.segment.decided().for_each(drop);
+                living.segment.drops().for_each(drop);
+            }
+        }
+        if living.frames > LIFE {
+            *living = Living { segment: switch(), frames: 0, now: 0 };
+        }
+    });
+}
+
+/// Any bytes as a capture, and any bytes as packets of any link type within a good one.
+pub(crate) fn capture(bytes: &[u8]) {
+    let Some((bytes, link, packets)) = made::<(Vec<u8>, u8, Vec<(u8, Vec<u8>)>)>(bytes) else {
+        return;
+    };
+    let options = Options {
+        flows: 8,
+        waiting: 4096,
+        ports: vec![(Protocol::Zmtp, 0x0101), (Protocol::Coap, 0x0202)],
+        ..Options::default()
+    };
+    let _ = analyze(&bytes[..], &options);
+    let mut pcap = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0".to_vec();
+    let link = READ.get(usize::from(link)).copied().unwrap_or(link.into());
+    pcap.extend(link.to_le_bytes());
+    for (time, data) in &packets {
+        pcap.extend(u32::from(*time).to_le_bytes());
+        pcap.extend([0; 4]);
+        pcap.extend((data.len() as u32).to_le_bytes());
+        pcap.extend((data.len() as u32 + u32::from(*time)).to_le_bytes());
+        pcap.extend(data);
+    }
+    let analysis = analyze(&pcap[..], &options).expect("its header is good");
+    assert_eq!(analysis.complete, analysis.unread.is_empty());
+    assert_eq!(analysis.packets, packets.len() as u64);
+    assert_eq!(analysis.layers.values().sum::<u64>(), analysis.bytes);
+    assert_eq!(analysis.kinds.iter().map(|kind| kind.packets).sum::<u64>(), analysis.packets);
+    let kind = |name: &str| {
+        analysis.kinds.iter().find(|kind| kind.kind == name).map_or(0, |kind| kind.packets)
+    };
+    assert_eq!(analysis.unread.iter().map(|row| row.packets).sum::<u64>(), kind("unread"));
+    let later = analysis.later_fragments.iter().map(|row| row.packets).sum::<u64>();
+    assert_eq!(later, kind("later fragment"));
+    let _ = serde_json::to_string(&analysis).expect("a form that can be written");
+}
