@@ -2,11 +2,12 @@
 """kill -9 at random moments of labs: `evidence/kill.py BIN COUNT OUT [SEED]`.
 
 COUNT times, in turn: the tool is killed while `up` sets up a lab, while `clone` adds nodes, while
-`capture` reads frames; and the clients of `clone` and of `capture` are killed, after which the lab must
-still answer. Then `gc` must leave nothing that was not there before: no process, interface, network
-namespace, mount, control group, ledger page. A process, an interface and a file of someone else must
-be as they were. All happens in namespaces of its own with a ledger of its own, so that other labs on
-the machine are not touched. Needs root. Prints Markdown; exit status 1 if anything was left or touched.
+`capture` reads frames; and the clients of `clone` and of `capture` are killed, after which the lab
+must still answer. Then `gc` must leave nothing that was not there before: no process, interface,
+network namespace, mount, control group, ledger page. A process, an interface and a file of someone
+else must be as they were. All happens in namespaces of its own with a ledger of its own, so that
+other labs on the machine are not touched. Needs root. Prints Markdown; exit status 1 if anything
+was left or touched.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 LAB = """experiment: kill
@@ -87,6 +89,11 @@ def state() -> dict[str, set[str]]:
         "ledger page": ledger,
         "control group": groups(),
     }
+
+
+def is_within(known: dict[str, set[str]]) -> bool:
+    """Whether there is nothing now that is not known."""
+    return all(now <= known[what] for what, now in state().items())
 
 
 def eventually(what: str, holds: Callable[[], bool]) -> None:
@@ -206,10 +213,7 @@ def main() -> int:
                 raise Left("gc failed")
             sweep.end()
 
-            def clean() -> bool:
-                return all(now <= before[what] for what, now in state().items())
-
-            eventually("nothing is left", clean)
+            eventually("nothing is left", partial(is_within, before))
             untouched()
         except (Left, subprocess.TimeoutExpired) as error:
             now = state()

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""What the tool's processes use over hours, as slopes: `evidence/soak.py BIN HOURS OUT [ARGUMENTS]`.
+"""Slopes of what the tool uses over hours: `evidence/soak.py BIN HOURS OUT [ARGUMENTS]`.
 
-Runs experiments/soak.yaml for HOURS with the program BIN into the folder OUT, with further ARGUMENTS of
-`thingbed run`, and samples memory, descriptors, threads and the run folder's size. `--nodes N` among the
-ARGUMENTS sets the number of meters. With `--clock virtual` HOURS are those of the run, and slopes are
-per hour of the machine. Writes OUT/samples.csv and prints Markdown.
+Runs experiments/soak.yaml for HOURS with the program BIN into the folder OUT, with further
+ARGUMENTS of `thingbed run`, and samples memory, descriptors, threads and the run folder's size.
+`--nodes N` among the ARGUMENTS sets the number of meters. With `--clock virtual` HOURS are those
+of the run, and slopes are per hour of the machine. Writes OUT/samples.csv and prints Markdown.
 
-A slope is that of Theil and Sen (median over all pairs of points), with the 95 % confidence interval
-of Sen (1968). Points are means of blocks, because samples that follow one another depend on each
-other, and the first tenth is left out: the tool fills its tables then. Exit status 1 if a limit is
-exceeded with certainty, 3 if the interval has the limit within it: the run was too short to tell.
+A slope is that of Theil and Sen (median over all pairs of points), with the 95 % confidence
+interval of Sen (1968). Points are means of blocks, because samples that follow one another depend
+on each other, and the first tenth is left out: the tool fills its tables then. Exit status 1 if a
+limit is exceeded with certainty, 3 if the interval has the limit within it: the run was too short
+to tell.
 """
 
 from __future__ import annotations

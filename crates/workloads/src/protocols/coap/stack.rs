@@ -5,8 +5,8 @@ use super::callbacks::{
 };
 use super::ffi::{self, shim};
 use super::security::{Credentials, IDENTITY, Security, on_name, text};
-use crate::clock::Nanos;
 use crate::error::Error;
+use crate::time::Nanos;
 use coap::{Block, code, number};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
