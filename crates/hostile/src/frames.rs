@@ -1,8 +1,7 @@
 //! Frames and captures.
 
-use crate::made;
+use crate::pieces;
 use analyze::{Options, Protocol, analyze};
-use arbitrary::Arbitrary;
 use engine::{Endpoint, Segment, SegmentSpec};
 use link::Impairment;
 use measure::Classifier;
@@ -30,7 +29,7 @@ fn switch() -> Segment {
 
 /// Any bytes from a node: switched, tied to trains, tracked for groups, taken apart.
 pub(crate) fn frames(bytes: &[u8]) {
-    let Some(frames) = made::<Vec<Vec<u8>>>(bytes) else { return };
+    let frames = pieces(bytes);
     let mut segment = switch();
     let mut classifier = Classifier::new(vec![5556]);
     for (now, frame) in frames.iter().enumerate() {
@@ -55,23 +54,17 @@ thread_local! {
         RefCell::new(Living { segment: switch(), frames: 0, now: 0 });
 }
 
-/// A frame, and the place in it that counts up when it is repeated.
-#[derive(Debug, Arbitrary)]
-struct Repeated {
-    frame: Vec<u8>,
-    times: u8,
-    place: u8,
-}
-
 /// Any frames for a segment that lives on from try to try, for a million frames, so that what it keeps
-/// of each shows: the fuzzer's limit of memory is the judge, and the test `memory` for some floods.
+/// of each shows: the fuzzer's limit of memory is the judge. The first two bytes of each piece say how
+/// often its frame is sent, and where in it a counter is put each time.
 pub(crate) fn segment(bytes: &[u8]) {
-    let Some(all) = made::<Vec<Repeated>>(bytes) else { return };
     LIVING.with_borrow_mut(|living| {
-        for Repeated { mut frame, times, place } in all {
+        for piece in pieces(bytes) {
+            let Some(([times, place], frame)) = piece.split_first_chunk() else { continue };
+            let mut frame = frame.to_vec();
             frame.resize(frame.len().max(14), 0);
-            for _ in 0..u64::from(times) % REPEATS + 1 {
-                let place = usize::from(place) % frame.len();
+            let place = usize::from(*place) % frame.len();
+            for _ in 0..u64::from(*times) % REPEATS + 1 {
                 for (byte, count) in frame[place..].iter_mut().zip(living.frames.to_le_bytes()) {
                     *byte ^= count;
                 }
@@ -90,27 +83,27 @@ pub(crate) fn segment(bytes: &[u8]) {
     });
 }
 
-/// Any bytes as a capture, and any bytes as packets of any link type within a good one.
+/// Any bytes as a capture, and, in pieces, as packets of any link type within a good one.
 pub(crate) fn capture(bytes: &[u8]) {
-    let Some((bytes, link, packets)) = made::<(Vec<u8>, u8, Vec<(u8, Vec<u8>)>)>(bytes) else {
-        return;
-    };
     let options = Options {
         flows: 8,
         waiting: 4096,
         ports: vec![(Protocol::Zmtp, 0x0101), (Protocol::Coap, 0x0202)],
         ..Options::default()
     };
-    let _ = analyze(&bytes[..], &options);
+    let _ = analyze(bytes, &options);
     let mut pcap = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\x04\0".to_vec();
+    let Some((&link, rest)) = bytes.split_first() else { return };
     let link = READ.get(usize::from(link)).copied().unwrap_or(link.into());
     pcap.extend(link.to_le_bytes());
-    for (time, data) in &packets {
-        pcap.extend(u32::from(*time).to_le_bytes());
-        pcap.extend([0; 4]);
-        pcap.extend((data.len() as u32).to_le_bytes());
-        pcap.extend((data.len() as u32 + u32::from(*time)).to_le_bytes());
-        pcap.extend(data);
+    let packets = pieces(rest);
+    for (second, data) in (0..).zip(&packets) {
+        // Some were longer than what was captured of them.
+        let length = data.len() as u32 + second % 4;
+        for number in [second, 0, data.len() as u32, length] {
+            pcap.extend(number.to_le_bytes());
+        }
+        pcap.extend(*data);
     }
     let analysis = analyze(&pcap[..], &options).expect("its header is good");
     assert_eq!(analysis.complete, analysis.unread.is_empty());

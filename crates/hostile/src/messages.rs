@@ -1,6 +1,6 @@
 //! Messages of other programs, of the network and of the tool's own socket.
 
-use crate::made;
+use crate::{made, pieces};
 use arbitrary::Arbitrary;
 use director::session::{Config, Hub, Member, Security};
 use director::{Pattern, PerformanceMap};
@@ -11,13 +11,14 @@ use std::sync::Arc;
 /// Steps of a session that one input may have.
 const STEPS: usize = 200;
 
-/// Any bytes as what a load's targets answer, and as what a device is asked: messages of CoAP,
+/// Any bytes, in pieces, as what a load's targets answer, and as what a device is asked: messages of CoAP,
 /// block-wise transfers, HTTP in any pieces, MQTT.
 pub(crate) fn load(bytes: &[u8]) {
-    let Some((messages, body, piece)) = made::<(Vec<Vec<u8>>, u16, usize)>(bytes) else { return };
-    load::fuzzing::answers(&messages, usize::from(body));
+    let Some(([low, high, piece], rest)) = bytes.split_first_chunk() else { return };
+    let messages: Vec<Vec<u8>> = pieces(rest).into_iter().map(<[u8]>::to_vec).collect();
+    load::fuzzing::answers(&messages, usize::from(u16::from_le_bytes([*low, *high])));
     load::fuzzing::requests(&messages);
-    load::fuzzing::stream(&messages.concat(), piece % 64 + 1);
+    load::fuzzing::stream(&messages.concat(), usize::from(*piece) % 64 + 1);
 }
 
 /// A hub and a member of a session of the model with this number, and what was said last.
@@ -72,13 +73,14 @@ impl Pair {
     }
 }
 
-/// Any datagrams for a hub and a member of a session without keys, of each model: what is
+/// Any datagrams, in pieces whose first byte says to whom, for a hub and a member of a session without keys, of each model: what is
 /// not sealed gets as far as it can.
 pub(crate) fn director(bytes: &[u8]) {
-    let Some((model, datagrams)) = made::<(u8, Vec<(bool, Vec<u8>)>)>(bytes) else { return };
+    let Some((&model, rest)) = bytes.split_first() else { return };
     let mut pair = Pair::new(model, &Security::InsecureOnPurpose);
-    for (to_hub, datagram) in datagrams.iter().take(STEPS) {
-        pair.receive(*to_hub, datagram);
+    for piece in pieces(rest).into_iter().take(STEPS) {
+        let Some((to_hub, datagram)) = piece.split_first() else { continue };
+        pair.receive(to_hub % 2 == 1, datagram);
     }
 }
 
