@@ -56,13 +56,12 @@ unsafe fn with_inbox(user: *mut c_void, then: impl FnOnce(&mut Inbox)) {
 /// # Safety
 /// `start` is null or points to `count` elements.
 unsafe fn list<T: Copy>(start: *const T, count: c_int) -> Vec<T> {
-    match usize::try_from(count) {
-        // SAFETY: guaranteed by the caller.
-        Ok(count) if !start.is_null() => {
-            unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
-        }
-        _ => Vec::new(),
+    let Ok(count) = usize::try_from(count) else { return Vec::new() };
+    if start.is_null() {
+        return Vec::new();
     }
+    // SAFETY: guaranteed by the caller.
+    unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
 }
 
 /// A copy of a text; empty if it is null.
@@ -70,11 +69,11 @@ unsafe fn list<T: Copy>(start: *const T, count: c_int) -> Vec<T> {
 /// # Safety
 /// `text` is null or ends with 0.
 unsafe fn text(text: *const c_char) -> String {
-    match text.is_null() {
-        true => String::new(),
-        // SAFETY: guaranteed by the caller.
-        false => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+    if text.is_null() {
+        return String::new();
     }
+    // SAFETY: guaranteed by the caller.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 pub(super) unsafe extern "C" fn on_connect(
