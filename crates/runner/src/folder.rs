@@ -270,7 +270,7 @@ fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 fn run_json(results: &Results<'_>, files: &Contents) -> Value {
     let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
     let ends = results.phases.iter().skip(1).map(|(_, at)| *at);
-    let ends = ends.chain([engine::monotonic_now()]);
+    let ends = ends.chain([clock::now_ns()]);
     let phases: Vec<Value> = results
         .phases
         .iter()
