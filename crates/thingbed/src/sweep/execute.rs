@@ -90,24 +90,9 @@ impl Sweep<'_> {
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
         let single = runs.len() == 1 && anew && self.arguments.on.is_none();
         let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
-        let mut outcomes: Vec<Outcome> = Vec::new();
-        let mut todo = Vec::new();
-        for (n, (repeat, cell)) in runs.iter().enumerate() {
-            let finished = match self.finished(cell, *repeat) {
-                RunState::Complete(finished) => finished,
-                state => {
-                    if let RunState::Damaged(text) = state {
-                        remark(format_args!("{}  runs again: {text}", title(n)));
-                    }
-                    todo.push(n);
-                    continue;
-                }
-            };
-            if !self.arguments.quiet {
-                remark(format_args!("{}  finished before", title(n)));
-            }
-            outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
-        }
+        let mut outcomes = self.finished_before(runs, &title);
+        let is_missing = |n: &usize| outcomes.iter().all(|outcome| outcome.n != *n);
+        let todo: Vec<usize> = (0..runs.len()).filter(is_missing).collect();
         let jobs = self.jobs().min(todo.len());
         let is_virtual = self.arguments.clock(self.experiment) == Clock::Virtual;
         let remaining = Mutex::new(match is_virtual {
@@ -182,6 +167,30 @@ impl Sweep<'_> {
             return status;
         }
         self.end(&summaries, status)
+    }
+
+    /// The complete runs of a resumed sweep; says which ones are damaged.
+    fn finished_before(
+        &self,
+        runs: &[(u32, &Cell)],
+        title: &dyn Fn(usize) -> String,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for (n, (repeat, cell)) in runs.iter().enumerate() {
+            match self.finished(cell, *repeat) {
+                RunState::Complete(finished) => {
+                    if !self.arguments.quiet {
+                        remark(format_args!("{}  finished before", title(n)));
+                    }
+                    outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
+                }
+                RunState::Damaged(text) => {
+                    remark(format_args!("{}  runs again: {text}", title(n)));
+                }
+                RunState::Absent | RunState::CutShort => {}
+            }
+        }
+        outcomes
     }
 
     /// Writes the file that a process on another node needs to execute runs of this sweep.
