@@ -5,7 +5,7 @@ COUNT times, in turn: the tool is killed while `up` sets up a lab, while `clone`
 `capture` reads frames; and the clients of `clone` and of `capture` are killed, after which the lab
 must still answer. Then `gc` must leave nothing that was not there before: no process, interface,
 network namespace, mount, control group, ledger page. A process, an interface and a file of someone
-else must be as they were. All happens in namespaces of its own with a ledger of its own, so that
+else must be as they were. All happens in separate namespaces with a separate ledger, so that
 other labs on the machine are not touched. Needs root. Prints Markdown; exit status 1 if anything
 was left or touched.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# cargo deny: licences, sources and advisories. Where the advisory database cannot be had, says so and
+# cargo deny: licences, sources and advisories. Where the advisory database is not reached, says so and
 # checks the rest. ADVISORIES: a clone of https://github.com/rustsec/advisory-db.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 //! Files of others.
 
-use crate::{pieces, scratch};
+use crate::input::{pieces, scratch};
 use ::experiment::{Experiment, LinkProfile, Only};
 use ::image::Archive;
 use ::trace::{Arrivals, Method, Mix, Reader, Tally, read_resources};

@@ -1,6 +1,6 @@
 //! Frames and captures.
 
-use crate::pieces;
+use crate::input::pieces;
 use analyze::{Options, Protocol, analyze};
 use engine::{Endpoint, Segment, SegmentSpec};
 use link::Impairment;

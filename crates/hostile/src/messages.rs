@@ -1,6 +1,6 @@
 //! Messages of other programs, of the network and of the tool's own socket.
 
-use crate::{made, pieces};
+use crate::input::{made, pieces};
 use arbitrary::Arbitrary;
 use director::session::{Config, Hub, Member, Security};
 use director::{Pattern, PerformanceMap};

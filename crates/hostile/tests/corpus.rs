@@ -19,15 +19,15 @@ fn inputs(of: &str) -> Vec<PathBuf> {
     inputs
 }
 
+/// What is printed before an input is that of the failure.
 #[test]
 fn every_input_of_the_corpus_is_taken() {
     for (name, _) in hostile::TARGETS {
         let inputs = inputs(name);
         assert!(!inputs.is_empty(), "{name} has no corpus");
         for input in inputs {
-            let bytes = fs::read(&input).unwrap();
-            let fed = std::panic::catch_unwind(|| hostile::feed(name, &bytes));
-            assert!(fed.is_ok(), "{}", input.display());
+            println!("{}", input.display());
+            hostile::feed(name, &fs::read(&input).unwrap());
         }
     }
 }
@@ -42,10 +42,9 @@ fn so_is_a_damaged_one() {
                 let place = bytes.len() * step / 4;
                 let mut changed = bytes.clone();
                 changed.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 0x81);
-                for damaged in [&bytes[..place], &changed] {
-                    let fed = std::panic::catch_unwind(|| hostile::feed(name, damaged));
-                    assert!(fed.is_ok(), "{} damaged at {place}", input.display());
-                }
+                println!("{} damaged at {place}", input.display());
+                hostile::feed(name, &bytes[..place]);
+                hostile::feed(name, &changed);
             }
         }
     }
