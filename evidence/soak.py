@@ -29,6 +29,8 @@ EXPERIMENT = Path(__file__).parent.parent / "experiments" / "soak.yaml"
 EVERY_S = 5.0
 BLOCKS = 60
 WARM_UP = 0.1
+# The drain of the experiment, and the end of its programs.
+END_S = 90.0
 # The 97.5 % quantile of the normal distribution.
 NORMAL = 1.959964
 
@@ -124,12 +126,12 @@ def status(pid: int) -> dict[str, str]:
 
 
 def private_mb(pid: int) -> float:
-    """Memory that only this process holds, in MB."""
+    """Memory that only this process holds, with what of it is in swap, in MB."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0
-    kib = (line.split()[1] for line in lines if line.startswith("Private_"))
+    kib = (line.split()[1] for line in lines if line.startswith(("Private_", "Swap:")))
     return sum(map(int, kib)) * 1024 / 1e6
 
 
@@ -179,7 +181,8 @@ def judge(times: Sequence[float], rows: Sequence[dict[str, float]]) -> Iterable[
     """A line of Markdown and a verdict for each figure."""
     for figure in FIGURES:
         points = list(zip(times, (row[figure.name] for row in rows), strict=True))
-        steady = [point for point in points if point[0] >= times[-1] * WARM_UP]
+        last_s = times[-1] - END_S / 3600
+        steady = [point for point in points if times[-1] * WARM_UP <= point[0] <= last_s]
         slope = theil_sen(blocks(steady, BLOCKS))
         verdict = slope.verdict(figure.limit)
         first, last = steady[0][1], steady[-1][1]
