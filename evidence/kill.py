@@ -121,7 +121,7 @@ class Trial:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Starts the tool with these arguments, in a group of its own."""
+        """Starts the tool with these arguments, in a separate group."""
         child = subprocess.Popen(
             [self.program, *arguments],
             cwd=self.folder,

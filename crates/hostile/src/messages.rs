@@ -87,7 +87,7 @@ pub(crate) fn director(bytes: &[u8]) {
 /// A step of someone on the path of a session with a key.
 #[derive(Debug, Arbitrary)]
 enum Attack {
-    /// Says something of its own.
+    /// Says something forged.
     Forge(bool, Vec<u8>),
     /// Repeats something said before.
     Repeat(bool, u8),

@@ -31,7 +31,7 @@ pub(crate) unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str
     text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
 }
 
-/// `length` elements; none if `start` is null, or if no memory holds so many (a negative number that
+/// `length` elements; none if `start` is null, or if no memory holds this number (a negative one that
 /// a caller passes as a length).
 ///
 /// # Safety

@@ -84,7 +84,7 @@ unsafe fn remote(session: *const ffi::Session) -> SocketAddrV4 {
 }
 
 /// Calls `then` with the inbox of a callback's session. The reference ends before libcoap or a
-/// request handler runs again, so that no second one can exist beside it.
+/// request handler runs again, so that there is never a second one.
 ///
 /// # Safety
 /// `session` must be a valid libcoap session of a context that was given an inbox; `then` must not
