@@ -4,12 +4,12 @@ use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_reque
 use super::ffi;
 use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
 use crate::error::Error;
-use crate::time::Nanos;
 use coap::{Block, code, number};
 use std::ffi::{CStr, c_int};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::ptr;
+use units::Span;
 
 /// A libcoap context. Use it from one thread.
 pub struct Stack {
@@ -78,7 +78,7 @@ impl Stack {
     }
 
     /// Sets leisure, ACK_TIMEOUT and MAX_RETRANSMIT of server sessions.
-    pub fn set_times(&mut self, leisure: Nanos, ack_timeout: Nanos, max_retransmit: u32) {
+    pub fn set_times(&mut self, leisure: Span, ack_timeout: Span, max_retransmit: u32) {
         // SAFETY: callbacks run only within a libcoap call.
         unsafe {
             let times = (fixed(leisure), fixed(ack_timeout), max_retransmit as u16);
@@ -258,7 +258,7 @@ pub struct Session {
 
 impl Session {
     /// Sets ACK_TIMEOUT and MAX_RETRANSMIT.
-    pub fn set_times(&mut self, ack_timeout: Nanos, max_retransmit: u32) {
+    pub fn set_times(&mut self, ack_timeout: Span, max_retransmit: u32) {
         // SAFETY: this struct owns the session.
         unsafe {
             ffi::coap_session_set_ack_timeout(self.session, fixed(ack_timeout));
@@ -340,8 +340,8 @@ pub fn version() -> (String, bool) {
     }
 }
 
-fn fixed(span: Nanos) -> ffi::Fixed {
-    let ms = (span / 1_000_000).min(u64::from(u16::MAX) * 1000);
+fn fixed(span: Span) -> ffi::Fixed {
+    let ms = (span.as_ns() / 1_000_000).min(u64::from(u16::MAX) * 1000);
     ffi::Fixed { whole: (ms / 1000) as u16, thousandths: (ms % 1000) as u16 }
 }
 
