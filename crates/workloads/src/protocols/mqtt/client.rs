@@ -219,9 +219,11 @@ impl<'a> Client<'a> {
                 SessionEvent::Closed(code) => self.ended(code)?,
                 SessionEvent::Suback(levels) => self.subscription(&levels)?,
                 SessionEvent::Acknowledged { mid, reason, at } => {
-                    self.confirmed(mid, reason, at)?
+                    self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+                SessionEvent::Message { payload, at, .. } => {
+                    self.arrived(&payload, Instant::from_ns(at))?
+                }
             }
         }
         Ok(())
@@ -372,9 +374,11 @@ impl<'a> Client<'a> {
         for event in self.session.take() {
             match event {
                 SessionEvent::Acknowledged { mid, reason, at } => {
-                    self.confirmed(mid, reason, at)?
+                    self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+                SessionEvent::Message { payload, at, .. } => {
+                    self.arrived(&payload, Instant::from_ns(at))?
+                }
                 _ => {}
             }
         }

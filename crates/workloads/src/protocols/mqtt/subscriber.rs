@@ -126,7 +126,7 @@ impl Subscriber {
                 SessionEvent::Message { topic: name, payload, at } => {
                     let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
                     if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
-                        receipts.note(&peer.name, number, payload.len(), at)?;
+                        receipts.note(&peer.name, number, payload.len(), Instant::from_ns(at))?;
                     }
                 }
                 SessionEvent::Acknowledged { .. } => {}
