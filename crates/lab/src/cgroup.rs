@@ -21,7 +21,13 @@ pub struct Limits {
     pub reserved_cpus: Option<f64>,
     /// Memory in bytes that the kernel does not reclaim from it while others exceed theirs.
     pub reserved_memory: Option<u64>,
+    /// Maximum number of processes and threads; `None` for [`PROCESSES`], if this machine can limit
+    /// them.
+    pub processes: Option<u64>,
 }
+
+/// The number of processes and threads that a node may have unless its limits say otherwise.
+pub const PROCESSES: u64 = 4096;
 
 impl Limits {
     /// Whether nothing is limited or reserved.
@@ -117,7 +123,12 @@ impl Groups {
         self.make(&root)?;
         // CPU time is counted without the controller `cpu`, which would also change how it is
         // shared.
-        write(&root.join("cgroup.subtree_control"), "+memory")
+        write(&root.join("cgroup.subtree_control"), "+memory")?;
+        // Few machines lack this one; without it, [`Self::cap`] says so.
+        for dir in [&parent, &root] {
+            let _ = fs::write(dir.join("cgroup.subtree_control"), "+pids");
+        }
+        Ok(())
     }
 
     /// Moves this process into a separate group below `parent`.
@@ -147,6 +158,28 @@ impl Groups {
         Ok(())
     }
 
+    /// Limits the number of processes and threads of a node with the processes `pids`.
+    pub(crate) fn cap(&mut self, node: &str, pids: &[i32], most: u64) -> Result<(), String> {
+        let root = match &self.hierarchy {
+            Hierarchy::V1 { .. } => self.root_with("pids.max")?,
+            Hierarchy::V2(_) => self.roots[0].clone(),
+        };
+        let dir = root.join(node);
+        self.make(&dir)?;
+        write(&dir.join("pids.max"), &most.to_string())?;
+        self.move_into(&dir, pids)
+    }
+
+    fn move_into(&self, dir: &Path, pids: &[i32]) -> Result<(), String> {
+        let (first, rest) = pids.split_first().ok_or("no process to limit")?;
+        write(&dir.join("cgroup.procs"), &first.to_string())?;
+        for pid in rest {
+            // A process that has just ended needs no limit.
+            let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
+        }
+        Ok(())
+    }
+
     /// Applies `limits` to the processes `pids` and their future children.
     pub(crate) fn limit(
         &mut self,
@@ -158,14 +191,9 @@ impl Groups {
             let dir = file.parent().unwrap_or(&file).to_path_buf();
             self.make(&dir)?;
             write(&file, &value)?;
-            let (first, rest) = pids.split_first().ok_or("no process to limit")?;
-            write(&dir.join("cgroup.procs"), &first.to_string())?;
-            for pid in rest {
-                // A process that has just ended needs no limit.
-                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
-            }
+            self.move_into(&dir, pids)?;
         }
-        Ok(())
+        limits.processes.map_or(Ok(()), |most| self.cap(node, pids, most))
     }
 
     /// The files and values that set `limits`.
@@ -284,6 +312,25 @@ pub fn can_limit() -> Result<&'static str, String> {
     Ok(groups.source().name())
 }
 
+/// Whether the number of processes of a node can be limited here.
+///
+/// # Errors
+/// The reason why not, as text.
+pub fn can_limit_processes() -> Result<(), String> {
+    let name = format!("thingbed-{}-processes", std::process::id());
+    let mut groups = Groups::find(&name)?;
+    let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
+    groups.begin()?;
+    match groups.hierarchy {
+        Hierarchy::V1 { .. } => groups.root_with("pids.max").map(drop),
+        Hierarchy::V2(_) => {
+            let text = fs::read_to_string(groups.roots[0].join("cgroup.subtree_control"));
+            let has = text.is_ok_and(|all| all.split_whitespace().any(|one| one == "pids"));
+            if has { Ok(()) } else { Err("the controller pids is not available".to_owned()) }
+        }
+    }
+}
+
 /// Moves this process into the groups of the process `pid`. If it may not, it stays where no group
 /// limits the node: its usage is then not counted as the node's.
 pub(crate) fn join(pid: i32) -> io::Result<()> {
@@ -319,7 +366,7 @@ fn groups_of(mounts: &str, theirs: &str, ours: &str) -> Vec<PathBuf> {
                 let path = line.splitn(3, ':').nth(2)?.trim_start_matches('/');
                 (!known).then(|| Path::new(mount).join(path))
             };
-            ["cpu", "cpuacct", "memory"].into_iter().filter_map(group).collect()
+            ["cpu", "cpuacct", "memory", "pids"].into_iter().filter_map(group).collect()
         }
         Ok(Hierarchy::V2(_)) => {
             let path =
@@ -347,7 +394,7 @@ fn is_limited(dir: &Path) -> bool {
     let memory = number("memory.limit_in_bytes").is_some_and(|most| most < 1 << 60);
     let unified = |file: &str| Some(read(file)).filter(|text| !text.is_empty());
     let max = |file: &str| unified(file).is_some_and(|text| !text.starts_with("max"));
-    quota || memory || max("cpu.max") || max("memory.max")
+    quota || memory || max("cpu.max") || max("memory.max") || max("pids.max")
 }
 
 /// Removes a group; its processes may still be exiting.

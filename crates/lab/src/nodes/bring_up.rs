@@ -1,7 +1,7 @@
 //! Bring-up of nodes: at the start of a lab, and later.
 
 use super::{Lab, Member, make_groups, no_limits, raise_files};
-use crate::cgroup::{Groups, Limits};
+use crate::cgroup::{Groups, Limits, PROCESSES};
 use crate::error::Error;
 use crate::node::{Event, Namespace, Node};
 use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
@@ -57,8 +57,16 @@ impl Lab {
         self.groups = groups;
         let sockets = spawned?;
         let mut ends = Vec::with_capacity(members.len());
-        for (socket, member) in sockets.iter().zip(members) {
-            ends.push(await_up(socket, &member.spec.name)?);
+        for (place, (socket, member)) in sockets.iter().zip(members).enumerate() {
+            let name = member.spec.name.clone();
+            let mut attached = await_up(socket, &name)?;
+            // The descriptor after those of the interfaces.
+            let host = attached.split_off(attached.len().min(member.spec.interfaces.len()));
+            let host = host.into_iter().next().map(Arc::new);
+            let pid = self.nodes[before + place].kind.pid();
+            let kind = Namespace { name, pid, socket: socket.clone(), host };
+            self.nodes[before + place].kind = Box::new(kind);
+            ends.push(attached);
         }
         let sender = self.sender.clone();
         let reader = std::thread::Builder::new().name("lab".into());
@@ -82,9 +90,8 @@ impl Lab {
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
         let socket = Arc::new(ours);
-        let rooted = member.spec.setting.root.is_some();
         let name = member.spec.name.clone();
-        let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), rooted };
+        let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), host: None };
         self.nodes.push(Node::new(name, Box::new(kind)));
         if let Some(groups) = groups {
             self.enrol(groups, limits, must)?;
@@ -118,6 +125,10 @@ impl Lab {
                 return Err(no_limits(name, why));
             }
             self.uncounted = Some(why);
+        }
+        if limits.processes.is_none() {
+            // `thingbed doctor` says where this machine cannot limit them.
+            let _ = groups.cap(name, &[pid], PROCESSES);
         }
         if limits.is_none() {
             return Ok(());

@@ -99,6 +99,7 @@ impl Topology {
                 memory: planned.limits.memory.map(units::Bytes::get),
                 reserved_cpus: planned.limits.reserved_cpus,
                 reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
+                processes: planned.limits.processes.map(u64::from),
             };
             let setting = Setting {
                 root: roots.root(planned),
@@ -108,6 +109,9 @@ impl Topology {
                 resolver: planned.resolver,
                 gateway: planned.gateway,
                 forwards: planned.services.is_some_and(|services| services.nat),
+                capabilities: planned.capabilities.clone(),
+                privileged: planned.privileged,
+                storage: planned.limits.storage.map_or(0, units::Bytes::get),
             };
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
