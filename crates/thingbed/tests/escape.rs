@@ -211,7 +211,7 @@ fn programs_get_nothing_of_their_caller_that_they_need_not() {
     exec(&["-e", "SHARED", "-e", "NEW=4", "a", "--", "env"]).expect(0, &["SHARED=2", "NEW=4"]);
     exec(&["-e", "NONE_SUCH", "a", "--", "env"]).expect(1, &["NONE_SUCH", "--env NONE_SUCH=VALUE"]);
     let said = exec(&["a", "--", "sh", "-c", "ls /proc/$$/fd | wc -l; ls /proc/1/fd >/dev/null"]);
-    assert_eq!(said.out.lines().next().unwrap().trim(), "3", "{said:?}");
+    assert_eq!(said.out.lines().next().unwrap().trim(), "3", "{}", said.out);
     // The control sockets of this and other labs.
     let dir = lab::ledger_dir();
     let line = format!("ls -A {} | wc -l", dir.display());

@@ -58,7 +58,11 @@ static void by_processes(const char *marker) {
         }
         if (pid != 1) continue;
         DIR *fds = opendir("/proc/1/fd");
-        by_fd |= fds != NULL;
+        for (struct dirent *fd; fds && (fd = readdir(fds));) {
+            char to[64];
+            snprintf(path, sizeof path, "/proc/1/fd/%s", fd->d_name);
+            by_fd |= fd->d_name[0] != '.' && readlink(path, to, sizeof to) >= 0;
+        }
     }
     say("root-of-processes", by_root);
     say("descriptors-of-init", by_fd);
