@@ -1,5 +1,6 @@
 //! Missing features of this machine, their effect and the command that fixes each.
 
+mod boundary;
 mod clock;
 mod finding;
 
@@ -19,7 +20,7 @@ pub fn doctor(json: bool) -> Status {
         frame_path(),
         node(),
         limits(),
-        boundary(),
+        boundary::boundary(),
         netem(),
         real_time(),
         files(),
@@ -199,37 +200,6 @@ fn limits() -> Finding {
             why,
             "experiments with `limits` are rejected",
             "run as root, or: systemd-run --user --scope -p Delegate=yes thingbed ...",
-        ),
-    }
-}
-
-fn boundary() -> Finding {
-    let what = "node boundary";
-    let (calls, processes) = (lab::has_seccomp(), lab::can_limit_processes());
-    // SAFETY: asks for this process's user.
-    let together = unsafe { libc::geteuid() } != 0;
-    match (calls, processes) {
-        (true, Ok(())) => Finding::good(what, "seccomp; processes limited for each node"),
-        (false, _) => Finding::bad(
-            what,
-            Grade::Lacking,
-            "the kernel has no seccomp filters",
-            "nodes with a `root` are refused no system calls; capabilities still limit them",
-            "use a kernel with CONFIG_SECCOMP_FILTER",
-        ),
-        (true, Err(why)) if together => Finding::bad(
-            what,
-            Grade::Lacking,
-            format!("seccomp; processes limited for all nodes together: {why}"),
-            "a node can use up the processes of the other nodes; `limits.processes` is rejected",
-            "run as root, or: systemd-run --user --scope -p Delegate=yes thingbed ...",
-        ),
-        (true, Err(why)) => Finding::bad(
-            what,
-            Grade::Lacking,
-            format!("seccomp; processes not limited: {why}"),
-            "a node can use up the processes of the machine; `limits.processes` is rejected",
-            "mount cgroup v2 with the controller pids",
         ),
     }
 }

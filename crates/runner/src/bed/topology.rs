@@ -94,13 +94,7 @@ impl Topology {
                     states: link.states.clone(),
                 });
             }
-            let limits = Limits {
-                cpus: planned.limits.cpus,
-                memory: planned.limits.memory.map(units::Bytes::get),
-                reserved_cpus: planned.limits.reserved_cpus,
-                reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
-                processes: planned.limits.processes.map(u64::from),
-            };
+            let limits = limits(planned);
             let setting = Setting {
                 root: roots.root(planned),
                 devices: planned.devices.clone(),
@@ -158,6 +152,17 @@ impl Topology {
                 Change::Partition(Some(part))
             }
         }
+    }
+}
+
+/// The limits of a node in the lab's terms.
+fn limits(planned: &PlannedNode) -> Limits {
+    Limits {
+        cpus: planned.limits.cpus,
+        memory: planned.limits.memory.map(units::Bytes::get),
+        reserved_cpus: planned.limits.reserved_cpus,
+        reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
+        processes: planned.limits.processes.map(u64::from),
     }
 }
 
