@@ -135,7 +135,7 @@ impl Seal {
                         return Err(io::Error::last_os_error());
                     }
                 }
-                filters.iter().try_for_each(|filter| refuse(filter))
+                filters.iter().try_for_each(refuse)
             });
         }
     }

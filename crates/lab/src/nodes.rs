@@ -36,7 +36,7 @@ pub const FIRST_INTERFACE: u32 = 1_000;
 /// Descriptors that the tool needs in addition to two per node: its own files, and the output and
 /// control socket of a program that starts.
 const SPARE_FILES: u64 = 256;
-/// Processes that an ordinary user's nodes may have for each node, in addition to [`PROCESSES`].
+/// Processes that the nodes of a lab may have for each node, in addition to [`PROCESSES`].
 const PROCESSES_EACH: u64 = 64;
 /// Number of files that a meter keeps open for each node.
 const METERED: u64 = 10;
@@ -101,7 +101,7 @@ impl Lab {
         };
         let must = limited.is_some();
         let hidden = crate::ledger::control_dirs();
-        let processes = PROCESSES + PROCESSES_EACH * members.len() as u64;
+        let processes = processes(members.len());
         let (_, attached) = lab.ask_for(
             &ToForkServer::Prepare { hosts: hosts.to_owned(), link, hidden, processes },
             &[],
@@ -270,6 +270,11 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
         limits.reserved_cpus = Some(left / others as f64);
     }
     Ok(limits)
+}
+
+/// The number of processes that the nodes of a lab may have together, where not each is limited.
+fn processes(nodes: usize) -> u64 {
+    PROCESSES + PROCESSES_EACH * nodes as u64
 }
 
 /// The groups of a lab; creates only their parent folders.

@@ -87,7 +87,7 @@ pub(super) fn filters(added: &[Capability]) -> Result<Vec<BpfProgram>, BackendEr
     let vsock = argument(0, SeccompCmpOp::Eq, libc::AF_VSOCK as u64)?;
     rules.insert(libc::SYS_socket, vec![vsock]);
     // Typing into the terminal of who uses `thingbed exec`.
-    let type_into = argument(1, SeccompCmpOp::Eq, libc::TIOCSTI as u64)?;
+    let type_into = argument(1, SeccompCmpOp::Eq, libc::TIOCSTI)?;
     rules.insert(libc::SYS_ioctl, vec![type_into]);
     let mut missing = BTreeMap::new();
     if !added.contains(&Capability::CAP_SYS_ADMIN) {

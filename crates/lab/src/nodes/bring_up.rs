@@ -1,6 +1,6 @@
 //! Bring-up of nodes: at the start of a lab, and later.
 
-use super::{Lab, Member, make_groups, no_limits, raise_files};
+use super::{Lab, Member, make_groups, no_limits, processes, raise_files};
 use crate::cgroup::{Groups, Limits, PROCESSES};
 use crate::error::Error;
 use crate::node::{Event, Namespace, Node};
@@ -47,6 +47,10 @@ impl Lab {
     ) -> Result<Vec<Vec<OwnedFd>>, Error> {
         let before = self.nodes.len();
         let mut groups = self.groups.take();
+        if let Some((groups, _)) = &groups {
+            // `thingbed doctor` says where this machine cannot limit them.
+            let _ = groups.cap_all(self.fork_server.id(), processes(before + members.len()));
+        }
         let spawned: Result<Vec<_>, Error> = members
             .iter()
             .zip(limits)
@@ -94,7 +98,7 @@ impl Lab {
         let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), host: None };
         self.nodes.push(Node::new(name, Box::new(kind)));
         if let Some(groups) = groups {
-            self.enrol(groups, limits, must)?;
+            self.enrol(groups, limits, must, member.spec.setting.root.is_some())?;
         }
         let (spec, first, link) = (member.spec.clone(), self.next, self.link);
         send(&socket, &ToInit::SetUp { spec, first, link }, &[])
@@ -115,7 +119,13 @@ impl Lab {
 
     /// Moves the newest node's init into groups that count, and applies its limits. Failure is an
     /// error only if some node `must` be limited.
-    fn enrol(&mut self, groups: &mut Groups, limits: &Limits, must: bool) -> Result<(), Error> {
+    fn enrol(
+        &mut self,
+        groups: &mut Groups,
+        limits: &Limits,
+        must: bool,
+        rooted: bool,
+    ) -> Result<(), Error> {
         let Some(node) = self.nodes.last() else { return Ok(()) };
         let (name, pid) = (&node.name, node.kind.pid());
         if self.uncounted.is_none()
@@ -126,8 +136,8 @@ impl Lab {
             }
             self.uncounted = Some(why);
         }
-        if limits.processes.is_none() {
-            // `thingbed doctor` says where this machine cannot limit them.
+        // A further group costs half a millisecond, so that nodes without a root share one.
+        if limits.processes.is_none() && (rooted || !groups.is_per_controller()) {
             let _ = groups.cap(name, &[pid], PROCESSES);
         }
         if limits.is_none() {
