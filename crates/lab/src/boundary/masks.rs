@@ -44,7 +44,7 @@ pub(crate) fn mask() -> Result<(), Failure> {
         };
         done.map_err(|errno| Failure::of(format!("hide {}", path.display()), errno))?;
     }
-    // A mount of its own below a read-only one. Without the namespace's settings there is nothing
+    // A separate mount below a read-only one. Without the namespace's settings there is nothing
     // to keep.
     let network = Path::new(NETWORK);
     for path in READ_ONLY.map(Path::new).into_iter().filter(|path| path.exists()) {
