@@ -13,6 +13,7 @@ mod faults;
 mod hardware;
 mod interaction;
 mod load;
+mod metrics;
 mod mqtt;
 mod netem;
 mod networks;
