@@ -1,6 +1,7 @@
 //! Resolves a file to the plan of one cell, with all checks.
 
 mod board;
+mod boundary;
 mod capture;
 mod checks;
 mod context;
@@ -12,6 +13,7 @@ mod faults;
 mod hardware;
 mod interaction;
 mod load;
+mod metrics;
 mod mqtt;
 mod netem;
 mod networks;

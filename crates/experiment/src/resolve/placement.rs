@@ -3,10 +3,10 @@
 use crate::file::{Addressing, Group};
 use crate::plan::{PlannedLimits, PlannedNode};
 use crate::program::{Program, Ready};
-use crate::read::{At, Named};
+use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
-use crate::resolve::{cores, hardware, services};
+use crate::resolve::{boundary, cores, hardware, metrics, services};
 
 /// All nodes with their links.
 pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<PlannedNode> {
@@ -38,6 +38,8 @@ pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<Planned
                 gateway,
                 resolver,
                 root,
+                capabilities: typed.map(boundary::capabilities).unwrap_or_default(),
+                privileged: typed.is_some_and(boundary::is_privileged),
                 program,
             });
         }
@@ -56,13 +58,16 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
         memory: limits.and_then(|limits| Some(limits.memory.as_ref()?.value)),
         reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
         reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
+        processes: limits.and_then(|limits| Some(limits.processes.as_ref()?.value)),
+        storage: limits.and_then(|limits| Some(limits.storage.as_ref()?.value)),
     }
 }
 
 /// The `run` program of a group's nodes.
 fn program(group: &Group) -> Option<Program> {
-    // `ready` and `env` without `run` apply to the image's program.
-    let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
+    // `ready`, `env` and `metrics` without `run` apply to the image's program.
+    let more = group.ready.is_some() || group.env.is_some() || group.metrics.is_some();
+    let of_image = group.root.is_some() && more;
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
         None if of_image => Vec::new(),
@@ -77,5 +82,7 @@ fn program(group: &Group) -> Option<Program> {
         tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
     });
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
-    Some(Program { run, env, ready })
+    // Problems of metrics were reported with the group.
+    let metrics = metrics::of(&group.metrics, &mut Sink::default());
+    Some(Program { run, env, ready, metrics })
 }
