@@ -14,6 +14,7 @@ use crate::source::Source;
 use crate::substitute::Substitution;
 use crate::tree::{self, Content, Node};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -43,6 +44,8 @@ pub struct Experiment {
 
 /// Maximum size of an experiment file, B.
 const MAX_FILE_BYTES: u64 = 8 << 20;
+/// Maximum number of nodes of all cells together: checking them takes seconds.
+const MAX_NODES: usize = 2_000_000;
 
 impl Experiment {
     /// Reads and checks the file at `path`. Paths in it are relative to its folder.
@@ -55,13 +58,15 @@ impl Experiment {
             Ok(found) if found.is_dir() => {
                 return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
             }
-            Ok(found) if found.len() > MAX_FILE_BYTES => {
-                return Err(cannot("it is larger than 8 MiB".to_owned(), "is it the right file?"));
-            }
             _ => {}
         }
-        let bytes = std::fs::read(path)
-            .map_err(|error| cannot(error.to_string(), "check the path and its permissions"))?;
+        let bytes = input::read(path, MAX_FILE_BYTES).map_err(|error| {
+            let advice = match error.kind() {
+                ErrorKind::FileTooLarge | ErrorKind::InvalidInput => "is it the right file?",
+                _ => "check the path and its permissions",
+            };
+            cannot(error.to_string(), advice)
+        })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let why = format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to());
             cannot(why, "an experiment is YAML in UTF-8")
@@ -92,8 +97,14 @@ impl Experiment {
         problems.append(&mut sink.problems);
         let mut first = None;
         let mut used = HashSet::new();
-        for cell in matrix.cells() {
-            let (file, plan, mut sink) = resolve_cell(&tree, &matrix, &cell, &base, &mut used);
+        let (cells, mut nodes) = (matrix.cells(), 0);
+        for cell in &cells {
+            let (file, plan, mut sink) = resolve_cell(&tree, &matrix, cell, &base, &mut used);
+            nodes += plan.as_ref().map_or(0, |plan| plan.nodes.len());
+            if nodes > MAX_NODES && cells.len() > 1 {
+                problems.push(too_many_nodes(&matrix, cells.len()));
+                return Err(fail(distinct(problems)));
+            }
             if let (None, Some(file), Some(plan)) = (&first, file, plan) {
                 sink.replaced.clear();
                 first = Some(finish(file, plan, &matrix, &base, &mut sink));
@@ -180,6 +191,14 @@ impl Experiment {
             _ => Err(Errors::new(self.source.clone(), distinct(sink.problems))),
         }
     }
+}
+
+/// The first axis has the place of the problem.
+fn too_many_nodes(matrix: &Matrix, cells: usize) -> Problem {
+    let text = format!("the {cells} cells of the matrix have over {MAX_NODES} nodes together");
+    let axis = matrix.axes().next().map(|axis| matrix.place(axis));
+    let problem = Problem::new(text).at(axis.unwrap_or_default());
+    problem.label("use fewer values or fewer nodes, or split the experiment into several files")
 }
 
 /// Reads and resolves one cell, and adds the axes that it uses to `used`.

@@ -278,8 +278,10 @@ impl Drop for Groups {
 /// The reason why not, as text.
 pub fn can_limit() -> Result<&'static str, String> {
     let name = format!("thingbed-{}-probe", std::process::id());
-    let mut groups = Groups::find(&name)?;
+    let groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
+    // Dropped before the page, which stays while its groups exist.
+    let mut groups = groups;
     groups.begin()?;
     Ok(groups.source().name())
 }
@@ -379,6 +381,14 @@ fn write(file: &Path, value: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What failed before: `thingbed doctor` left an entry in the ledger.
+    #[test]
+    fn trying_limits_leaves_nothing_behind() {
+        let _ = can_limit();
+        let entry = format!("thingbed-{}-probe.json", std::process::id());
+        assert!(!crate::ledger_dir().join(entry).exists());
+    }
 
     #[test]
     fn a_program_killed_for_memory_is_told_its_limit() {

@@ -31,7 +31,7 @@ impl Selection {
             });
         };
         let path = folder.join("plan.json");
-        let read = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let read = input::read_to_string(&path, input::MAX_DATA).map_err(|error| error.to_string());
         let plan: Value = read
             .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
             .map_err(|error| {

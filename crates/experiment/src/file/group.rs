@@ -36,6 +36,9 @@ pub(crate) struct Group {
     pub root: Option<At<String>>,
     /// Name of the image, in an archive with several.
     pub image: Option<At<String>>,
+    /// Maximum size of the unpacked image. Default: 10 GiB, and above 256 MiB at most 100 times the
+    /// archive's size.
+    pub root_limit: Option<At<Bytes>>,
     /// Main program of each node and its arguments. Default: the image's. It starts before all
     /// workloads and is terminated after them.
     pub run: Option<Fixed<Vec<At<String>>>>,
@@ -60,6 +63,7 @@ impl Read for Group {
             address: fields.optional("address"),
             root: fields.optional("root"),
             image: fields.optional("image"),
+            root_limit: fields.optional("root_limit"),
             run: fields.optional("run"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),

@@ -36,6 +36,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
             threads: options.threads,
             spin: options.spin,
             is_measured: true,
+            limits_output: options.clock == Clock::Real,
             interrupted: options.interrupted,
         };
         let observe = |topology: &mut Topology| observe(plan, folder, options, topology);
