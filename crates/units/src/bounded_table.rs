@@ -212,8 +212,12 @@ mod tests {
     #[test]
     fn the_owner_of_most_entries_loses_its_least_recently_used() {
         let mut table = BoundedTable::<u32, ()>::new(16);
-        (0..4).for_each(|key| drop(table.insert(7, key, ())));
-        (100..112).for_each(|key| drop(table.insert(2, key, ())));
+        (0..4).for_each(|key| {
+            table.insert(7, key, ());
+        });
+        (100..112).for_each(|key| {
+            table.insert(2, key, ());
+        });
         table.get_mut(&100);
         table.insert(2, 112, ());
         // An eighth of 16 are the two oldest of owner 2, except the one that was used.
@@ -226,7 +230,9 @@ mod tests {
     #[test]
     fn a_flood_of_keys_is_bounded_and_takes_nothing_from_others() {
         let mut table = BoundedTable::<u32, ()>::new(1_000);
-        (0..100).for_each(|key| drop(table.insert(0, key, ())));
+        (0..100).for_each(|key| {
+            table.insert(0, key, ());
+        });
         for key in 0..200_000 {
             table.insert(1 + key % 2, 1_000 + key, ());
             assert!(table.len() <= 1_000);
@@ -240,7 +246,9 @@ mod tests {
     #[test]
     fn owners_with_one_entry_each_lose_the_oldest() {
         let mut table = BoundedTable::<u32, ()>::new(8);
-        (0..9).for_each(|key| drop(table.insert(key, key, ())));
+        (0..9).for_each(|key| {
+            table.insert(key, key, ());
+        });
         let left: Vec<u32> = (0..9).filter(|key| owner_of(&table, *key).is_some()).collect();
         assert_eq!(left, [1, 2, 3, 4, 5, 6, 7, 8]);
     }
@@ -272,7 +280,9 @@ mod tests {
     fn evictions_do_not_depend_on_the_hasher() {
         let run = || {
             let mut table = BoundedTable::<u32, ()>::new(64);
-            (0..5_000).for_each(|key| drop(table.insert(key * key % 5, key * 7 % 501, ())));
+            (0..5_000).for_each(|key| {
+                table.insert(key * key % 5, key * 7 % 501, ());
+            });
             let mut left: Vec<u32> = table.entries.keys().copied().collect();
             left.sort_unstable();
             left
