@@ -1,4 +1,4 @@
-//! One segment for a million hostile frames: what it allocates stays within bounds, and the other
+//! One segment for hundreds of thousands of hostile frames: what it allocates stays within bounds, and the other
 //! nodes' frames arrive.
 
 use engine::{Endpoint, Segment, SegmentSpec};
@@ -29,7 +29,10 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const FRAMES: u32 = 1_000_000;
+/// In a debug build a fifth, which fills all tables too: the test takes seconds.
+const FRAMES: u32 = if cfg!(debug_assertions) { 200_000 } else { 1_000_000 };
+/// Frames between two of another node.
+const EVERY: u32 = 200;
 const NODES: usize = 4;
 /// Maximum growth. The tables of one switch and of 8 directions take 12 MB when full.
 const MAX_BYTES: usize = 24 << 20;
@@ -130,7 +133,7 @@ fn direction() -> Impairment {
 }
 
 #[test]
-fn a_million_hostile_frames_are_held_in_bounded_memory() {
+fn hostile_frames_are_held_in_bounded_memory() {
     let endpoint = |node| Endpoint {
         mac: Some(own(node)),
         up: direction(),
@@ -158,7 +161,7 @@ fn a_million_hostile_frames_are_held_in_bounded_memory() {
     for number in 0..FRAMES {
         let now = u64::from(number) * 10_000;
         segment.send(0, &hostile(number, own(0), &mut noise), now);
-        if number % 1_000 == 0 {
+        if number % EVERY == 0 {
             segment.send(2, &multicast, now);
             segment.send(2, &unicast, now);
         }
@@ -175,11 +178,14 @@ fn a_million_hostile_frames_are_held_in_bounded_memory() {
     // Node 0 joined too many groups: it receives all of them. Node 1 joined none.
     let [flooder, bystander, _, member] = received;
     assert_eq!(bystander, 0);
-    // Less 1/21 of the frames, the mean loss.
-    assert!((1_850..1_950).contains(&member), "{member} of 2,000");
-    assert!((900..1_000).contains(&flooder), "{flooder} of 1,000");
+    // Less 1/21 of the frames, the mean loss; the flooder is no member of the group at first.
+    let sent = FRAMES / EVERY;
+    let most = |frames: u32| frames * 9 / 10..frames;
+    assert!(most(2 * sent).contains(&member), "{member} of {}", 2 * sent);
+    assert!(most(sent).contains(&flooder), "{flooder} of {sent}");
     let overflows = segment.overflows();
     let of = overflows[0];
-    assert!(of.groups > 100_000 && of.addresses > 100_000 && of.flows > 100_000, "{of:?}");
+    let many = u64::from(FRAMES / 20);
+    assert!(of.groups > many && of.addresses > many && of.flows > many, "{of:?}");
     assert!(overflows[1..].iter().all(engine::Overflow::is_none), "{overflows:?}");
 }

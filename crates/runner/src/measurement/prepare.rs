@@ -11,7 +11,7 @@ use crate::interaction::port_down;
 use crate::programs::jobs;
 use crate::progress::ProgressSink;
 use crate::run::{Options, interactions};
-use experiment::{Backend, Plan};
+use experiment::{Backend, Clock, Plan};
 use measure::{Accounting, Decisions};
 use record::InteractionPattern;
 use units::Span;
