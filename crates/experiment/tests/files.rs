@@ -13,21 +13,19 @@ fn link(setting: &str) -> String {
 
 /// Experiments that name `FILE` in each key that reads one.
 fn experiments() -> Vec<String> {
-    let load = |keys: &str| {
-        format!("{BEGIN}workloads:\n  l: {{load: coap, from: a-1, {keys}}}\nduration: 10 s\n")
+    let workload = |what: &str| {
+        format!(
+            "{BEGIN}models: {{fixed: {{down: udp/request-response, up: tcp/request-reply, every: 5 s}}}}\n\
+             workloads:\n  - {what}\nduration: 10 s\n"
+        )
     };
     vec![
         link("{trace: FILE}"),
         link("{delay: 5 ms, jitter: 1 ms, distribution: {table: FILE}}"),
         format!("{BEGIN}    profile: ./FILE\n"),
-        format!(
-            "{BEGIN}workloads:\n  i: {{model: udp/request-response, root: a-1, leaf: a-2, payload: FILE, \
-             every: 1 s}}\nduration: 10 s\n"
-        ),
-        load("trace: FILE"),
-        format!(
-            "{BEGIN}workloads:\n  d: {{device: coap, on: a, resources: FILE}}\nduration: 10 s\n"
-        ),
+        workload("interaction: {source: a-1, sinks: a-2, model: fixed, payload: FILE}"),
+        workload("load: {name: l, on: a-1, trace: FILE}"),
+        workload("device: {on: a, resources: FILE}"),
     ]
 }
 
@@ -46,7 +44,7 @@ fn pipes_devices_and_huge_files_are_refused() {
     ] {
         for experiment in experiments() {
             // A trace of requests is read piece by piece: it may have any size.
-            if file == "huge" && experiment.contains("load: coap") {
+            if file == "huge" && experiment.contains("load: {name") {
                 continue;
             }
             let near = if file.starts_with('/') { file.to_owned() } else { format!("./{file}") };
@@ -61,19 +59,4 @@ fn pipes_devices_and_huge_files_are_refused() {
 fn the_experiment_itself_is_a_file() {
     let errors = Experiment::read(Path::new("/dev/zero")).unwrap_err().to_string();
     assert!(errors.contains("it is a device, not a regular file"), "{errors}");
-}
-
-#[test]
-fn cells_and_nodes_are_limited_together() {
-    let values: Vec<String> = (1..=300).map(|ms| format!("{ms} ms")).collect();
-    let text = format!(
-        "experiment: many\nmatrix: {{delay: [{}]}}\nnodes: {{a: {{count: 20000}}}}\nnetworks:\n  n: {{attach: \
-         [a], subnet: 10.0.0.0/16, links: {{a: {{up: {{delay: \"${{delay}}\"}}}}}}}}\n",
-        values.join(", ")
-    );
-    let errors = Experiment::parse(&text, "any.yaml", "").unwrap_err().to_string();
-    assert!(
-        errors.contains("the 300 cells of the matrix have over 2000000 nodes together"),
-        "{errors}"
-    );
 }
