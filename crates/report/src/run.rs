@@ -5,6 +5,7 @@ use crate::{
     Verdict,
 };
 use crate::{clients, intervals, links, messages, usage};
+use journal::Contents;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -79,6 +80,7 @@ impl Run {
     pub(crate) fn with_summary(folder: &Path, summary: Summary) -> Self {
         let mut run = Self { folder: folder.to_owned(), summary, ..Self::default() };
         run.facts = Facts(run.json("run.json"));
+        run.check_files();
         run.topology = Topology::of(&run.json("plan.json"));
         // Both files have the verdict, but the summary of an earlier version may lack parts of it.
         if let Some(verdict) = run.facts.verdict() {
@@ -90,6 +92,23 @@ impl Run {
             }
         }
         run
+    }
+
+    /// Notes which files are not those of the end of the run.
+    fn check_files(&mut self) {
+        // Earlier versions kept no list.
+        let Some(files) = self.facts.0.get("files").filter(|files| !files.is_null()) else {
+            return;
+        };
+        match Contents::deserialize(files) {
+            Ok(files) => {
+                let damage = files.damage(&self.folder).into_iter();
+                self.notes.extend(damage.map(|damage| format!("damaged: {damage}")));
+            }
+            Err(error) => {
+                self.notes.push(format!("damaged: the list of files in run.json: {error}"))
+            }
+        }
     }
 
     /// The cell and the repeat, as text.

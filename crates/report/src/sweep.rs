@@ -1,5 +1,6 @@
 //! The runs of an experiment, read from their folder.
 
+use crate::cut;
 use crate::run::read_text;
 use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary, format};
 use serde::de::DeserializeOwned;
@@ -76,8 +77,12 @@ impl Sweep {
         let entries = std::fs::read_dir(&self.folder)
             .map_err(|source| Error::Read { path: self.folder.clone(), source })?;
         let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
         folders.sort();
+        let own = std::iter::once(&self.folder);
+        let left = own.chain(&folders).filter(|folder| cut::is_cut(folder));
+        self.notes.extend(left.map(|folder| cut::what_is_left(folder)));
+        folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
+        folders.retain(|f| !cut::is_cut(f));
         for folder in folders {
             match Run::read(&folder) {
                 Ok(run) => self.runs.push(run),
@@ -96,7 +101,10 @@ impl Sweep {
             }
         }
         if self.runs.is_empty() {
-            return Err(Error::NoRuns { path: self.folder.clone() });
+            return Err(Error::NoRuns {
+                path: self.folder.clone(),
+                notes: std::mem::take(&mut self.notes),
+            });
         }
         self.sort(list);
         Ok(())

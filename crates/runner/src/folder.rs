@@ -16,6 +16,7 @@ use crate::summary::summary;
 use crate::waits::Waits;
 use engine::{FramePath, Priority, Stalls};
 use experiment::{Clock, Plan};
+use journal::Contents;
 use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
 use record::event::{RunEvent, RunEventKind};
 use record::{Load, Messages, Verdict};
@@ -148,17 +149,38 @@ impl Folder {
         measure::write_links(&self.0.join("links.parquet"), results.links, tolerances)?;
         measure::write_links(&self.0.join("intervals.parquet"), results.intervals, tolerances)?;
         self.events(results)?;
-        self.json("run.json", &run_json(results))?;
         let summary = json!(summary(results, results.links));
         self.json("summary.json", &summary)?;
+        // The programs' events are removed when the tables are on the disk, and `run.json` is last:
+        // a folder without it is of a run that was cut short.
         self.tidy(results.jobs);
+        self.json("run.json", &run_json(results, &self.contents()?))?;
         Ok(summary)
+    }
+
+    /// All files of the run so far.
+    fn contents(&self) -> Result<Contents, Error> {
+        let mut contents = Contents::default();
+        for path in files_below(&self.0)? {
+            let Some(name) = path.strip_prefix(&self.0).ok().and_then(Path::to_str) else {
+                continue;
+            };
+            if is_of_sweep(name) {
+                continue;
+            }
+            let added = match is_auxiliary(name) {
+                true => contents.add_auxiliary(&self.0, name),
+                false => contents.add(&self.0, name),
+            };
+            added.map_err(Error::write(&path))?;
+        }
+        Ok(contents)
     }
 
     fn json(&self, name: &str, value: &Value) -> Result<(), Error> {
         let path = self.0.join(name);
         let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-        fs::write(&path, text).map_err(Error::write(&path))
+        journal::write(&path, text).map_err(Error::write(&path))
     }
 
     fn events(&self, results: &Results<'_>) -> Result<(), Error> {
@@ -193,7 +215,7 @@ impl Folder {
         let lines = lines.into_iter().map(|(at, what)| RunEvent { at_s: Some(at), what });
         let path = self.0.join("events.jsonl");
         let text: String = lines.chain(reasons).map(|line| format!("{}\n", json!(line))).collect();
-        fs::write(&path, text).map_err(Error::write(&path))
+        journal::write(&path, text).map_err(Error::write(&path))
     }
 
     /// Removes the files whose content is in the tables now, and empty logs; other logs stay.
@@ -213,7 +235,39 @@ impl Folder {
     }
 }
 
-fn run_json(results: &Results<'_>) -> Value {
+/// Files of a sweep, whose folder is also that of its only run.
+fn is_of_sweep(name: &str) -> bool {
+    // Drafts and locks of the sweep begin with a dot.
+    let own = ["experiment.yaml", "reference.json", "expect.json", "report.html", "host.json"];
+    name.starts_with('.') || name.starts_with("slurm/") || own.contains(&name)
+}
+
+/// Files that no figure depends on: captures, decisions, programs' output.
+fn is_auxiliary(name: &str) -> bool {
+    let own = ["capture.pcapng", "decisions.parquet"];
+    name.starts_with("programs/") || own.contains(&name)
+}
+
+/// The regular files below a folder, in order.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let (mut found, mut todo) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = todo.pop() {
+        for entry in fs::read_dir(&next).map_err(Error::write(&next))? {
+            let entry = entry.map_err(Error::write(&next))?;
+            let kind = entry.file_type().map_err(Error::write(&next))?;
+            let path = entry.path();
+            match (kind.is_dir(), kind.is_file()) {
+                (true, _) => todo.push(path),
+                (_, true) => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn run_json(results: &Results<'_>, files: &Contents) -> Value {
     let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
     let ends = results.phases.iter().skip(1).map(|(_, at)| *at);
     let ends = ends.chain([clock::now_ns()]);
@@ -260,6 +314,7 @@ fn run_json(results: &Results<'_>) -> Value {
         "phases": phases,
         "interrupted": results.options.interrupted.load(Relaxed),
         "verdict": results.verdict,
+        "files": files,
     })
 }
 

@@ -57,7 +57,7 @@ impl Sweep<'_> {
         }
         if !single {
             let to = finished.folder.join("experiment.yaml");
-            fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+            journal::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
             // A page per run, so that you can view and move each run separately.
             let page = finished.folder.join("report.html");
             let drawn = report::Sweep::read(&finished.folder);
