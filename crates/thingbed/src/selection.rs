@@ -4,7 +4,6 @@ use crate::arguments::Run;
 use crate::show;
 use experiment::{Cell, Experiment};
 use serde_json::Value;
-use std::fs;
 
 /// Key that selects one repeat in `--only`, in addition to axes.
 const REPEAT: &str = "repeat";

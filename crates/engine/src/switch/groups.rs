@@ -211,7 +211,9 @@ mod tests {
                 .iter()
                 .all(|number| groups.members(group(*number)).contains(&(*number as usize / 200)))
         );
-        (0..500).for_each(|endpoint| groups.forget(endpoint));
+        groups.forget(0);
+        assert_eq!(groups.count, MAX_MEMBERSHIPS - 200);
+        groups.expire(100);
         assert_eq!(groups.count, 0);
         assert!(groups.members.is_empty() && groups.unfiltered.is_empty());
     }
