@@ -33,8 +33,9 @@ build:
 	$(CARGO_BUILD)
 	@touch $(FULL)
 
-# Builds the guest kernel in parallel with the tests, which mostly sleep; tests that need it wait for
-# it.
+# Builds the guest kernel in parallel with the tests; tests that need it wait for it. Most tests wait
+# for timers and other processes, so twice as many as there are cores run at once.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 test:
 	scripts/dependencies.sh test
 	scripts/qemu-kernel.sh

@@ -10,6 +10,7 @@ use crate::load_figures::{self, Loads};
 use crate::measurement::Measured;
 use crate::overflows::overflows;
 use crate::probe_figures::{self, Probes};
+use crate::program_metrics::{self, ProgramMetrics};
 use crate::rows::{Rows, rows};
 use crate::run::Options;
 use crate::waits::Waits;
@@ -24,6 +25,7 @@ pub(crate) struct Evaluation {
     rows: Rows,
     loads: Loads,
     probes: Probes,
+    programs: ProgramMetrics,
     outcomes: Messages,
     /// Configured and measured impairments of links, for the whole run and by intervals.
     links: Vec<LinkRow>,
@@ -51,6 +53,7 @@ impl Evaluation {
         Ok(Self {
             loads: load_figures::collect(plan, jobs),
             probes: probe_figures::collect(plan, jobs)?,
+            programs: program_metrics::collect(plan, jobs),
             rows,
             outcomes,
             links,
@@ -125,7 +128,8 @@ impl Evaluation {
 
     /// Failures of programs and of the bed.
     fn failures(&self, measured: &Measured) -> Vec<Failure> {
-        let of_loads = self.loads.failures.iter().cloned().map(Failure::Program);
+        let of_loads = self.loads.failures.iter().chain(&self.programs.failures);
+        let of_loads = of_loads.cloned().map(Failure::Program);
         let refused = measured.outcome.refused.iter();
         let refused = refused.map(|why| Failure::Bed(format!("could not change a link: {why}")));
         measured.failures.iter().cloned().chain(of_loads).chain(refused).collect()
@@ -154,6 +158,7 @@ impl Evaluation {
             sections: &self.rows.sections,
             loads: &self.loads.figures,
             probes: &self.probes,
+            programs: &self.programs,
             outcomes: &self.outcomes,
             usage: &measured.usage,
             uncounted: measured.uncounted.as_deref(),

@@ -23,6 +23,8 @@ mod measurement;
 mod mqtt;
 mod overflows;
 mod probe_figures;
+mod program_metrics;
+mod program_output;
 mod programs;
 mod progress;
 mod rows;

@@ -147,6 +147,7 @@ impl Origin {
             jobs,
             on: None,
             stop_at: None,
+            junit: None,
             quiet,
         }
     }
