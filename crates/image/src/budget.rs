@@ -8,7 +8,7 @@ use std::io::{self, Read};
 const MAX_BYTES: u64 = 10 << 30;
 /// Below this size, an image may be compressed as well as it can.
 const FREE_BYTES: u64 = 256 << 20;
-/// Maximum unpacked size by packed size, of images above [`FREE_BYTES`] without a limit of their own.
+/// Maximum unpacked size by packed size, of images above [`FREE_BYTES`] without `root_limit`.
 /// Programs and texts reach 10; gzip at most 1,032, with zeros.
 const MAX_RATIO: u64 = 100;
 /// Unpacked size per entry at which the number of entries is limited: the block that a file takes.

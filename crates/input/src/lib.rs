@@ -1,5 +1,5 @@
-//! Opens files that users and experiment files name, which may be anything: a FIFO blocks whoever
-//! opens it, `/dev/zero` never ends, and a file of the wrong name may be larger than the memory.
+//! Opens files that users and experiment files name, which may be anything: opening a FIFO
+//! blocks, `/dev/zero` never ends, and a file of the wrong name may be larger than the memory.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};

@@ -256,14 +256,14 @@ mod tests {
                 (position, flows.decide(&config, position, frame, 0).lost)
             };
             let mut alone = FlowDecisions::new(&config, Draw::new(7, 1, 0));
-            let mut beside = alone.clone();
+            let mut flooded = alone.clone();
             let mut hostile = flood(0..30_000);
             for _ in 0..30 {
                 // Also a flow that begins in the middle of the flood.
                 hostile.by_ref().take(1_000).for_each(|frame| {
-                    decide(&mut beside, &frame, 1);
+                    decide(&mut flooded, &frame, 1);
                 });
-                assert_eq!(decide(&mut beside, &own(), 0), decide(&mut alone, &own(), 0));
+                assert_eq!(decide(&mut flooded, &own(), 0), decide(&mut alone, &own(), 0));
             }
         }
     }
