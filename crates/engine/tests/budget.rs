@@ -161,7 +161,7 @@ fn hostile_frames_are_held_in_bounded_memory() {
     for number in 0..FRAMES {
         let now = u64::from(number) * 10_000;
         segment.send(0, &hostile(number, own(0), &mut noise), now);
-        if number % EVERY == 0 {
+        if number.is_multiple_of(EVERY) {
             segment.send(2, &multicast, now);
             segment.send(2, &unicast, now);
         }

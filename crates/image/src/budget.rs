@@ -131,8 +131,8 @@ impl<R: Read> Read for Counted<'_, R> {
 /// A size as text.
 fn size(bytes: u64) -> String {
     match bytes {
-        whole if whole % (1 << 30) == 0 => format!("{} GiB", whole >> 30),
-        whole if whole % (1 << 20) == 0 => format!("{} MiB", whole >> 20),
+        whole if whole.is_multiple_of(1 << 30) => format!("{} GiB", whole >> 30),
+        whole if whole.is_multiple_of(1 << 20) => format!("{} MiB", whole >> 20),
         bytes => format!("{bytes} B"),
     }
 }
