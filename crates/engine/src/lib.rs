@@ -11,6 +11,7 @@ mod in_flight_queue;
 mod io;
 mod observer;
 mod outcome;
+mod overflow;
 mod priority;
 mod remote;
 mod segment;
@@ -30,6 +31,7 @@ pub use io::{
 };
 pub use observer::{Observer, Place};
 pub use outcome::Outcome;
+pub use overflow::Overflow;
 pub use priority::Priority;
 pub use remote::{LinkStates, Remote};
 pub use segment::Segment;

@@ -1,6 +1,7 @@
 //! Results of an engine.
 
 use crate::observer::Observer;
+use crate::overflow::Overflow;
 use crate::priority::Priority;
 use crate::shared_observer::SharedObserver;
 use crate::stalls::Stalls;
@@ -18,6 +19,8 @@ pub struct Outcome<O> {
     pub totals: Vec<Vec<[Totals; 2]>>,
     /// The same per interval, with the settings in each.
     pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
+    /// What each endpoint sent beyond the limits of tables, by segment.
+    pub overflows: Vec<Vec<Overflow>>,
     /// Why changes failed.
     pub refused: Vec<String>,
     /// Stalls of the threads during the measurement.
@@ -38,11 +41,15 @@ impl<O: Observer> Outcome<O> {
                 std::mem::take(&mut part.intervals[segment]),
             )
         };
-        let (totals, intervals) = segments.map(&mut own).unzip();
+        let (totals, intervals) = segments.clone().map(&mut own).unzip();
+        let overflows = segments
+            .map(|segment| std::mem::take(&mut parts[threads.of(segment)].overflows[segment]))
+            .collect();
         Some(Self {
             priority: parts.iter().map(|part| part.priority).max()?,
             totals,
             intervals,
+            overflows,
             refused: parts.iter_mut().flat_map(|part| std::mem::take(&mut part.refused)).collect(),
             stalls: parts.iter().map(|part| part.stalls).fold(Stalls::default(), Stalls::with),
             observer: SharedObserver::join(parts.into_iter().map(|part| part.observer).collect())?,

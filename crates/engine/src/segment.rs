@@ -10,6 +10,7 @@ mod passage;
 use crate::change::Change;
 use crate::event_queue::{Event, EventQueue};
 use crate::in_flight::Spot;
+use crate::overflow::Overflow;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::switch::Switch;
 use link::{
@@ -149,6 +150,17 @@ impl Segment {
         totals
     }
 
+    /// What each endpoint sent beyond the limits of tables.
+    pub fn overflows(&self) -> Vec<Overflow> {
+        let ports = 0..self.links.len();
+        let mut all: Vec<_> = ports.map(|port| self.switch.overflow(port)).collect();
+        let pipes = self.links.iter().flat_map(Link::pipes);
+        for (sender, flows) in pipes.flat_map(LinkPipe::forgotten_flows) {
+            all[sender as usize].flows += flows;
+        }
+        all
+    }
+
     /// State of one direction of a link at `now`, with or without traffic.
     ///
     /// # Panics
@@ -198,7 +210,7 @@ impl Segment {
         let now = self.clock;
         let frame = StampedFrame { frame: frame.into(), arrived: now };
         if self.impaired {
-            return self.enter(endpoint, Direction::Up, frame, now);
+            return self.enter(endpoint, Direction::Up, frame, endpoint, now);
         }
         let spot = Spot { link: endpoint as u32, direction: Direction::Up, gathers: false };
         self.pending.push_frame(now, frame, spot);

@@ -162,10 +162,12 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             governor.waited(from, now);
         }
         let (totals, intervals) = measured.unwrap_or_else(|| self.measured(clock::now_ns()));
+        let overflows = self.segments.iter().map(Segment::overflows).collect();
         let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
         let priority = governor.priority();
         let stalls = self.watch.stalls();
-        Ok(Outcome { observer: self.observer, priority, totals, intervals, refused, stalls })
+        let observer = self.observer;
+        Ok(Outcome { observer, priority, totals, intervals, overflows, refused, stalls })
     }
 
     /// Counters so far, in total and by interval.

@@ -15,6 +15,7 @@ use crate::source::Source;
 use crate::substitute::Substitution;
 use crate::tree::{self, Content, Node};
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ pub struct Experiment {
 
 /// Maximum size of an experiment file, B.
 const MAX_FILE_BYTES: u64 = 8 << 20;
+/// Maximum number of nodes of all cells together: checking them takes seconds.
+const MAX_NODES: usize = if cfg!(test) { 50_000 } else { 2_000_000 };
 
 impl Experiment {
     /// Reads and checks the file at `path`. Paths in it are relative to its folder.
@@ -56,13 +59,15 @@ impl Experiment {
             Ok(found) if found.is_dir() => {
                 return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
             }
-            Ok(found) if found.len() > MAX_FILE_BYTES => {
-                return Err(cannot("it is larger than 8 MiB".to_owned(), "is it the right file?"));
-            }
             _ => {}
         }
-        let bytes = std::fs::read(path)
-            .map_err(|error| cannot(error.to_string(), "check the path and its permissions"))?;
+        let bytes = input::read(path, MAX_FILE_BYTES).map_err(|error| {
+            let advice = match error.kind() {
+                ErrorKind::FileTooLarge | ErrorKind::InvalidInput => "is it the right file?",
+                _ => "check the path and its permissions",
+            };
+            cannot(error.to_string(), advice)
+        })?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let why = format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to());
             cannot(why, "an experiment is YAML in UTF-8")
@@ -93,8 +98,14 @@ impl Experiment {
         problems.append(&mut sink.problems);
         let mut first = None;
         let mut used = HashSet::new();
-        for cell in matrix.cells() {
-            let (file, plan, mut sink) = resolve_cell(&tree, &matrix, &cell, &base, &mut used);
+        let (cells, mut nodes) = (matrix.cells(), 0);
+        for cell in &cells {
+            let (file, plan, mut sink) = resolve_cell(&tree, &matrix, cell, &base, &mut used);
+            nodes += plan.as_ref().map_or(0, |plan| plan.nodes.len());
+            if nodes > MAX_NODES && cells.len() > 1 {
+                problems.push(too_many_nodes(&matrix, cells.len()));
+                return Err(fail(distinct(problems)));
+            }
             if let (None, Some(file), Some(plan)) = (&first, file, plan) {
                 sink.replaced.clear();
                 first = Some(finish(file, plan, &matrix, &base, &mut sink));
@@ -183,6 +194,14 @@ impl Experiment {
     }
 }
 
+/// The first axis has the place of the problem.
+fn too_many_nodes(matrix: &Matrix, cells: usize) -> Problem {
+    let text = format!("the {cells} cells of the matrix have over {MAX_NODES} nodes together");
+    let axis = matrix.axes().next().map(|axis| matrix.place(axis));
+    let problem = Problem::new(text).at(axis.unwrap_or_default());
+    problem.label("use fewer values or fewer nodes, or split the experiment into several files")
+}
+
 /// Reads and resolves one cell, and adds the axes that it uses to `used`.
 fn resolve_cell(
     tree: &Node,
@@ -247,4 +266,24 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
 fn distinct(problems: Vec<Problem>) -> Vec<Problem> {
     let mut seen = HashSet::new();
     problems.into_iter().filter(|p| seen.insert((p.place, p.message.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_and_nodes_are_limited_together() {
+        let text = |cells: u32| {
+            let values: Vec<String> = (1..=cells).map(|ms| format!("{ms} ms")).collect();
+            format!(
+                "experiment: many\nmatrix: {{delay: [{}]}}\nnodes: {{a: {{count: 20000}}}}\nnetworks:\n  \
+                 n: {{attach: [a], subnet: 10.0.0.0/16, links: {{a: {{up: {{delay: \"${{delay}}\"}}}}}}}}\n",
+                values.join(", ")
+            )
+        };
+        assert!(Experiment::parse(&text(2), "any.yaml", "").is_ok());
+        let errors = Experiment::parse(&text(3), "any.yaml", "").unwrap_err().to_string();
+        assert!(errors.contains("the 3 cells of the matrix have over 50000 nodes"), "{errors}");
+    }
 }

@@ -13,6 +13,9 @@ const FIXED: [&str; 4] = ["experiment", "repeats", "seed", "reference"];
 /// Keys whose text is not replaced.
 const NOT_REPLACED: [&str; 3] = ["description", "matrix", "expect"];
 
+/// Maximum length of all replaced texts of a cell together, in bytes: as of the file itself.
+const MAX_REPLACED: usize = 8 << 20;
+
 /// The replacements of one cell.
 pub(crate) struct Substitution<'a> {
     matrix: &'a Matrix,
@@ -20,6 +23,8 @@ pub(crate) struct Substitution<'a> {
     /// Axes that the file uses.
     pub used: HashSet<String>,
     pub replaced: Replaced,
+    /// Bytes of replaced texts so far.
+    bytes: usize,
     pub problems: Vec<Problem>,
 }
 
@@ -34,7 +39,7 @@ enum Piece<'t> {
 impl<'a> Substitution<'a> {
     pub fn new(matrix: &'a Matrix, cell: &'a Cell) -> Self {
         let (used, replaced) = (HashSet::new(), Replaced::new());
-        Self { matrix, cell, used, replaced, problems: Vec::new() }
+        Self { matrix, cell, used, replaced, bytes: 0, problems: Vec::new() }
     }
 
     /// Returns the file with every `${axis}` replaced.
@@ -100,6 +105,9 @@ impl<'a> Substitution<'a> {
                     None
                 }
             };
+            if any && !self.has_room(part.map_or(0, str::len), place) {
+                return Content::Broken;
+            }
             result = result.zip(part).map(|(result, part)| result + part);
         }
         match result {
@@ -111,6 +119,20 @@ impl<'a> Substitution<'a> {
             }
             None => Content::Broken,
         }
+    }
+
+    /// Counts text of replaced values; reports once if it is too much.
+    fn has_room(&mut self, bytes: usize, place: Place) -> bool {
+        let had = self.bytes <= MAX_REPLACED;
+        self.bytes = self.bytes.saturating_add(bytes);
+        let has = self.bytes <= MAX_REPLACED;
+        if had && !has {
+            let problem = Problem::new("the values of axes expand to too much text")
+                .at(place)
+                .label("over 8 MiB with those before; use shorter values, or fewer of them");
+            self.problems.push(problem);
+        }
+        has
     }
 
     fn axis(&mut self, axis: &str, place: Place) -> Option<&'a str> {
@@ -167,6 +189,22 @@ mod tests {
     #[test]
     fn an_axis_is_replaced_anywhere_in_a_text() {
         assert_eq!(replace("'${n} ms for ${ who }'"), ("`3 ms for you`".to_owned(), 0));
+    }
+
+    /// What failed before: 116 kB of YAML took 1.9 GB.
+    #[test]
+    fn replaced_texts_are_limited_together() {
+        let long = "x".repeat(60_000);
+        let matrix = Matrix::from_pairs([("n", vec![long.as_str(), "4"])]);
+        let cell = Cell::from_iter([("n", long.as_str())]);
+        for text in ["${n}".repeat(10_000), format!("[{}]", "'${n}', ".repeat(10_000))] {
+            let (node, _) = tree::parse(&text).unwrap();
+            let mut substitution = Substitution::new(&matrix, &cell);
+            substitution.node(&node);
+            assert_eq!(substitution.problems.len(), 1, "said once");
+            assert!(substitution.replaced.len() <= MAX_REPLACED / 60_000);
+            assert!(substitution.bytes <= MAX_REPLACED + 60_000);
+        }
     }
 
     #[test]

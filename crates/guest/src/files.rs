@@ -120,6 +120,10 @@ impl Files {
 
     /// The interpreter and the libraries of the program at `path`; empty for other files.
     fn needed(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        // Opening a pipe would block, and a device is no program.
+        if !fs::metadata(path)?.is_file() {
+            return Ok(Vec::new());
+        }
         let mut head = [0; SHEBANG_BYTES];
         let length = io::Read::read(&mut fs::File::open(path)?, &mut head)?;
         match &head[..length] {

@@ -33,7 +33,7 @@ pub(crate) fn frames(bytes: &[u8]) {
     let mut segment = switch();
     let mut classifier = Classifier::new(vec![5556]);
     for (now, frame) in frames.iter().enumerate() {
-        let bytes = classifier.classify(frame).traffic().bytes;
+        let bytes = classifier.classify(0, frame).traffic().bytes;
         assert_eq!(bytes, frame.len() as u64, "every byte is of some layer");
         segment.send(now % ENDPOINTS, frame, now as u64 * 1_000);
     }

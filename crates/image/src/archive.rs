@@ -1,5 +1,6 @@
 //! An open archive and the selected image in it.
 
+use crate::budget::Budget;
 use crate::config::{self, Config};
 use crate::digest::{self, Hashing};
 use crate::error::{Error, Fault};
@@ -20,6 +21,7 @@ pub struct Archive {
     digest: String,
     layers: Vec<String>,
     config: Config,
+    limit: Option<u64>,
 }
 
 impl Archive {
@@ -56,7 +58,15 @@ impl Archive {
             return Err(Fault::damaged(file, why));
         }
         let config = config.program();
-        Ok(Self { path: path.to_owned(), source, image, digest, layers, config })
+        let path = path.to_owned();
+        Ok(Self { path, source, image, digest, layers, config, limit: None })
+    }
+
+    /// Allows the image to unpack to `limit` bytes, from however small an archive. `None`: 10 GiB,
+    /// and from 256 MiB on 100 times the packed size.
+    #[must_use]
+    pub fn with_limit(self, limit: Option<u64>) -> Self {
+        Self { limit, ..self }
     }
 
     /// The image's ID: the digest of its configuration, which contains the digests of all
@@ -73,23 +83,29 @@ impl Archive {
     /// Unpacks all layers in order, from the lowest up, into the empty folder `root`.
     ///
     /// # Errors
-    /// When a layer is damaged or has a forbidden entry, or `root` cannot be written.
+    /// When a layer is damaged or has a forbidden entry, the image is larger than its limit, or
+    /// `root` cannot be written.
     pub fn unpack(&self, root: &Path) -> Result<(), Error> {
-        self.unpack_layers(root).map_err(|fault| fault.at(&self.path))
+        let budget = Budget::new(self.limit);
+        let unpacked = self.unpack_layers(root, &budget);
+        unpacked.map_err(|fault| budget.fault().unwrap_or(fault).at(&self.path))
     }
 
-    fn unpack_layers(&self, root: &Path) -> Result<(), Fault> {
+    fn unpack_layers(&self, root: &Path, budget: &Budget) -> Result<(), Fault> {
         let all = self.layers.len();
         for (number, (file, digest)) in self.image.layers.iter().zip(&self.layers).enumerate() {
             let part = format!("layer {} of {all} ({file})", number + 1);
             let damaged = |why: &dyn std::fmt::Display| Fault::damaged(&part, why);
             let opened = self.source.file(file).map_err(|error| damaged(&error))?;
             let opened = opened.ok_or_else(|| damaged(&"it is missing from the archive"))?;
+            budget
+                .add_layer(opened.limit().min(opened.get_ref().metadata().map_or(0, |m| m.len())));
             let plain = layer::decompress(BufReader::with_capacity(1 << 16, opened));
-            let mut plain = Hashing::new(plain.map_err(|error| damaged(&error))?);
+            let plain = budget.of_archive(plain.map_err(|error| damaged(&error))?);
+            let mut plain = Hashing::new(plain);
             let mut tree = Tree::open(root)
                 .map_err(Fault::cache(format!("open the folder {}", root.display())))?;
-            layer::apply(&mut plain, &mut tree, &part)?;
+            layer::apply(&mut plain, &mut tree, &part, budget)?;
             let found = plain.finish().map_err(|error| damaged(&error))?;
             if found != *digest {
                 return Err(damaged(&format!("its digest is {found}, and should be {digest}")));

@@ -66,6 +66,15 @@ pub enum Fault {
         /// Why it is refused.
         why: String,
     },
+    /// The image unpacks to more than is allowed.
+    #[error(
+        "{what}\n  refused: it could fill the disk. If you trust the image, name a larger limit \
+         next to `root`: `root_limit: 20 GiB`"
+    )]
+    TooLarge {
+        /// Which limit it exceeds.
+        what: String,
+    },
     /// The cache cannot be written.
     #[error("could not {action}: {source}{}", disk_hint(.source))]
     Cache {

@@ -1,5 +1,6 @@
 //! Applies one layer: a tar stream whose entries go over the content of lower layers.
 
+use crate::budget::Budget;
 use crate::error::Fault;
 use crate::tree::{Metadata, Tree};
 use flate2::bufread::MultiGzDecoder;
@@ -29,7 +30,12 @@ pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn 
 }
 
 /// Extracts all entries of the layer called `layer` into `tree`.
-pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result<(), Fault> {
+pub(crate) fn apply(
+    from: &mut dyn Read,
+    tree: &mut Tree,
+    layer: &str,
+    budget: &Budget,
+) -> Result<(), Fault> {
     let mut archive = tar::Archive::new(from);
     let damaged = |count: u64, error: io::Error| {
         Fault::damaged(layer, format!("after {count} entries: {error}"))
@@ -38,9 +44,10 @@ pub(crate) fn apply(from: &mut dyn Read, tree: &mut Tree, layer: &str) -> Result
     for entry in archive.entries().map_err(|error| damaged(count, error))? {
         let mut entry = entry.map_err(|error| damaged(count, error))?;
         count += 1;
+        budget.add_entry().map_err(|error| damaged(count, error))?;
         let name = entry.path_bytes().into_owned();
         let shown = String::from_utf8_lossy(&name).into_owned();
-        match place(&mut entry, &name, tree) {
+        match place(&mut entry, &name, tree, budget) {
             Ok(()) => {}
             Err(EntryError::Refused(why)) => {
                 return Err(Fault::Refused { layer: layer.to_owned(), entry: shown, why });
@@ -83,6 +90,7 @@ fn place<R: Read>(
     entry: &mut Entry<'_, R>,
     name: &[u8],
     tree: &mut Tree,
+    budget: &Budget,
 ) -> Result<(), EntryError> {
     let kind = entry.header().entry_type();
     if matches!(kind, EntryType::XGlobalHeader) {
@@ -130,7 +138,7 @@ fn place<R: Read>(
         EntryType::Char | EntryType::Block => tree.skip(&path),
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
             let capability = capability(entry).map_err(EntryError::Damaged)?;
-            tree.file(&path, metadata, entry, capability.as_deref())
+            tree.file(&path, metadata, &mut budget.of_file(entry), capability.as_deref())
         }
         _ => Err(EntryError::Refused("of a kind that images do not support".to_owned())),
     }

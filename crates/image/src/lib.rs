@@ -5,6 +5,7 @@
 //! entry is created with system calls that cannot leave that folder.
 
 mod archive;
+mod budget;
 mod cache;
 mod config;
 mod digest;

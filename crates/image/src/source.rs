@@ -34,7 +34,7 @@ impl Source {
         if path.is_dir() {
             return Ok(Self::Folder(path.to_owned()));
         }
-        let mut file = File::open(path).map_err(Fault::Unreadable)?;
+        let mut file = input::open(path, input::ANY_SIZE).map_err(Fault::Unreadable)?;
         let mut magic = [0; 4];
         let _ = file.read_exact(&mut magic);
         if magic[..2] == [0x1f, 0x8b] || magic == [0x28, 0xb5, 0x2f, 0xfd] {
@@ -60,7 +60,7 @@ impl Source {
         match self {
             Self::Folder(dir) => {
                 let Some(name) = plain(name) else { return Ok(None) };
-                match File::open(dir.join(name)) {
+                match input::open(&dir.join(name), input::ANY_SIZE) {
                     Ok(file) => Ok(Some(file.take(u64::MAX))),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
                     Err(error) => Err(error),
@@ -74,7 +74,7 @@ impl Source {
                         None => return Ok(None),
                         Some(Location::Link(to)) => name = to.clone(),
                         Some(Location::Bytes { start, len }) => {
-                            let mut file = File::open(path)?;
+                            let mut file = input::open(path, input::ANY_SIZE)?;
                             file.seek(SeekFrom::Start(*start))?;
                             return Ok(Some(file.take(*len)));
                         }

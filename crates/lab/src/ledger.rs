@@ -7,9 +7,12 @@ use crate::cgroup;
 use nix::sys::statfs::{CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, statfs};
 use serde::{Deserialize, Serialize};
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+/// Maximum length of an entry, in bytes: a lab has at most a few group folders.
+const MAX_ENTRY: u64 = 1 << 20;
 
 /// The resources of one lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,7 +60,10 @@ impl Page {
         let path = dir.join(format!("{name}.json"));
         // Written under another name first, so that no partial entry is ever found.
         let draft = dir.join(format!("{name}.draft"));
-        fs::write(&draft, serde_json::to_vec(&entry)?)?;
+        // A link under this name would be written through.
+        let _ = fs::remove_file(&draft);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&draft)?;
+        file.write_all(&serde_json::to_vec(&entry)?)?;
         fs::rename(&draft, &path)?;
         Ok(Self { path, cgroups: cgroups.to_vec() })
     }
@@ -147,8 +153,7 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
         if page.extension().is_none_or(|extension| extension != "json") {
             continue;
         }
-        let entry = fs::read(&page).ok().and_then(|text| serde_json::from_slice(&text).ok());
-        let Some(entry): Option<Entry> = entry else { continue };
+        let Some(entry) = read(&page) else { continue };
         if entry.boot == boot() && started(entry.pid) == Some(entry.start) {
             continue;
         }
@@ -167,25 +172,41 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
     Ok(found)
 }
 
+/// The entry in a file; `None` if it is none, or not ours.
+fn read(page: &Path) -> Option<Entry> {
+    let mut text = Vec::new();
+    let file = input::open_own(page, MAX_ENTRY).ok()?;
+    file.take(MAX_ENTRY).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
 /// Removes the draft of an entry whose writer was killed: none of its resources was created.
 fn forget_old(draft: &Path) {
-    let written = fs::metadata(draft).and_then(|meta| meta.modified()).ok();
+    let written = fs::symlink_metadata(draft).and_then(|meta| meta.modified()).ok();
     if written.and_then(|at| at.elapsed().ok()).is_some_and(|age| age.as_secs() > 60) {
         let _ = fs::remove_file(draft);
     }
 }
 
-/// Kills the processes of the groups under `root` and removes the groups.
-fn clear(root: &Path, leftover: &mut Leftover) {
+/// Whether `dir` is a folder with a name of ours. A symbolic link could lead to the groups of others,
+/// under a name like ours. The folders above may be links: those of cgroup controllers are.
+fn is_named_by_us(dir: &Path) -> bool {
     let ours = |dir: &Path| {
         dir.file_name().and_then(|name| name.to_str()).is_some_and(|n| n.starts_with("thingbed-"))
     };
+    fs::symlink_metadata(dir).is_ok_and(|found| found.is_dir())
+        && ours(dir)
+        && dir.canonicalize().is_ok_and(|real| ours(&real))
+}
+
+/// Kills the processes of the groups under `root` and removes the groups.
+fn clear(root: &Path, leftover: &mut Leftover) {
     let controls = |dir: &Path| {
         statfs(dir).is_ok_and(|fs| {
             [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&fs.filesystem_type())
         })
     };
-    if !root.is_dir() || !ours(root) || !controls(root) {
+    if !is_named_by_us(root) || !controls(root) {
         return;
     }
     let below = fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -220,4 +241,33 @@ fn started(pid: i32) -> Option<u64> {
 
 fn boot() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_regular_files_are_entries() {
+        let dir = tempfile::tempdir().unwrap();
+        let [page, link, fifo] = ["a.json", "b.json", "c.json"].map(|name| dir.path().join(name));
+        let entry = Entry { pid: 1, start: 2, boot: String::new(), cgroups: Vec::new() };
+        fs::write(&page, serde_json::to_vec(&entry).unwrap()).unwrap();
+        assert_eq!(read(&page), Some(entry));
+        // What failed before: a link was followed, and a FIFO blocked for ever.
+        std::os::unix::fs::symlink(&page, &link).unwrap();
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+        assert_eq!([read(&link), read(&fifo), read(dir.path())], [None, None, None]);
+    }
+
+    #[test]
+    fn a_link_with_a_name_like_ours_is_not_ours() {
+        let dir = tempfile::tempdir().unwrap();
+        let [group, own, link] =
+            ["others", "thingbed-1-0", "thingbed-1-1"].map(|name| dir.path().join(name));
+        fs::create_dir(&group).unwrap();
+        fs::create_dir(&own).unwrap();
+        std::os::unix::fs::symlink(&group, &link).unwrap();
+        assert_eq!([&group, &own, &link].map(|dir| is_named_by_us(dir)), [false, true, false]);
+    }
 }

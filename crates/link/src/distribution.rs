@@ -97,9 +97,8 @@ impl Table {
     /// # Errors
     /// If the file is not readable or contains anything else.
     pub fn read(file: &Path) -> Result<Self, TableError> {
-        let text = std::fs::read_to_string(file).map_err(|error| TableError::Unreadable {
-            file: file.to_owned(),
-            why: error.to_string(),
+        let text = input::read_to_string(file, input::MAX_DATA).map_err(|error| {
+            TableError::Unreadable { file: file.to_owned(), why: error.to_string() }
         })?;
         Self::parse(file, &text)
     }

@@ -3,22 +3,25 @@
 use crate::decisions::{Arrival, Decision};
 use crate::impairment::Decider;
 use crate::{Flow, Frame, Impairment, Instant};
-use rustc_hash::FxHashMap;
+use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
-use units::Draw;
+use units::{BoundedTable, Draw};
 
-/// Flows of a direction with separate indices. The frames of all further flows share one flow:
-/// a node that invents addresses cannot fill the memory.
+/// Flows of a direction that are remembered, about 300 kB. Beyond, the senders with the most flows
+/// lose those that were idle for longest: a node that invents addresses neither fills the memory
+/// nor changes the decisions about other nodes' frames.
 const MAX_FLOWS: usize = 4_096;
-/// The number of that flow.
-const OTHERS: u64 = u64::MAX;
+/// Distance of the indices of flows that begin after evictions, which keeps those that were
+/// forgotten and come back from repeating their decisions.
+const EPOCH_BITS: u32 = 32;
 
 /// A frame's position: its flow, and its index in the flow. Random decisions belong to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
     /// [`Flow::id`].
     pub flow: u64,
-    /// 0 for the flow's first frame after impairments begin.
+    /// 0 for the flow's first frame after impairments begin. If flows of its sender were forgotten
+    /// before, their number times 2^32.
     pub index: u64,
 }
 
@@ -36,7 +39,8 @@ pub(crate) struct FlowDecisions {
     /// For flows without state.
     stateless: Decider,
     has_state: bool,
-    flows: FxHashMap<u64, FlowState>,
+    /// By [`Flow::id`]; owned by the sending endpoints.
+    flows: BoundedTable<u64, FlowState, FxBuildHasher>,
 }
 
 /// One flow so far.
@@ -61,7 +65,7 @@ impl FlowDecisions {
             draw,
             stateless: Decider::new(config),
             has_state: config.has_state(),
-            flows: FxHashMap::default(),
+            flows: BoundedTable::new(MAX_FLOWS),
         }
     }
 
@@ -80,14 +84,27 @@ impl FlowDecisions {
         self.has_state
     }
 
-    /// Takes the next position of the flow of `frame`.
-    pub fn position(&mut self, frame: &Frame) -> Position {
+    /// Takes the next position of the flow of `frame`, which endpoint `sender` of the segment sent.
+    pub fn position(&mut self, frame: &Frame, sender: u32) -> Position {
         let flow = Flow::of(frame).id();
         if let Some(state) = self.flows.get_mut(&flow) {
             return state.next_position(flow);
         }
-        let flow = if self.flows.len() < MAX_FLOWS { flow } else { OTHERS };
-        self.flows.entry(flow).or_default().next_position(flow)
+        self.flows.insert(sender, flow, FlowState::default());
+        // After the insertion: it may forget flows of this sender.
+        let next = self.flows.evicted(sender) << EPOCH_BITS;
+        match self.flows.get_mut(&flow) {
+            Some(state) => {
+                state.next = next;
+                state.next_position(flow)
+            }
+            None => Position { flow, index: next },
+        }
+    }
+
+    /// The senders whose flows were forgotten, and how many of each.
+    pub fn forgotten(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.flows.evictions()
     }
 
     /// The decision about `frame`, at this position, which arrived at `now`. Call it in the order
@@ -113,7 +130,7 @@ impl FlowDecisions {
         if !self.has_state {
             return &mut self.stateless;
         }
-        let state = self.flows.entry(flow).or_default();
+        let Some(state) = self.flows.get_mut(&flow) else { return &mut self.stateless };
         let fresh = || Box::new((Arc::clone(config), Decider::new(config)));
         let (before, decider) = &mut **state.decider.get_or_insert_with(fresh);
         if !Arc::ptr_eq(before, config) {
@@ -149,7 +166,7 @@ mod tests {
         let config = Arc::new(config);
         let mut flows = FlowDecisions::new(&config, Draw::new(7, 1, 0));
         let decide = |frame: Frame| {
-            let position = flows.position(&frame);
+            let position = flows.position(&frame, 0);
             (position, flows.decide(&config, position, &frame, 0).lost)
         };
         frames.map(decide).collect()
@@ -205,16 +222,58 @@ mod tests {
         assert!((mean - expected).abs() < error, "{mean}");
     }
 
-    #[test]
-    fn the_number_of_flows_is_limited() {
-        let frames = (0..20_000u32).map(|n| {
+    /// Frames to this many addresses, one each.
+    fn flood(addresses: std::ops::Range<u32>) -> impl Iterator<Item = Frame> {
+        addresses.map(|n| {
             let [_, b, c, d] = n.to_be_bytes();
-            frame([10, b, c, d], 80)
-        });
-        let config = random();
-        let mut flows = FlowDecisions::new(&config, Draw::new(7, 1, 0));
-        let last = frames.map(|frame| flows.position(&frame)).last().unwrap();
-        assert_eq!((last.flow, last.index), (OTHERS, 20_000 - MAX_FLOWS as u64 - 1));
-        assert_eq!(flows.flows.len(), MAX_FLOWS + 1);
+            frame([11, b, c, d], 80)
+        })
+    }
+
+    #[test]
+    fn the_number_of_flows_is_limited_and_none_repeats_its_decisions() {
+        let mut flows = FlowDecisions::new(&random(), Draw::new(7, 1, 0));
+        let first: Vec<Position> =
+            flood(0..20_000).map(|frame| flows.position(&frame, 3)).collect();
+        assert!(flows.flows.len() <= MAX_FLOWS);
+        let forgotten = 20_000 - flows.flows.len() as u64;
+        assert_eq!(flows.forgotten().collect::<Vec<_>>(), [(3, forgotten)]);
+        assert!(first[..MAX_FLOWS].iter().all(|position| position.index == 0));
+        // The first flow comes back: it begins again, at a place that it did not have before.
+        let again = flows.position(&frame([11, 0, 0, 0], 80), 3);
+        assert_eq!((again.flow, again.index >> EPOCH_BITS), (first[0].flow, forgotten));
+    }
+
+    /// What failed before: a node that sends to many addresses took the places of all others,
+    /// whose frames then shared one flow.
+    #[test]
+    fn a_node_with_many_flows_does_not_change_decisions_about_others() {
+        let own = || frame([10, 0, 0, 2], 80);
+        for config in [random, bursts] {
+            let config = Arc::new(config());
+            let decide = |flows: &mut FlowDecisions, frame: &Frame, sender| {
+                let position = flows.position(frame, sender);
+                (position, flows.decide(&config, position, frame, 0).lost)
+            };
+            let mut alone = FlowDecisions::new(&config, Draw::new(7, 1, 0));
+            let mut flooded = alone.clone();
+            let mut hostile = flood(0..30_000);
+            for _ in 0..30 {
+                // Also a flow that begins in the middle of the flood.
+                hostile.by_ref().take(1_000).for_each(|frame| {
+                    decide(&mut flooded, &frame, 1);
+                });
+                assert_eq!(decide(&mut flooded, &own(), 0), decide(&mut alone, &own(), 0));
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_frames_get_the_same_decisions_after_evictions() {
+        let run = || {
+            let twice = flood(0..9_000).chain(flood(0..9_000));
+            lost(bursts(), twice)
+        };
+        assert_eq!(run(), run());
     }
 }

@@ -84,18 +84,20 @@ impl Link {
     }
 
     /// Accepts `frame` (including the link header), which entered the network at `arrived` and
-    /// this direction at `now`. With a `channel`, the frame then goes to that channel. Times must
-    /// not decrease between calls of this and [`LinkPipe::turn`].
+    /// this direction at `now`; endpoint `sender` of the segment sent it. With a `channel`, the
+    /// frame then goes to that channel. Times must not decrease between calls of this and
+    /// [`LinkPipe::turn`].
     pub fn admit(
         &mut self,
         direction: Direction,
         frame: StampedFrame,
+        sender: u32,
         now: Instant,
         channel: bool,
         steps: &mut Vec<Step>,
     ) {
         let radio = self.radio.as_mut().map(|states| Radio { states, direction });
-        self.pipes[direction as usize].admit(frame, now, channel, radio, steps);
+        self.pipes[direction as usize].admit(frame, sender, now, channel, radio, steps);
     }
 }
 

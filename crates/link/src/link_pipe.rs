@@ -233,6 +233,11 @@ impl LinkPipe {
         self.down = down;
     }
 
+    /// The senders with too many flows, and how many of each were forgotten.
+    pub fn forgotten_flows(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.decisions.forgotten()
+    }
+
     /// Takes the recorded intervals.
     pub fn take_intervals(&mut self) -> Vec<Interval> {
         std::mem::take(&mut self.record.intervals)
@@ -267,6 +272,7 @@ impl LinkPipe {
     pub(crate) fn admit(
         &mut self,
         frame: StampedFrame,
+        sender: u32,
         now: Instant,
         channel: bool,
         mut radio: Option<Radio<'_>>,
@@ -276,7 +282,7 @@ impl LinkPipe {
         self.follow_ramps(now);
         self.record.totals.frames += 1;
         self.record.totals.bytes += frame.len() as u64;
-        let (position, decision) = self.decide(&frame, now, steps);
+        let (position, decision) = self.decide(&frame, sender, now, steps);
         let place = position.number();
         let copy = decision.duplicated.then(|| {
             let decision = self.decisions.decide_copy(&self.config, position);
@@ -294,6 +300,7 @@ impl LinkPipe {
     fn decide(
         &mut self,
         frame: &Frame,
+        sender: u32,
         now: Instant,
         steps: &mut Vec<Step>,
     ) -> (Position, Decision) {
@@ -301,7 +308,7 @@ impl LinkPipe {
             let delay = self.config.delay.mean.as_ns();
             return (Position::default(), Decision { delay, ..Decision::default() });
         }
-        let position = self.decisions.position(frame);
+        let position = self.decisions.position(frame, sender);
         let recorded = self.replay.as_mut().and_then(|replay| replay.take(position));
         let decision = match recorded {
             Some(recorded) => recorded.decision,

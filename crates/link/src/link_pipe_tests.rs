@@ -66,7 +66,7 @@ impl Pipe {
         self.turns_until(now);
         let mut steps = Vec::new();
         let frame = StampedFrame { frame: frame.into(), arrived: now };
-        self.pipe.admit(frame, now, false, None, &mut steps);
+        self.pipe.admit(frame, 0, now, false, None, &mut steps);
         self.execute(steps);
     }
 
@@ -294,7 +294,7 @@ fn a_replay_decides_again_what_was_decided() {
         for i in 0..1000 {
             let mut steps = Vec::new();
             let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: i };
-            pipe.admit(frame, i, false, None, &mut steps);
+            pipe.admit(frame, 0, i, false, None, &mut steps);
             let made = steps.iter().filter_map(|step| match step {
                 Step::Decided(recorded, _) => Some(*recorded),
                 _ => None,

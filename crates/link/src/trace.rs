@@ -94,9 +94,8 @@ impl Trace {
     /// # Errors
     /// If the file is not readable or not a trace.
     pub fn read(file: &Path) -> Result<Self, TraceError> {
-        let text = std::fs::read_to_string(file).map_err(|error| TraceError::Unreadable {
-            file: file.to_owned(),
-            why: error.to_string(),
+        let text = input::read_to_string(file, input::MAX_DATA).map_err(|error| {
+            TraceError::Unreadable { file: file.to_owned(), why: error.to_string() }
         })?;
         Self::parse(file, &text)
     }

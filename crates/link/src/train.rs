@@ -3,7 +3,7 @@
 
 use crate::Instant;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use std::collections::HashMap;
+use units::BoundedTable;
 
 /// Segments of one flow further apart than this are separate trains. A segmentation-offload
 /// burst leaves a stack within microseconds; the bound leaves room for a preempted sender.
@@ -13,8 +13,9 @@ const GAP: Instant = 1_000_000;
 const REASSEMBLY: Instant = 30_000_000_000;
 /// The largest IP packet, and so the largest segmentation-offload burst.
 const MAX_BYTES: usize = 65_536;
-/// Trains stored before ended ones are removed.
-const MAX_OPEN: usize = 4_096;
+/// Trains of one flow that can be open at a time; beyond, those that were idle for longest end. A
+/// sender interleaves the fragments of a few datagrams.
+const MAX_OPEN: usize = 256;
 
 /// Key that all frames of a train share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,13 +36,18 @@ struct Train {
 
 /// Numbers the trains of one direction of a link. Trains of several senders may interleave:
 /// their order depends on the machine's scheduling.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Trains {
     number: u64,
-    open: HashMap<TrainKey, Train>,
-    room: usize,
+    open: BoundedTable<TrainKey, Train>,
     /// Whether only fragments form trains, and each segment is separate.
     fragments: bool,
+}
+
+impl Default for Trains {
+    fn default() -> Self {
+        Self { number: 0, open: BoundedTable::new(MAX_OPEN), fragments: false }
+    }
 }
 
 impl Trains {
@@ -58,7 +64,7 @@ impl Trains {
             .filter(|(key, ..)| !self.fragments || matches!(key, TrainKey::Fragment { .. }));
         let Some((key, sequence, bytes)) = keyed else { return self.begin() };
         let gap = |train: &Train| now.saturating_sub(train.last);
-        let joined = self.open.get(&key).copied().filter(|train| match key {
+        let joined = self.open.get(&key).map(|(train, _)| *train).filter(|train| match key {
             TrainKey::Fragment { .. } => gap(train) <= REASSEMBLY,
             TrainKey::Flow { .. } => {
                 gap(train) <= GAP && train.next == sequence && train.bytes + bytes <= MAX_BYTES
@@ -69,25 +75,13 @@ impl Trains {
             None => (self.begin(), 0),
         };
         let next = sequence.wrapping_add(bytes as u32);
-        self.open.insert(key, Train { number, last: now, next, bytes: before + bytes });
-        self.forget(now);
+        self.open.insert(0, key, Train { number, last: now, next, bytes: before + bytes });
         number
     }
 
     fn begin(&mut self) -> u64 {
         self.number += 1;
         self.number
-    }
-
-    /// Removes ended trains, from time to time.
-    fn forget(&mut self, now: Instant) {
-        if self.open.len() > self.room.max(MAX_OPEN) {
-            self.open.retain(|key, train| {
-                let most = if matches!(key, TrainKey::Flow { .. }) { GAP } else { REASSEMBLY };
-                now.saturating_sub(train.last) <= most
-            });
-            self.room = 2 * self.open.len();
-        }
     }
 }
 
@@ -186,12 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn trains_that_have_ended_are_forgotten() {
-        let mut trains = Trains::default();
-        for i in 0..100_000u64 {
-            trains.number(&segment((i % 60_000) as u16, 0), i * GAP);
+    fn the_number_of_trains_is_limited() {
+        for gap in [0, GAP] {
+            let mut trains = Trains::default();
+            for i in 0..60_000u16 {
+                trains.number(&segment(i, 0), u64::from(i) * gap);
+                trains.number(&fragment(i, 0), u64::from(i) * gap);
+            }
+            assert!(trains.open.len() <= MAX_OPEN, "{}", trains.open.len());
         }
-        assert!(trains.open.len() <= MAX_OPEN + 1, "{}", trains.open.len());
     }
 
     #[test]

@@ -98,6 +98,13 @@ impl Accounting {
         self.counts.clone()
     }
 
+    /// The nodes whose TCP flows the counters forgot, since there were too many, and how many of
+    /// each.
+    pub fn forgotten_flows(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let both = self.classifier.forgotten().chain(self.arriving.forgotten());
+        both.map(|(node, flows)| (node as usize, flows))
+    }
+
     /// Lateness of all frames: release time minus due time.
     pub fn lateness(&self) -> Histogram {
         self.delayed.with(&self.undelayed)
@@ -176,7 +183,7 @@ impl Observer for Accounting {
         node.all_tx[1] += frame.len() as u64;
         self.tallies[owner].sent(node.all_tx);
         // Flows are tracked from their first frame, before the measurement begins.
-        let kind = self.classifier.classify(frame);
+        let kind = self.classifier.classify(owner as u32, frame);
         if self.measuring {
             node.tx += kind.traffic();
         }
@@ -192,7 +199,7 @@ impl Observer for Accounting {
         }
         let owner = self.owners[segment][delivery.endpoint];
         let node = &mut self.nodes[owner];
-        let traffic = self.arriving.classify(delivery.bytes()).traffic();
+        let traffic = self.arriving.classify(owner as u32, delivery.bytes()).traffic();
         node.all_rx[0] += 1;
         node.all_rx[1] += traffic.bytes;
         self.tallies[owner].received(node.all_rx);

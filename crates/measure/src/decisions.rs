@@ -4,7 +4,6 @@ use crate::tables::{Column, Rows, TableError};
 use link::{Decided, Decision, Direction, Position, Recorded, Replay};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -126,7 +125,7 @@ pub fn read_decisions(
 
 fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, ReplayError> {
     let failed = |why: String| ReplayError { path: path.to_owned(), why };
-    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let file = input::open(path, input::ANY_SIZE).map_err(|error| failed(error.to_string()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
     let columns = reader.metadata().file_metadata().schema_descr();
     if columns.num_columns() < 11 || columns.column(3).name() != "flow" {

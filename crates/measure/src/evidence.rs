@@ -1,7 +1,7 @@
 //! The pieces of evidence for a verdict, computed from a run's facts.
 
 use crate::busy;
-use crate::facts::{Contended, Count, Facts, Submitted};
+use crate::facts::{Contended, Count, Facts, Overflows, Submitted};
 use crate::host::HostUse;
 use crate::tolerance::Deviation;
 use record::{Evidence, Subject, short};
@@ -241,8 +241,27 @@ impl Found {
         if *rejected > 0 {
             found.detail = format!("most of them from {worst}");
         }
+        self.overflows(facts);
         self.look(Subject::BacklogDrops, facts.backlog_drops as f64, Some((0.0, f64::INFINITY)));
         self.look(Subject::SocketDrops, facts.socket_drops as f64, Some((0.0, f64::INFINITY)));
+    }
+
+    /// Tables that nodes filled. Rare, so only listed if it happened.
+    fn overflows(&mut self, facts: &Facts) {
+        let Overflows { groups, addresses, flows, connections, output } = &facts.overflows;
+        for (subject, (count, worst)) in [
+            (Subject::GroupsBeyond, groups),
+            (Subject::AddressesForgotten, addresses),
+            (Subject::FlowsForgotten, flows),
+            (Subject::ConnectionsForgotten, connections),
+            (Subject::OutputDropped, output),
+        ] {
+            if *count > 0 {
+                let scale = if subject == Subject::OutputDropped { 1e6 } else { 1.0 };
+                self.look(subject, *count as f64 / scale, None).detail =
+                    format!("most of them: {worst}");
+            }
+        }
     }
 
     /// Checks whether endpoints and medium agree on byte counts.

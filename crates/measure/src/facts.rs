@@ -35,6 +35,8 @@ pub struct Facts {
     pub kernel_drops: u64,
     /// Frames that networks rejected, and the node with the most of them.
     pub rejected: (u64, String),
+    /// What nodes sent beyond the limits of tables, and the node with the most of each.
+    pub overflows: Overflows,
     /// Datagrams dropped because the nodes' sockets were full.
     pub socket_drops: u64,
     /// Stalls of the medium's thread caused by the machine.
@@ -64,6 +66,21 @@ pub struct Facts {
     pub compared: usize,
     /// Failures of the run itself.
     pub failures: Vec<Failure>,
+}
+
+/// What nodes sent beyond the limits of tables: how much, and who most of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overflows {
+    /// Joins of multicast groups beyond the limit.
+    pub groups: (u64, String),
+    /// Ethernet addresses that switches forgot.
+    pub addresses: (u64, String),
+    /// Flows that random decisions forgot.
+    pub flows: (u64, String),
+    /// TCP flows that the counters of retransmissions forgot.
+    pub connections: (u64, String),
+    /// Bytes of programs' output that were not kept, and the log with the most.
+    pub output: (u64, String),
 }
 
 /// Several counts of the same frames: by a node's kernel, the medium and the capture.

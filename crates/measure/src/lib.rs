@@ -31,7 +31,7 @@ pub use clients::{ClientRow, write_clients};
 pub use counts::{Carried, Counts};
 pub use decisions::{Decisions, ReplayError, read_decisions};
 pub use departures::{Departure, Departures};
-pub use facts::{Contended, Count, Facts, Failure, Submitted};
+pub use facts::{Contended, Count, Facts, Failure, Overflows, Submitted};
 pub use host::{Cost, HostUse, Sampler, Usage, UsageRow};
 pub use links::LinkRow;
 pub use messages::{Failed, Message, outcomes, under_way};

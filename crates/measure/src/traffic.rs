@@ -4,8 +4,8 @@ use etherparse::{
     IpNumber, Ipv4HeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::ops::AddAssign;
+use units::BoundedTable;
 
 /// Frames and bytes of one type of traffic in one direction. Bytes are those on the wire, link
 /// header included: `bytes = lower + transport + carried`.
@@ -81,13 +81,17 @@ impl Kind {
 /// The endpoints of a flow: addresses, then ports.
 type Flow = ([u8; 4], [u8; 4], u16, u16);
 
+/// TCP flows that are remembered, about 2 MB. Beyond, the nodes with the most lose those that were
+/// idle for longest, as those of closed connections are.
+const MAX_FLOWS: usize = 32_768;
+
 /// Splits frames and detects TCP retransmissions.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Classifier {
     /// UDP ports that carry PGM.
     pgm_ports: Vec<u16>,
-    /// Sequence number after the last byte sent, by TCP flow.
-    next: HashMap<Flow, u32>,
+    /// Sequence number after the last byte sent, by TCP flow; owned by the nodes.
+    next: BoundedTable<Flow, u32>,
 }
 
 /// PGM's IP protocol number.
@@ -105,11 +109,16 @@ const RDATA: u8 = 5;
 impl Classifier {
     /// A classifier for a network where UDP on `pgm_ports` carries PGM.
     pub fn new(pgm_ports: Vec<u16>) -> Self {
-        Self { pgm_ports, next: HashMap::new() }
+        Self { pgm_ports, next: BoundedTable::new(MAX_FLOWS) }
     }
 
-    /// The parts of `frame`; call it in the sender's order.
-    pub fn classify(&mut self, frame: &[u8]) -> Kind {
+    /// The nodes whose TCP flows were forgotten, since there were too many, and how many of each.
+    pub fn forgotten(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.next.evictions()
+    }
+
+    /// The parts of `frame`, sent or received by `node`; call it in the sender's order.
+    pub fn classify(&mut self, node: u32, frame: &[u8]) -> Kind {
         let len = frame.len() as u64;
         let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
         // Nearly all frames are plain IPv4; their upper layers are split below.
@@ -153,7 +162,8 @@ impl Classifier {
                 let carried = rest.len() - header;
                 let length = carried as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
                 let flow = flow((tcp.source_port(), tcp.destination_port()));
-                let again = length > 0 && self.seen(flow, tcp.sequence_number(), length, tcp.syn());
+                let again =
+                    length > 0 && self.seen(node, flow, tcp.sequence_number(), length, tcp.syn());
                 split(header, again)
             }
             IpNumber::UDP => {
@@ -177,7 +187,7 @@ impl Classifier {
     }
 
     /// Whether the bytes from `sequence` were sent before; records them if not.
-    fn seen(&mut self, flow: Flow, sequence: u32, length: u32, syn: bool) -> bool {
+    fn seen(&mut self, node: u32, flow: Flow, sequence: u32, length: u32, syn: bool) -> bool {
         let end = sequence.wrapping_add(length);
         match self.next.get_mut(&flow) {
             // A new connection may reuse the ports of an old one.
@@ -187,7 +197,7 @@ impl Classifier {
             }
             Some(next) => goes_back(next, end),
             None => {
-                self.next.insert(flow, end);
+                self.next.insert(node, flow, end);
                 false
             }
         }
@@ -247,7 +257,7 @@ mod tests {
     #[test]
     fn layers_of_udp() {
         let frame = udp(9, &[0; 85]);
-        let kind = Classifier::default().classify(&frame);
+        let kind = Classifier::new(Vec::new()).classify(0, &frame);
         assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
         assert_eq!(kind.traffic().bytes, 127);
     }
@@ -257,7 +267,7 @@ mod tests {
         let mut frame = udp(9, &[0; 10]);
         frame.splice(12..12, [0x81, 0, 0, 5]);
         frame.extend([0; 6]);
-        let kind = Classifier::default().classify(&frame);
+        let kind = Classifier::new(Vec::new()).classify(0, &frame);
         assert_eq!(kind, Kind { lower: 38 + 6, transport: 8, carried: 10, again: false });
     }
 
@@ -265,7 +275,7 @@ mod tests {
     fn a_first_fragment_has_the_header() {
         let mut frame = udp(9, &[0; 85]);
         frame[20] = 0x20;
-        let kind = Classifier::default().classify(&frame);
+        let kind = Classifier::new(Vec::new()).classify(0, &frame);
         assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
     }
 
@@ -273,15 +283,15 @@ mod tests {
     fn a_later_fragment_is_all_carried() {
         let mut frame = udp(9, &[0; 85]);
         frame[21] = 11;
-        let kind = Classifier::default().classify(&frame);
+        let kind = Classifier::new(Vec::new()).classify(0, &frame);
         assert_eq!(kind, Kind { lower: 34, transport: 0, carried: 93, again: false });
     }
 
     #[test]
     fn tcp_sends_again() {
-        let mut classifier = Classifier::default();
+        let mut classifier = Classifier::new(Vec::new());
         let mut again =
-            |sequence, syn, payload| classifier.classify(&tcp(sequence, syn, payload)).again;
+            |sequence, syn, payload| classifier.classify(0, &tcp(sequence, syn, payload)).again;
         assert!(!again(u32::MAX, true, 0));
         assert!(again(u32::MAX, true, 0));
         assert!(!again(0, false, 73));
@@ -295,7 +305,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_is_control() {
-        let traffic = Classifier::default().classify(&tcp(5, false, 0)).traffic();
+        let traffic = Classifier::new(Vec::new()).classify(0, &tcp(5, false, 0)).traffic();
         assert_eq!((traffic.control_frames, traffic.control_bytes), (1, 54));
     }
 
@@ -308,12 +318,12 @@ mod tests {
             packet[PGM_LENGTH + 1] = carried;
             udp(5556, &packet)
         };
-        let data = classifier.classify(&packet(ODATA, 40));
+        let data = classifier.classify(0, &packet(ODATA, 40));
         assert_eq!(data, Kind { lower: 34, transport: 32, carried: 40, again: false });
-        assert!(classifier.classify(&packet(RDATA, 40)).again);
-        assert_eq!(classifier.classify(&packet(8, 0)).traffic().control_frames, 1);
+        assert!(classifier.classify(0, &packet(RDATA, 40)).again);
+        assert_eq!(classifier.classify(0, &packet(8, 0)).traffic().control_frames, 1);
         // A truncated packet is not data.
-        assert_eq!(classifier.classify(&udp(5556, &[0; 5])).carried, 0);
+        assert_eq!(classifier.classify(0, &udp(5556, &[0; 5])).carried, 0);
     }
 
     #[test]
@@ -328,7 +338,23 @@ mod tests {
                 frame[at as usize] = value as u8;
             }
             frame.truncate((draw.uniform(units::Purpose::Loss, i * 16 + 9) * 150.0) as usize);
-            assert_eq!(classifier.classify(&frame).traffic().bytes, frame.len() as u64);
+            assert_eq!(classifier.classify(0, &frame).traffic().bytes, frame.len() as u64);
         }
+    }
+
+    /// What failed before: each TCP flow was kept for ever.
+    #[test]
+    fn flows_are_limited_and_a_node_with_many_does_not_displace_others() {
+        let mut classifier = Classifier::new(Vec::new());
+        assert!(!classifier.classify(1, &tcp(0, false, 10)).again);
+        for number in 0..100_000u32 {
+            let mut frame = tcp(0, false, 10);
+            frame[26..30].copy_from_slice(&number.to_be_bytes());
+            classifier.classify(0, &frame);
+        }
+        assert!(classifier.next.len() <= MAX_FLOWS);
+        let forgotten = 100_001 - classifier.next.len() as u64;
+        assert_eq!(classifier.forgotten().collect::<Vec<_>>(), [(0, forgotten)]);
+        assert!(classifier.classify(1, &tcp(0, false, 10)).again, "a retransmission is seen");
     }
 }

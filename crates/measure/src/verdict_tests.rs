@@ -1,5 +1,5 @@
 use super::*;
-use crate::facts::{Contended, Count, Submitted};
+use crate::facts::{Contended, Count, Overflows, Submitted};
 use crate::host::HostUse;
 use crate::tolerance::Deviation;
 use record::{Status, Subject, Times};
@@ -225,11 +225,19 @@ fn a_busy_machine_is_told_from_other_causes() {
 #[test]
 fn no_two_pieces_of_evidence_have_the_same_label() {
     let (mode, mean, median, over_pct, worst_s) = ("busy".to_owned(), 0.0, 0.0, 0.0, 1.0);
+    let one = || (1, "meter-1".to_owned());
     let count = Count { node: "meter-1".into(), way: "sent", kernel: 1, medium: 1, capture: None };
     let facts = Facts {
         loads: vec![Submitted { wait_p99_us: Some(0.0), ..submitted() }],
         probes: vec![Contended { core: 1, mode, mean, median, over_pct, worst_s }],
         counts: vec![count],
+        overflows: Overflows {
+            groups: one(),
+            addresses: one(),
+            flows: one(),
+            connections: one(),
+            output: one(),
+        },
         unmeasured: 1,
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),

@@ -133,6 +133,21 @@ subjects! {
     FramesRejected: "frames rejected", "frames", Other,
         "networks did not forward these: they were longer than the MTU allows, or came from another \
          node's Ethernet address (or, with `source_addresses: own`, any but the interface's own)";
+    GroupsBeyond: "joins of multicast groups beyond the limit", "joins", Other,
+        "informational: a node announced more multicast groups than a switch keeps (256 for each \
+         interface). It received the traffic of all groups from then on, and missed none";
+    AddressesForgotten: "addresses forgotten by switches", "addresses", Other,
+        "informational: a node used more Ethernet addresses than a switch keeps. Frames to the \
+         forgotten ones were flooded until they sent again";
+    FlowsForgotten: "flows forgotten by random decisions", "flows", Other,
+        "informational: a node sent to more addresses and ports than a link keeps. Random decisions \
+         about the forgotten flows began anew; their statistics are as configured";
+    ConnectionsForgotten: "TCP flows forgotten by counters", "flows", Other,
+        "informational: there were more TCP connections than counters keep. The first segment of a \
+         forgotten one does not count as a retransmission";
+    OutputDropped: "program output not kept", "MB", Other,
+        "informational: a program printed more than a log keeps (64 MiB). Its log has the beginning \
+         and the end, and a line where the rest was";
     BacklogDrops: "packets dropped at kernel backlogs", "packets", Machine,
         "queues of the kernel's network work were full, possibly with other traffic of this machine";
     SocketDrops: "datagrams dropped at full sockets", "datagrams", Other,

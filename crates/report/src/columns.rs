@@ -21,8 +21,8 @@ const BATCH: usize = 8192;
 impl Columns {
     /// Opens a file and reads its metadata.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let file =
-            File::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let file = input::open(path, input::ANY_SIZE)
+            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let file =
             catch_panics(path, || SerializedFileReader::new(file).map_err(|e| e.to_string()))?;
         Ok(Self { path: path.to_owned(), file })

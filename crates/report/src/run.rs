@@ -154,5 +154,6 @@ impl Run {
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
-    std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })
+    input::read_to_string(path, input::MAX_DATA)
+        .map_err(|source| Error::Read { path: path.to_owned(), source })
 }

@@ -8,6 +8,7 @@ use crate::folder::Results;
 use crate::link_rows::{link_rows, with_netem};
 use crate::load_figures::{self, Loads};
 use crate::measurement::Measured;
+use crate::overflows::overflows;
 use crate::probe_figures::{self, Probes};
 use crate::program_metrics::{self, ProgramMetrics};
 use crate::rows::{Rows, rows};
@@ -82,6 +83,7 @@ impl Evaluation {
             under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
             kernel_drops: self.kernel_drops(measured).saturating_sub(excused.kernel),
             rejected: rejected(&self.links),
+            overflows: overflows(plan, &measured.design.topology, outcome, &measured.shortened),
             socket_drops: measured.socket_drops.saturating_sub(excused.sockets),
             stalls: outcome.stalls,
             frames: accounting.nodes().iter().map(|node| node.tx.frames).sum(),

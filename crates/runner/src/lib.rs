@@ -21,6 +21,7 @@ mod load_figures;
 mod machine;
 mod measurement;
 mod mqtt;
+mod overflows;
 mod probe_figures;
 mod program_metrics;
 mod program_output;

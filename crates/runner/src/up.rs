@@ -42,6 +42,7 @@ pub fn up(plan: &Plan, folder: &Folder, options: Up<'_>) -> Result<(), Error> {
         threads: 1,
         spin: false,
         is_measured: false,
+        limits_output: true,
         interrupted,
     };
     let bed = Bed::up(plan, folder, of_bed, |topology| {

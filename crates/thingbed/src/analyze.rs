@@ -2,9 +2,8 @@
 
 use crate::arguments::Analyze;
 use crate::show::{colour, width};
-use crate::{Status, complain, say};
+use crate::{Status, complain, say, say_styled};
 use ::analyze::{Analysis, Error, Options, analyze as analyze_capture};
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,7 +33,9 @@ fn print(arguments: &Analyze, analysis: &Analysis) -> Result<(), report::Error> 
     if arguments.json {
         say(&json);
     } else {
-        say(report::capture_terminal(&capture, width(), colour(), arguments.flows).trim_end());
+        say_styled(
+            report::capture_terminal(&capture, width(), colour(), arguments.flows).trim_end(),
+        );
     }
     if let Some(html) = &arguments.html {
         let name = arguments.file.file_name().unwrap_or(arguments.file.as_os_str());
@@ -55,5 +56,5 @@ fn read(arguments: &Analyze) -> Result<Analysis, Error> {
     if arguments.file == Path::new("-") {
         return analyze_capture(std::io::stdin(), &options);
     }
-    analyze_capture(File::open(&arguments.file)?, &options)
+    analyze_capture(input::open(&arguments.file, input::ANY_SIZE)?, &options)
 }

@@ -35,7 +35,7 @@ mod trust;
 mod verify;
 mod virtual_time;
 
-pub(crate) use output::{complain, printable, remark, say};
+pub(crate) use output::{complain, printable, remark, say, say_styled};
 pub(crate) use status::Status;
 
 use arguments::{Arguments, Command};

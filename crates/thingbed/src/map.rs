@@ -81,7 +81,8 @@ impl Results {
     fn run(&mut self, folder: &Path, suspect: bool) -> Result<(), String> {
         let read = |name: &str| {
             let path = folder.join(name);
-            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+            input::read_to_string(&path, input::MAX_DATA)
+                .map_err(|error| format!("{}: {error}", path.display()))
         };
         let plan: Plan = serde_json::from_str(&read("plan.json")?).map_err(|error| {
             format!(

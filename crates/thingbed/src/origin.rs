@@ -45,7 +45,7 @@ impl Timing {
     /// Reads the duration of the run in `folder`; `None` if the run is incomplete.
     pub fn of(cell: &Cell, repeat: u32, took: Duration, folder: &Path) -> Option<Self> {
         let host_s = took.as_secs_f64();
-        let text = fs::read_to_string(folder.join("run.json")).ok()?;
+        let text = input::read_to_string(&folder.join("run.json"), input::MAX_DATA).ok()?;
         let run: Value = serde_json::from_str(&text).ok()?;
         let phases = run["phases"].as_array()?;
         let virtual_s = phases.last()?["end_s"].as_f64()? - phases.first()?["start_s"].as_f64()?;
@@ -99,7 +99,7 @@ impl Origin {
     /// If the file is missing or damaged, as text for the user.
     pub fn read(folder: &Path) -> Result<Self, String> {
         let path = folder.join(HOST);
-        let text = fs::read_to_string(&path).map_err(|error| {
+        let text = input::read_to_string(&path, input::MAX_TEXT).map_err(|error| {
             format!(
                 "could not read {}: {error}\n  give the folder of a sweep in virtual time: runs in \
                  real time differ each time",

@@ -4,7 +4,26 @@ use std::io::Write;
 
 /// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
 pub(crate) fn say(text: impl std::fmt::Display) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stdout(), "{}", printable(&text.to_string()));
+}
+
+/// As [`say`], for a text with colours.
+pub(crate) fn say_styled(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{}", with_colours(&text.to_string()));
+}
+
+/// `text` as by [`printable`], but with the escape sequences that set colours and weights.
+fn with_colours(text: &str) -> String {
+    const BEGIN: &str = "\u{1b}[";
+    let mut parts = text.split(BEGIN);
+    let mut result = printable(parts.next().unwrap_or_default());
+    for part in parts {
+        let end = part.find(|c: char| !c.is_ascii_digit() && c != ';');
+        let is_colour = end.is_some_and(|end| part[end..].starts_with('m'));
+        result.push_str(if is_colour { BEGIN } else { " [" });
+        result.push_str(&printable(part));
+    }
+    result
 }
 
 /// Prints a message to standard error, separate from the results.
@@ -15,7 +34,9 @@ pub(crate) fn remark(text: impl std::fmt::Display) {
 /// `text` with control characters replaced by spaces: guests, capsules and programs could otherwise
 /// send escape sequences to the terminal.
 pub(crate) fn printable(text: &str) -> String {
-    let keep = |c: char| !c.is_control() || matches!(c, '\n' | '\t');
+    // The second kind changes the direction of text, so that it reads otherwise than it is.
+    let is_direction = |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let keep = |c: char| !(c.is_control() || is_direction(c)) || matches!(c, '\n' | '\t');
     text.chars().map(|c| if keep(c) { c } else { ' ' }).collect()
 }
 
@@ -24,4 +45,17 @@ pub(crate) fn printable(text: &str) -> String {
 pub(crate) fn complain(error: impl std::fmt::Display) {
     let text = error.to_string();
     remark(format_args!("error: {}", text.strip_prefix("error: ").unwrap_or(&text)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        let text = "a\u{1b}]0;title\u{7}\tb\u{9b}2J\r\u{202e}c\n";
+        assert_eq!(printable(text), "a ]0;title \tb 2J  c\n");
+        let styled = "\u{1b}[1;31mred\u{1b}[0m \u{1b}[2J\u{1b}]0;x\u{1b}[";
+        assert_eq!(with_colours(styled), "\u{1b}[1;31mred\u{1b}[0m  [2J ]0;x [");
+    }
 }

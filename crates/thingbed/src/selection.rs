@@ -4,7 +4,6 @@ use crate::arguments::Run;
 use crate::show;
 use experiment::{Cell, Experiment};
 use serde_json::Value;
-use std::fs;
 
 /// Key that selects one repeat in `--only`, in addition to axes.
 const REPEAT: &str = "repeat";
@@ -31,7 +30,7 @@ impl Selection {
             });
         };
         let path = folder.join("plan.json");
-        let read = fs::read_to_string(&path).map_err(|error| error.to_string());
+        let read = input::read_to_string(&path, input::MAX_DATA).map_err(|error| error.to_string());
         let plan: Value = read
             .and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()))
             .map_err(|error| {

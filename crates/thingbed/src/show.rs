@@ -1,7 +1,7 @@
 //! Commands that read and print: check, plan, report, schema.
 
 use crate::arguments::{CompareMetric, Plan};
-use crate::{Status, complain, remark, say};
+use crate::{Status, complain, remark, say, say_styled};
 use experiment::{Experiment, Forecast, Only};
 use report::{CompareFigure, Sweep};
 use std::io::{IsTerminal, Write};
@@ -119,7 +119,7 @@ pub fn colour() -> bool {
 /// Prints the table of a folder's results, and writes the page `html` and the file `junit`.
 pub fn draw(folder: &Path, html: &Path, junit: Option<&Path>) -> Result<Sweep, report::Error> {
     let sweep = Sweep::read(folder)?;
-    say(report::terminal(&sweep, width(), colour()).trim_end());
+    say_styled(report::terminal(&sweep, width(), colour()).trim_end());
     report::write_html(&sweep, html)?;
     if let Some(path) = junit {
         std::fs::write(path, report::junit(&sweep))

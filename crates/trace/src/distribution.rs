@@ -193,7 +193,7 @@ fn shape(args: &mut Arguments, least: f64, most: f64) -> Result<f64, ParseError>
 /// Reads times in us, one per line; skips empty lines and lines that start with `#`.
 fn read_measured(file: &str) -> Result<Distribution, ParseError> {
     let error = |why: String| ParseError { text: format!("measured:{file}"), why };
-    let text = std::fs::read_to_string(file)
+    let text = input::read_to_string(file.as_ref(), input::MAX_DATA)
         .map_err(|source| error(format!("could not read {file}: {source}")))?;
     let mut times = Vec::new();
     for (at, line) in text.lines().enumerate() {

@@ -17,7 +17,7 @@ impl Template {
     /// Reads a payload file. Without a placeholder, a ten-digit suffix is added.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let error = |why: String| Error::Payload { path: path.into(), why };
-        let bytes = std::fs::read(path).map_err(|source| {
+        let bytes = input::read(path, input::MAX_TEXT).map_err(|source| {
             error(format!("{source}; payload and reply_payload must name readable files"))
         })?;
         Self::new(bytes).map_err(error)

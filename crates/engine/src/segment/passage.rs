@@ -43,12 +43,13 @@ impl Segment {
         self.clock = self.clock.max(now);
     }
 
-    /// Lets a frame enter a direction of a link.
+    /// Lets a frame from endpoint `sender` enter a direction of a link.
     pub(super) fn enter(
         &mut self,
         link: usize,
         direction: Direction,
         frame: StampedFrame,
+        sender: usize,
         now: Instant,
     ) {
         let channel = self.has_channel(direction);
@@ -56,7 +57,7 @@ impl Segment {
             return self.release(link, direction, frame, at, now);
         }
         let mut steps = std::mem::take(&mut self.steps);
-        self.links[link].admit(direction, frame, now, channel, &mut steps);
+        self.links[link].admit(direction, frame, sender as u32, now, channel, &mut steps);
         self.execute(link, direction, steps, now);
     }
 
@@ -159,15 +160,15 @@ impl Segment {
             if self.switch.are_partitioned(link, endpoint) {
                 self.drop(endpoint, Direction::Down, Cause::Partitioned);
             } else {
-                self.send_down(endpoint, frame.clone(), at);
+                self.send_down(endpoint, frame.clone(), link, at);
             }
         }
     }
 
-    /// Sends a frame from the network to a node.
-    fn send_down(&mut self, endpoint: usize, frame: StampedFrame, now: Instant) {
+    /// Sends a frame of endpoint `sender` from the network to a node.
+    fn send_down(&mut self, endpoint: usize, frame: StampedFrame, sender: usize, now: Instant) {
         match self.impaired {
-            true => self.enter(endpoint, Direction::Down, frame, now),
+            true => self.enter(endpoint, Direction::Down, frame, sender, now),
             false => self.queue_delivery(endpoint, frame, now),
         }
     }
@@ -180,7 +181,9 @@ impl Segment {
         for query in frames {
             let frame = Frame::from([&prefix[..], &query[..]].concat());
             for endpoint in 0..self.links.len() {
-                self.send_down(endpoint, StampedFrame { frame: frame.clone(), arrived: now }, now);
+                let frame = StampedFrame { frame: frame.clone(), arrived: now };
+                // The switch is no endpoint: the receiver, which sends itself nothing, counts.
+                self.send_down(endpoint, frame, endpoint, now);
             }
         }
     }

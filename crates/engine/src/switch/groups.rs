@@ -5,9 +5,11 @@ use link::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Maximum groups per endpoint. Linux limits only a socket, to 20 groups. More than this
-/// comes from an attacker, or is flooded in real switches.
+/// Maximum groups per endpoint, and of a switch. Linux limits only a socket, to 20 groups, and
+/// access switches have tables of a few thousand. An endpoint with more groups receives all of
+/// them, as a port with a router does, so that it misses none.
 const MAX_GROUPS: usize = 256;
+const MAX_MEMBERSHIPS: usize = 65_536;
 
 /// Multicast memberships of one switch.
 #[derive(Debug, Clone, Default)]
@@ -17,8 +19,14 @@ pub(super) struct Groups {
     members: HashMap<IpAddr, BTreeMap<usize, Instant>>,
     /// Number of groups per endpoint.
     joined: HashMap<usize, usize>,
+    /// Number of memberships.
+    count: usize,
     /// Expiry of each router port.
     routers: BTreeMap<usize, Instant>,
+    /// Expiry of each port with more groups than there is room for.
+    unfiltered: BTreeMap<usize, Instant>,
+    /// Joins without room so far, by endpoint.
+    beyond: HashMap<usize, u64>,
 }
 
 impl Groups {
@@ -40,13 +48,20 @@ impl Groups {
         }
     }
 
-    /// Receivers of frames to `group`: its members and routers, in order of index.
+    /// Receivers of frames to `group`: its members, routers, and endpoints with too many groups, in
+    /// order of index.
     pub fn members(&self, group: IpAddr) -> Vec<usize> {
         let members = self.members.get(&group).into_iter().flatten();
-        let mut all: Vec<usize> = members.chain(&self.routers).map(|(end, _)| *end).collect();
+        let others = self.routers.iter().chain(&self.unfiltered);
+        let mut all: Vec<usize> = members.chain(others).map(|(end, _)| *end).collect();
         all.sort_unstable();
         all.dedup();
         all
+    }
+
+    /// Joins of `endpoint` for which there was no room.
+    pub fn beyond(&self, endpoint: usize) -> u64 {
+        self.beyond.get(&endpoint).copied().unwrap_or(0)
     }
 
     /// Endpoints with routers behind them.
@@ -54,10 +69,11 @@ impl Groups {
         self.routers.keys().copied()
     }
 
-    /// Removes all entries of a detached endpoint.
+    /// Removes all entries of a detached endpoint, but not its counter.
     pub fn forget(&mut self, endpoint: usize) {
         self.routers.remove(&endpoint);
-        self.joined.remove(&endpoint);
+        self.unfiltered.remove(&endpoint);
+        self.count -= self.joined.remove(&endpoint).unwrap_or(0);
         self.members.retain(|_, members| {
             members.remove(&endpoint);
             !members.is_empty()
@@ -67,11 +83,13 @@ impl Groups {
     /// Removes entries that expired by `now`.
     pub fn expire(&mut self, now: Instant) {
         self.routers.retain(|_, until| *until > now);
-        let joined = &mut self.joined;
+        self.unfiltered.retain(|_, until| *until > now);
+        let (joined, count) = (&mut self.joined, &mut self.count);
         self.members.retain(|_, members| {
             members.retain(|endpoint, until| {
                 if *until <= now {
                     release(joined, *endpoint);
+                    *count -= 1;
                 }
                 *until > now
             });
@@ -84,11 +102,14 @@ impl Groups {
             *known = until;
             return;
         }
-        let joined = self.joined.entry(endpoint).or_default();
-        if *joined >= MAX_GROUPS {
+        let own = self.joined.get(&endpoint).copied().unwrap_or(0);
+        if own >= MAX_GROUPS || self.count >= MAX_MEMBERSHIPS {
+            self.unfiltered.insert(endpoint, until);
+            *self.beyond.entry(endpoint).or_default() += 1;
             return;
         }
-        *joined += 1;
+        self.joined.insert(endpoint, own + 1);
+        self.count += 1;
         self.members.entry(group).or_default().insert(endpoint, until);
     }
 
@@ -96,6 +117,7 @@ impl Groups {
         let Some(members) = self.members.get_mut(&group) else { return };
         if members.remove(&endpoint).is_some() {
             release(&mut self.joined, endpoint);
+            self.count -= 1;
         }
         if members.is_empty() {
             self.members.remove(&group);
@@ -157,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_cannot_fill_the_table() {
+    fn an_endpoint_cannot_fill_the_table_and_misses_nothing() {
         let mut groups = Groups::default();
         for number in 0..100_000 {
             groups.learn(&report(number, true), 1, 100);
@@ -165,10 +187,35 @@ mod tests {
         groups.learn(&report(5, true), 2, 100);
         assert_eq!(groups.members.len(), MAX_GROUPS);
         assert_eq!(groups.members(group(5)), [1, 2], "others are not shut out");
-        // Freed room can be used again.
-        groups.learn(&report(0, false), 1, 100);
-        groups.learn(&report(99_999, true), 1, 100);
+        // What failed before: it did not receive groups beyond the limit.
         assert_eq!(groups.members(group(99_999)), [1]);
+        assert_eq!(groups.beyond(1), 100_000 - MAX_GROUPS as u64);
+        // Until its further joins expire; then freed room can be used again.
+        groups.learn(&report(0, true), 1, 300);
+        groups.expire(200);
+        assert!(groups.members(group(99_999)).is_empty());
+        groups.learn(&report(99_999, true), 1, 400);
+        assert_eq!(groups.members(group(99_999)), [1]);
+        assert_eq!((groups.count, groups.beyond(2)), (2, 0));
+    }
+
+    #[test]
+    fn endpoints_together_cannot_fill_the_table_and_miss_nothing() {
+        let mut groups = Groups::default();
+        for number in 0..100_000 {
+            groups.learn(&report(number, true), number as usize / 200, 100);
+        }
+        assert_eq!(groups.count, MAX_MEMBERSHIPS);
+        assert!(
+            [0, 65_535, 65_536, 99_999]
+                .iter()
+                .all(|number| groups.members(group(*number)).contains(&(*number as usize / 200)))
+        );
+        groups.forget(0);
+        assert_eq!(groups.count, MAX_MEMBERSHIPS - 200);
+        groups.expire(100);
+        assert_eq!(groups.count, 0);
+        assert!(groups.members.is_empty() && groups.unfiltered.is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use self::address_table::{AddressTable, Mac};
 use self::groups::Groups;
 use self::membership::{Message, group_of};
 use self::querier::Querier;
+use crate::overflow::Overflow;
 use link::Instant;
 use units::Span;
 
@@ -82,7 +83,7 @@ impl Switch {
             ports: Vec::new(),
             own_addresses_only,
             longest: longest.unwrap_or(usize::MAX),
-            addresses: AddressTable::default(),
+            addresses: AddressTable::new(),
             groups: Groups::default(),
             querier: Querier::new(query_interval),
             has_ipv6_groups: false,
@@ -119,6 +120,12 @@ impl Switch {
     /// pass.
     pub fn set_multicast(&mut self, forwards: bool) {
         self.forwards_multicast = forwards;
+    }
+
+    /// What `port` announced beyond the limits of the switch's tables.
+    pub fn overflow(&self, port: usize) -> Overflow {
+        let (addresses, groups) = (self.addresses.evicted(port), self.groups.beyond(port));
+        Overflow { addresses, groups, flows: 0 }
     }
 
     /// Whether a partition separates the two ports.

@@ -36,6 +36,9 @@ pub(crate) struct Group {
     pub root: Option<At<String>>,
     /// Name of the image, in an archive with several.
     pub image: Option<At<String>>,
+    /// Maximum size of the unpacked image. Default: 10 GiB, and above 256 MiB at most 100 times the
+    /// archive's size.
+    pub root_limit: Option<At<Bytes>>,
     /// Capabilities of the node's programs in addition to those of its kind, such as `SYS_TIME`.
     pub capabilities: Option<At<OneOrMore<At<String>>>>,
     /// Whether the node's programs have all capabilities and system calls. Then the node does not
@@ -67,6 +70,7 @@ impl Read for Group {
             address: fields.optional("address"),
             root: fields.optional("root"),
             image: fields.optional("image"),
+            root_limit: fields.optional("root_limit"),
             capabilities: fields.optional("capabilities"),
             privileged: fields.optional("privileged"),
             run: fields.optional("run"),

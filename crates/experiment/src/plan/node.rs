@@ -86,6 +86,9 @@ pub struct PlannedRoot {
     /// Name of the image, in an archive with several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// Maximum size of the unpacked image; `None` is the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Bytes>,
 }
 
 /// Resource limits and reservations of a node; `None` is no limit.

@@ -103,13 +103,8 @@ impl LinkProfile {
             let problem = Problem::new(text);
             Errors::bare(problem.label("check the path; it is relative to the experiment file"))
         };
-        match std::fs::metadata(path) {
-            Ok(found) if found.len() > MAX_FILE_BYTES => {
-                return Err(cannot("it is over 1 MiB".to_owned()));
-            }
-            _ => {}
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| cannot(error.to_string()))?;
+        let text = input::read_to_string(path, MAX_FILE_BYTES)
+            .map_err(|error| cannot(error.to_string()))?;
         Self::parse(&text, path)
     }
 

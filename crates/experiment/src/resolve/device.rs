@@ -129,7 +129,15 @@ impl Context<'_, '_> {
         let lines = match &at.value {
             Resources::File(name) => {
                 let path = file(name, "the file of resources", self.base, sink)?;
-                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                let text = match input::read_to_string(&path, input::MAX_TEXT) {
+                    Ok(text) => text,
+                    Err(error) => {
+                        let text = format!("could not read `{}`: {error}", name.value);
+                        let label = "one resource per line";
+                        sink.add(Problem::new(text).at(name.place).label(label));
+                        return None;
+                    }
+                };
                 let lines = text.lines().map(str::trim);
                 let lines: Vec<String> = lines
                     .filter(|line| !line.is_empty() && !line.starts_with('#'))

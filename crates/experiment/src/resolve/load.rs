@@ -68,7 +68,7 @@ pub(super) fn file(
     sink: &mut Sink,
 ) -> Option<std::path::PathBuf> {
     let path = base.join(&at.value);
-    if let Err(error) = std::fs::File::open(&path) {
+    if let Err(error) = input::open(&path, input::ANY_SIZE) {
         let problem = Problem::new(format!("could not read {what} `{}`: {error}", at.value));
         let problem = problem.at(at.place).label("paths are relative to the experiment file");
         sink.add(problem.note(format!("Thingbed looked for {}", path.display())));

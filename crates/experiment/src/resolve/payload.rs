@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 /// Placeholder of the message number in a payload. Without it, programs append the number.
 const MARKER: &[u8] = b"##########";
 
+/// Maximum size of a payload file, in bytes; messages are smaller.
+const MAX_PAYLOAD: u64 = input::MAX_TEXT;
+
 /// Absolute path of a payload file, and the length of its messages, B.
 pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(PathBuf, u64)> {
     let full = base.join(&path.value);
     let why = match std::fs::metadata(&full) {
-        Ok(found) if found.is_file() => match std::fs::read(&full).map(|bytes| length(&bytes)) {
+        Ok(_) => match input::read(&full, MAX_PAYLOAD).map(|bytes| length(&bytes)) {
             Ok(Some(length)) => return Some((std::path::absolute(&full).unwrap_or(full), length)),
             Ok(None) => {
                 let text =
@@ -23,7 +26,6 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
             }
             Err(error) => format!("cannot be read: {error}"),
         },
-        Ok(_) => "is not a file".to_owned(),
         Err(error) if error.kind() == ErrorKind::NotFound => "does not exist".to_owned(),
         Err(error) => format!("cannot be read: {error}"),
     };

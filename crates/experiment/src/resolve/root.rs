@@ -15,6 +15,10 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
             let problem = Problem::new("`image` without `root`").at(image.place);
             sink.add(problem.label("add the image archive: `root: ARCHIVE`"));
         }
+        if let Some(limit) = &group.root_limit {
+            let problem = Problem::new("`root_limit` without `root`").at(limit.place);
+            sink.add(problem.label("add the image archive: `root: ARCHIVE`"));
+        }
         return None;
     };
     let full = base.join(&root.value);
@@ -45,7 +49,8 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
         sink.add(problem.at(image.place).label("remove `image`"));
     }
     let image = group.image.as_ref().map(|image| image.value.clone());
-    Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image })
+    let limit = group.root_limit.as_ref().map(|limit| limit.value);
+    Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image, limit })
 }
 
 fn is_plain_folder(path: &Path) -> bool {

@@ -11,8 +11,10 @@ use std::fs;
 /// The reason why not, as text.
 pub fn can_limit() -> Result<&'static str, String> {
     let name = format!("thingbed-{}-probe", std::process::id());
-    let mut groups = Groups::find(&name)?;
+    let groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
+    // Dropped before the page, which stays while its groups exist.
+    let mut groups = groups;
     groups.begin()?;
     Ok(groups.source().name())
 }
@@ -23,8 +25,10 @@ pub fn can_limit() -> Result<&'static str, String> {
 /// The reason why not, as text.
 pub fn can_limit_processes() -> Result<(), String> {
     let name = format!("thingbed-{}-processes", std::process::id());
-    let mut groups = Groups::find(&name)?;
+    let groups = Groups::find(&name)?;
     let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
+    // Dropped before the page, which stays while its groups exist.
+    let mut groups = groups;
     groups.begin()?;
     match groups.hierarchy {
         Hierarchy::V1 { .. } => groups.root_with("pids.max").map(drop),
@@ -32,6 +36,21 @@ pub fn can_limit_processes() -> Result<(), String> {
             let text = fs::read_to_string(groups.roots[0].join("cgroup.subtree_control"));
             let has = text.is_ok_and(|all| all.split_whitespace().any(|one| one == "pids"));
             if has { Ok(()) } else { Err("the controller pids is not available".to_owned()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: `thingbed doctor` left an entry in the ledger.
+    #[test]
+    fn trying_limits_leaves_nothing_behind() {
+        let _ = (can_limit(), can_limit_processes());
+        for what in ["probe", "processes"] {
+            let entry = format!("thingbed-{}-{what}.json", std::process::id());
+            assert!(!crate::ledger_dir().join(entry).exists());
         }
     }
 }

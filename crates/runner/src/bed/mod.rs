@@ -16,6 +16,7 @@ pub(crate) mod jobs;
 mod live;
 pub(crate) mod netem;
 pub(crate) mod nodes;
+mod output;
 mod pinning;
 mod ready;
 mod roots;
@@ -33,6 +34,7 @@ pub(crate) use host_cpu::HostCpu;
 pub(crate) use live::ManualChange;
 pub use live::{LabShown, Links, NodeShown, Reply, Request, Shown, ask, forget, labs, open};
 pub use netem::check_backends;
+pub(crate) use output::Shortened;
 pub(crate) use pinning::Pinning;
 pub(crate) use selection::{select, some};
 pub(crate) use topology::Topology;
@@ -41,6 +43,7 @@ pub use topology::segments;
 use self::control::ControlConnection;
 use self::live::{ControlSocket, Inventory, Requests, Shared};
 use self::netem::Impairments;
+use self::output::Outputs;
 use self::pinning::Affinity;
 use self::tls::Certificates;
 use self::uplink::Uplink;
@@ -73,6 +76,8 @@ pub(crate) struct BedOptions<'a> {
     /// Whether a run is measured: then the bed keeps the nodes of its plan, and works without a
     /// control socket if it must.
     pub is_measured: bool,
+    /// Whether programs' logs have a quota. Not in virtual time, where watching takes time.
+    pub limits_output: bool,
     /// Set when a user or a control client stops the bed.
     pub interrupted: &'a AtomicBool,
 }
@@ -89,6 +94,8 @@ pub(crate) struct Bed<'a> {
     refused: Refused,
     impairments: Impairments,
     lab: Lab,
+    /// Watches the programs' logs.
+    outputs: Option<Outputs>,
     /// The keys in it have no use after the bed.
     _certificates: Certificates,
     design: Design,
@@ -113,6 +120,8 @@ pub(crate) struct Remains {
     pub frame_path: FramePath,
     /// Why resource usage does not come from control groups, if so.
     pub uncounted: Option<String>,
+    /// Logs that lost a part.
+    pub shortened: Vec<Shortened>,
 }
 
 impl<'a> Bed<'a> {
@@ -141,6 +150,8 @@ impl<'a> Bed<'a> {
             .map_err(Error::io("count the frames that interfaces dropped"))?;
         let engine = engine(&design, &threads, backends, accounting, options.spin)?;
         let uplinks = Uplink::all(plan, &lab)?;
+        let outputs = options.limits_output.then(Outputs::start).transpose();
+        let outputs = outputs.map_err(Error::io("watch the programs' logs"))?;
         let inventory = Inventory::of(plan, &design.topology);
         let control = match ControlSocket::open(&inventory, engine.remote()) {
             Err(_) if options.is_measured => None,
@@ -154,6 +165,7 @@ impl<'a> Bed<'a> {
             refused,
             impairments,
             lab,
+            outputs,
             _certificates: certificates,
             design,
             inventory,
@@ -181,13 +193,14 @@ impl<'a> Bed<'a> {
     /// # Errors
     /// When forwarding failed meanwhile.
     pub fn down(self) -> Result<Remains, Error> {
-        let Self { control, uplinks, engine, refused, lab, design, frame_path, .. } = self;
+        let Self { control, uplinks, engine, refused, lab, outputs, design, frame_path, .. } = self;
         drop((control, refused));
         let outcome = engine.stop().map_err(Error::io("forward frames"))?;
         drop(uplinks);
         let uncounted = lab.uncounted().map(str::to_owned);
         drop(lab);
-        Ok(Remains { design, outcome, frame_path, uncounted })
+        let shortened = outputs.map(Outputs::end).unwrap_or_default();
+        Ok(Remains { design, outcome, frame_path, uncounted, shortened })
     }
 }
 

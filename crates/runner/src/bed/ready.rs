@@ -1,8 +1,11 @@
 //! Checks from outside whether a node's program is ready.
 
 use crate::bed::jobs::Files;
+use crate::bed::output::HEAD;
 use experiment::Ready;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
 
 /// Whether a program is ready; `pid` is its node's init.
 pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
@@ -17,9 +20,16 @@ pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
         Ready::Tcp(port) => bound("tcp", *port, true),
         Ready::Udp(port) => bound("udp", *port, false),
         Ready::Log(text) => [&files.out, &files.err].into_iter().any(|path| {
-            fs::read(path).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text))
+            beginning(path).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text))
         }),
     }
+}
+
+/// The beginning of a log, which stays whatever else the program prints.
+fn beginning(log: &Path) -> io::Result<Vec<u8>> {
+    let mut begin = Vec::new();
+    File::open(log)?.take(HEAD).read_to_end(&mut begin)?;
+    Ok(begin)
 }
 
 /// Whether a kernel table (`/proc/net/tcp`) has a socket with this local port.

@@ -63,6 +63,7 @@ fn ready(asked: &PlannedRoot) -> Result<Ready, image::Error> {
         return Ok(Ready { root, argv: Vec::new(), _held: None });
     }
     let archive = Archive::open(&asked.path, asked.image.as_deref())?;
+    let archive = archive.with_limit(asked.limit.map(units::Bytes::get));
     let unpacked = Cache::of_user().unpack(&archive)?;
     let config = archive.config().clone();
     let root = lab::Root {

@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::control::Command;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -35,8 +36,8 @@ impl Nodes for Bed<'_> {
             argv: job.argv.clone(),
             env: job.env.clone(),
             cwd: job.cwd.display().to_string(),
-            stdout: log(&job.files.out, job.role)?,
-            stderr: log(&job.files.err, job.role)?,
+            stdout: self.log(&job.files.out, job.role)?,
+            stderr: self.log(&job.files.err, job.role)?,
             control: self.connect(id, job)?,
         };
         Ok(self.lab.nodes()[job.node].kind.run(id as u64, program)?)
@@ -123,6 +124,18 @@ impl Environment for Bed<'_> {
 }
 
 impl Bed<'_> {
+    /// Creates a log, whose size is limited from then on.
+    fn log(&self, path: &Path, role: Role) -> Result<OwnedFd, Error> {
+        let log = log(path, role)?;
+        if let Some(outputs) = &self.outputs {
+            // A separate description: its position is ours, and it does not append.
+            let mut options = File::options();
+            options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+            outputs.watch(path, options.open(path).map_err(Error::write(path))?);
+        }
+        Ok(log)
+    }
+
     /// The program's end of a control connection, if it gets one. A program with one is ours, so it
     /// sees the host's files wherever it runs; a DHCP client does not use it.
     fn connect(&mut self, id: usize, job: &Job) -> Result<Option<OwnedFd>, Error> {

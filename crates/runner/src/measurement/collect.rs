@@ -4,7 +4,7 @@ use super::meters::Readings;
 use super::{Begun, Stopped};
 use crate::bed::faults::InjectedFault;
 use crate::bed::jobs::Job;
-use crate::bed::{Bed, Design, ManualChange, Remains, netem};
+use crate::bed::{Bed, Design, ManualChange, Remains, Shortened, netem};
 use crate::error::Error;
 use crate::run::Options;
 use engine::{FramePath, Outcome};
@@ -39,6 +39,8 @@ pub(crate) struct Measured {
     pub captured: Written,
     /// Number of decisions missing in `decisions.parquet`.
     pub decisions_missed: u64,
+    /// Logs that lost a part.
+    pub shortened: Vec<Shortened>,
 }
 
 impl Stopped<Bed<'_>> {
@@ -51,7 +53,7 @@ impl Stopped<Bed<'_>> {
         let Readings { usage, scheduled, backlog_drops, by_netem, changes } = readings;
         let by_netem = or_failure(by_netem, &mut failures);
         let (kernel, socket_drops) = (bed.kernel_counters(), bed.socket_drops());
-        let Remains { design, mut outcome, frame_path, uncounted } = bed.down()?;
+        let Remains { design, mut outcome, frame_path, uncounted, shortened } = bed.down()?;
         let captured = outcome.observer.take_capture();
         let captured = captured.map(|capture| or_failure(capture.end(), &mut failures));
         let decisions = outcome.observer.take_decisions();
@@ -75,6 +77,7 @@ impl Stopped<Bed<'_>> {
             outcome,
             captured: captured.unwrap_or_default(),
             decisions_missed: decisions_missed.unwrap_or_default(),
+            shortened,
         })
     }
 }

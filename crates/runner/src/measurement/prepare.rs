@@ -11,7 +11,7 @@ use crate::interaction::port_down;
 use crate::programs::jobs;
 use crate::progress::ProgressSink;
 use crate::run::{Options, interactions};
-use experiment::{Backend, Plan};
+use experiment::{Backend, Clock, Plan};
 use measure::{Accounting, Decisions};
 use record::InteractionPattern;
 use units::Span;
@@ -35,6 +35,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
             threads: options.threads,
             spin: options.spin,
             is_measured: true,
+            limits_output: options.clock == Clock::Real,
             interrupted: options.interrupted,
         };
         let observe = |topology: &mut Topology| observe(plan, folder, options, topology);

@@ -62,7 +62,7 @@ impl Capsule {
     /// A message that says what is wrong with the capsule.
     pub fn open(path: &Path) -> Result<Self, String> {
         let failed = |why: String| format!("could not read the capsule {}: {why}", path.display());
-        let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+        let file = input::open(path, input::ANY_SIZE).map_err(|error| failed(error.to_string()))?;
         let place = std::env::temp_dir().join("any");
         let mut capsule =
             Self::new(&place, Manifest::default()).map_err(|error| failed(error.to_string()))?;
@@ -131,7 +131,7 @@ impl Capsule {
 
     /// Adds a file of the host to the capsule; returns its name there.
     pub fn take(&self, from: &Path) -> io::Result<PathBuf> {
-        let name = digest(File::open(from)?)?;
+        let name = digest(input::open(from, input::ANY_SIZE)?)?;
         let to = self.folder.path().join(BLOBS).join(&name);
         if !to.exists() {
             fs::copy(from, &to)?;

@@ -2,10 +2,13 @@
 
 use super::{Lab, find};
 use crate::arguments::Logs;
-use crate::{Status, remark};
+use crate::{Status, printable, remark};
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, IsTerminal, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,9 +64,9 @@ fn show(
     until: Option<u64>,
 ) {
     let from = shown.entry(path.to_owned()).or_default();
-    let Ok(mut file) = File::open(path) else { return };
+    let Ok(file) = File::open(path) else { return };
     let end = until.unwrap_or_else(|| file.metadata().map_or(0, |meta| meta.len()));
-    if end <= *from || file.seek(SeekFrom::Start(*from)).is_err() {
+    if end <= *from {
         return;
     }
     let mut out = std::io::stdout().lock();
@@ -72,9 +75,50 @@ fn show(
         let _ = writeln!(out, "==> {name} <==");
         *last = Some(path.to_owned());
     }
-    let copied = std::io::copy(&mut file.take(end - *from), &mut out).unwrap_or(0);
+    let is_terminal = out.is_terminal();
+    *from = print(&file, *from..end, &mut out, is_terminal).unwrap_or(end);
     let _ = out.flush();
-    *from += copied;
+}
+
+/// Prints a part of a log, except its hole: the output of a running program beyond its quota. Returns
+/// the end of the printed part.
+fn print(
+    file: &File,
+    part: Range<u64>,
+    out: &mut impl Write,
+    is_terminal: bool,
+) -> io::Result<u64> {
+    let mut at = part.start;
+    let mut buffer = vec![0; 1 << 16];
+    while at < part.end {
+        let data = data_from(file, at).unwrap_or(at).min(part.end);
+        if data > at {
+            writeln!(out, "\n[Thingbed dropped {} B of output here]", data - at)?;
+            at = data;
+            continue;
+        }
+        let most = buffer.len().min((part.end - at) as usize);
+        let read = file.read_at(&mut buffer[..most], at)?;
+        if read == 0 {
+            return Ok(at);
+        }
+        // Programs could send escape sequences to the terminal; files and pipes get all bytes.
+        match is_terminal {
+            true => {
+                out.write_all(printable(&String::from_utf8_lossy(&buffer[..read])).as_bytes())?
+            }
+            false => out.write_all(&buffer[..read])?,
+        }
+        at += read as u64;
+    }
+    Ok(at)
+}
+
+/// Start of the first data at or after an offset; `None` if the file system cannot tell.
+fn data_from(file: &File, offset: u64) -> Option<u64> {
+    // SAFETY: a plain system call on an open file, whose position is not used.
+    let found = unsafe { libc::lseek(file.as_raw_fd(), offset as libc::off_t, libc::SEEK_DATA) };
+    u64::try_from(found).ok()
 }
 
 /// Offset of the last `lines` lines of a file.
@@ -93,4 +137,33 @@ fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
         n => breaks.map(|(at, _)| at + 1).nth(n - 1).unwrap_or(0),
     };
     Ok(start + at as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hole_is_not_printed() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"first\n", 0).unwrap();
+        file.write_all_at(b"last\n", 1 << 30).unwrap();
+        let (mut pipe, end) = (Vec::new(), (1 << 30) + 5);
+        assert_eq!(print(&file, 0..end, &mut pipe, false).unwrap(), end);
+        let text = String::from_utf8(pipe).unwrap();
+        assert!(text.starts_with("first\n") && text.ends_with(" B of output here]\nlast\n"));
+    }
+
+    #[test]
+    fn terminals_get_no_escape_sequences_and_pipes_all_bytes() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"a\x1b[2Jb\xff\n", 0).unwrap();
+        let printed = |is_terminal| {
+            let mut out = Vec::new();
+            print(&file, 0..8, &mut out, is_terminal).unwrap();
+            out
+        };
+        assert_eq!(printed(false), b"a\x1b[2Jb\xff\n");
+        assert_eq!(String::from_utf8(printed(true)).unwrap(), "a [2Jb\u{fffd}\n");
+    }
 }

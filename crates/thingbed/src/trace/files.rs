@@ -21,7 +21,8 @@ pub(crate) fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, String> {
     if file == Path::new("-") {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    let opened = File::open(file).map_err(|e| format!("cannot read {}: {e}", file.display()))?;
+    let opened = input::open(file, input::ANY_SIZE)
+        .map_err(|e| format!("cannot read {}: {e}", file.display()))?;
     Ok(Box::new(BufReader::with_capacity(1 << 16, opened)))
 }
 

@@ -62,7 +62,7 @@ fn send(origin: Origin, settings: &Settings, control: &mut Control) -> Result<Fi
 
 fn origin(spec: &LoadSpec) -> Result<Origin, Error> {
     if let Some(path) = &spec.trace {
-        let file = File::open(path)
+        let file = input::open(path, input::ANY_SIZE)
             .map_err(|error| Error::protocol(&format!("read {}", path.display()), error))?;
         return Ok(Origin::Read(Reader::new(Box::new(BufReader::with_capacity(1 << 20, file)))));
     }
