@@ -51,7 +51,7 @@ pub use messages::MessageTimes;
 pub use plan::{GroupLink, Topology};
 pub use record::{Evidence, Reason, Status, Verdict};
 pub use reference::{Figure, Reference, ReferenceValue};
-pub use run::{Facts, Phase, Run};
+pub use run::Run;
 pub use stats::Spread;
 pub use summary::{Load, ProbeResult, Sender, Summary};
 pub use sweep::{CellRuns, Sweep};

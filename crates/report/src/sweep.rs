@@ -105,7 +105,7 @@ impl Sweep {
     /// Sorts by the list, which has the order of the matrix; without a list, by the start of the
     /// first run of each cell.
     fn sort(&mut self, list: &[Summary]) {
-        let started = |run: &Run| run.facts.text("started").unwrap_or_default();
+        let started = |run: &Run| run.facts.started.clone();
         self.runs.sort_by_cached_key(started);
         let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {
@@ -196,7 +196,7 @@ impl Sweep {
         let counts: Vec<_> = counts.map(|(n, status)| format!("{n} {status}")).collect();
         let (runs, cells) = (self.runs.len(), self.cells().len());
         let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
-        let clock = |run: &Run| run.facts.text("clock").is_some_and(|clock| clock == "virtual");
+        let clock = |run: &Run| run.facts.clock == "virtual";
         let all_virtual = !self.runs.is_empty() && self.runs.iter().all(clock);
         let clock = if all_virtual { ", in virtual time" } else { "" };
         format!("{runs} in {cells}{clock}: {}", counts.join(", "))

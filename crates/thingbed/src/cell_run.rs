@@ -10,6 +10,7 @@ use crate::sweep::name;
 use crate::virtual_time::{self, Request};
 use experiment::{CPU_AXIS, Cell, Clock, Cpu, Plan};
 use guest::{Engine, Guest, Image, Mount};
+use record::Departures;
 use runner::{Error, Finished, Folder, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -170,10 +171,8 @@ impl Sweep<'_> {
 
 /// What a replay's programs did otherwise than in the recorded run.
 fn departures(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join("run.json")).ok()?;
-    let run: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let found = &run["replay_departures"];
-    let (count, first) = (found["count"].as_u64()?, found["first"].as_str()?);
+    let Departures { count, first } = crate::outcome::facts(folder)?.replay_departures?;
+    let first = first?;
     Some(format!(
         "warning: {count} frames differ from the recorded run, so this is not the same run; the \
          first: {first}\n  programs sent something else, or at other times than then; decisions \

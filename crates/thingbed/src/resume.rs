@@ -2,6 +2,7 @@
 
 use crate::arguments::Run;
 use crate::origin::Origin;
+use crate::outcome::facts;
 use experiment::{Clock, Cpu};
 use runner::Error;
 use serde_json::Value;
@@ -73,9 +74,8 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
         }
         (None, Clock::Real) => Ok(()),
         (None, Clock::Virtual) => {
-            let is_real = |run: &PathBuf| {
-                json(&run.join("run.json")).is_some_and(|run| run["clock"] == "real")
-            };
+            let is_real =
+                |run: &PathBuf| facts(run).is_some_and(|run| run.clock == Clock::Real.to_string());
             match runs(folder).iter().any(is_real) {
                 true => say("in real time", "--clock real"),
                 false => Ok(()),
@@ -86,8 +86,7 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
 
 /// The summary of the run in `folder`, if the run is complete.
 pub fn had(folder: &Path) -> Option<Value> {
-    let run = json(&folder.join("run.json"))?;
-    let whole = run["interrupted"] == Value::Bool(false);
+    let whole = !facts(folder)?.interrupted;
     whole.then(|| json(&folder.join("summary.json"))).flatten()
 }
 

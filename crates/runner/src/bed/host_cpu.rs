@@ -3,7 +3,6 @@
 use crate::error::Error;
 use experiment::{Plan, PlannedCpu};
 use lab::Member;
-use serde::Serialize;
 use std::fs;
 use units::Frequency;
 
@@ -11,7 +10,7 @@ use units::Frequency;
 const COREMARK: &str = "THINGBED_COREMARK";
 
 /// The values that limits by clock or benchmark are based on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HostCpu {
     /// Clock frequency of this host.
     pub clock: Option<Frequency>,
@@ -34,6 +33,16 @@ impl HostCpu {
                 let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
                 Self { clock: clock_of(&info), clock_from: "/proc/cpuinfo", coremark }
             }
+        }
+    }
+
+    /// The values, as in `run.json`.
+    pub fn facts(&self) -> record::HostCpu {
+        let Self { clock, clock_from, coremark } = self;
+        record::HostCpu {
+            clock: clock.map(|clock| clock.to_string()),
+            clock_from: (*clock_from).to_owned(),
+            coremark: *coremark,
         }
     }
 
