@@ -85,7 +85,7 @@ fn forward(mut io: FrameBackend, ports: Ports, stop: &AtomicBool, frames: &Atomi
         }
         frames.fetch_add(count, Relaxed);
         if count < 64 {
-            let now = engine::monotonic_now();
+            let now = clock::now_ns();
             if io.wait(now, Some(now + 10_000_000)).is_err() {
                 return;
             }

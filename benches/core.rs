@@ -2,7 +2,7 @@
 
 use crate::frames::{all_impairments, impaired, switch};
 use crate::{load, nodes};
-use engine::{Endpoint, Observer, Place, Segment, monotonic_now};
+use engine::{Endpoint, Observer, Place, Segment};
 use measure::Accounting;
 use std::error::Error;
 use std::hint::black_box;
@@ -116,7 +116,7 @@ fn round(count: usize, link: &Endpoint, touched: usize) -> f64 {
         segment.send(endpoint, &frames[endpoint], now);
         while let Some(delivery) = segment.due(now) {
             sink.write(&delivery.frame);
-            black_box(monotonic_now());
+            black_box(clock::now_ns());
             segment.delivered(delivery.endpoint, now - delivery.intended);
             observer.delivered(0, &delivery, now);
         }

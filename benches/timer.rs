@@ -3,6 +3,7 @@
 
 use crate::load::{Cpu, pin_to};
 use std::time::Duration;
+use units::Span;
 
 /// Wake-up lateness, in us.
 pub struct Lateness {
@@ -18,26 +19,13 @@ pub fn sleep(rate: u32, lasts: Duration) -> Lateness {
         let param = libc::sched_param { sched_priority: 10 };
         // SAFETY: the parameter lives over the call; 0 is the calling thread.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) };
-        let step = 1_000_000_000 / u64::from(rate);
-        let begin = engine::monotonic_now();
-        let times = (1..=lasts.as_nanos() as u64 / step).map(|n| begin + n * step);
+        let step = Span::from_s(1) / u64::from(rate);
+        let begin = clock::now();
+        let times = (1..=lasts.as_nanos() as u64 / step.as_ns()).map(|n| begin + step * n);
         let mut late: Vec<f64> = times
             .map(|until| {
-                let time = libc::timespec {
-                    tv_sec: (until / 1_000_000_000) as libc::time_t,
-                    tv_nsec: (until % 1_000_000_000) as libc::c_long,
-                };
-                let flags = libc::TIMER_ABSTIME;
-                // SAFETY: the time lives over the call, and nothing is written back.
-                unsafe {
-                    libc::clock_nanosleep(
-                        libc::CLOCK_MONOTONIC,
-                        flags,
-                        &raw const time,
-                        std::ptr::null_mut(),
-                    )
-                };
-                engine::monotonic_now().saturating_sub(until) as f64 / 1e3
+                clock::sleep_until(until);
+                (clock::now() - until).as_ns() as f64 / 1e3
             })
             .collect();
         late.sort_by(f64::total_cmp);

@@ -4,7 +4,6 @@
 //! over any [`FrameIo`] backend.
 
 mod change;
-mod clock;
 mod engine;
 mod event_queue;
 mod in_flight;
@@ -24,7 +23,6 @@ mod timer_wheel;
 mod worker;
 
 pub use change::Change;
-pub use clock::monotonic_now;
 pub use engine::Engine;
 pub use io::{
     Attach, DropCounters, FrameBackend, FrameIo, FramePath, Packet, Received, Refused, Ring,

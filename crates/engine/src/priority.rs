@@ -63,7 +63,7 @@ impl Governor {
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let now_real_time = best == Priority::RealTime;
-        Self { best, now_real_time, since: now, ran: run_time(), waited: 0 }
+        Self { best, now_real_time, since: now, ran: clock::thread_time().as_ns(), waited: 0 }
     }
 
     /// The highest priority that this process obtained.
@@ -78,7 +78,7 @@ impl Governor {
         if self.best != Priority::RealTime || window < WINDOW {
             return;
         }
-        let ran = run_time();
+        let ran = clock::thread_time().as_ns();
         let change = self.decide(window, ran - self.ran);
         (self.since, self.ran, self.waited) = (until, ran, 0);
         if let Some(real_time) = change {
@@ -106,14 +106,6 @@ fn lock_memory() {
             libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT);
         }
     }
-}
-
-/// CPU time of the calling thread.
-fn run_time() -> Instant {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec that lives over the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn set(real_time: bool) -> bool {
@@ -153,9 +145,9 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_has_run() {
-        let before = run_time();
+        let before = clock::thread_time().as_ns();
         let mut sum = 0u64;
         (0..100_000u64).for_each(|i| sum = std::hint::black_box(sum ^ i));
-        assert!(run_time() > before);
+        assert!(clock::thread_time().as_ns() > before);
     }
 }

@@ -2,7 +2,6 @@
 
 mod commands;
 
-use crate::clock::monotonic_now;
 use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
 use crate::outcome::Outcome;
@@ -104,7 +103,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
 
     /// Carries frames until `control` stops it.
     pub fn run(mut self, control: &Control) -> io::Result<Outcome<SharedObserver<O>>> {
-        let mut now = monotonic_now();
+        let mut now = clock::now_ns();
         let mut governor = Governor::raise(now);
         let mut buffer = vec![0; BUFFER_SIZE];
         let mut begun = false;
@@ -142,7 +141,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
             let known_until = now + lookahead.unwrap_or(0).min(MAX_DOZE);
-            now = monotonic_now();
+            now = clock::now_ns();
             self.watch.on_work(now);
             let due = until.is_some_and(|until| until <= now + self.spin);
             if taken >= BATCH || due {
@@ -155,14 +154,14 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                 Some(wake_at) => self.io.doze(now, wake_at)?,
                 None => self.io.wait(now, wake_at)?,
             }
-            let from = std::mem::replace(&mut now, monotonic_now());
+            let from = std::mem::replace(&mut now, clock::now_ns());
             match dozes {
                 true => self.watch.on_doze(until, now),
                 false => self.watch.on_wait(until, now),
             }
             governor.waited(from, now);
         }
-        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(monotonic_now()));
+        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(clock::now_ns()));
         let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
         let priority = governor.priority();
         let stalls = self.watch.stalls();
@@ -199,7 +198,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                     self.watch.on_frame(arrived);
                     arrived
                 }
-                None => monotonic_now(),
+                None => clock::now_ns(),
             };
             last = self.clocks[place.segment].max(at);
             self.clocks[place.segment] = last;
@@ -238,7 +237,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
         for (delivery, at, sent) in &mut self.leaving {
             let port = self.ports[segment][delivery.endpoint];
             *sent = self.io.send(port, &delivery.frame);
-            *at = monotonic_now();
+            *at = clock::now_ns();
             self.watch.on_work(*at);
         }
         let any = !self.leaving.is_empty();

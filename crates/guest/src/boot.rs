@@ -14,7 +14,6 @@ use nix::sys::statvfs::statvfs;
 use nix::sys::sysinfo::sysinfo;
 use nix::sys::termios::{BaudRate, SetArg, cfmakeraw, cfsetspeed, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitStatus, wait};
-use nix::time::{ClockId, clock_gettime};
 use nix::unistd::{chdir, chroot, pivot_root, sethostname};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -188,7 +187,7 @@ const BACKLOG: &str = "30000";
 /// Waits until the guest's uptime is that of a usual machine: some programs treat a clock below
 /// one second as unset (ping then sends without its interval).
 fn settle() {
-    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    let now = Duration::from_nanos(clock::now_ns());
     std::thread::sleep(LEAST_AGE.saturating_sub(now));
 }
 

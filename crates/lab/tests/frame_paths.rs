@@ -5,7 +5,7 @@ mod common;
 use common::{address, arguments, ended, helper, mac, member, up};
 use engine::{
     Attach, Delivery, Drop, Endpoint, Engine, FrameBackend, FrameIo, FramePath, Observer, Place,
-    Received, Refused, Ring, SegmentSpec, monotonic_now,
+    Received, Refused, Ring, SegmentSpec,
 };
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use std::net::UdpSocket;
@@ -45,7 +45,7 @@ fn next(io: &mut impl FrameIo, buffer: &mut [u8]) -> Option<Received> {
         if let Some(received) = io.receive(buffer) {
             return Some(received);
         }
-        let now = monotonic_now();
+        let now = clock::now_ns();
         io.wait(now, Some(now + 100_000_000)).unwrap();
     }
     None
@@ -58,13 +58,13 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
     let Some((lab, mut ring)) = ring(2, 65_521, 0) else { return };
     let mut buffer = vec![0; 70_000];
     for (id, bytes) in [8, 62, 63, 1_472, 1_473, 9_000, 40_000, 65_493].into_iter().enumerate() {
-        let before = monotonic_now();
+        let before = clock::now_ns();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
             let got = next(&mut ring, &mut buffer).expect("a frame");
             assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
             let arrived = got.arrived.expect("a time");
-            assert!(before < arrived && arrived <= monotonic_now());
+            assert!(before < arrived && arrived <= clock::now_ns());
             assert_eq!(buffer[..12], [mac(0), mac(1)].concat());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
@@ -121,11 +121,11 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
     helper(&lab, 1, 0, "send", "3 100 0");
     (0..3).for_each(|_| assert!(next(&mut ring, &mut buffer).is_some()));
     ended(&lab, vec![0]);
-    let begin = monotonic_now();
+    let begin = clock::now_ns();
     helper(&lab, 1, 1, "send", "50 100 0");
     let until = begin + 500_000_000;
     ring.doze(begin, until).unwrap();
-    let end = monotonic_now();
+    let end = clock::now_ns();
     assert!(end >= until, "{} ns too soon", until - end);
     ended(&lab, vec![1]);
     for _ in 0..50 {
@@ -138,13 +138,13 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
             std::thread::sleep(Duration::from_millis(20));
             waker.wake();
         });
-        let now = monotonic_now();
+        let now = clock::now_ns();
         ring.doze(now, now + 600_000_000_000).unwrap();
     });
     // It was used once and ends one wait.
-    let now = monotonic_now();
+    let now = clock::now_ns();
     ring.doze(now, now + 1_000_000).unwrap();
-    assert!(monotonic_now() >= now + 1_000_000);
+    assert!(clock::now_ns() >= now + 1_000_000);
 }
 
 #[test]
@@ -244,11 +244,11 @@ fn the_ring_never_sleeps_through_a_frame() {
         while ring.receive(&mut buffer).is_some() {
             got += 1;
         }
-        let now = monotonic_now();
+        let now = clock::now_ns();
         let until = now + 20_000_000_000;
         if got < 40_000 {
             ring.wait(now, Some(until)).unwrap();
-            assert!(monotonic_now() < until, "slept until its time-out after {got} frames");
+            assert!(clock::now_ns() < until, "slept until its time-out after {got} frames");
         }
     }
     ended(&lab, vec![1, 2]);
@@ -283,7 +283,7 @@ impl Observer for Wire {
     fn sent(&mut self, _from: Place, frame: &[u8], at: u64) {
         self.frames += 1;
         self.longest = self.longest.max(frame.len());
-        self.late_times += u64::from(at > monotonic_now());
+        self.late_times += u64::from(at > clock::now_ns());
         // IPv4 without options, TCP: the sum over segment and pseudo-header is 0.
         if frame[12..15] == [8, 0, 0x45] && frame[23] == 6 {
             let len = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
@@ -380,7 +380,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
     let mut packet = engine::Packet::new(sockets).unwrap();
     let mut buffer = vec![0; 70_000];
     for (id, bytes) in [8, 1_472, 8_972].into_iter().enumerate() {
-        let before = monotonic_now();
+        let before = clock::now_ns();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
             let got = loop {
@@ -392,7 +392,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
             };
             assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
             let arrived = got.arrived.expect("a time");
-            assert!(before < arrived && arrived <= monotonic_now());
+            assert!(before < arrived && arrived <= clock::now_ns());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
         ended(&lab, vec![id as u64]);

@@ -1,8 +1,9 @@
 //! epoll: waits for events on several descriptors.
 
-use crate::clock::{Nanos, timespec};
+use crate::time::Nanos;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use units::Span;
 
 /// Events per call.
 const EVENTS: usize = 64;
@@ -48,7 +49,7 @@ impl Epoll {
     pub fn wait(&self, ns: Nanos, ready: &mut Vec<usize>) {
         // SAFETY: all zero are valid events; they are only read as far as was written.
         let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
-        let span = timespec(ns);
+        let span = clock::timespec(Span::from_ns(ns));
         // SAFETY: the array has room for EVENTS and lives over the call; no signal mask.
         let count = unsafe {
             libc::epoll_pwait2(

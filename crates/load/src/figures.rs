@@ -1,6 +1,6 @@
 //! The results of a load.
 
-use crate::clock::Nanos;
+use crate::time::Nanos;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use record::event::{LoadResults, Loop, Pace, SeriesResults};

@@ -5,7 +5,6 @@
 //! operation and never waits for an answer before it sends the next request, except in a
 //! closed loop.
 
-mod clock;
 mod coap;
 mod connection;
 mod datagram;
@@ -26,6 +25,7 @@ mod reasons;
 mod request_feed;
 mod request_queue;
 mod run;
+mod scheduling;
 mod sender;
 mod settings;
 mod slots;
@@ -34,8 +34,8 @@ mod stamp;
 mod stream;
 mod targets;
 mod template;
+mod time;
 
-pub use clock::{Nanos, now};
 pub use datagram::IDS_PER_SECOND;
 pub use device::{DeviceError, DeviceSettings, MisbehaviourShares, check, serve};
 pub use figures::{Figures, Series, Submission, write_log};
@@ -44,3 +44,4 @@ pub use probe::{ProbeSettings, probe};
 pub use request_feed::Origin;
 pub use run::{Error, Progress, run};
 pub use settings::{Closed, Settings};
+pub use time::Nanos;

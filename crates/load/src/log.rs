@@ -1,7 +1,7 @@
 //! The log of operations, written by a separate thread.
 
-use crate::clock::Nanos;
 use crate::slots::State;
+use crate::time::Nanos;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;

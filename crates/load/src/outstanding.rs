@@ -5,12 +5,12 @@
 //! is `sent` at once. If they may wait for a connection or for NSTART, an operation is
 //! `queued` when it is due and `dequeued` when it is sent.
 
-use crate::clock::Nanos;
 use crate::figures::{Series, Submission};
 use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
 use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
+use crate::time::Nanos;
 use record::{Observed, OddCounts, Timeline};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

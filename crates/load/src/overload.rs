@@ -2,13 +2,13 @@
 //! whose every step takes a given time, sends over a few connections to a server with a
 //! given service time.
 
-use crate::clock::Nanos;
 use crate::figures::{Figures, Series};
 use crate::outstanding::Outstanding;
 use crate::request_feed::{FeedSummary, Operation};
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
 use crate::run::figures;
 use crate::settings::Settings;
+use crate::time::Nanos;
 use record::event::Pace;
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! The pacer: which operation is next, and when it is due.
 
-use crate::clock::Nanos;
 use crate::figures::Series;
 use crate::outstanding::Outstanding;
 use crate::request_feed::{Chunk, Operation};
 use crate::settings::Closed;
 use crate::template::Template;
+use crate::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::mpsc::{Receiver, TryRecvError};

@@ -1,8 +1,9 @@
 //! Contention probes: a separate sender sends one request after the other to a device of
 //! known service time. Time beyond the service time is due to the machine.
 
-use crate::clock::{self, Nanos, SECOND};
 use crate::device::spend;
+use crate::scheduling;
+use crate::time::{Nanos, SECOND};
 use record::event::{PROBE_TIMEOUT_NS, Probed};
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -11,6 +12,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 use trace::Mode;
+use units::Span;
 
 /// The probes: one for each core and mode.
 #[derive(Debug, Clone)]
@@ -80,7 +82,11 @@ fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
 /// Pins the thread to a core, with raised or normal priority: a probe must be delayed as
 /// much as the devices that it stands in for.
 fn set_affinity(core: usize, settings: &ProbeSettings) -> Result<(), String> {
-    if settings.before { clock::pin_with_priority(Some(core)) } else { clock::pin(Some(core)) }
+    if settings.before {
+        scheduling::pin_with_priority(Some(core))
+    } else {
+        scheduling::pin(Some(core))
+    }
 }
 
 /// Answers after the service time, as devices do.
@@ -92,7 +98,7 @@ fn serve(
     stop: &AtomicBool,
 ) -> Result<(), String> {
     set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
-    let margin = clock::margin();
+    let margin = scheduling::margin();
     let mut request = [0; 16];
     while !stop.load(Relaxed) {
         if let Ok(length) = socket.recv(&mut request) {
@@ -113,22 +119,22 @@ fn ask(
     results: &Sender<Probed>,
 ) -> Result<(), String> {
     set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
-    let margin = clock::margin();
+    let margin = scheduling::margin();
     let (start, every) = (settings.start, settings.every.max(1));
     for number in 0_u64.. {
         let intended = offset + number * every;
-        if start + intended < clock::now() {
+        if start + intended < clock::now_ns() {
             continue;
         }
         // Short sleeps, to notice the end of the run.
-        while start + intended > clock::now() + SECOND / 5 && !stop.load(Relaxed) {
-            clock::sleep_until(clock::now() + SECOND / 10);
+        while start + intended > clock::now_ns() + SECOND / 5 && !stop.load(Relaxed) {
+            clock::sleep_until(clock::now() + Span::from_ms(100));
         }
         if stop.load(Relaxed) {
             break;
         }
-        clock::wait_until(start + intended, margin);
-        let sent_ns = clock::now() - start;
+        scheduling::wait_until(start + intended, margin);
+        let sent_ns = clock::now_ns() - start;
         let _ = socket.send(&number.to_be_bytes());
         let answered_ns = answer(socket, number, stop).map(|at| at - start);
         if answered_ns.is_none() && stop.load(Relaxed) {
@@ -144,14 +150,14 @@ fn ask(
 
 /// When the answer to this number arrived.
 fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
-    let until = clock::now() + PROBE_TIMEOUT_NS;
+    let until = clock::now_ns() + PROBE_TIMEOUT_NS;
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
-    while clock::now() < until && !stop.load(Relaxed) {
+    while clock::now_ns() < until && !stop.load(Relaxed) {
         if let Ok(length) = socket.recv(&mut answer)
             && answer[..length] == number.to_be_bytes()
         {
-            return Some(clock::now());
+            return Some(clock::now_ns());
         }
     }
     None
@@ -169,7 +175,7 @@ mod tests {
             service: 2_000_000,
             every: 20_000_000,
             before: false,
-            start: clock::now(),
+            start: clock::now_ns(),
         };
         let stop = AtomicBool::new(false);
         let mut seen = Vec::new();
@@ -194,7 +200,7 @@ mod tests {
             service: 1_000,
             every: 1_000_000,
             before: true,
-            start: clock::now(),
+            start: clock::now_ns(),
         };
         let why = probe(&settings, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert!(why.contains("core 100000"), "{why}");

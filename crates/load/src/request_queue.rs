@@ -5,8 +5,8 @@
 //! waits for the target; this wait is a separate part of the response time. The rest of the
 //! delay until the send time is slip: the sending machine was late.
 
-use crate::clock::Nanos;
 use crate::request_feed::Operation;
+use crate::time::Nanos;
 use std::collections::VecDeque;
 
 /// The maximum number of waiting requests of one sender, over all targets. Bounds the

@@ -1,16 +1,17 @@
 //! Runs a load: one thread feeds requests, sender threads send them.
 
-use crate::clock::{self, Nanos};
 use crate::datagram;
 use crate::figures::Figures;
 use crate::log::Writer;
 use crate::outstanding::Outstanding;
 use crate::pacer::Pacer;
 use crate::request_feed::{FeedSummary, First, Origin, RequestFeed};
+use crate::scheduling;
 use crate::sender::{Core, Transport};
 use crate::settings::Settings;
 use crate::stream;
 use crate::template::code_name;
+use crate::time::Nanos;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -112,7 +113,7 @@ pub fn run(
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        let now = clock::now();
+        let now = clock::now_ns();
         let start = settings.start.unwrap_or(now + LEAD);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
             + Duration::from_nanos(start.saturating_sub(now));
@@ -137,7 +138,7 @@ pub fn run(
                 shared.stop.store(true, Relaxed);
             }
             on_progress(&Progress {
-                elapsed: clock::now().saturating_sub(start),
+                elapsed: clock::now_ns().saturating_sub(start),
                 behind: shared.behind.load(Relaxed),
                 sent: shared.sent.load(Relaxed),
             });
@@ -198,7 +199,7 @@ fn sender<'scope, 'env: 'scope>(
 
 /// Runs a sender on a core, or on any.
 fn pinned<'a>(mut sender: impl Transport<'a>, core: Option<usize>) -> Outstanding {
-    if let Err(why) = clock::pin_with_priority(core) {
+    if let Err(why) = scheduling::pin_with_priority(core) {
         sender.core().outstanding.explain(&why);
     }
     sender.run()

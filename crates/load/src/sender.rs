@@ -1,14 +1,15 @@
 //! A sender thread: takes operations when they are due, and sends them over its transport. The
 //! loop is the same for all transports.
 
-use crate::clock::{self, Nanos};
 use crate::outstanding::Outstanding;
 use crate::pacer::{Next, Pacer};
 use crate::request_feed::Operation;
 use crate::request_queue::MAX_DUE_PER_TURN;
 use crate::run::Shared;
+use crate::scheduling;
 use crate::settings::Settings;
 use crate::targets::Targets;
+use crate::time::Nanos;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The interval of timeout checks.
@@ -47,7 +48,7 @@ impl<'a> Core<'a> {
         ipv4: Option<bool>,
     ) -> Self {
         let targets = Targets::default();
-        let margin = if settings.spin { Nanos::MAX } else { clock::margin().max(SPIN_WINDOW) };
+        let margin = if settings.spin { Nanos::MAX } else { scheduling::margin().max(SPIN_WINDOW) };
         Self { settings, shared, pacer, outstanding, targets, ipv4, margin, last_check: 0 }
     }
 
@@ -136,7 +137,7 @@ pub(crate) trait Transport<'a>: Sized {
     /// Sends until the schedule has ended and all requests are answered or timed out.
     fn run(mut self) -> Outstanding {
         loop {
-            let now = clock::now();
+            let now = clock::now_ns();
             if self.core().shared.stop.load(Relaxed) {
                 self.abandon(now);
                 let Core { pacer, outstanding, .. } = self.core();
@@ -149,7 +150,7 @@ pub(crate) trait Transport<'a>: Sized {
                 self.take(due, now);
             }
             let busy = self.turn();
-            let now = clock::now();
+            let now = clock::now_ns();
             if self.core().expire(now) {
                 self.expire(now);
             }

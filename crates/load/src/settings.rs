@@ -1,6 +1,6 @@
 //! The settings of a load.
 
-use crate::clock::{Nanos, SECOND};
+use crate::time::{Nanos, SECOND};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use trace::{CoapSettings, Distribution};

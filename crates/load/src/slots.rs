@@ -1,7 +1,7 @@
 //! The state of each operation.
 
-use crate::clock::Nanos;
 use crate::figures::Series;
+use crate::time::Nanos;
 use std::collections::VecDeque;
 
 /// The state or outcome of an operation.

@@ -1,11 +1,12 @@
 //! UDP datagrams in batches: many with one system call, without allocation.
 
-use crate::clock::{self, Nanos, timespec};
 use crate::stamp;
+use crate::time::Nanos;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use units::{Instant, Span};
 
 /// The maximum number of datagrams per call.
 pub(crate) const BATCH: usize = 32;
@@ -163,7 +164,7 @@ impl Datagrams {
     /// Waits until a datagram arrives or `ns` have passed. Returns whether one is there.
     pub fn wait(&self, ns: Nanos) -> bool {
         let mut entry = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        let span = timespec(ns);
+        let span = clock::timespec(Span::from_ns(ns));
         // SAFETY: one entry and a span, which live over the call; no signal mask.
         unsafe { libc::ppoll(&raw mut entry, 1, &raw const span, std::ptr::null()) > 0 }
     }
@@ -269,7 +270,7 @@ impl Batch {
         // SAFETY: the kernel has filled in the header on reception, and the control buffer
         // is ours.
         let stamp = unsafe { stamp::stamp(&self.headers[i].msg_hdr) };
-        stamp.map_or(now, |stamp| clock::from_wall(stamp, now))
+        stamp.map_or(now, |stamp| clock::from_realtime(stamp, Instant::from_ns(now)).as_ns())
     }
 
     /// The number of datagrams.

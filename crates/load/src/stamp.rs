@@ -1,9 +1,10 @@
 //! Kernel arrival times of received bytes, so that a delay of the sender does not count as
 //! a delay of the target.
 
-use crate::clock::{self, Nanos};
+use crate::time::Nanos;
 use std::io;
 use std::os::fd::RawFd;
+use units::Instant;
 
 /// Enables the kernel's arrival times for a socket (SO_TIMESTAMPNS; for TCP since Linux
 /// 4.16). Without them the time of reading is used.
@@ -31,10 +32,13 @@ pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> 
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
-    let now = clock::now();
+    let now = clock::now_ns();
     // SAFETY: the kernel has filled in the header, and the control buffer still lives.
     let stamp = unsafe { stamp(&header) };
-    Ok((got as usize, stamp.map_or(now, |stamp| clock::from_wall(stamp, now))))
+    Ok((
+        got as usize,
+        stamp.map_or(now, |stamp| clock::from_realtime(stamp, Instant::from_ns(now)).as_ns()),
+    ))
 }
 
 /// The arrival time in a header's control messages, in ns since 1970.
@@ -49,7 +53,7 @@ pub(crate) unsafe fn stamp(header: &libc::msghdr) -> Option<Nanos> {
             let kind = ((*at).cmsg_level, (*at).cmsg_type);
             if kind == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) {
                 let time = libc::CMSG_DATA(at).cast::<libc::timespec>().read_unaligned();
-                return Some(time.tv_sec as Nanos * clock::SECOND + time.tv_nsec as Nanos);
+                return Some(clock::timespec_ns(time));
             }
             at = libc::CMSG_NXTHDR(header, at);
         }
@@ -76,10 +80,10 @@ mod tests {
         let mut early = 0;
         for _ in 0..20 {
             near.write_all(b"x").unwrap();
-            let sent = clock::now();
+            let sent = clock::now_ns();
             std::thread::sleep(std::time::Duration::from_millis(20));
             let (count, arrived) = receive(far.as_raw_fd(), &mut room).unwrap();
-            let read = clock::now();
+            let read = clock::now_ns();
             assert!(count == 1 && arrived <= read);
             // By the time of reading, this would be 20 ms after it was sent.
             early += u32::from(arrived < sent + 10_000_000);

@@ -5,13 +5,13 @@
 //! connection is free, a request waits in the queue of its target, at most for the answer
 //! timeout. That wait is part of its response time, not slip.
 
-use crate::clock::{self, Nanos};
 use crate::connection::{Connection, Progress};
 use crate::epoll::Epoll;
 use crate::outstanding::Outstanding;
 use crate::request_queue::{MAX_WAITING, RequestQueue, SlotTimes, Waiting};
 use crate::sender::{Core, Due, Transport};
 use crate::template::HTTP;
+use crate::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -112,7 +112,7 @@ impl<'a> Sender<'a> {
             _ => self.core.settings.answers,
         };
         let template = &self.core.pacer.templates[operation.template as usize];
-        let sent = clock::now();
+        let sent = clock::now_ns();
         let wait = pool.queue.wait(connection.slot(), intended, sent);
         let result = connection.send(template, number, answers, sent);
         self.core.outstanding.dequeued(number, sent, wait, answers);
@@ -206,7 +206,7 @@ impl<'a> Sender<'a> {
                 Progress::Answer { number, code } => {
                     let (spent, drained) = (connection.is_spent(), connection.is_drained());
                     let bad = code >= HTTP + 400;
-                    self.core.outstanding.answered(number, clock::now(), code, bad);
+                    self.core.outstanding.answered(number, clock::now_ns(), code, bad);
                     if spent {
                         return self.close(place, "");
                     }
@@ -252,7 +252,7 @@ impl<'a> Transport<'a> for Sender<'a> {
     /// Sends an operation, or queues it until a connection is free.
     fn take(&mut self, due: Due, _: Nanos) {
         let Due { intended, operation, target } = due;
-        let number = self.core.outstanding.queued(operation, intended, clock::now());
+        let number = self.core.outstanding.queued(operation, intended, clock::now_ns());
         if self.waiting == MAX_WAITING {
             self.core.outstanding.no_connection(number);
             self.core.outstanding.explain("too many requests wait for a connection (1,048,576)");

@@ -20,7 +20,7 @@ use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
 };
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Why a capture is incomplete.
 #[derive(Debug, thiserror::Error)]
@@ -266,7 +266,8 @@ fn write(
     records: &Receiver<Record>,
 ) -> Result<Bytes, String> {
     let (mut written, mut measuring) = (Bytes::new(), false);
-    let epoch = wall_minus_monotonic();
+    // One offset for the whole file, so that differences between timestamps are exact.
+    let epoch = Duration::from_nanos(clock::realtime_offset().as_ns());
     // By time, latest first.
     let mut events: Vec<(Instant, String)> = Vec::new();
     while let Some(record) = next(&mut writer, records)? {
@@ -322,13 +323,6 @@ fn next(
             }
         },
     }
-}
-
-/// Offset from the monotonic to the wall clock; one value for the whole file, so that differences
-/// between timestamps are exact.
-fn wall_minus_monotonic() -> Duration {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    wall.saturating_sub(Duration::from_nanos(engine::monotonic_now()))
 }
 
 #[cfg(test)]

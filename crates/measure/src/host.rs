@@ -135,16 +135,6 @@ fn step_back() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const param) };
 }
 
-/// CPU time of this thread, in ns.
-fn own_ns() -> u64 {
-    // SAFETY: an all-zero timespec is valid, and lives over the call.
-    unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    }
-}
-
 /// Usage and traffic of a node so far.
 type Seen = (Reading, Carried);
 
@@ -158,7 +148,7 @@ fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) 
     let mut usage = Usage::default();
     let mut nodes_before = look(&mut meter, counts);
     // Opening the files is a one-time cost; the cost from here on is continuous.
-    let cost_before = own_ns();
+    let cost_before = clock::thread_time().as_ns();
     let mut host_before = Host::read();
     let begin = Instant::now();
     let mut looked = begin;
@@ -192,7 +182,7 @@ fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) 
     }
     usage.cost = Cost {
         source: meter.source(),
-        cpu_ns: own_ns() - cost_before,
+        cpu_ns: clock::thread_time().as_ns() - cost_before,
         wall_ns: begin.elapsed().as_nanos() as u64,
     };
     usage
@@ -255,7 +245,7 @@ impl Host {
         let steal = self.steal.saturating_sub(before.steal) as f64;
         let waited = self.waited_us.zip(before.waited_us);
         HostUse {
-            at_ns: engine::monotonic_now(),
+            at_ns: clock::now_ns(),
             seconds,
             busy: ((total - idle - steal) / total).clamp(0.0, 1.0),
             steal: (steal / total).clamp(0.0, 1.0),

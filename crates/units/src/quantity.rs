@@ -66,6 +66,21 @@ impl Span {
         Self(ns)
     }
 
+    /// A span of `us` microseconds; the longest one if that is longer.
+    pub const fn from_us(us: u64) -> Self {
+        Self(us.saturating_mul(1_000))
+    }
+
+    /// A span of `ms` milliseconds; the longest one if that is longer.
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms.saturating_mul(1_000_000))
+    }
+
+    /// A span of `s` seconds; the longest one if that is longer.
+    pub const fn from_s(s: u64) -> Self {
+        Self(s.saturating_mul(1_000_000_000))
+    }
+
     /// The span in nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0

@@ -1,7 +1,7 @@
 //! Events files: what this program saw, for the runner.
 
-use crate::clock::Nanos;
 use crate::error::Error;
+use crate::time::Nanos;
 use record::event::{MessageEvent, Writer};
 use serde::Serialize;
 use std::fs::File;

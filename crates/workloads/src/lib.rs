@@ -6,7 +6,6 @@
 //! [`record::spec::Spec`], communicates with its parent process over a [`Control`] channel, and writes its
 //! events to a file.
 
-mod clock;
 mod control;
 mod error;
 mod events;
@@ -21,10 +20,10 @@ mod seen;
 mod sink;
 mod source;
 mod spec;
+mod time;
 mod wait;
 
 pub use crate::load::{device, load, probe};
-pub use clock::{Nanos, monotonic_now};
 pub use control::Control;
 pub use error::Error;
 pub use exchange::run as exchange;
@@ -32,6 +31,7 @@ pub use payload::{MARKER, Template};
 pub use protocols::mqtt::run as mqtt;
 pub use protocols::zeromq::info as zmq_info;
 pub use spec::read;
+pub use time::Nanos;
 
 use record::spec::{InteractionSpec, Role};
 

@@ -4,8 +4,8 @@
 //! answer from each sink. Connections are then open, multicast groups joined and neighbours
 //! resolved. No hello is sent later, so that only application traffic is measured.
 
-use crate::clock::Nanos;
 use crate::error::Error;
+use crate::time::Nanos;
 use std::os::fd::RawFd;
 
 /// Prefix of every hello. No text or XML payload starts with a zero byte.

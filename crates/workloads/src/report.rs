@@ -1,9 +1,9 @@
 //! Reports of a program to its parent process: ready, progress, done; and when to write its events.
 
-use crate::clock::{MILLISECOND, Nanos, SECOND};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
+use crate::time::{MILLISECOND, Nanos, SECOND};
 use record::control::Status;
 use serde::Serialize;
 

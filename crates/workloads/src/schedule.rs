@@ -1,6 +1,6 @@
 //! Message schedule.
 
-use crate::clock::Nanos;
+use crate::time::Nanos;
 
 /// Message k is scheduled at start + k x every. Messages are never skipped: a late program sends
 /// overdue messages at once, and the lateness is recorded.

@@ -1,6 +1,5 @@
 //! A sink: answers each message with one reply.
 
-use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
@@ -9,6 +8,7 @@ use crate::payload::Template;
 use crate::protocols;
 use crate::report::Reports;
 use crate::seen::Seen;
+use crate::time::Nanos;
 use crate::wait::{Waiter, earlier};
 use record::control::Command;
 use record::event::{MessageEvent, SinkEvent};
@@ -87,7 +87,7 @@ impl<'a> Sink<'a> {
             if !self.link.receive(&mut self.message)? {
                 break;
             }
-            let time = monotonic_now();
+            let time = clock::now_ns();
             let number = self.payload.number(&self.message).filter(|n| *n < self.messages);
             let Some(number) = number else {
                 let bytes = self.message.len();
@@ -120,7 +120,7 @@ impl<'a> Sink<'a> {
     fn answer(&mut self) -> Result<(), Error> {
         while let Some(&(number, received)) = self.queue.front() {
             let message = self.reply.numbered(number);
-            let time = monotonic_now();
+            let time = clock::now_ns();
             if !self.link.reply(message)? {
                 break;
             }
@@ -146,6 +146,6 @@ impl<'a> Sink<'a> {
                 self.reports.ready(control)?;
             }
         }
-        self.reports.progress(control, self.received, self.replies, monotonic_now())
+        self.reports.progress(control, self.received, self.replies, clock::now_ns())
     }
 }

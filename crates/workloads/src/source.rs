@@ -1,6 +1,5 @@
 //! The source: sends on schedule and receives replies in between.
 
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
@@ -10,6 +9,7 @@ use crate::protocols;
 use crate::report::Reports;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
+use crate::time::{MILLISECOND, Nanos};
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::control::Command;
 use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
     fn take_replies(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
             let Some(peer) = self.link.receive(&mut self.message)? else { break };
-            let time = monotonic_now();
+            let time = clock::now_ns();
             let number = self.reply.number(&self.message).filter(|n| *n < self.spec.messages);
             let name = self.spec.peers[peer].name.as_str();
             let Some(number) = number else {
@@ -121,12 +121,12 @@ impl<'a> Source<'a> {
     /// Sends one due message. Other overdue messages wait for the next turns, so that replies are
     /// received in between.
     fn send_due(&mut self) -> Result<(), Error> {
-        let time = monotonic_now();
+        let time = clock::now_ns();
         let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
         let peers = &self.spec.peers;
         let peer = (!self.spec.down.is_to_all()).then_some((number % peers.len() as u64) as usize);
         let message = self.payload.numbered(number);
-        let time = monotonic_now();
+        let time = clock::now_ns();
         self.link.send(peer, message)?;
         self.events.record(&MessageEvent {
             event: SourceEvent::Sent,
@@ -140,7 +140,7 @@ impl<'a> Source<'a> {
 
     /// Handles hellos, progress and the events file; returns when to wake next.
     fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         let due = self.schedule.due();
         let mut until = due.map(|due| next_wake(due, now));
         if self.link.greeted() {

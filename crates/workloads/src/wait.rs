@@ -1,9 +1,10 @@
 //! Waits for descriptors or a deadline, whichever is first.
 
-use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
+use crate::time::{MILLISECOND, Nanos};
 use std::io;
 use std::os::fd::RawFd;
+use units::Instant;
 
 /// Waits on a fixed set of descriptors with nanosecond deadlines.
 ///
@@ -48,13 +49,7 @@ impl Waiter {
 /// Waits until a descriptor of `set` is ready or until `until`. A past time only polls; none waits
 /// indefinitely. False after a signal.
 pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> {
-    let timeout = until.map(|until| {
-        let gap = until.saturating_sub(monotonic_now());
-        libc::timespec {
-            tv_sec: (gap / SECOND) as libc::time_t,
-            tv_nsec: (gap % SECOND) as libc::c_long,
-        }
-    });
+    let timeout = until.map(|until| clock::timespec(Instant::from_ns(until) - clock::now()));
     for entry in &mut *set {
         entry.revents = 0;
     }
@@ -120,6 +115,7 @@ pub fn wake_precisely() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::SECOND;
     use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -128,9 +124,9 @@ mod tests {
     fn waits_for_the_moment_and_for_the_control_channel() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut waiter = Waiter::new(far.as_raw_fd(), vec![]);
-        let until = monotonic_now() + 5 * MILLISECOND;
+        let until = clock::now_ns() + 5 * MILLISECOND;
         assert!(!waiter.wait(Some(until)).unwrap());
-        assert!(monotonic_now() >= until);
+        assert!(clock::now_ns() >= until);
         near.write_all(b"x").unwrap();
         assert!(waiter.wait(None).unwrap());
         assert!(waiter.wait(Some(0)).unwrap());

@@ -10,7 +10,6 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
-use workloads::monotonic_now;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_thingbed-workload");
 const SINKS: u64 = 3;
@@ -176,7 +175,7 @@ fn check(name: &str, down: &str, up: &str, port: u16) {
     source.wait_for("ready");
     sinks.iter_mut().for_each(|sink| drop(sink.wait_for("ready")));
 
-    let start = monotonic_now() + 50_000_000;
+    let start = clock::now_ns() + 50_000_000;
     source.tell(json!({"start": {"at_ns": start}}));
     sinks.iter_mut().for_each(|sink| sink.tell(json!({"start": {"at_ns": start}})));
     source.wait_for("done");

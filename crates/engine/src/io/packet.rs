@@ -3,7 +3,6 @@
 
 use super::bpf::Mapping;
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
-use crate::clock::monotonic_now;
 use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -51,7 +50,8 @@ impl Packet {
     pub fn new(sockets: Vec<impl Into<Option<OwnedFd>>>) -> io::Result<Self> {
         let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
         let (poll, ports) = (Poll::new()?, Vec::with_capacity(sockets.len()));
-        let mut all = Self { poll, ports, ready: Vec::new(), clock_offset: clock_offset() };
+        let mut all =
+            Self { poll, ports, ready: Vec::new(), clock_offset: clock::realtime_offset().as_ns() };
         for (port, socket) in sockets.into_iter().enumerate() {
             all.add(socket.into(), share).map_err(|error| {
                 let what = format!("set up the packet socket of port {port}: {error}");
@@ -208,15 +208,6 @@ fn mtu(socket: &OwnedFd) -> io::Result<usize> {
     }
 }
 
-/// Offset of CLOCK_REALTIME, the clock of packet sockets, from CLOCK_MONOTONIC, in ns.
-fn clock_offset() -> u64 {
-    let mut real = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes one timespec that lives over the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut real) };
-    let real = real.tv_sec as u64 * 1_000_000_000 + real.tv_nsec as u64;
-    real.saturating_sub(monotonic_now())
-}
-
 impl FrameIo for Packet {
     fn waker(&self) -> Waker {
         self.poll.waker.clone()
@@ -226,7 +217,7 @@ impl FrameIo for Packet {
         let Self { poll, ready, .. } = self;
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
         // The host's clock may be set during a run.
-        self.clock_offset = clock_offset();
+        self.clock_offset = clock::realtime_offset().as_ns();
         Ok(())
     }
 
@@ -239,7 +230,7 @@ impl FrameIo for Packet {
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
-                    let arrived = Some(at.saturating_sub(self.clock_offset).min(monotonic_now()));
+                    let arrived = Some(at.saturating_sub(self.clock_offset).min(clock::now_ns()));
                     return Some(Received { port, len, arrived });
                 }
                 None => drop(self.ready.pop()),

@@ -2,12 +2,12 @@
 
 pub(crate) mod mqtt;
 
-use crate::clock::{self, Nanos};
 use crate::http::{Answers, Found};
 use crate::request_queue::SlotTimes;
 use crate::socket::Address;
 use crate::stamp;
 use crate::template::{HTTP, NO_STATUS, Template};
+use crate::time::Nanos;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -112,7 +112,7 @@ impl Connection {
                 done(unsafe { libc::bind(fd, name, length) })
             })?;
         }
-        let begun = clock::now();
+        let begun = clock::now_ns();
         Address::new(to).with(|name, length| {
             // SAFETY: as above.
             match done(unsafe { libc::connect(fd, name, length) }) {
@@ -180,7 +180,7 @@ impl Connection {
     /// The slot that an open connection leaves when it is closed now. One that delivered its last
     /// answer was free from then on; one that waits for an answer was occupied by the target.
     pub fn vacated(&self) -> SlotTimes {
-        let now = clock::now();
+        let now = clock::now_ns();
         match self.is_spent() {
             true => self.slot,
             false => SlotTimes::freed(now, now.saturating_sub(self.since().unwrap_or(now))),
@@ -265,7 +265,7 @@ impl Connection {
             }
             self.state = State::Greeting;
             if self.greeting.is_empty() {
-                return self.accepted(clock::now());
+                return self.accepted(clock::now_ns());
             }
             self.out = std::mem::take(&mut self.greeting);
         }
@@ -277,7 +277,7 @@ impl Connection {
             && self.is_free()
         {
             self.full_since = None;
-            let now = clock::now();
+            let now = clock::now_ns();
             self.slot = SlotTimes::freed(now, now.saturating_sub(since));
         }
         progress
@@ -421,7 +421,7 @@ mod tests {
             Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         assert!(matches!(next_event(&mut connection), Progress::Open));
-        connection.send(&get(), 7, true, clock::now()).unwrap();
+        connection.send(&get(), 7, true, clock::now_ns()).unwrap();
         assert!(!connection.is_free());
         // Unread bytes would turn the end of the connection into a reset.
         let mut request = [0; 18];
@@ -461,7 +461,7 @@ mod tests {
             Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
         let (mut peer, _) = listener.accept().unwrap();
         assert!(matches!(next_event(&mut connection), Progress::Open));
-        connection.send(&get(), 7, true, clock::now()).unwrap();
+        connection.send(&get(), 7, true, clock::now_ns()).unwrap();
         let endless = std::thread::spawn(move || {
             let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
             while peer.write_all(&[b'x'; 65_536]).is_ok() {}

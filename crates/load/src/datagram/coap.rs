@@ -4,10 +4,10 @@ use super::Sender;
 use super::handle::{Handle, Purpose};
 use super::interactions::Due;
 use super::observers::{self, NotificationOutcome};
-use crate::clock::Nanos;
 use crate::coap::{self, AnswerOptions, BadOption, Exchange, Kind, Message, Next, Step};
 use crate::request_queue::SlotTimes;
 use crate::socket::{Address, Batch};
+use crate::time::Nanos;
 
 impl Sender<'_> {
     /// Handles the message at `i` of a batch.
@@ -108,7 +108,7 @@ impl Sender<'_> {
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
         self.core.outstanding.unreachable(number, why);
-        self.close(handle, crate::clock::now());
+        self.close(handle, clock::now_ns());
         if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
             self.observers.lost(number);
             self.core.outstanding.explain(why);

@@ -2,8 +2,8 @@
 //! NSTART. Without I/O: time is a parameter, due actions are results.
 
 use super::handle::Handle;
-use crate::clock::Nanos;
 use crate::coap::Exchange;
+use crate::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use trace::CoapSettings;

@@ -7,7 +7,6 @@ mod nstart;
 mod observers;
 mod sending;
 
-use crate::clock::{self, Nanos};
 use crate::outstanding::Outstanding;
 use crate::request_feed::Operation;
 use crate::request_queue::{MAX_WAITING, SlotTimes, Waiting};
@@ -16,6 +15,7 @@ use crate::sender::{CHECK_INTERVAL, Core, Due, Transport};
 use crate::socket::{Address, Batch, Datagrams};
 use crate::stamp;
 use crate::template::NO_STATUS;
+use crate::time::Nanos;
 use handle::{Handle, MessageIds};
 use interactions::Interactions;
 use nstart::Nstart;
@@ -76,7 +76,7 @@ impl<'a> Sender<'a> {
         let socket = Datagrams::bind(from)
             .and_then(|socket| socket.report_errors(from.is_ipv4()).map(|()| socket))
             .map_err(|source| Error::Socket { from, source })?;
-        let nonce = (clock::now() / 1_000) as u16;
+        let nonce = (clock::now_ns() / 1_000) as u16;
         let nstart = settings.coap.nstart.filter(|_| scheme == Scheme::Coap).map(Nstart::new);
         let into = match nstart {
             Some(_) => {
@@ -109,7 +109,7 @@ impl<'a> Sender<'a> {
         let any = match result {
             Ok(0) => false,
             Ok(count) => {
-                let now = clock::now();
+                let now = clock::now_ns();
                 for i in 0..count {
                     match self.scheme {
                         Scheme::Coap => self.coap(&into, i, now),
@@ -181,8 +181,8 @@ impl<'a> Sender<'a> {
 
     /// Waits a little, to count late and duplicate answers.
     fn settle(&mut self) {
-        let end = clock::now() + (self.core.settings.timeout / 10).min(20 * CHECK_INTERVAL);
-        while clock::now() < end {
+        let end = clock::now_ns() + (self.core.settings.timeout / 10).min(20 * CHECK_INTERVAL);
+        while clock::now_ns() < end {
             if !self.receive() {
                 let _ = self.socket.wait(CHECK_INTERVAL);
             }
@@ -205,7 +205,7 @@ impl<'a> Transport<'a> for Sender<'a> {
             let number = self.core.outstanding.next() + self.out.len() as u64;
             return self.put(intended, operation, number, None);
         };
-        let number = self.core.outstanding.queued(operation, intended, clock::now());
+        let number = self.core.outstanding.queued(operation, intended, clock::now_ns());
         if nstart.waiting() == MAX_WAITING {
             self.core.outstanding.no_connection(number);
             self.core.outstanding.explain("too many requests wait for NSTART (1,048,576)");

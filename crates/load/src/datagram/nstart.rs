@@ -1,8 +1,8 @@
 //! NSTART: the limit of outstanding interactions per target (RFC 7252, section 4.7). A
 //! request beyond it waits, as for a connection. Without I/O.
 
-use crate::clock::Nanos;
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
+use crate::time::Nanos;
 use std::collections::VecDeque;
 
 /// The slots of one target, and the requests that wait for one.

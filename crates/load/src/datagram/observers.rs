@@ -1,7 +1,7 @@
 //! Observations of resources, RFC 7641: evaluates notifications and ends observations.
 //! Without I/O.
 
-use crate::clock::{Nanos, SECOND};
+use crate::time::{Nanos, SECOND};
 use record::Observed;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

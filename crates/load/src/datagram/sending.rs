@@ -3,10 +3,10 @@
 use super::handle::Handle;
 use super::nstart::Nstart;
 use super::{BatchEntry, MAX_SEND, Sender};
-use crate::clock::{self, Nanos};
 use crate::coap::{Exchange, number_request, tag};
 use crate::request_feed::Operation;
 use crate::request_queue::{SlotTimes, Waiting};
+use crate::time::Nanos;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
@@ -61,9 +61,9 @@ impl Sender<'_> {
         self.fill();
         let mut from = 0;
         while from < self.out.len() {
-            let before = clock::now();
+            let before = clock::now_ns();
             let result = self.out.send(&self.socket, from);
-            let after = clock::now();
+            let after = clock::now_ns();
             match result {
                 Ok(count) => {
                     self.min_send_time =

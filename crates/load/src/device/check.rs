@@ -2,7 +2,8 @@
 
 use super::DeviceSettings;
 use super::resource_server::spend;
-use crate::clock::{self, Nanos};
+use crate::scheduling;
+use crate::time::Nanos;
 use record::event::Checked;
 use trace::Mode;
 use units::Histogram;
@@ -24,8 +25,8 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
         settings.resources.iter().filter(|resource| resource.time.mean_ns() > 0.0).collect();
     let step = tested.len().div_ceil(MAX_TESTED).max(1);
     let measure_all = || {
-        clock::pin_with_priority(settings.core)?;
-        let margin = clock::margin();
+        scheduling::pin_with_priority(settings.core)?;
+        let margin = scheduling::margin();
         Ok(tested
             .iter()
             .step_by(step)
@@ -55,8 +56,8 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
 
 fn measure_one(mode: Mode, asked: Nanos, margin: Nanos) -> Histogram {
     let mut spread = Histogram::new();
-    let end = clock::now() + TEST_TIME;
-    while spread.count() < 3 || clock::now() + asked < end && spread.count() < 1_000 {
+    let end = clock::now_ns() + TEST_TIME;
+    while spread.count() < 3 || clock::now_ns() + asked < end && spread.count() < 1_000 {
         spread.record(spend(mode, asked, margin));
         // One measurement is enough for long times: they are kept if short ones are.
         if asked > 10 * TEST_TIME {

@@ -1,8 +1,8 @@
 //! Echo servers for plain UDP and TCP.
 
 use super::http::read_on;
-use crate::clock::Nanos;
 use crate::socket::{Batch, Datagrams};
+use crate::time::Nanos;
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::fd::AsRawFd;

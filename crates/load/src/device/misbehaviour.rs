@@ -1,6 +1,6 @@
 //! Intentional misbehaviour of a device, for tests of clients.
 
-use crate::clock::Nanos;
+use crate::time::Nanos;
 use units::{Draw, Purpose};
 
 /// The shares of requests, 0 to 1, with each misbehaviour. Chosen at random from the seed

@@ -19,7 +19,7 @@ pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
 
 use self::coap::CoapServer;
-use crate::clock;
+use crate::scheduling;
 use crate::socket::{Batch, Datagrams};
 use queue::Queue;
 use record::event::Served;
@@ -159,7 +159,7 @@ fn start<'scope>(
 ) -> Result<(), DeviceError> {
     let placed = move || {
         // The self-test at the start has reported errors of pinning.
-        let _ = clock::pin_with_priority(core);
+        let _ = scheduling::pin_with_priority(core);
         run();
     };
     let builder = thread::Builder::new().name(name.to_owned());

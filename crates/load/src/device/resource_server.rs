@@ -2,7 +2,8 @@
 
 use super::DeviceSettings;
 use super::misbehaviour::{Misbehaviour, MisbehaviourShares};
-use crate::clock::{self, Nanos};
+use crate::scheduling;
+use crate::time::Nanos;
 use record::event::{Served, ServedResource};
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -65,12 +66,12 @@ impl ResourceServer {
                 took: Mutex::new((Histogram::new(), Histogram::new())),
             });
         }
-        clock::reduce_timer_slack();
+        scheduling::reduce_timer_slack();
         Self {
             by_path,
             points,
             draw: Draw::new(settings.seed, 0, 2),
-            margin: clock::margin(),
+            margin: scheduling::margin(),
             mischief: settings.mischief,
             payload: vec![b'2'; settings.payload],
             // The payload is constant while the device serves.
@@ -164,20 +165,20 @@ impl ResourceServer {
 pub(crate) fn spend(mode: Mode, time: Nanos, margin: Nanos) -> Nanos {
     match mode {
         Mode::Sleep => {
-            let begin = clock::now();
-            clock::wait_until(begin + time, margin);
-            clock::now() - begin
+            let begin = clock::now_ns();
+            scheduling::wait_until(begin + time, margin);
+            clock::now_ns() - begin
         }
         // CPU time, so that competing threads make it take longer.
         Mode::Busy => {
-            let begin = clock::thread_time();
+            let begin = clock::thread_time().as_ns();
             let mut value = begin | 1;
             loop {
                 // About 100 ns of arithmetic between clock readings.
                 for _ in 0..64 {
                     value = black_box(value.wrapping_mul(6_364_136_223_846_793_005) ^ value >> 7);
                 }
-                let took = clock::thread_time() - begin;
+                let took = clock::thread_time().as_ns() - begin;
                 if took >= time {
                     return took;
                 }

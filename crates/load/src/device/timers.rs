@@ -1,9 +1,9 @@
 //! A device's scheduled tasks: late answers, acknowledgements, retransmissions, changes of
 //! resource values.
 
-use crate::clock::{self, Nanos};
 use crate::device::coap::Key;
 use crate::socket::Address;
+use crate::time::Nanos;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -71,7 +71,7 @@ impl Timers {
     pub fn run(&self, stop: &AtomicBool, mut work: impl FnMut(Task)) {
         while !stop.load(Relaxed) {
             let Ok(mut tasks) = self.tasks.lock() else { return };
-            let now = clock::now();
+            let now = clock::now_ns();
             if tasks.peek().is_some_and(|first| first.at <= now)
                 && let Some(first) = tasks.pop()
             {
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn tasks_are_done_in_the_order_of_their_moments_and_not_before() {
-        let (timers, stop, begun) = (Timers::default(), AtomicBool::new(false), clock::now());
+        let (timers, stop, begun) = (Timers::default(), AtomicBool::new(false), clock::now_ns());
         for place in [3, 1, 2] {
             timers.add(begun + place as Nanos * 5_000_000, Task::Change(place));
         }
         let mut done = Vec::new();
         timers.run(&stop, |task| {
             let Task::Change(place) = task else { panic!() };
-            assert!(clock::now() >= begun + place as Nanos * 5_000_000);
+            assert!(clock::now_ns() >= begun + place as Nanos * 5_000_000);
             done.push(place);
             stop.store(done.len() == 3, Relaxed);
         });

@@ -46,7 +46,7 @@ use self::tls::Certificates;
 use self::uplink::Uplink;
 use crate::error::Error;
 use crate::folder::Folder;
-use engine::{Engine, FrameBackend, FramePath, Outcome, Refused, monotonic_now};
+use engine::{Engine, FrameBackend, FramePath, Outcome, Refused};
 use experiment::Plan;
 use lab::Lab;
 use measure::{Accounting, Counts};
@@ -159,7 +159,7 @@ impl<'a> Bed<'a> {
             counts,
             frame_path,
             folder: folder.path().to_owned(),
-            since_ns: monotonic_now(),
+            since_ns: clock::now_ns(),
             is_broken: false,
             options,
         })

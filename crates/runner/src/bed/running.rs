@@ -9,7 +9,6 @@ use super::live::{Pending, publish_names};
 use super::nodes::Nodes;
 use super::ready::is_ready;
 use crate::error::Error;
-use engine::monotonic_now;
 use lab::{Event, OutOfMemory, Program};
 use link::Instant;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -28,7 +27,7 @@ const TOGETHER: Duration = Duration::from_micros(50);
 
 impl Nodes for Bed<'_> {
     fn now(&self) -> Instant {
-        monotonic_now()
+        clock::now_ns()
     }
 
     fn start(&mut self, id: usize, job: &Job) -> Result<(), Error> {

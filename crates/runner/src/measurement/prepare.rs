@@ -11,7 +11,6 @@ use crate::interaction::port_down;
 use crate::programs::jobs;
 use crate::progress::ProgressSink;
 use crate::run::{Options, interactions};
-use engine::monotonic_now;
 use experiment::{Backend, Plan};
 use measure::{Accounting, Decisions};
 use record::InteractionPattern;
@@ -28,7 +27,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
         options: &'a Options<'a>,
         watch: &'a mut dyn ProgressSink,
     ) -> Result<Self, Error> {
-        let phases = vec![("up", monotonic_now())];
+        let phases = vec![("up", clock::now_ns())];
         let of_bed = BedOptions {
             tool: options.tool,
             home: options.home,

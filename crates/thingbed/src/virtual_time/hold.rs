@@ -8,7 +8,6 @@ use super::pause::{PauseCommand, PauseEvent};
 use super::wire::{Message, send};
 use crate::environment::current_exe;
 use crate::live::OWN_TERMINAL;
-use engine::monotonic_now;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 use std::fs::{self, File};
@@ -18,6 +17,7 @@ use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use units::{Instant, Span};
 
 /// The file whose read halts the guest.
 const HOLD: &str = "/proc/hold";
@@ -28,7 +28,7 @@ pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
         // Timers of this thread are exact (slack of 1 ns).
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        sleep_until(start_ns + at_ns);
+        clock::sleep_until(Instant::from_ns(start_ns) + Span::from_ns(at_ns));
         if let Err(error) = hold(start_ns, &interrupted) {
             say(PauseEvent::Failed(format!("could not stop the run: {error}")));
         }
@@ -45,7 +45,7 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     });
     let mut host = Host(BufReader::new(opened?));
     loop {
-        say(PauseEvent::At(monotonic_now() - start_ns));
+        say(PauseEvent::At(clock::now_ns() - start_ns));
         match host.command()? {
             PauseCommand::Shell { node, rows, columns } => {
                 let ended = shell(&node, (rows, columns), &mut host);
@@ -54,7 +54,7 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
                     |()| PauseEvent::Left,
                 ));
             }
-            PauseCommand::Pass(ns) => sleep_until(monotonic_now() + ns),
+            PauseCommand::Pass(ns) => clock::sleep_until(clock::now() + Span::from_ns(ns)),
             PauseCommand::Go => return Ok(()),
             PauseCommand::End => {
                 interrupted.store(true, Relaxed);
@@ -107,9 +107,9 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
                 unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
             }
             PauseCommand::Pass(ns) => {
-                let until = monotonic_now() + ns;
-                while monotonic_now() < until {
-                    let left = Duration::from_nanos(until.saturating_sub(monotonic_now()));
+                let until = clock::now_ns() + ns;
+                while clock::now_ns() < until {
+                    let left = Duration::from_nanos(until.saturating_sub(clock::now_ns()));
                     if !print(&mut terminal, &mut child, left)? {
                         return Ok(());
                     }
@@ -149,12 +149,6 @@ fn others_run() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let running = text.split_whitespace().nth(3).and_then(|word| word.split('/').next());
     running.and_then(|running| running.parse().ok()).is_some_and(|running: u32| running > 1)
-}
-
-fn sleep_until(ns: u64) {
-    while monotonic_now() < ns {
-        std::thread::sleep(Duration::from_nanos(ns.saturating_sub(monotonic_now())));
-    }
 }
 
 fn say(event: PauseEvent) {

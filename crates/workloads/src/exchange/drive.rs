@@ -7,10 +7,10 @@ use super::protocol::{Driver, Outcome, Server, Turn};
 use super::sections::Sections;
 use super::watch::Watch;
 use super::wire::FrameFilter;
-use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::EventsFile;
+use crate::time::{MILLISECOND, Nanos, SECOND};
 use crate::wait::wake_precisely;
 use record::control::Status;
 use record::event::ExchangeEvent;
@@ -55,7 +55,7 @@ pub fn run(
     }
     sections.forget();
     // If the setup took time, pause as between exchanges.
-    let start = match monotonic_now() {
+    let start = match clock::now_ns() {
         now if now > start + MILLISECOND => now + spec.pause_ns,
         _ => start,
     };
@@ -68,7 +68,7 @@ pub fn run(
             break;
         }
         sections.begin(*number)?;
-        let begin = monotonic_now();
+        let begin = clock::now_ns();
         let mut turn = Turn {
             number: *number,
             size: *size,
@@ -82,19 +82,19 @@ pub fn run(
         if matches!(&outcome, Err(failure) if failure.reason == Reason::Stopped) {
             break;
         }
-        last_end = Some(monotonic_now());
+        last_end = Some(clock::now_ns());
         succeeded += u64::from(outcome.is_ok());
         let times = Times { intended, scheduled, begin, end };
         exchanges.push(&times.event(*number, *size, &outcome))?;
         exchanges.flush()?;
-        if monotonic_now() >= progress_at {
+        if clock::now_ns() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;
-            progress_at = monotonic_now() + PROGRESS;
+            progress_at = clock::now_ns() + PROGRESS;
         }
     }
     if !watch.stopped() {
         // Wait for the last acknowledgements; later frames belong to no exchange.
-        let _ = watch.sleep(monotonic_now() + spec.pause_ns.clamp(RETRY_AFTER, SECOND));
+        let _ = watch.sleep(clock::now_ns() + spec.pause_ns.clamp(RETRY_AFTER, SECOND));
     }
     sections.flush()?;
     let sent = spec.exchanges.len() as u64;
@@ -154,17 +154,17 @@ fn set_up(
     sections: &mut Sections,
     body: &Body,
 ) -> Result<(), Failure> {
-    let deadline = monotonic_now() + SETUP_TIMEOUT;
+    let deadline = clock::now_ns() + SETUP_TIMEOUT;
     loop {
         let mut turn = Turn { number: 0, size: 0, deadline, body, watch, sections };
         let failure = match driver.set_up(&mut turn) {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        if !failure.is_transient() || monotonic_now() + RETRY_AFTER >= deadline {
+        if !failure.is_transient() || clock::now_ns() + RETRY_AFTER >= deadline {
             return Err(failure);
         }
-        watch.sleep(monotonic_now() + RETRY_AFTER)?;
+        watch.sleep(clock::now_ns() + RETRY_AFTER)?;
     }
 }
 

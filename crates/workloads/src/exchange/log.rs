@@ -2,9 +2,9 @@
 
 use super::failure::Failure;
 use super::protocol::Outcome;
-use crate::clock::Nanos;
 use crate::error::Error;
 use crate::events::EventsFile;
+use crate::time::Nanos;
 use record::event::{ExchangeEvent, Receipt};
 use std::path::Path;
 

@@ -5,8 +5,8 @@ use super::failure::Failure;
 use super::log::Receipts;
 use super::sections::{Mark, Section, Sections};
 use super::watch::Watch;
-use crate::clock::Nanos;
 use crate::error::Error;
+use crate::time::Nanos;
 use std::os::fd::RawFd;
 
 /// The side that starts each exchange and detects its end.

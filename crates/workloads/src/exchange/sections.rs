@@ -8,9 +8,9 @@
 //! to the workload or not, to compare with other counts.
 
 use super::wire::{Count, FrameFilter, Wire};
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::events::EventsFile;
+use crate::time::Nanos;
 use record::event::SectionEvent;
 use std::ops::Range;
 use std::path::Path;
@@ -50,7 +50,7 @@ impl Sections {
             rows: Vec::new(),
             open: None,
             counted: Count::default(),
-            since: (monotonic_now(), Count::default()),
+            since: (clock::now_ns(), Count::default()),
         })
     }
 
@@ -84,14 +84,14 @@ impl Sections {
     /// Ends the exchange, and returns when its last section ended.
     pub fn finish(&mut self) -> Nanos {
         self.leave();
-        self.rows.last().map_or_else(monotonic_now, |row| row.end_ns)
+        self.rows.last().map_or_else(clock::now_ns, |row| row.end_ns)
     }
 
     /// Starts counting.
     pub fn start(&mut self) {
         // Discard frames that arrived before.
         self.counted = self.wire.count();
-        self.since = (monotonic_now(), self.wire.all());
+        self.since = (clock::now_ns(), self.wire.all());
     }
 
     /// Discards the sections of the setup, which is not an exchange.
@@ -108,7 +108,7 @@ impl Sections {
     pub fn end(&mut self) -> Result<(), Error> {
         self.flush()?;
         let (begin, before) = self.since;
-        let total = event(Section::All, begin..monotonic_now(), self.wire.all() - before);
+        let total = event(Section::All, begin..clock::now_ns(), self.wire.all() - before);
         self.file.push(&total)?;
         self.file.flush()
     }
@@ -137,7 +137,7 @@ impl Sections {
 
     /// A possible section boundary.
     pub fn mark(&mut self) -> Mark {
-        Mark(monotonic_now(), self.wire.count())
+        Mark(clock::now_ns(), self.wire.count())
     }
 
     /// Starts a section at a mark, with no boundary since.

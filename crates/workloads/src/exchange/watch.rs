@@ -1,9 +1,9 @@
 //! Waits for descriptors, a time, or a stop message.
 
 use super::failure::{Failure, Reason};
-use crate::clock::{Nanos, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
+use crate::time::Nanos;
 use crate::wait::{next_wake, poll};
 use record::control::{Command, Status};
 use std::os::fd::RawFd;
@@ -89,7 +89,7 @@ impl<'c> Watch<'c> {
                 return Err(Failure::of(Reason::Stopped, "the run was stopped"));
             }
             let ready = self.poll_once(set, until)?;
-            if ready || until.is_some_and(|until| monotonic_now() >= until) {
+            if ready || until.is_some_and(|until| clock::now_ns() >= until) {
                 return Ok(ready);
             }
             // A caller that waits for nothing else waits for the start.
@@ -104,8 +104,8 @@ impl<'c> Watch<'c> {
     /// # Errors
     /// After a stop message.
     pub fn sleep(&mut self, until: Nanos) -> Result<(), Failure> {
-        while monotonic_now() < until {
-            self.wait(&mut [], Some(next_wake(until, monotonic_now())))?;
+        while clock::now_ns() < until {
+            self.wait(&mut [], Some(next_wake(until, clock::now_ns())))?;
         }
         if self.stopped { Err(Failure::of(Reason::Stopped, "the run was stopped")) } else { Ok(()) }
     }

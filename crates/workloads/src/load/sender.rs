@@ -1,9 +1,9 @@
 //! A sender: sends requests on schedule.
 
 use super::{pending_commands, wait_for, write_results};
-use crate::clock::Nanos;
 use crate::control::Control;
 use crate::error::Error;
+use crate::time::Nanos;
 use load::{Closed, Figures, Origin, Settings};
 use record::control::{Command, Status};
 use record::event::SenderResults;

@@ -1,9 +1,9 @@
 //! The director as an interaction model: a session with the source as hub.
 
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::protocols::udp::receive;
+use crate::time::Nanos;
 use director::carrier::To;
 use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
@@ -141,7 +141,7 @@ impl DirectorSource {
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let config = config(spec)?;
         let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
-        let (now, map) = (monotonic_now(), PerformanceMap::shipped());
+        let (now, map) = (clock::now_ns(), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
         let hub = hub
             .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
@@ -171,11 +171,11 @@ impl DirectorSource {
             let Some((length, from)) = receive(&self.socket, &mut self.buffer)? else { break };
             let SocketAddr::V4(from) = from else { continue };
             let member = self.member_by_address.get(from.ip()).copied();
-            self.hub.receive(&self.buffer[..length], member, monotonic_now());
+            self.hub.receive(&self.buffer[..length], member, clock::now_ns());
         }
         for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
-            self.hub.receive(&frame, None, monotonic_now());
+            self.hub.receive(&frame, None, clock::now_ns());
         }
         for event in self.hub.take_events() {
             match event {
@@ -211,7 +211,7 @@ impl SourceLink for DirectorSource {
             self.to = (0..to as u32).collect();
         }
         self.sent += 1;
-        let sent = self.hub.send_to(message, &self.to, monotonic_now());
+        let sent = self.hub.send_to(message, &self.to, clock::now_ns());
         sent.map(drop).map_err(|error| {
             Error::protocol("send a message through the director", error.to_string())
         })
@@ -233,7 +233,7 @@ impl SourceLink for DirectorSource {
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
-            let (datagram, wake) = self.hub.poll(monotonic_now());
+            let (datagram, wake) = self.hub.poll(clock::now_ns());
             let Some((to, bytes)) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
@@ -245,7 +245,7 @@ impl SourceLink for DirectorSource {
                 self.warning.once(|| format!("could not send a datagram to {to}: {error}"));
             }
         }
-        Ok(Some(monotonic_now()))
+        Ok(Some(clock::now_ns()))
     }
 }
 
@@ -273,7 +273,7 @@ impl DirectorSink {
         let config = config(spec)?;
         let own = SocketAddrV4::new(spec.address, spec.port_down);
         // Each start of a member needs a different seed.
-        let seed = monotonic_now() ^ (u64::from(u32::from(spec.address)) << 32);
+        let seed = clock::now_ns() ^ (u64::from(u32::from(spec.address)) << 32);
         let member = Member::new(config.security, HEADER_BYTES, seed);
         let member = member
             .map_err(|error| Error::protocol("join the director's session", error.to_string()))?;
@@ -305,7 +305,7 @@ impl DirectorSink {
             let Some((length, from)) = received else { break };
             if from == self.hub {
                 let datagram = &self.buffer[..length];
-                self.member.receive(datagram, monotonic_now());
+                self.member.receive(datagram, clock::now_ns());
                 if unicast.is_some() && self.member.misses_multicast(datagram) {
                     self.rejoin();
                 }
@@ -313,7 +313,7 @@ impl DirectorSink {
         }
         for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
-            self.member.receive(&frame, monotonic_now());
+            self.member.receive(&frame, clock::now_ns());
         }
         for event in self.member.take_events() {
             match event {
@@ -329,7 +329,7 @@ impl DirectorSink {
     /// Leaves and rejoins the group: a multicast router or switch may have missed the first
     /// report.
     fn rejoin(&mut self) {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
             let (group, interface) = (*self.group.ip(), self.interface);
@@ -364,7 +364,7 @@ impl SinkLink for DirectorSink {
 
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
         if let Some(number) = self.unanswered.pop_front()
-            && let Err(error) = self.member.answer(number, message, monotonic_now())
+            && let Err(error) = self.member.answer(number, message, clock::now_ns())
         {
             self.warning.once(|| format!("could not send an answer: {error}"));
         }
@@ -378,14 +378,14 @@ impl SinkLink for DirectorSink {
     fn turn(&mut self) -> Result<Option<Nanos>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
-            let (datagram, wake) = self.member.poll(monotonic_now());
+            let (datagram, wake) = self.member.poll(clock::now_ns());
             let Some(bytes) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
                 self.warning.once(|| format!("could not send a datagram to the hub: {error}"));
             }
         }
-        Ok(Some(monotonic_now()))
+        Ok(Some(clock::now_ns()))
     }
 }
 

@@ -1,7 +1,6 @@
 //! HTTP/1.1 with hyper. GET: the sink requests `/SIZE` and the source responds. PUT and POST: the
 //! source sends to `/SIZE` and the sink responds with 204.
 
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
@@ -11,6 +10,7 @@ use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
 use crate::protocols::tcp::{listen, stream};
+use crate::time::Nanos;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -94,7 +94,7 @@ impl Protocol for Client {
                 Ok(error) => failure(&error),
                 Err(_) => Failure::corrupt(format!("received more than {most} bytes")),
             })?;
-            Ok((content.to_bytes(), monotonic_now()))
+            Ok((content.to_bytes(), clock::now_ns()))
         })?;
         if !is_get {
             return Ok(Outcome::default());
@@ -233,7 +233,7 @@ async fn answer(
             let Ok(content) = Limited::new(request.into_body(), size).collect().await else {
                 return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE));
             };
-            let (content, at) = (content.to_bytes(), monotonic_now());
+            let (content, at) = (content.to_bytes(), clock::now_ns());
             match payloads.body.number(&content).filter(|_| content.len() == size) {
                 Some(number) => {
                     let _ = notes.send((peer.to_owned(), number, size, at));

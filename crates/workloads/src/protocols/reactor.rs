@@ -1,10 +1,10 @@
 //! A single-threaded async runtime for stacks that need one, inside the loops of an exchange: it
 //! stops at the deadline and at a stop message.
 
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::watch::Watch;
+use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;
@@ -101,5 +101,5 @@ impl Reactor {
 
 /// Converts a time of the run's clock, which is also that of `Instant`.
 fn instant(at: Nanos) -> Instant {
-    Instant::now() + Duration::from_nanos(at.saturating_sub(monotonic_now()))
+    Instant::now() + Duration::from_nanos(at.saturating_sub(clock::now_ns()))
 }

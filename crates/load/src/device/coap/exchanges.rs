@@ -2,8 +2,8 @@
 //! 7252, sections 4.2 and 4.5); the device retransmits its messages until they are
 //! acknowledged. Without I/O: time is a parameter.
 
-use crate::clock::{Nanos, SECOND};
 use crate::socket::Address;
+use crate::time::{Nanos, SECOND};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;

@@ -14,9 +14,9 @@ use super::misbehaviour::Misbehaviour;
 use super::queue::Queue;
 use super::resource_server::ResourceServer;
 use super::timers::{Task, Timers};
-use crate::clock::{self, Nanos};
 use crate::coap::{self, CONTENT, Kind, Message};
 use crate::socket::{Address, Batch, Datagrams};
+use crate::time::Nanos;
 use exchanges::{Exchanges, RequestStatus, digest};
 use observation::Observation;
 use pending::Content;
@@ -70,7 +70,7 @@ impl<'a> CoapServer<'a> {
             observation: Mutex::default(),
             notify: settings.notify.clone(),
             changes: AtomicU64::new(1),
-            ids: AtomicU16::new(clock::now() as u16),
+            ids: AtomicU16::new(clock::now_ns() as u16),
             draw: Draw::new(settings.seed, 0, 3),
             drawn: AtomicU64::new(0),
         }
@@ -146,7 +146,7 @@ impl<'a> CoapServer<'a> {
         }
         let Some(key) = Key::new(from, message.id) else { return };
         let Ok(mut all) = self.exchanges.lock() else { return };
-        match all.register(key, digest(bytes), clock::now()) {
+        match all.register(key, digest(bytes), clock::now_ns()) {
             RequestStatus::New => {
                 drop(all);
                 return self.request(&message, from, transfers, path, out);
@@ -167,7 +167,7 @@ impl<'a> CoapServer<'a> {
     fn change_later(&self, resource: usize, notify: &Distribution) {
         let index = self.drawn.fetch_add(1, Relaxed);
         let time = notify.draw_ns(self.draw.uniform(Purpose::Notification, index), index);
-        self.timers.add(clock::now().saturating_add(time.max(1_000)), Task::Change(resource));
+        self.timers.add(clock::now_ns().saturating_add(time.max(1_000)), Task::Change(resource));
     }
 
     /// Answers a request that has been served, with misbehaviour if configured.
@@ -195,7 +195,7 @@ impl<'a> CoapServer<'a> {
                 self.answer(pending, code, content, out);
                 if out.len() > at {
                     let task = Task::Send(pending.to, out.get(at).to_vec());
-                    self.timers.add(clock::now() + resource_server.late_by(), task);
+                    self.timers.add(clock::now_ns() + resource_server.late_by(), task);
                     out.pop_last();
                 }
             }
@@ -245,7 +245,7 @@ impl<'a> CoapServer<'a> {
         let wait = (ACK_TIMEOUT as f64 * (1.0 + chance * (ACK_RANDOM_FACTOR - 1.0))) as Nanos;
         let Some(key) = Key::new(&to, id) else { return };
         if all.sent(key, bytes, wait, observer) {
-            self.timers.add(clock::now() + wait, Task::Repeat(key, to));
+            self.timers.add(clock::now_ns() + wait, Task::Repeat(key, to));
         }
     }
 
@@ -256,7 +256,7 @@ impl<'a> CoapServer<'a> {
     /// Schedules the acknowledgement of a confirmable request that is not answered soon.
     fn acknowledge_later(&self, pending: &PendingRequest) {
         if let Some(key) = key_of(pending) {
-            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, pending.to));
+            self.timers.add(clock::now_ns() + SLOW, Task::Acknowledge(key, pending.to));
         }
     }
 
@@ -271,7 +271,7 @@ impl<'a> CoapServer<'a> {
         if message.kind == Kind::Reset {
             return all.remove(observer);
         }
-        let next = all.acknowledged(observer, clock::now());
+        let next = all.acknowledged(observer, clock::now_ns());
         drop(all);
         if let Some((next, confirm)) = next {
             self.notify_one(observer, next.pending, confirm, out);
@@ -317,7 +317,7 @@ impl<'a> CoapServer<'a> {
                 match repeat {
                     Ok(Some((bytes, wait))) => {
                         out.push(&to, |room| copy(room, &bytes));
-                        self.timers.add(clock::now() + wait, Task::Repeat(key, to));
+                        self.timers.add(clock::now_ns() + wait, Task::Repeat(key, to));
                     }
                     Err(Some(observer)) => {
                         if let Ok(mut all) = self.observation.lock() {
@@ -330,7 +330,7 @@ impl<'a> CoapServer<'a> {
             Task::Change(resource) => {
                 self.changes.fetch_add(1, Relaxed);
                 let changed = match self.observation.lock() {
-                    Ok(mut all) => all.changed(resource, clock::now()),
+                    Ok(mut all) => all.changed(resource, clock::now_ns()),
                     Err(_) => return,
                 };
                 for (observer, one, confirm) in changed {

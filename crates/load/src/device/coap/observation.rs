@@ -1,7 +1,7 @@
 //! Observers of a device's resources, RFC 7641. Without I/O.
 
 use super::pending::PendingRequest;
-use crate::clock::{Nanos, SECOND};
+use crate::time::{Nanos, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 

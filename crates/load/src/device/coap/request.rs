@@ -4,7 +4,6 @@ use super::CoapServer;
 use super::pending::{Content, PendingRequest, Shape};
 use super::reset;
 use super::transfers::{BlockResult, Transfers};
-use crate::clock;
 use crate::coap::{
     self, BAD_OPTION, BAD_REQUEST, BadOption, CONTENT, CONTINUE, INCOMPLETE, Kind, Message,
     NO_PROXY, NOT_ACCEPTABLE, NOT_ALLOWED, NOT_FOUND, PRECONDITION_FAILED, RequestOptions,
@@ -81,7 +80,7 @@ impl CoapServer<'_> {
         };
         if let Some(block) = options.block1 {
             let Some(peer) = from.get() else { return };
-            let (carried, now) = (message.payload.len(), clock::now());
+            let (carried, now) = (message.payload.len(), clock::now_ns());
             let result = transfers.take(
                 peer,
                 coap::transfer_key(message),
@@ -171,7 +170,7 @@ impl CoapServer<'_> {
             return all.deregister(peer, pending.token());
         }
         let confirmable = pending.kind == Kind::Confirmable;
-        if asked == 0 && all.register(peer, *pending, confirmable, clock::now()) {
+        if asked == 0 && all.register(peer, *pending, confirmable, clock::now_ns()) {
             pending.shape.observe = Some(self.sequence());
             if all.is_to_change(pending.resource) {
                 self.change_later(pending.resource, notify);

@@ -1,8 +1,8 @@
 //! Block-wise requests, RFC 7959, section 2.5. Payload is counted, not stored, so that
 //! memory is bounded for any input. Without I/O.
 
-use crate::clock::{Nanos, SECOND};
 use crate::coap::Block;
+use crate::time::{Nanos, SECOND};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 

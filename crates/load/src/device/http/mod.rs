@@ -9,8 +9,8 @@ pub(crate) use request::parse;
 use super::misbehaviour::Misbehaviour;
 use super::queue::{Job, Queue};
 use super::resource_server::ResourceServer;
-use crate::clock::{self, Nanos, SECOND};
 use crate::http::Part;
+use crate::time::{Nanos, SECOND};
 pub(crate) use request::Head;
 use request::{ALLOWED, LARGEST_BODY, Request};
 use std::io::{ErrorKind, Read, Write};
@@ -78,7 +78,7 @@ pub(crate) fn read_on(
                     ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
                 ) =>
             {
-                if clock::now() >= until {
+                if clock::now_ns() >= until {
                     return false;
                 }
             }
@@ -131,11 +131,11 @@ fn request(
     let mut until = Nanos::MAX;
     let mut read = |stream: &mut TcpStream, bytes: &mut Vec<u8>| {
         if until == Nanos::MAX && !bytes.is_empty() {
-            until = clock::now() + REQUEST_TIMEOUT;
+            until = clock::now_ns() + REQUEST_TIMEOUT;
         }
         match read_on(stream, bytes, stop, until) {
             true => Ok(true),
-            false if clock::now() >= until => Err("408 Request Timeout"),
+            false if clock::now_ns() >= until => Err("408 Request Timeout"),
             false => Ok(false),
         }
     };
@@ -186,8 +186,8 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
-    let (until, mut discarded, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
-    while discarded < MAX_DISCARDED && clock::now() < until {
+    let (until, mut discarded, mut bytes) = (clock::now_ns() + LINGER, 0, Vec::new());
+    while discarded < MAX_DISCARDED && clock::now_ns() < until {
         if !read_on(stream, &mut bytes, stop, until) {
             return;
         }

@@ -3,7 +3,7 @@
 use super::inventory::{Inventory, Shared};
 use super::{Links, Reply, Request, Shown};
 use crate::bed::some;
-use engine::{Change, Remote, monotonic_now};
+use engine::{Change, Remote};
 use experiment::{RunningLink, link_change};
 use link::Direction;
 use measure::Accounting;
@@ -38,7 +38,7 @@ impl LinkApi {
 
     /// Records a change.
     pub(super) fn record(&self, request: Request) {
-        let made = ManualChange { at_ns: monotonic_now(), request };
+        let made = ManualChange { at_ns: clock::now_ns(), request };
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
     }
 

@@ -6,7 +6,6 @@ use crate::bed::Bed;
 use crate::bed::faults::Faults;
 use crate::bed::host_cpu::HostCpu;
 use crate::bed::jobs::{Job, Role, State};
-use engine::monotonic_now;
 use experiment::{NodeChange, PlannedFaultKind};
 use lab::{Exit, Lab};
 use std::sync::atomic::Ordering::Relaxed;
@@ -67,7 +66,7 @@ impl Bed<'_> {
             folder: self.folder.clone(),
             run: self.options.is_measured,
             nodes: inventory.present().count(),
-            up_for: Span::from_ns(monotonic_now().saturating_sub(self.since_ns)),
+            up_for: Span::from_ns(clock::now_ns().saturating_sub(self.since_ns)),
         }
     }
 

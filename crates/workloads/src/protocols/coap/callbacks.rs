@@ -1,7 +1,7 @@
 //! libcoap callbacks: client events, and requests to a server.
 
 use super::ffi;
-use crate::clock::{Nanos, monotonic_now};
+use crate::time::Nanos;
 use coap::{Block, number};
 use std::ffi::c_int;
 use std::net::SocketAddrV4;
@@ -139,7 +139,7 @@ pub(super) unsafe extern "C" fn on_response(
     received: *const ffi::Pdu,
     _mid: c_int,
 ) -> c_int {
-    let at = monotonic_now();
+    let at = clock::now_ns();
     // SAFETY: libcoap calls this with a valid session and message.
     unsafe {
         let block = |number| block_option(received, number);

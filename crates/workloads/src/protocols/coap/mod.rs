@@ -13,10 +13,10 @@ mod security;
 mod server;
 mod stack;
 
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Server, Turn};
+use crate::time::{MILLISECOND, Nanos};
 use ::coap::code;
 use callbacks::Respond;
 use record::spec::{ExchangeSpec, Peer};
@@ -121,7 +121,7 @@ fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
 fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
     let fd = stack.descriptor();
     let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    turn.wait_until(&mut set, monotonic_now() + POLL_INTERVAL).map(drop)
+    turn.wait_until(&mut set, clock::now_ns() + POLL_INTERVAL).map(drop)
 }
 
 /// The failure for libcoap's NACK reason.

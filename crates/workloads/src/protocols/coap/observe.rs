@@ -5,7 +5,6 @@ use super::callbacks::{Request, Response, SessionEvent};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
 use super::{POLL_INTERVAL, TOKEN, listening, proto, security, wait};
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
@@ -13,6 +12,7 @@ use crate::exchange::log::Receipts;
 use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
+use crate::time::{MILLISECOND, Nanos};
 use coap::{Block, code};
 use record::Coap;
 use record::spec::ExchangeSpec;
@@ -95,10 +95,10 @@ impl Driver for Observed {
 
     fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
         // Observers turn, leave and request missed blocks.
-        while monotonic_now() + POLL_INTERVAL < until {
+        while clock::now_ns() + POLL_INTERVAL < until {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            watch.wait(&mut set, Some(monotonic_now() + POLL_INTERVAL))?;
+            watch.wait(&mut set, Some(clock::now_ns() + POLL_INTERVAL))?;
             self.stack.process();
             self.stack.take();
         }
@@ -164,7 +164,7 @@ impl Server for Observer {
                 revents: 0,
             });
             let mut set: Vec<_> = set.collect();
-            if watch.wait(&mut set, Some(monotonic_now() + POLL_INTERVAL)).is_err() {
+            if watch.wait(&mut set, Some(clock::now_ns() + POLL_INTERVAL)).is_err() {
                 return Ok(());
             }
             for observation in &mut self.observations {
@@ -183,7 +183,7 @@ impl Server for Observer {
                         }
                         SessionEvent::Nack(_) => {
                             observation.observes = false;
-                            observation.register_at = monotonic_now() + RETRY_AFTER;
+                            observation.register_at = clock::now_ns() + RETRY_AFTER;
                         }
                         SessionEvent::Event(_) => {}
                     }
@@ -197,7 +197,7 @@ impl Observation {
     /// Registers as observer, until a notification confirms it.
     fn register(&mut self, options: &Coap) -> Result<(), Error> {
         self.stack.process();
-        let now = monotonic_now();
+        let now = clock::now_ns();
         if self.observes || now < self.register_at {
             return Ok(());
         }

@@ -3,8 +3,8 @@
 use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_request, on_response};
 use super::ffi;
 use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
-use crate::clock::Nanos;
 use crate::error::Error;
+use crate::time::Nanos;
 use coap::{Block, code, number};
 use std::ffi::{CStr, c_int};
 use std::net::{Ipv4Addr, SocketAddrV4};

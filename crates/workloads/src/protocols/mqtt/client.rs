@@ -1,6 +1,5 @@
 //! MQTT client: connects, publishes on schedule, receives messages.
 
-use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
@@ -8,6 +7,7 @@ use crate::link::Warning;
 use crate::payload::Template;
 use crate::report::Reports;
 use crate::seen::Seen;
+use crate::time::{MILLISECOND, Nanos, SECOND};
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::MqttVersion;
 use record::control::Command;
@@ -135,7 +135,7 @@ impl<'a> Client<'a> {
     }
 
     fn connect_if_due(&mut self) -> Result<(), Error> {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         if !matches!(self.stage, Stage::Waiting(Some(at)) if at <= now) {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl<'a> Client<'a> {
 
     /// Schedules the next attempt.
     fn lost(&mut self, reason: String) -> Result<(), Error> {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         let limit = self.spec.connect_limit_ns;
         if !self.joined && self.since.is_some_and(|since| now > since.saturating_add(limit)) {
             return Err(self.unreachable(&reason));
@@ -190,12 +190,12 @@ impl<'a> Client<'a> {
     /// Publishes one due message; others wait for the next turns, so that incoming messages are
     /// processed in between.
     fn publish_due(&mut self) -> Result<(), Error> {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
         let number = self.spec.schedule[self.next].0;
         self.next += 1;
         let message = self.payload.numbered(number);
-        let time = monotonic_now();
+        let time = clock::now_ns();
         let mid = self.session.publish(&self.topic, message, self.spec.qos)?;
         if self.spec.qos > 0 {
             self.numbers.insert(mid, number);
@@ -231,7 +231,7 @@ impl<'a> Client<'a> {
         self.stage = Stage::Connected;
         self.retry.succeeded();
         self.last_error.clear();
-        self.note(ClientEvent::Connected, 0, monotonic_now())?;
+        self.note(ClientEvent::Connected, 0, clock::now_ns())?;
         match &self.spec.subscribe {
             // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
@@ -327,7 +327,7 @@ impl<'a> Client<'a> {
 
     /// Keep-alive, progress and the events file; returns when to wake next.
     fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         let due = self.due();
         let mut until = due.map(|due| next_wake(due, now));
         match self.stage {
@@ -363,10 +363,10 @@ impl<'a> Client<'a> {
     /// Disconnects from the broker, if connected, and writes the remaining records.
     fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
         self.session.disconnect();
-        let deadline = monotonic_now() + DISCONNECT_TIMEOUT;
-        while self.session.descriptor().is_some() && monotonic_now() < deadline {
+        let deadline = clock::now_ns() + DISCONNECT_TIMEOUT;
+        while self.session.descriptor().is_some() && clock::now_ns() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
-            waiter.wait(Some(deadline.min(monotonic_now() + 10 * MILLISECOND)))?;
+            waiter.wait(Some(deadline.min(clock::now_ns() + 10 * MILLISECOND)))?;
             self.session.transfer(waiter.revents());
         }
         for event in self.session.take() {

@@ -7,13 +7,13 @@
 //! handshake to CONNECT without an event in between.
 
 use super::options;
-use crate::clock::{MILLISECOND, Nanos, SECOND, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
+use crate::time::{MILLISECOND, Nanos, SECOND};
 use record::spec::{ExchangeSpec, Peer};
 use record::{Connection, MqttChoice};
 use stacks::mqtt::{MIN_REFUSAL, Options, Session, SessionEvent, is_tls};
@@ -216,7 +216,7 @@ impl Protocol for Publisher {
         until: Nanos,
     ) -> Result<(), Failure> {
         while let Some(session) = kept {
-            let now = monotonic_now();
+            let now = clock::now_ns();
             if now >= until {
                 return Ok(());
             }

@@ -9,7 +9,6 @@ pub use client::run;
 pub(crate) use exchange::driver;
 pub(crate) use subscriber::server;
 
-use crate::clock::monotonic_now;
 use record::MqttVersion;
 use record::spec::TlsFiles;
 use stacks::mqtt::{Options, Tls, Version};
@@ -22,7 +21,7 @@ pub(crate) fn options(version: MqttVersion, tls: Option<&TlsFiles>) -> Options {
             MqttVersion::V5 => Version::V5,
         },
         tls: tls.cloned().map(|TlsFiles { ca, cert, key }| Tls { ca, cert, key }),
-        clock: monotonic_now,
+        clock: clock::now_ns,
         ..Options::default()
     }
 }

@@ -1,13 +1,13 @@
 //! The sink of an exchange over MQTT: subscribes at each broker and records the payloads.
 
 use super::exchange::{Broker, KEEP_ALIVE_CHECK, no_broker, topic};
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
+use crate::time::{MILLISECOND, Nanos};
 use record::MqttChoice;
 use record::spec::ExchangeSpec;
 use stacks::mqtt::{MIN_REFUSAL, Session, SessionEvent};
@@ -60,7 +60,7 @@ struct Subscription {
 impl Server for Subscriber {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         loop {
-            let mut wake = monotonic_now() + KEEP_ALIVE_CHECK;
+            let mut wake = clock::now_ns() + KEEP_ALIVE_CHECK;
             let mut set = Vec::new();
             for broker in &mut self.brokers {
                 broker.connect_if_due();
@@ -120,7 +120,7 @@ impl Subscriber {
                             broker.broker.name
                         );
                         let failure = Failure::of(Reason::Rejected, why);
-                        receipts.refuse(peer, &failure, monotonic_now())?;
+                        receipts.refuse(peer, &failure, clock::now_ns())?;
                     }
                 }
                 SessionEvent::Message { topic: name, payload, at } => {
@@ -138,7 +138,7 @@ impl Subscriber {
 
 impl Subscription {
     fn connect_if_due(&mut self) {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         if self.connect_at.take_if(|at| *at <= now).is_none() {
             return;
         }
@@ -154,11 +154,11 @@ impl Subscription {
             let broker = &self.broker.name;
             eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
         }
-        self.connect_at = Some(monotonic_now() + RETRY_AFTER);
+        self.connect_at = Some(clock::now_ns() + RETRY_AFTER);
     }
 
     fn check_keep_alive(&mut self) {
-        let now = monotonic_now();
+        let now = clock::now_ns();
         if now >= self.keep_alive_at && self.session.descriptor().is_some() {
             self.session.check_keep_alive();
             self.keep_alive_at = now + KEEP_ALIVE_CHECK;

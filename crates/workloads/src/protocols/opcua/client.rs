@@ -2,10 +2,10 @@
 
 use super::events::{self, Events};
 use super::{LIFETIME_MS, NAMESPACE, identifier, status};
-use crate::clock::{Nanos, monotonic_now};
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
 use crate::exchange::sections::Section;
+use crate::time::Nanos;
 use open62541_sys::*;
 use record::{Opcua, Timestamps};
 use std::cell::RefCell;
@@ -220,7 +220,7 @@ impl Client {
 
     /// Sets open62541's timeout to the rest of the exchange's, plus `TIMEOUT_MARGIN_MS`.
     fn set_exchange_timeout(&self, turn: &Turn<'_, '_>) {
-        let left = turn.deadline.saturating_sub(monotonic_now()) / 1_000_000 + TIMEOUT_MARGIN_MS;
+        let left = turn.deadline.saturating_sub(clock::now_ns()) / 1_000_000 + TIMEOUT_MARGIN_MS;
         self.set_timeout(u32::try_from(left).unwrap_or(u32::MAX));
     }
 
@@ -299,7 +299,7 @@ unsafe extern "C" fn on_read(
     _request: u32,
     response: *mut UA_ReadResponse,
 ) {
-    let at = monotonic_now();
+    let at = clock::now_ns();
     // SAFETY: open62541 lends the response during this call; `results` lives as long as the client.
     unsafe {
         let payload = values(&*response);

@@ -2,12 +2,12 @@
 
 use super::client::{Client, poll};
 use super::events::Events;
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
+use crate::time::Nanos;
 use record::spec::ExchangeSpec;
 use record::{Connection, Opcua};
 use std::ffi::CString;
@@ -80,7 +80,7 @@ impl Protocol for Sink {
             } else {
                 watch.wait(&mut set, Some(due))?;
             }
-            if monotonic_now() >= until {
+            if clock::now_ns() >= until {
                 break;
             }
         }

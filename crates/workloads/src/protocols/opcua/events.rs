@@ -2,8 +2,8 @@
 //! and close.
 
 use super::status;
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
+use crate::time::Nanos;
 use open62541_sys::*;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -114,7 +114,7 @@ impl Events {
             next.saturating_sub(now).max(0)
         };
         // open62541 counts in units of 100 ns.
-        monotonic_now().saturating_add((gap as Nanos).saturating_mul(100))
+        clock::now_ns().saturating_add((gap as Nanos).saturating_mul(100))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The source, which drives: one stream per exchange.
 
 use super::{ALPN, HEADER, certificates, check, failure, setup_error, transport};
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
+use crate::time::{MILLISECOND, Nanos};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, ConnectError, Connection, ConnectionError, Endpoint, ReadExactError, VarInt,
@@ -154,7 +154,7 @@ impl Protocol for Source {
     ) -> Result<(), Failure> {
         // The runtime's timers have millisecond resolution; sleep the rest precisely.
         let soon = until.saturating_sub(3 * MILLISECOND);
-        if soon > monotonic_now() {
+        if soon > clock::now_ns() {
             self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
         }
         watch.sleep(until)

@@ -1,7 +1,6 @@
 //! The sink, which serves: receives the payload of each stream and answers.
 
 use super::{ALPN, HEADER, certificates, check, protocol_error, setup_error, transport};
-use crate::clock::{Nanos, monotonic_now};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
@@ -9,6 +8,7 @@ use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
 use crate::protocols::tcp::exchange::short;
+use crate::time::Nanos;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, ServerConfig};
 use record::Quic;
@@ -127,7 +127,7 @@ async fn serve_stream(
     notes: UnboundedSender<Receipt>,
 ) {
     let Ok(message) = back.read_to_end(HEADER + longest).await else { return };
-    let at = monotonic_now();
+    let at = clock::now_ns();
     let Some((header, payload)) = message.split_first_chunk::<HEADER>() else { return };
     let Some(known) = body.number(payload) else { return };
     let number = known.unwrap_or_else(|| u64::from(short(header)));

@@ -1,8 +1,8 @@
 //! TCP connections whose waits end at the exchange's deadline, for all protocols over TCP.
 
-use crate::clock::{MILLISECOND, Nanos, monotonic_now};
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
+use crate::time::{MILLISECOND, Nanos};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -115,8 +115,8 @@ fn until(
     mut done: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     while !done()? {
-        if turn.wait_for_frame(monotonic_now() + POLL_INTERVAL)? && !done()? {
-            turn.wait_until(&mut [], monotonic_now() + TICK)?;
+        if turn.wait_for_frame(clock::now_ns() + POLL_INTERVAL)? && !done()? {
+            turn.wait_until(&mut [], clock::now_ns() + TICK)?;
         }
     }
     Ok(())

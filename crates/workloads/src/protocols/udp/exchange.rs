@@ -2,7 +2,6 @@
 //! answers with these four bytes. No retransmission.
 
 use super::{LARGEST, bind, receive};
-use crate::clock::monotonic_now;
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
@@ -99,7 +98,7 @@ impl Server for Sink {
         let fd = self.socket.as_raw_fd();
         while watch.wait(&mut [libc::pollfd { fd, events, revents: 0 }], None).is_ok() {
             let Ok(Some((length, from))) = receive(&self.socket, &mut buffer) else { continue };
-            let at = monotonic_now();
+            let at = clock::now_ns();
             let Some((header, payload)) = buffer[..length].split_first_chunk::<HEADER>() else {
                 continue;
             };
