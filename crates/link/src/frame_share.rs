@@ -12,6 +12,10 @@ use units::{Purpose, Ratio};
 pub(crate) trait Effect: Debug + Clone + PartialEq + Default {
     /// The keys of the share and of its correlation.
     const KEYS: &'static [Key; 2];
+    /// Name of the share's key.
+    const SHARE: &'static str = Self::KEYS[0].name;
+    /// Name of the correlation's key.
+    const CORRELATION: &'static str = Self::KEYS[1].name;
     /// As [`Stage::ORDER`].
     const ORDER: u8;
     /// The random stream that selects the frames.
@@ -31,36 +35,31 @@ pub struct FrameShare<E> {
     effect: PhantomData<E>,
 }
 
-impl<E: Effect> FrameShare<E> {
-    const SHARE: &'static str = E::KEYS[0].name;
-    const CORRELATION: &'static str = E::KEYS[1].name;
-}
-
 impl<E: Effect> Stage for FrameShare<E> {
     const KEYS: &'static [Key] = E::KEYS;
     const ORDER: u8 = E::ORDER;
     type Flow = Correlated;
 
     fn read(keys: &Keys) -> Result<Self, String> {
-        let share = keys.read_or_default(Self::SHARE)?;
-        let correlation = keys.read_or_default(Self::CORRELATION)?;
+        let share = keys.read_or_default(E::SHARE)?;
+        let correlation = keys.read_or_default(E::CORRELATION)?;
         Ok(Self { share, correlation, effect: PhantomData })
     }
 
     fn write(&self, keys: &mut Keys) {
-        keys.put(Self::SHARE, &self.share);
-        keys.put(Self::CORRELATION, &self.correlation);
+        keys.put(E::SHARE, &self.share);
+        keys.put(E::CORRELATION, &self.correlation);
     }
 
     fn check(keys: &Keys, _: ChannelWait, found: &mut Contradictions) {
-        let text = format!("a correlation of `{0}` without `{0}`", Self::SHARE);
-        found.add_without(keys, Self::CORRELATION, Self::SHARE, &text);
+        let text = format!("a correlation of `{0}` without `{0}`", E::SHARE);
+        found.add_without(keys, E::CORRELATION, E::SHARE, &text);
     }
 
     fn check_netem(_: &Keys, _: &mut Contradictions) {}
 
     fn text(&self, _is_scheduled: bool) -> Option<String> {
-        share_text(Self::SHARE, self.share, self.correlation)
+        share_text(E::SHARE, self.share, self.correlation)
     }
 
     fn is_none(&self) -> bool {
@@ -68,7 +67,7 @@ impl<E: Effect> Stage for FrameShare<E> {
     }
 
     fn quantity(&mut self, key: &str) -> Option<Quantity<'_>> {
-        (key == Self::SHARE).then_some(Quantity::Share(&mut self.share))
+        (key == E::SHARE).then_some(Quantity::Share(&mut self.share))
     }
 
     fn is_random(&self) -> bool {
