@@ -1,9 +1,11 @@
 //! Scheduling priority of the engine's thread, above the programs under test.
 
 use link::Instant;
+use serde::{Deserialize, Serialize};
 
 /// Scheduling of the engine's thread, the best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Priority {
     /// SCHED_FIFO: before every ordinary thread.
     RealTime,
@@ -11,17 +13,6 @@ pub enum Priority {
     High,
     /// Default scheduling: the only one for an unprivileged user.
     Ordinary,
-}
-
-impl Priority {
-    /// Its name in `run.json`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RealTime => "real_time",
-            Self::High => "high",
-            Self::Ordinary => "ordinary",
-        }
-    }
 }
 
 /// Averaging window of a thread's run time. The kernel stops real-time threads that run for

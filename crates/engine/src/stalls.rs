@@ -1,6 +1,7 @@
 //! Stalls: times in which the medium had work but did not run.
 
 use link::Instant;
+use serde::{Deserialize, Serialize};
 
 /// A wait that ends this much late counts as a stall: timers are late by some tens of
 /// microseconds, on a busy machine by some hundreds.
@@ -11,7 +12,7 @@ const MAX_WORK: Instant = 3_000_000;
 
 /// Times in which the machine did not run the medium: the hypervisor gave the CPU to
 /// another guest, or another thread had it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stalls {
     /// Number of stalls.
     pub count: u64,

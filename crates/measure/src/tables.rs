@@ -4,6 +4,7 @@ use crate::host::UsageRow;
 use crate::links::LinkRow;
 use crate::messages::Message;
 use crate::tolerance::Tolerances;
+use journal::Draft;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
@@ -153,42 +154,47 @@ pub(crate) fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result
     rows.end()
 }
 
-/// A table that is written in batches.
+/// A table that is written in batches. It has its name when it is complete and on the disk.
 pub(crate) struct Rows {
     path: PathBuf,
-    writer: Option<SerializedFileWriter<File>>,
+    draft: Draft,
+    writer: SerializedFileWriter<File>,
 }
 
 impl Rows {
     /// Creates the file with these columns.
     pub fn begin(path: &Path, columns: &[(&'static str, Column)]) -> Result<Self, TableError> {
         let failed = |why: String| TableError::new(path, why);
-        let file = File::create(path).map_err(|error| failed(error.to_string()))?;
+        let draft = Draft::create(path).map_err(|error| failed(error.to_string()))?;
+        let file = draft.file().try_clone().map_err(|error| failed(error.to_string()))?;
         let writer = writer(file, columns).map_err(|error| failed(error.to_string()))?;
-        Ok(Self { path: path.to_owned(), writer: Some(writer) })
+        Ok(Self { path: path.to_owned(), draft, writer })
     }
 
     /// Adds rows.
     pub fn write(&mut self, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        let group = || -> Result<(), ParquetError> {
-            let mut group = writer.next_row_group()?;
-            for (_, column) in columns {
-                write_column(&mut group, column)?;
-            }
-            group.close().map(drop)
-        };
-        group().map_err(|error| TableError::new(&self.path, error.to_string()))
+        write_group(&mut self.writer, columns)
+            .map_err(|error| TableError::new(&self.path, error.to_string()))
     }
 
-    /// Closes the file.
-    pub fn end(mut self) -> Result<(), TableError> {
-        let closed = self.writer.take().map(SerializedFileWriter::close);
-        match closed {
-            Some(Err(error)) => Err(TableError::new(&self.path, error.to_string())),
-            _ => Ok(()),
-        }
+    /// Closes the file and gives it its name.
+    pub fn end(self) -> Result<(), TableError> {
+        let Self { path, draft, writer } = self;
+        let closed = writer.close().map_err(|error| error.to_string());
+        let ended = closed.and_then(|_| draft.commit().map_err(|error| error.to_string()));
+        ended.map_err(|why| TableError::new(&path, why))
     }
+}
+
+fn write_group(
+    writer: &mut SerializedFileWriter<File>,
+    columns: Vec<(&'static str, Column)>,
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    for (_, column) in columns {
+        write_column(&mut group, column)?;
+    }
+    group.close().map(drop)
 }
 
 fn writer(
@@ -283,9 +289,24 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_an_error_with_the_path() {
-        let rows = vec![Message::default(); 10_000];
-        let error = write_messages(Path::new("/dev/full"), &rows).unwrap_err().to_string();
-        assert!(error.contains("/dev/full") && error.contains("No space"), "{error}");
+    fn a_full_disk_is_an_error() {
+        let columns = || vec![("n", Column::Whole((0..100_000).collect()))];
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let written = writer(full, &columns())
+            .and_then(|mut writer| write_group(&mut writer, columns()).map(|()| writer))
+            .and_then(SerializedFileWriter::close);
+        let error = written.unwrap_err().to_string();
+        assert!(error.contains("No space"), "{error}");
+    }
+
+    #[test]
+    fn a_table_that_is_not_complete_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.parquet");
+        let mut rows = Rows::begin(&path, &[("n", Column::Whole(Vec::new()))]).unwrap();
+        rows.write(vec![("n", Column::Whole(vec![1]))]).unwrap();
+        assert!(!path.exists());
+        rows.end().unwrap();
+        assert!(path.exists());
     }
 }

@@ -13,7 +13,6 @@ mod pace;
 mod pattern;
 mod percentiles;
 mod protocol;
-mod run_facts;
 pub mod spec;
 mod summary;
 mod timeline;
@@ -29,9 +28,6 @@ pub use percentiles::Percentiles;
 pub use protocol::{
     Coap, CoapTransport, Connection, ExchangeProtocol, Http, HttpMethod, Method, MqttChoice, Opcua,
     Quic, Timestamps,
-};
-pub use run_facts::{
-    AccountingFacts, Departures, HostCpu, Machine, Phase, Placement, RunFacts, Stalls,
 };
 pub use summary::{Group, Lateness, Links, Messages, Mqtt, MqttRole, Summary, Times};
 pub use timeline::{Quarter, Timeline};

@@ -38,11 +38,13 @@ pub enum Error {
     /// A folder without any run.
     #[error(
         "no run in {}: neither it nor any folder in it has a summary.json; give the folder that \
-         `thingbed run` printed at its end", path.display()
+         `thingbed run` printed at its end{}", path.display(), lines(notes)
     )]
     NoRuns {
         /// The folder.
         path: PathBuf,
+        /// What is left of runs without results.
+        notes: Vec<String>,
     },
     /// The page cannot be written.
     #[error("cannot write {}: {source}; check the free space and the permissions", path.display())]
@@ -52,4 +54,9 @@ pub enum Error {
         /// The system's error.
         source: std::io::Error,
     },
+}
+
+/// Notes below an error, each on a line.
+fn lines(notes: &[String]) -> String {
+    notes.iter().map(|note| format!("\n  {note}")).collect()
 }

@@ -36,8 +36,13 @@ use std::path::Path;
 /// # Errors
 /// If the page cannot be written.
 pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
-    std::fs::write(path, page(sweep))
-        .map_err(|source| Error::Write { path: path.to_owned(), source })
+    let text = page(sweep);
+    // The user may name a device or a link, e.g. /dev/stdout.
+    let written = match std::fs::symlink_metadata(path) {
+        Ok(old) if !old.is_file() => std::fs::write(path, text),
+        _ => journal::write(path, text),
+    };
+    written.map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
 /// Writes the analysis of a capture as one HTML file.

@@ -2,11 +2,53 @@
 
 use crate::{
     ClientRow, Error, IntervalRow, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow,
+    Verdict,
 };
 use crate::{clients, intervals, links, messages, usage};
-use record::RunFacts;
+use journal::Contents;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+
+/// Facts about the machine and the version of a run, from `run.json`.
+#[derive(Debug, Clone, Default)]
+pub struct Facts(Value);
+
+/// A phase of a run, in seconds from its start.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Phase {
+    /// Name of the phase.
+    pub name: String,
+    /// Start, s.
+    #[serde(default)]
+    pub start_s: Option<f64>,
+    /// End, s.
+    #[serde(default)]
+    pub end_s: Option<f64>,
+}
+
+impl Facts {
+    /// A fact as text; `None` if it is missing.
+    pub fn text(&self, key: &str) -> Option<String> {
+        match self.0.get(key)? {
+            Value::Null => None,
+            Value::String(text) if text.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            value => Some(value.to_string()),
+        }
+    }
+
+    /// The phases; empty if they are missing.
+    pub fn phases(&self) -> Vec<Phase> {
+        let phases = self.0.get("phases").and_then(Value::as_array);
+        let phases = phases.into_iter().flatten();
+        phases.filter_map(|phase| Phase::deserialize(phase).ok()).collect()
+    }
+
+    fn verdict(&self) -> Option<Verdict> {
+        Verdict::deserialize(self.0.get("verdict")?).ok()
+    }
+}
 
 /// One execution of a plan.
 ///
@@ -18,7 +60,7 @@ pub struct Run {
     /// Metrics.
     pub summary: Summary,
     /// Facts about the machine and the version.
-    pub facts: RunFacts,
+    pub facts: Facts,
     /// Topology.
     pub topology: Topology,
     /// Missing or damaged files.
@@ -37,16 +79,36 @@ impl Run {
     /// A run with a given summary.
     pub(crate) fn with_summary(folder: &Path, summary: Summary) -> Self {
         let mut run = Self { folder: folder.to_owned(), summary, ..Self::default() };
-        run.facts = run.facts();
+        run.facts = Facts(run.json("run.json"));
+        run.check_files();
         run.topology = Topology::of(&run.json("plan.json"));
         // Both files have the verdict, but the summary of an earlier version may lack parts of it.
-        let verdict = &mut run.summary.verdict;
-        if verdict.status == Status::Unknown {
-            *verdict = run.facts.verdict.clone();
-        } else if verdict.evidence.is_empty() {
-            verdict.evidence.clone_from(&run.facts.verdict.evidence);
+        if let Some(verdict) = run.facts.verdict() {
+            let measured = &mut run.summary.verdict;
+            if measured.status == Status::Unknown {
+                *measured = verdict;
+            } else if measured.evidence.is_empty() {
+                measured.evidence = verdict.evidence;
+            }
         }
         run
+    }
+
+    /// Notes which files are not those of the end of the run.
+    fn check_files(&mut self) {
+        // Earlier versions kept no list.
+        let Some(files) = self.facts.0.get("files").filter(|files| !files.is_null()) else {
+            return;
+        };
+        match Contents::deserialize(files) {
+            Ok(files) => {
+                let damage = files.damage(&self.folder).into_iter();
+                self.notes.extend(damage.map(|damage| format!("damaged: {damage}")));
+            }
+            Err(error) => {
+                self.notes.push(format!("damaged: the list of files in run.json: {error}"))
+            }
+        }
     }
 
     /// The cell and the repeat, as text.
@@ -77,18 +139,6 @@ impl Run {
     /// Link measurements by interval, from `intervals.parquet`.
     pub fn intervals(&self) -> Result<Vec<IntervalRow>, Error> {
         intervals::read(&self.folder.join("intervals.parquet"))
-    }
-
-    /// The content of `run.json`; the default if it is missing or damaged.
-    fn facts(&mut self) -> RunFacts {
-        match self.json(RunFacts::FILE) {
-            Value::Null => RunFacts::default(),
-            value => serde_json::from_value(value).unwrap_or_else(|source| {
-                let path = self.folder.join(RunFacts::FILE);
-                self.notes.push(Error::Json { path, source }.to_string());
-                RunFacts::default()
-            }),
-        }
     }
 
     fn json(&mut self, name: &str) -> Value {

@@ -1,5 +1,6 @@
 //! The runs of an experiment, read from their folder.
 
+use crate::cut;
 use crate::run::read_text;
 use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary, format};
 use serde::de::DeserializeOwned;
@@ -76,8 +77,12 @@ impl Sweep {
         let entries = std::fs::read_dir(&self.folder)
             .map_err(|source| Error::Read { path: self.folder.clone(), source })?;
         let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-        folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
         folders.sort();
+        let own = std::iter::once(&self.folder);
+        let left = own.chain(&folders).filter(|folder| cut::is_cut(folder));
+        self.notes.extend(left.map(|folder| cut::what_is_left(folder)));
+        folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
+        folders.retain(|f| !cut::is_cut(f));
         for folder in folders {
             match Run::read(&folder) {
                 Ok(run) => self.runs.push(run),
@@ -96,7 +101,10 @@ impl Sweep {
             }
         }
         if self.runs.is_empty() {
-            return Err(Error::NoRuns { path: self.folder.clone() });
+            return Err(Error::NoRuns {
+                path: self.folder.clone(),
+                notes: std::mem::take(&mut self.notes),
+            });
         }
         self.sort(list);
         Ok(())
@@ -105,7 +113,7 @@ impl Sweep {
     /// Sorts by the list, which has the order of the matrix; without a list, by the start of the
     /// first run of each cell.
     fn sort(&mut self, list: &[Summary]) {
-        let started = |run: &Run| run.facts.started.clone();
+        let started = |run: &Run| run.facts.text("started").unwrap_or_default();
         self.runs.sort_by_cached_key(started);
         let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {
@@ -196,7 +204,7 @@ impl Sweep {
         let counts: Vec<_> = counts.map(|(n, status)| format!("{n} {status}")).collect();
         let (runs, cells) = (self.runs.len(), self.cells().len());
         let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
-        let clock = |run: &Run| run.facts.clock == "virtual";
+        let clock = |run: &Run| run.facts.text("clock").is_some_and(|clock| clock == "virtual");
         let all_virtual = !self.runs.is_empty() && self.runs.iter().all(clock);
         let clock = if all_virtual { ", in virtual time" } else { "" };
         format!("{runs} in {cells}{clock}: {}", counts.join(", "))

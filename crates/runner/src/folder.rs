@@ -8,17 +8,18 @@ use crate::bed::faults::InjectedFault;
 use crate::bed::jobs::Job;
 use crate::error::Error;
 use crate::exchange::sections;
-use crate::machine;
+use crate::machine::Machine;
 use crate::measurement::Begun;
 use crate::probe_figures::Probes;
 use crate::run::Options;
 use crate::summary::summary;
 use crate::waits::Waits;
-use engine::{FramePath, Priority};
+use engine::{FramePath, Priority, Stalls};
 use experiment::{Clock, Plan};
+use journal::Contents;
 use measure::{Accounting, ClientRow, LinkRow, Message, SectionRow, Tolerances, Usage};
 use record::event::{RunEvent, RunEventKind};
-use record::{AccountingFacts, Departures, Load, Messages, Phase, RunFacts, Stalls, Verdict};
+use record::{Load, Messages, Verdict};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -73,7 +74,7 @@ pub(crate) struct Results<'a> {
     pub frame_path: FramePath,
     /// Why the frame path is not the fastest, or that it was requested.
     pub why_path: Option<String>,
-    pub stalls: engine::Stalls,
+    pub stalls: Stalls,
     /// The core of each role, or why there is no pinning; `None` if it was not requested.
     pub placement: Option<&'a Result<Pinning, String>>,
     pub kernel: &'a [Option<lab::Counters>],
@@ -150,17 +151,38 @@ impl Folder {
         measure::write_links(&self.0.join("links.parquet"), results.links, tolerances)?;
         measure::write_links(&self.0.join("intervals.parquet"), results.intervals, tolerances)?;
         self.events(results)?;
-        self.json(RunFacts::FILE, &json!(run_facts(results)))?;
         let summary = json!(summary(results, results.links));
         self.json("summary.json", &summary)?;
+        // The programs' events are removed when the tables are on the disk, and `run.json` is last:
+        // a folder without it is of a run that was cut short.
         self.tidy(results.jobs);
+        self.json("run.json", &run_json(results, &self.contents()?))?;
         Ok(summary)
+    }
+
+    /// All files of the run so far.
+    fn contents(&self) -> Result<Contents, Error> {
+        let mut contents = Contents::default();
+        for path in files_below(&self.0)? {
+            let Some(name) = path.strip_prefix(&self.0).ok().and_then(Path::to_str) else {
+                continue;
+            };
+            if is_of_sweep(name) {
+                continue;
+            }
+            let added = match is_auxiliary(name) {
+                true => contents.add_auxiliary(&self.0, name),
+                false => contents.add(&self.0, name),
+            };
+            added.map_err(Error::write(&path))?;
+        }
+        Ok(contents)
     }
 
     fn json(&self, name: &str, value: &Value) -> Result<(), Error> {
         let path = self.0.join(name);
         let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-        fs::write(&path, text).map_err(Error::write(&path))
+        journal::write(&path, text).map_err(Error::write(&path))
     }
 
     fn events(&self, results: &Results<'_>) -> Result<(), Error> {
@@ -195,7 +217,7 @@ impl Folder {
         let lines = lines.into_iter().map(|(at, what)| RunEvent { at_s: Some(at), what });
         let path = self.0.join("events.jsonl");
         let text: String = lines.chain(reasons).map(|line| format!("{}\n", json!(line))).collect();
-        fs::write(&path, text).map_err(Error::write(&path))
+        journal::write(&path, text).map_err(Error::write(&path))
     }
 
     /// Removes the files whose content is in the tables now, and empty logs; other logs stay.
@@ -215,67 +237,91 @@ impl Folder {
     }
 }
 
-/// The content of `run.json`.
-fn run_facts(results: &Results<'_>) -> RunFacts {
-    let Results { plan, options, usage, .. } = results;
-    let placement = results.placement.map(Result::as_ref);
-    RunFacts {
-        experiment: plan.experiment.clone(),
-        cell: plan.cell.iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect(),
-        seed: plan.seed,
-        repeat: plan.repeat.into(),
-        thingbed: options.version.to_owned(),
-        commit: options.commit.to_owned(),
-        clock: options.clock.to_string(),
-        virtual_cpu: (options.clock == Clock::Virtual).then(|| options.cpu.to_string()),
-        machine: machine::read(),
-        medium_priority: results.priority.name().to_owned(),
-        threads: results.threads as u64,
-        spin: options.spin,
-        replay: options.replay.map(|folder| folder.display().to_string()),
-        replay_departures: options.replay.map(|_| departures(results)),
-        decisions_missed: results.decisions_missed,
-        frame_path: results.frame_path.name().to_owned(),
-        frame_path_reason: results.why_path.clone(),
-        offload: offload(results),
-        stalls: stalls(results.stalls),
-        host_cpu: results.host_cpu.map(HostCpu::facts),
-        placement: placement.and_then(Result::ok).map(|pinning| pinning.cores.clone()),
-        placement_reason: placement.and_then(Result::err).cloned(),
-        accounting: AccountingFacts {
-            source: usage.cost.source.name().to_owned(),
-            reason: results.uncounted.map(str::to_owned),
-            cpu_pct: Some(usage.cost.cpu_pct()),
-        },
-        started: humantime::format_rfc3339_millis(results.started).to_string(),
-        phases: phases(results),
-        interrupted: options.interrupted.load(Relaxed),
-        verdict: results.verdict.clone(),
-    }
+/// Files of a sweep, whose folder is also that of its only run.
+fn is_of_sweep(name: &str) -> bool {
+    // Drafts and locks of the sweep begin with a dot.
+    let own = ["experiment.yaml", "reference.json", "expect.json", "report.html", "host.json"];
+    name.starts_with('.') || name.starts_with("slurm/") || own.contains(&name)
 }
 
-/// The phases; each ends when the next begins, the last now.
-fn phases(results: &Results<'_>) -> Vec<Phase> {
-    let since = |ns: u64| Some((ns as f64 - results.start_ns as f64) / 1e9);
+/// Files that no figure depends on: captures, decisions, programs' output.
+fn is_auxiliary(name: &str) -> bool {
+    let own = ["capture.pcapng", "decisions.parquet"];
+    name.starts_with("programs/") || own.contains(&name)
+}
+
+/// The regular files below a folder, in order.
+fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let (mut found, mut todo) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = todo.pop() {
+        for entry in fs::read_dir(&next).map_err(Error::write(&next))? {
+            let entry = entry.map_err(Error::write(&next))?;
+            let kind = entry.file_type().map_err(Error::write(&next))?;
+            let path = entry.path();
+            match (kind.is_dir(), kind.is_file()) {
+                (true, _) => todo.push(path),
+                (_, true) => found.push(path),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn run_json(results: &Results<'_>, files: &Contents) -> Value {
+    let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
     let ends = results.phases.iter().skip(1).map(|(_, at)| *at);
     let ends = ends.chain([clock::now_ns()]);
-    let phases = results.phases.iter().zip(ends);
-    phases
-        .map(|((name, begin), end)| Phase {
-            name: (*name).to_owned(),
-            start_s: since(*begin),
-            end_s: since(end),
-        })
-        .collect()
-}
-
-fn stalls(of: engine::Stalls) -> Stalls {
-    let engine::Stalls { count, longest_ns, total_ns, behind_ns } = of;
-    Stalls { count, longest_ns, total_ns, behind_ns }
+    let phases: Vec<Value> = results
+        .phases
+        .iter()
+        .zip(ends)
+        .map(|((name, begin), end)| json!({"name": name, "start_s": since(*begin), "end_s": since(end)}))
+        .collect();
+    let machine = Machine::read();
+    json!({
+        "experiment": results.plan.experiment,
+        "cell": results.plan.cell,
+        "seed": results.plan.seed,
+        "repeat": results.plan.repeat,
+        "thingbed": results.options.version,
+        "commit": results.options.commit,
+        "clock": results.options.clock,
+        "virtual_cpu": (results.options.clock == Clock::Virtual).then_some(results.options.cpu),
+        "kernel": machine.kernel,
+        "cpu": machine.cpu,
+        "cores": machine.cores,
+        "memory_bytes": machine.memory_bytes,
+        "tcp_congestion": machine.tcp_congestion,
+        "medium_priority": results.priority,
+        "threads": results.threads,
+        "spin": results.options.spin,
+        "replay": results.options.replay,
+        "replay_departures": results.options.replay.map(|_| departures(results)),
+        "decisions_missed": results.decisions_missed,
+        "frame_path": results.frame_path,
+        "frame_path_reason": results.why_path,
+        "offload": offload(results),
+        "stalls": results.stalls,
+        "host_cpu": results.host_cpu,
+        "placement": results.placement.and_then(|placement| placement.as_ref().ok()),
+        "placement_reason": results.placement.and_then(|placement| placement.as_ref().err()),
+        "accounting": {
+            "source": results.usage.cost.source.name(),
+            "reason": results.uncounted,
+            "cpu_pct": results.usage.cost.cpu_pct(),
+        },
+        "started": humantime::format_rfc3339_millis(results.started).to_string(),
+        "phases": phases,
+        "interrupted": results.options.interrupted.load(Relaxed),
+        "verdict": results.verdict,
+        "files": files,
+    })
 }
 
 /// Where the frames of a replay differed from the recorded ones.
-fn departures(results: &Results<'_>) -> Departures {
+fn departures(results: &Results<'_>) -> Value {
     let found = results.accounting.departures();
     let first = found.first.as_ref().map(|first| {
         let node = results.topology.owners[first.segment][first.endpoint];
@@ -284,11 +330,11 @@ fn departures(results: &Results<'_>) -> Departures {
         let way = if first.way == link::Direction::Up { "up" } else { "down" };
         format!("{node}, network {network}, {way}: {}", first.text)
     });
-    Departures { count: found.count, first }
+    json!({"count": found.count, "first": first})
 }
 
 /// The networks whose nodes sent unsegmented TCP.
-fn offload(results: &Results<'_>) -> Vec<String> {
+fn offload<'a>(results: &'a Results<'_>) -> Vec<&'a str> {
     let networks = results.plan.networks.iter().filter(|network| network.offload);
-    networks.map(|network| network.name.clone()).collect()
+    networks.map(|network| network.name.as_str()).collect()
 }

@@ -37,6 +37,7 @@ pub use bed::{
 };
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
+pub use machine::Machine;
 pub use progress::{Phase, Progress, ProgressSink};
 pub use run::{Finished, Options, run};
 pub use up::{Up, up};

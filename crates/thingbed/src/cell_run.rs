@@ -10,7 +10,6 @@ use crate::sweep::name;
 use crate::virtual_time::{self, Request};
 use experiment::{CPU_AXIS, Cell, Clock, Cpu, Plan};
 use guest::{Engine, Guest, Image, Mount};
-use record::Departures;
 use runner::{Error, Finished, Folder, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -58,7 +57,7 @@ impl Sweep<'_> {
         }
         if !single {
             let to = finished.folder.join("experiment.yaml");
-            fs::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+            journal::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
             // A page per run, so that you can view and move each run separately.
             let page = finished.folder.join("report.html");
             let drawn = report::Sweep::read(&finished.folder);
@@ -171,8 +170,10 @@ impl Sweep<'_> {
 
 /// What a replay's programs did otherwise than in the recorded run.
 fn departures(folder: &Path) -> Option<String> {
-    let Departures { count, first } = crate::outcome::facts(folder)?.replay_departures?;
-    let first = first?;
+    let text = fs::read_to_string(folder.join("run.json")).ok()?;
+    let run: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let found = &run["replay_departures"];
+    let (count, first) = (found["count"].as_u64()?, found["first"].as_str()?);
     Some(format!(
         "warning: {count} frames differ from the recorded run, so this is not the same run; the \
          first: {first}\n  programs sent something else, or at other times than then; decisions \

@@ -1,6 +1,6 @@
 //! Files of two sweeps, and where they differ.
 
-use crate::layout::{CUT_SHORT, HOST, REJECTED, SLURM};
+use crate::layout::{CUT_SHORT, HIDDEN, HOST, REJECTED, SLURM};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -53,7 +53,12 @@ pub(crate) fn files(folder: &Path) -> BTreeSet<PathBuf> {
         }
     }
     // Pages contain the path of their sweep; all that they show is in other files.
-    found.retain(|name| !name.ends_with(HOST) && name != Path::new("report.html"));
+    let is_hidden = |name: &Path| {
+        name.file_name().is_some_and(|name| name.to_string_lossy().starts_with(HIDDEN))
+    };
+    found.retain(|name| {
+        !name.ends_with(HOST) && name != Path::new("report.html") && !is_hidden(name)
+    });
     found
 }
 

@@ -3,6 +3,8 @@
 /// The only file that depends on this machine and differs each time: origin and durations of a sweep
 /// in virtual time.
 pub(crate) const HOST: &str = "host.json";
+/// Prefix of locks and drafts.
+pub(crate) const HIDDEN: char = '.';
 /// Subfolder for interrupted runs.
 pub(crate) const CUT_SHORT: &str = "cut-short";
 /// Subfolder for invalid runs that were repeated.

@@ -15,6 +15,7 @@ mod jobs;
 mod layout;
 mod live;
 mod load;
+mod lock;
 mod map;
 mod origin;
 mod outcome;

@@ -1,10 +1,9 @@
 //! Outcomes of the runs of a sweep.
 
 use crate::{Status, complain};
-use record::{RunFacts, Summary};
+use record::Summary;
 use runner::{Error, Finished};
 use serde_json::Value;
-use std::path::Path;
 
 /// Outcome of one run.
 pub(crate) struct Outcome {
@@ -28,12 +27,6 @@ impl Outcome {
             }
         }
     }
-}
-
-/// The facts about the run in `folder`; none if it has no complete file.
-pub(crate) fn facts(folder: &Path) -> Option<RunFacts> {
-    let text = std::fs::read(folder.join(RunFacts::FILE)).ok()?;
-    serde_json::from_slice(&text).ok()
 }
 
 /// The exit status of a sweep with these runs. A run without results outranks an invalid run.

@@ -1,10 +1,12 @@
 //! Resuming an interrupted sweep.
 
 use crate::arguments::Run;
+use crate::layout::HOST;
 use crate::origin::Origin;
-use crate::outcome::facts;
 use experiment::{Clock, Cpu};
+use journal::Contents;
 use runner::Error;
+use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +23,19 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<
             copy.display()
         )
     })?;
-    if fs::read(&arguments.file).is_ok_and(|now| now != then) {
+    let now = fs::read(&arguments.file).ok();
+    if now.as_ref().is_some_and(|now| now.len() > then.len() && now.starts_with(&then)) {
+        return Err(format!(
+            "{} is damaged: it has only the first {} B of {}\n  if that file has not changed since \
+             the sweep started, copy it there again: cp {} {}",
+            copy.display(),
+            then.len(),
+            arguments.file.display(),
+            arguments.file.display(),
+            copy.display()
+        ));
+    }
+    if now.is_some_and(|now| now != then) {
         return Err(format!(
             "{} has changed since the sweep in {} started\n  undo the change (the original is \
              {}), or start a new sweep without --resume",
@@ -72,22 +86,76 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
             let then = words(&then).join(",");
             say(&format!("with the CPU {then}"), &format!("--cpu {then}"))
         }
-        (None, Clock::Real) => Ok(()),
+        // The file is missing, as in real time, or damaged.
+        (None, Clock::Real) => match folder.join(HOST).exists() {
+            true => say("in virtual time", "--clock virtual"),
+            false => Ok(()),
+        },
         (None, Clock::Virtual) => {
-            let is_real =
-                |run: &PathBuf| facts(run).is_some_and(|run| run.clock == Clock::Real.to_string());
-            match runs(folder).iter().any(is_real) {
-                true => say("in real time", "--clock real"),
-                false => Ok(()),
+            let all: Vec<Value> =
+                runs(folder).iter().filter_map(|run| json(&run.join("run.json"))).collect();
+            if all.iter().any(|run| run["clock"] == "real") {
+                return say("in real time", "--clock real");
+            }
+            let cpus = words(&arguments.cpus());
+            let mut then = all.iter().filter_map(|run| run["virtual_cpu"].as_str());
+            match then.find(|then| !cpus.iter().any(|cpu| cpu == then)) {
+                Some(then) => say(&format!("with the CPU {then}"), &format!("--cpu {then}")),
+                None => Ok(()),
             }
         }
     }
 }
 
+/// State of a run's folder.
+#[derive(Debug, PartialEq)]
+pub enum RunState {
+    /// There is none.
+    Absent,
+    /// The user stopped the run, or it was killed.
+    CutShort,
+    /// The run ended, and a file has changed since: which, and how.
+    Damaged(String),
+    /// All files are as at the end of the run; with the summary.
+    Complete(Value),
+}
+
+/// Checks the files of the run in `folder`.
+pub fn state(folder: &Path) -> RunState {
+    if !folder.exists() {
+        return RunState::Absent;
+    }
+    // Written last, so that a run without it was cut short.
+    let path = folder.join("run.json");
+    let Ok(text) = fs::read(&path) else { return RunState::CutShort };
+    let damaged = |name: &str| RunState::Damaged(format!("{name} is damaged"));
+    let Ok(run) = serde_json::from_slice::<Value>(&text) else { return damaged("run.json") };
+    match &run["interrupted"] {
+        Value::Bool(false) => {}
+        Value::Bool(true) => return RunState::CutShort,
+        _ => return damaged("run.json"),
+    }
+    let damage = match &run["files"] {
+        // Of an earlier version, which kept no list.
+        Value::Null => report::damaged_tables(folder).into_iter().next(),
+        files => match Contents::deserialize(files) {
+            Ok(files) => files.damage(folder).first().map(ToString::to_string),
+            Err(_) => return damaged("run.json"),
+        },
+    };
+    match (damage, json(&folder.join("summary.json"))) {
+        (Some(text), _) => RunState::Damaged(text),
+        (None, Some(summary)) => RunState::Complete(summary),
+        (None, None) => damaged("summary.json"),
+    }
+}
+
 /// The summary of the run in `folder`, if the run is complete.
 pub fn had(folder: &Path) -> Option<Value> {
-    let whole = !facts(folder)?.interrupted;
-    whole.then(|| json(&folder.join("summary.json"))).flatten()
+    match state(folder) {
+        RunState::Complete(summary) => Some(summary),
+        _ => None,
+    }
 }
 
 /// The summaries of the sweep's complete runs that are not among `those`: runs of other cells.
@@ -137,8 +205,19 @@ mod tests {
         assert_eq!(had(&run), None);
         fs::write(run.join("run.json"), "{\"interrupted\": true}").unwrap();
         assert_eq!(had(&run), None);
-        fs::write(run.join("run.json"), "{\"interrupted\": false}").unwrap();
+        fs::write(run.join("run.json"), "{\"interrupted\": false, \"files\": {}}").unwrap();
         assert_eq!(had(&run).unwrap()["repeat"], 0);
+    }
+
+    #[test]
+    fn a_run_of_an_earlier_version_needs_whole_tables() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = dir.path();
+        fs::write(run.join("run.json"), "{\"interrupted\": false}").unwrap();
+        fs::write(run.join("summary.json"), "{}").unwrap();
+        fs::write(run.join("messages.parquet"), "").unwrap();
+        let RunState::Damaged(text) = state(run) else { panic!("{:?}", state(run)) };
+        assert!(text.contains("messages.parquet"), "{text}");
     }
 
     #[test]

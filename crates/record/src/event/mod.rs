@@ -6,6 +6,7 @@ mod load;
 mod message;
 mod probe;
 mod run;
+mod tally;
 
 pub use crate::pace::{Loop, Pace};
 pub use exchange::{ExchangeEvent, FailureReason, Receipt, Section, SectionEvent};
@@ -15,6 +16,7 @@ pub use load::{
 pub use message::{ALL_PEERS, ClientEvent, MessageEvent, SinkEvent, SourceEvent};
 pub use probe::{PROBE_TIMEOUT_NS, Probed};
 pub use run::{RunEvent, RunEventKind};
+pub use tally::{Tally, add_events};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -97,7 +97,7 @@ fn curves(run: &Run) -> Option<Curves> {
     };
     let roles = roles(run, &clients);
     let mut curves = Curves::default();
-    let phases = &run.facts.phases;
+    let phases = run.facts.phases();
     let load = phases.iter().find(|phase| phase.name == "load").and_then(|phase| phase.start_s);
     let end = phases.iter().find(|phase| phase.name == "drain").and_then(|phase| phase.start_s);
     let (load, end) = (load.unwrap_or(0.0), end.unwrap_or(f64::INFINITY));

@@ -5,29 +5,29 @@ use super::page::{Page, View};
 use super::table::{Place, Table, badge};
 use crate::figures::columns;
 use crate::{Run, Sweep, format};
-use record::{Machine, RunFacts};
 use std::fmt::Write as _;
 
-/// Names of the facts about machine and version.
-const FACTS: [&str; 8] =
-    ["clock", "version", "commit", "kernel", "CPU", "cores", "seed", "started"];
+/// Facts about machine and version, with their possible keys in `run.json`.
+const FACTS: [(&str, &[&str]); 8] = [
+    ("clock", &["clock"]),
+    ("version", &["version", "thingbed_version", "thingbed version", "thingbed"]),
+    ("commit", &["commit"]),
+    ("kernel", &["kernel"]),
+    ("CPU", &["cpu"]),
+    ("cores", &["cores"]),
+    ("seed", &["seed"]),
+    ("started", &["started"]),
+];
 
-/// The facts, in the order of their names; empty if unknown.
-fn facts_of(run: &Run) -> [String; 8] {
-    let RunFacts { clock, thingbed, commit, machine, seed, started, .. } = run.facts.clone();
-    let Machine { kernel, cpu, cores, .. } = machine;
-    let cores = if cores > 0 { cores.to_string() } else { String::new() };
-    // A file without a kernel is missing or damaged, and has no seed either.
-    let seed = if kernel.is_empty() { String::new() } else { seed.to_string() };
-    [clock, thingbed, commit, kernel, cpu, cores, seed, started]
+fn fact(run: &Run, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| run.facts.text(key))
 }
 
 /// All distinct values of a fact, in the order of the runs.
-fn values(sweep: &Sweep, fact: usize) -> Vec<String> {
+fn values(sweep: &Sweep, keys: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
-    for run in &sweep.runs {
-        let value = std::mem::take(&mut facts_of(run)[fact]);
-        if !value.is_empty() && !all.contains(&value) {
+    for value in sweep.runs.iter().filter_map(|run| fact(run, keys)) {
+        if !all.contains(&value) {
             all.push(value);
         }
     }
@@ -37,8 +37,8 @@ fn values(sweep: &Sweep, fact: usize) -> Vec<String> {
 /// The facts below the title, as HTML.
 pub(super) fn headline(sweep: &Sweep) -> String {
     let mut parts = Vec::new();
-    for (place, name) in FACTS.into_iter().enumerate() {
-        let mut values = values(sweep, place);
+    for (name, keys) in FACTS {
+        let mut values = values(sweep, keys);
         let text = match (name, values.as_slice()) {
             (_, []) => continue,
             ("clock", [one]) if one == "real" => continue,
@@ -127,9 +127,11 @@ fn evidence(page: &mut Page, run: &Run) {
 }
 
 fn facts(page: &mut Page, run: &Run) {
-    let known = FACTS.iter().zip(facts_of(run)).filter(|(_, value)| !value.is_empty());
-    let mut facts: Vec<String> = known.map(|(name, value)| format!("{name} {value}")).collect();
-    for phase in &run.facts.phases {
+    let mut facts: Vec<String> = FACTS
+        .iter()
+        .filter_map(|(name, keys)| fact(run, keys).map(|value| format!("{name} {value}")))
+        .collect();
+    for phase in run.facts.phases() {
         let end = |s: Option<f64>| s.map_or_else(|| format::NONE.to_owned(), format::number);
         facts.push(format!("{} {} to {} s", phase.name, end(phase.start_s), end(phase.end_s)));
     }

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use experiment::{Plan, PlannedCpu};
 use lab::Member;
+use serde::Serialize;
 use std::fs;
 use units::Frequency;
 
@@ -10,7 +11,7 @@ use units::Frequency;
 const COREMARK: &str = "THINGBED_COREMARK";
 
 /// The values that limits by clock or benchmark are based on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct HostCpu {
     /// Clock frequency of this host.
     pub clock: Option<Frequency>,
@@ -33,16 +34,6 @@ impl HostCpu {
                 let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
                 Self { clock: clock_of(&info), clock_from: "/proc/cpuinfo", coremark }
             }
-        }
-    }
-
-    /// The values, as in `run.json`.
-    pub fn facts(&self) -> record::HostCpu {
-        let Self { clock, clock_from, coremark } = self;
-        record::HostCpu {
-            clock: clock.map(|clock| clock.to_string()),
-            clock_from: (*clock_from).to_owned(),
-            coremark: *coremark,
         }
     }
 

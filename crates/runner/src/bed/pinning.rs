@@ -4,16 +4,21 @@ use experiment::{Plan, Workload};
 use lab::Member;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use record::Placement;
+use serde::Serialize;
 use std::collections::HashSet;
 
 /// The core of each role.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Pinning {
-    /// The cores.
-    pub cores: Placement,
+    /// The core of the medium: of its first thread; each further thread has the next core.
+    pub medium: u32,
     /// Number of the medium's threads.
+    #[serde(skip)]
     threads: u32,
+    /// Cores of nodes that only send loads.
+    pub senders: Vec<u32>,
+    /// Cores of all other nodes.
+    pub others: Vec<u32>,
 }
 
 /// Number of cores of the other roles: one for host and tool, one for senders, and one for the
@@ -33,7 +38,7 @@ impl Pinning {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let placement = plan.affinity.then(|| Self::on(cores as u32, threads as u32))?;
         if let Ok(placement) = &placement {
-            for (member, cores) in members.iter_mut().zip(placement.of_nodes(plan)) {
+            for (member, cores) in members.iter_mut().zip(placement.cores(plan)) {
                 member.spec.setting.cores = cores;
             }
         }
@@ -58,16 +63,16 @@ impl Pinning {
         let (medium, first) = (1, 1 + threads);
         let last = first + if cores - threads >= MANY { 2 } else { 1 };
         let (senders, others) = ((first..last).collect(), (last..cores).collect());
-        Ok(Self { cores: Placement { medium, senders, others }, threads })
+        Ok(Self { medium, threads, senders, others })
     }
 
     /// The cores of the medium's threads, one each.
     pub(crate) fn medium(&self) -> Vec<u32> {
-        (self.cores.medium..self.cores.medium + self.threads).collect()
+        (self.medium..self.medium + self.threads).collect()
     }
 
     /// The cores of each node: those of the plan, if any.
-    fn of_nodes(&self, plan: &Plan) -> Vec<Vec<u32>> {
+    fn cores(&self, plan: &Plan) -> Vec<Vec<u32>> {
         let mut busy: HashSet<&str> = HashSet::new();
         let mut sends: HashSet<&str> = HashSet::new();
         // Probes run on the cores of their configuration.
@@ -85,8 +90,8 @@ impl Pinning {
             match () {
                 () if !node.cores.is_empty() => node.cores.clone(),
                 () if free.contains(name) => Vec::new(),
-                () if sends.contains(name) && !busy.contains(name) => self.cores.senders.clone(),
-                () => self.cores.others.clone(),
+                () if sends.contains(name) && !busy.contains(name) => self.senders.clone(),
+                () => self.others.clone(),
             }
         };
         plan.nodes.iter().map(of).collect()
@@ -124,12 +129,10 @@ mod tests {
         for (threads, cores) in (1..9).flat_map(|n| (n + 3..64).map(move |cores| (n, cores))) {
             let pinning = Pinning::on(cores, threads).unwrap();
             assert_eq!(pinning.medium().len(), threads as usize);
-            let medium = pinning.medium();
-            let Placement { senders, others, .. } = pinning.cores;
-            let all = [vec![0], medium, senders, others].concat();
+            let all = [vec![0], pinning.medium(), pinning.senders, pinning.others].concat();
             assert_eq!(all, (0..cores).collect::<Vec<_>>());
         }
-        let senders = |cores| Pinning::on(cores, 1).unwrap().cores.senders;
+        let senders = |cores| Pinning::on(cores, 1).unwrap().senders;
         assert_eq!((senders(7), senders(8)), (vec![2], vec![2, 3]));
     }
 

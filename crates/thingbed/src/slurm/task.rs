@@ -5,13 +5,21 @@ use crate::layout::SLURM;
 use crate::origin::Origin;
 use crate::progress::Screen;
 use crate::sweep::{self, name};
-use crate::{Status, capsule, complain, remark, resume};
+use crate::{Status, capsule, complain, lock, remark, resume};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Executes the run `wanted` of the sweep in `folder`.
 pub fn task(folder: &Path, wanted: &str) -> Status {
+    // A task of an earlier submission may still execute this run.
+    let _lock = match lock::of_run(&folder.join(SLURM), wanted) {
+        Ok(lock) => lock,
+        Err(error) => {
+            complain(error);
+            return Status::Failed;
+        }
+    };
     // Slurm may restart a finished task, and a task of an earlier submission may start late.
     if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(SLURM), wanted).is_some() {
         remark(format_args!("{wanted}  finished before"));
@@ -55,7 +63,7 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
             screen.end(&sweep::word(&finished));
             let took = began.elapsed().as_secs_f64().to_string();
             let path = path(&folder.join(SLURM), wanted);
-            match fs::write(&path, took) {
+            match journal::write(&path, took) {
                 Ok(()) => Status::Fine,
                 Err(error) => {
                     complain(format!("could not write {}: {error}", path.display()));

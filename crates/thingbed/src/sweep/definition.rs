@@ -5,7 +5,6 @@ use crate::capsule::Capsule;
 use engine::FramePath;
 use experiment::{Cell, Experiment};
 use runner::{Error, Finished};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,5 +38,5 @@ pub(crate) fn word(finished: &Finished) -> String {
 
 pub(crate) fn write(path: &Path, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
-    fs::write(path, text).map_err(Error::write(path))
+    journal::write(path, text).map_err(Error::write(path))
 }

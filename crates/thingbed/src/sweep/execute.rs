@@ -5,12 +5,13 @@ use super::prepare::{Prepared, prepare};
 use crate::arguments::Run;
 use crate::capsule;
 use crate::jobs;
-use crate::layout::REJECTED;
+use crate::layout::{REJECTED, SLURM};
+use crate::lock;
 use crate::origin::{Origin, Timing};
 use crate::outcome::{Outcome, status_of};
 use crate::progress::Screen;
 use crate::remaining_time::RemainingTime;
-use crate::resume;
+use crate::resume::{self, RunState};
 use crate::show;
 use crate::slurm;
 use crate::trust::Trust;
@@ -61,8 +62,15 @@ fn run_of(arguments: &Run, shown: bool) -> (Status, Option<PathBuf>) {
 }
 
 impl Prepared<'_> {
-    /// Executes all runs.
+    /// Executes all runs, while no other process writes to the folder.
     pub fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
+        let _lock = match lock::take(&self.folder) {
+            Ok(lock) => lock,
+            Err(error) => {
+                complain(error);
+                return (Status::Failed, None);
+            }
+        };
         let status = self.sweep().run(&self.runs(), shown);
         (status, Some(self.folder.clone()))
     }
@@ -82,18 +90,9 @@ impl Sweep<'_> {
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
         let single = runs.len() == 1 && anew && self.arguments.on.is_none();
         let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
-        let mut outcomes: Vec<Outcome> = Vec::new();
-        let mut todo = Vec::new();
-        for (n, (repeat, cell)) in runs.iter().enumerate() {
-            let Some(finished) = self.finished(cell, *repeat) else {
-                todo.push(n);
-                continue;
-            };
-            if !self.arguments.quiet {
-                remark(format_args!("{}  finished before", title(n)));
-            }
-            outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
-        }
+        let mut outcomes = self.finished_before(runs, &title);
+        let is_missing = |n: &usize| outcomes.iter().all(|outcome| outcome.n != *n);
+        let todo: Vec<usize> = (0..runs.len()).filter(is_missing).collect();
         let jobs = self.jobs().min(todo.len());
         let is_virtual = self.arguments.clock(self.experiment) == Clock::Virtual;
         let remaining = Mutex::new(match is_virtual {
@@ -170,6 +169,30 @@ impl Sweep<'_> {
         self.end(&summaries, status)
     }
 
+    /// The complete runs of a resumed sweep; says which ones are damaged.
+    fn finished_before(
+        &self,
+        runs: &[(u32, &Cell)],
+        title: &dyn Fn(usize) -> String,
+    ) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        for (n, (repeat, cell)) in runs.iter().enumerate() {
+            match self.finished(cell, *repeat) {
+                RunState::Complete(finished) => {
+                    if !self.arguments.quiet {
+                        remark(format_args!("{}  finished before", title(n)));
+                    }
+                    outcomes.push(Outcome { n, interrupted: false, summary: Ok(finished) });
+                }
+                RunState::Damaged(text) => {
+                    remark(format_args!("{}  runs again: {text}", title(n)));
+                }
+                RunState::Absent | RunState::CutShort => {}
+            }
+        }
+        outcomes
+    }
+
     /// Writes the file that a process on another node needs to execute runs of this sweep.
     fn begin_elsewhere(&self) -> Result<(), Error> {
         Origin::of(self).write(&self.folder)
@@ -189,14 +212,20 @@ impl Sweep<'_> {
         plan.map_or(Duration::ZERO, |plan| Duration::from_nanos(plan.duration.as_ns()))
     }
 
-    /// The summary of a run that an interrupted sweep has finished; none for invalid runs with
+    /// State of a run of the resumed sweep; none for a new sweep, and for invalid runs with
     /// `--retry`, which are repeated.
-    fn finished(&self, cell: &Cell, repeat: u32) -> Option<Value> {
-        self.arguments.resume.as_ref()?;
-        let summary = resume::had(&self.folder.join(name(cell, repeat)))?;
-        let is_invalid = Summary::verdict_in(&summary).status == record::Status::Invalid;
-        let repeated = self.arguments.retry > 0 && is_invalid;
-        (!repeated).then_some(summary)
+    fn finished(&self, cell: &Cell, repeat: u32) -> RunState {
+        if self.arguments.resume.is_none() {
+            return RunState::Absent;
+        }
+        let is_invalid =
+            |summary: &Value| Summary::verdict_in(summary).status == record::Status::Invalid;
+        match resume::state(&self.folder.join(name(cell, repeat))) {
+            RunState::Complete(summary) if self.arguments.retry > 0 && is_invalid(&summary) => {
+                RunState::Absent
+            }
+            state => state,
+        }
     }
 
     /// Repeats a cell's run while it is invalid, at most `--retry` times. Moves invalid runs to
@@ -208,6 +237,13 @@ impl Sweep<'_> {
         screen: &dyn Fn() -> Screen,
     ) -> Result<Finished, Error> {
         let folder = self.folder.join(name(cell, repeat));
+        let slurm = self.folder.join(SLURM);
+        // A task of a cluster may still execute this run of a sweep that was killed.
+        let _lock = match slurm.exists() {
+            true => lock::of_run(&slurm, &name(cell, repeat))
+                .map_err(|text| Error::Guest { text, ends_sweep: false })?,
+            false => None,
+        };
         if self.arguments.retry > 0 && resume::had(&folder).is_some() {
             resume::put_aside(&folder, REJECTED)?;
         }

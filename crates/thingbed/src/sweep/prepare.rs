@@ -260,7 +260,7 @@ pub(crate) fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Resu
     let folder = sweep_folder(&arguments.out, &experiment.name, seed)?;
     let copy = |from: &Path, name: &str| {
         let to = folder.join(name);
-        fs::copy(from, &to).map(drop).map_err(Error::write(&to))
+        journal::copy(from, &to).map_err(Error::write(&to))
     };
     copy(&arguments.file, "experiment.yaml")?;
     if let Some(reference) = &experiment.reference {

@@ -8,9 +8,9 @@ use super::wire::{INTERRUPT, Message, Request};
 use crate::progress::Screen;
 use experiment::{Cpu, Plan};
 use guest::{Engine, Event, Guest, Machine, Mount};
-use record::RunFacts;
 use runner::{Error, Finished, ProgressSink};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ pub(crate) fn in_guest(
 /// # Errors
 /// When there are none, or when another version wrote them.
 pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
-    let RunFacts { verdict, .. } = read(&folder.join(RunFacts::FILE))?;
+    let run: Value = read(&folder.join("run.json"))?;
+    let verdict = serde_json::from_value(run["verdict"].clone()).map_err(|error| unread(&error))?;
     let summary = read(&folder.join("summary.json"))?;
     Ok(Finished { folder: folder.to_owned(), summary, verdict, interrupted: false })
 }
