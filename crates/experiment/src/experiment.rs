@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::expect::Expect;
 use crate::file::File;
 use crate::matrix::{Cell, Matrix};
+use crate::metric::Programs;
 use crate::only::Only;
 use crate::plan::Plan;
 use crate::problem::{Errors, Problem};
@@ -218,7 +219,8 @@ struct Settings {
 fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Settings {
     let expect = file.expect.unwrap_or_default();
     if let Some(groups) = &file.nodes {
-        expect.iter().for_each(|expect| expect.check(matrix, groups, sink));
+        let programs = Programs::of(&plan);
+        expect.iter().for_each(|expect| expect.check(matrix, groups, &programs, sink));
     }
     let reference = file.reference.map(|reference| {
         let full = base.join(&reference.value);

@@ -34,6 +34,7 @@ mod plan_text;
 mod problem;
 mod profile;
 mod program;
+mod program_metric;
 mod read;
 mod resolve;
 mod scalar;
@@ -67,6 +68,7 @@ pub use plan::{
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};
 pub use program::{Program, Ready};
+pub use program_metric::{Pattern, ProgramMetric, Rule, Stream};
 pub use schema::schema;
 pub use subnet::Subnet;
 pub use target::Target;

@@ -18,6 +18,7 @@ use crate::load::{Device, Load, Probe};
 use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
 use crate::problem::{Errors, Problem};
+use crate::program_metric::ProgramMetric;
 use indexmap::IndexMap;
 use record::{DirectorModel, InteractionPattern};
 use serde::{Deserialize, Serialize};
@@ -228,4 +229,7 @@ pub struct Command {
     pub env: IndexMap<String, String>,
     /// Whether the run ends without waiting for the program.
     pub background: bool,
+    /// Values to find in its output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<ProgramMetric>,
 }

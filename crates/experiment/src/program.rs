@@ -1,5 +1,6 @@
 //! Nodes' `run` programs.
 
+use crate::program_metric::ProgramMetric;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -13,6 +14,9 @@ pub struct Program {
     pub env: IndexMap<String, String>,
     /// Readiness condition. `None`: ready as soon as it has started.
     pub ready: Option<Ready>,
+    /// Values to find in its output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<ProgramMetric>,
 }
 
 /// Condition for a node's program to be ready.

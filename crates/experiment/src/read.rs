@@ -48,6 +48,11 @@ impl Sink {
 /// A value that can be read from a node. `None`: the problem is in the sink.
 pub(crate) trait Read: Sized {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self>;
+
+    /// How to write `text` as a list of such values, if that is what a user may have meant.
+    fn as_list(_text: &str) -> Option<String> {
+        None
+    }
 }
 
 /// A value and its position in the file. `AXIS`: whether the schema allows an axis there.
@@ -64,6 +69,10 @@ impl<T: Read, const AXIS: bool> Read for At<T, AXIS> {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         T::read(node, sink).map(|value| Self { value, place: node.place })
     }
+
+    fn as_list(text: &str) -> Option<String> {
+        T::as_list(text)
+    }
 }
 
 /// A value that other code reads later.
@@ -78,6 +87,12 @@ impl<T: Read> Read for Vec<T> {
         match &node.content {
             Content::List(items) => {
                 Some(items.iter().filter_map(|item| T::read(item, sink)).collect())
+            }
+            Content::Scalar(text) => {
+                let problem = Problem::new(format!("expected a list, found {}", node.kind()));
+                let list = T::as_list(text).map(|list| format!("write a list: `{list}`"));
+                sink.add(problem.at(node.place).label(list.unwrap_or_default()));
+                None
             }
             _ => {
                 sink.expected("a list", node);

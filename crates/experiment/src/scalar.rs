@@ -24,6 +24,22 @@ impl Read for String {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         text(node, "a text", sink).map(str::to_owned)
     }
+
+    /// The words of a command line.
+    fn as_list(text: &str) -> Option<String> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+".contains(c);
+        let word = |word: &str| match word.chars().all(plain) && !word.starts_with(['%', '@']) {
+            true => word.to_owned(),
+            false => format!("'{}'", word.replace('\'', "''")),
+        };
+        // The quotes of a shell would need its rules.
+        let is_simple = !text.contains(['\'', '"', '\\', '$', '|', '>', '<', ';', '&', '`']);
+        let words: Vec<String> = match is_simple {
+            true => text.split_whitespace().map(word).collect(),
+            false => vec!["sh".into(), "-c".into(), format!("'{}'", text.replace('\'', "''"))],
+        };
+        Some(format!("[{}]", words.join(", ")))
+    }
 }
 
 impl Read for bool {

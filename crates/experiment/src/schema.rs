@@ -12,6 +12,7 @@ use crate::matrix::Matrix;
 use crate::mqtt::MqttPattern;
 use crate::pattern::OutsideModel;
 use crate::plan::{Backend, SourceAddresses};
+use crate::program_metric::Stream;
 use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Word};
 use crate::subnet::Subnet;
@@ -95,7 +96,16 @@ macro_rules! words {
         }
     )*};
 }
-words!(Addressing, Backend, Clock, InteractionPattern, OutsideModel, Comparison, Directions);
+words!(
+    Addressing,
+    Backend,
+    Clock,
+    InteractionPattern,
+    OutsideModel,
+    Comparison,
+    Directions,
+    Stream
+);
 words!(
     SourceAddresses,
     MqttPattern,

@@ -34,5 +34,5 @@ pub use timeline::{Quarter, Timeline};
 pub use verdict::{Evidence, Reason, Status, Verdict, short};
 pub use workload_figures::{
     Exchanges, Load, LoadTimes, Observed, OddCounts, ProbeStatistics, Probes, RequestCounts,
-    SectionFigures, Sender, SizeFigures,
+    Samples, SectionFigures, Sender, SizeFigures,
 };

@@ -3,7 +3,7 @@
 use crate::figure::{Over, Scope, figures};
 use crate::timeline::Quarter;
 use crate::verdict::Verdict;
-use crate::workload_figures::{Exchanges, Load, Probes};
+use crate::workload_figures::{Exchanges, Load, Probes, Samples};
 use crate::{Figure, Shape};
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,6 +32,8 @@ figures! {
         loads: Option<BTreeMap<String, Load>>,
         /// contention probes, by workload
         probes: Option<BTreeMap<String, Probes>>,
+        /// values that programs printed: by command or group, and by metric
+        programs: Option<BTreeMap<String, BTreeMap<String, Samples>>>,
         /// nodes, by group
         groups: BTreeMap<String, Group>,
         /// all groups

@@ -181,6 +181,33 @@ figures! {
         max: f64,
     }
 
+    /// The values of one metric of programs.
+    pub struct Samples {
+        /// its unit, as in the experiment file; empty without one
+        unit: String,
+        /// values that the programs printed; for a pattern without a group, its matches, without
+        /// other figures
+        count: u64,
+        /// their sum
+        sum: f64,
+        /// arithmetic mean
+        mean: Option<f64> => .over(Over::Anew),
+        /// minimum
+        min: Option<f64> => .over(Over::Min),
+        /// median
+        p50: Option<f64> => .over(Over::Max),
+        /// 90th percentile
+        p90: Option<f64> => .over(Over::Max),
+        /// 95th percentile
+        p95: Option<f64> => .over(Over::Max),
+        /// 99th percentile
+        p99: Option<f64> => .over(Over::Max),
+        /// maximum
+        max: Option<f64> => .over(Over::Max),
+        /// mean over the programs of the last value that each printed
+        last: Option<f64> => .over(Over::Anew),
+    }
+
     /// A workload of exchanges.
     pub struct Exchanges {
         /// name of the protocol

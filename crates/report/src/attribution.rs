@@ -28,7 +28,7 @@ pub(crate) struct Attribution {
     /// The axes of the cells, without the CPU axis.
     pub axes: Vec<String>,
     /// Heads and units of the metrics.
-    pub heads: Vec<(String, &'static str)>,
+    pub heads: Vec<(String, String)>,
     /// Per cell: the values of the axes, and the metrics.
     pub rows: Vec<(Vec<String>, Vec<Mark>)>,
 }
@@ -67,7 +67,10 @@ impl Attribution {
         Some(Self {
             rows: rows.collect(),
             axes: axes.iter().map(|axis| (*axis).to_owned()).collect(),
-            heads: columns.iter().map(|column| (column.head.clone(), column.unit)).collect(),
+            heads: columns
+                .iter()
+                .map(|column| (column.head.clone(), column.unit.clone().into_owned()))
+                .collect(),
             cpus,
         })
     }

@@ -2,8 +2,11 @@
 
 use crate::{Run, Spread, Summary, Sweep, format};
 use record::{
-    Figure, Group, Load, LoadTimes, Messages, RequestCounts, Scope, Summary as Figures, Times,
+    Figure, Group, Load, LoadTimes, Messages, RequestCounts, Samples, Scope, Summary as Figures,
+    Times,
 };
+
+use std::borrow::Cow;
 
 type Lookup = Box<dyn Fn(&Summary) -> Option<f64>>;
 
@@ -12,7 +15,7 @@ pub(crate) struct Column {
     /// Head of the column.
     pub(crate) head: String,
     /// Unit; empty if each value has its own.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// Whether the metric is about messages; else about bytes and CPU.
     pub(crate) messages: bool,
     figure: Lookup,
@@ -53,7 +56,8 @@ pub(crate) fn range(spread: Option<Spread>, show: fn(f64) -> String) -> (String,
 /// The columns of a sweep.
 pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     let mut columns = loads(sweep);
-    // In sweeps that have only loads, messages have no metrics.
+    columns.extend(programs(sweep));
+    // In sweeps that have only loads or programs, messages have no metrics.
     let sent = |run: &Run| run.summary.figure(&[Figures::messages, Messages::sent]);
     if columns.is_empty() || sweep.runs.iter().any(|run| sent(run) > Some(0.0)) {
         columns.extend(messages(sweep));
@@ -73,7 +77,7 @@ fn column(
     let unit = path.iter().rev().map(|figure| figure.unit).find(|unit| !unit.is_empty());
     Column {
         head,
-        unit: unit.unwrap_or_default(),
+        unit: unit.unwrap_or_default().into(),
         messages: true,
         show: if unit.is_some() { format::number } else { format::count },
         figure: Box::new(move |summary| of(summary, &path)),
@@ -113,7 +117,7 @@ fn groups(sweep: &Sweep) -> Vec<Column> {
             "ms" => format::cpu,
             _ => format::count,
         };
-        columns.push(Column { head, unit: "", messages: false, show, figure: of });
+        columns.push(Column { head, unit: "".into(), messages: false, show, figure: of });
     };
     for figure in Group::FIGURES.iter().copied() {
         match figure.column {
@@ -176,6 +180,46 @@ fn loads(sweep: &Sweep) -> Vec<Column> {
         columns
     };
     names.into_iter().flat_map(of).collect()
+}
+
+/// The columns of programs' metrics: the mean and the 99th percentile; of single values only the
+/// value, of counted matches their number.
+fn programs(sweep: &Sweep) -> Vec<Column> {
+    let all = || sweep.runs.iter().flat_map(|run| run.summary.programs());
+    let mut names: Vec<(String, String)> = Vec::new();
+    for found in all() {
+        let name = (found.program.to_owned(), found.metric.to_owned());
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let columns_of = |(program, metric): (String, String)| {
+        let own = || all().filter(|found| found.program == program && found.metric == metric);
+        let unit = own().map(|found| found.samples.unit).find(|unit| !unit.is_empty());
+        let many = own().any(|found| found.samples.count > 1);
+        let is_count = own().all(|found| found.samples.mean.is_none());
+        let shown: &[Figure] = match (is_count, many) {
+            (true, _) => &[Samples::count],
+            (false, true) => &[Samples::mean, Samples::p99],
+            (false, false) => &[Samples::mean],
+        };
+        let column = |figure: &Figure| {
+            let (program, metric, figure) = (program.clone(), metric.clone(), *figure);
+            let head = match shown.len() {
+                1 => format!("{program} {metric}"),
+                _ => format!("{program} {metric} {}", figure.head),
+            };
+            Column {
+                head,
+                unit: if is_count { "".into() } else { unit.clone().unwrap_or_default().into() },
+                messages: true,
+                show: if is_count { format::count } else { format::number },
+                figure: Box::new(move |summary| summary.program(&program, &metric, figure)),
+            }
+        };
+        shown.iter().map(column).collect::<Vec<_>>()
+    };
+    names.into_iter().flat_map(columns_of).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod links;
 mod load;
 mod page;
 mod probe;
+mod program;
 mod reference;
 mod results;
 mod runs;
@@ -65,6 +66,7 @@ fn page(sweep: &Sweep) -> String {
     delay::section(&mut page, &view);
     exchange::section(&mut page, &view);
     load::section(&mut page, &view);
+    program::section(&mut page, &view);
     probe::section(&mut page, &view);
     wire::section(&mut page, &view);
     usage::section(&mut page, &view);

@@ -32,7 +32,7 @@ fn results(sweep: &Sweep) -> String {
     let axes = sweep.axes();
     let mut heads: Vec<String> = axes.iter().map(|axis| plain(axis)).collect();
     heads.push("runs".to_owned());
-    heads.extend(columns.iter().map(|column| match column.unit {
+    heads.extend(columns.iter().map(|column| match &*column.unit {
         "" => plain(&column.head),
         unit => format!("{}, {unit}", plain(&column.head)),
     }));

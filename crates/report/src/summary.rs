@@ -126,6 +126,25 @@ impl Summary {
         found
     }
 
+    /// The metrics of programs, by command or group.
+    pub fn programs(&self) -> Vec<ProgramSamples<'_>> {
+        let programs = keys(&self.figures, Figures::programs);
+        let metrics = programs.flat_map(|(program, metrics)| {
+            let metrics = metrics.as_object().into_iter().flatten();
+            metrics.filter_map(move |(metric, samples)| {
+                let samples = record::Samples::deserialize(samples).ok()?;
+                Some(ProgramSamples { program, metric, samples })
+            })
+        });
+        metrics.collect()
+    }
+
+    /// A figure of a program's metric. Separate from `metric`, because names may contain a dot.
+    pub fn program(&self, program: &str, metric: &str, figure: Figure) -> Option<f64> {
+        let metrics = Figures::programs.of(&self.figures)?.get(program)?;
+        figure.of(metrics.get(metric)?)?.as_f64()
+    }
+
     /// The names of the groups.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         keys(&self.figures, Figures::groups).map(|(name, _)| name)
@@ -179,6 +198,17 @@ impl Load<'_> {
         all.retain(|(_, count)| *count > 0);
         all
     }
+}
+
+/// The values of a metric of programs.
+#[derive(Debug, Clone)]
+pub struct ProgramSamples<'a> {
+    /// The command, or the group whose program it is.
+    pub program: &'a str,
+    /// The metric.
+    pub metric: &'a str,
+    /// Statistics of its values.
+    pub samples: record::Samples,
 }
 
 /// Results of contention probes on one core in one mode.

@@ -9,6 +9,7 @@ use crate::link_rows::{link_rows, with_netem};
 use crate::load_figures::{self, Loads};
 use crate::measurement::Measured;
 use crate::probe_figures::{self, Probes};
+use crate::program_metrics::{self, ProgramMetrics};
 use crate::rows::{Rows, rows};
 use crate::run::Options;
 use crate::waits::Waits;
@@ -23,6 +24,7 @@ pub(crate) struct Evaluation {
     rows: Rows,
     loads: Loads,
     probes: Probes,
+    programs: ProgramMetrics,
     outcomes: Messages,
     /// Configured and measured impairments of links, for the whole run and by intervals.
     links: Vec<LinkRow>,
@@ -50,6 +52,7 @@ impl Evaluation {
         Ok(Self {
             loads: load_figures::collect(plan, jobs),
             probes: probe_figures::collect(plan, jobs)?,
+            programs: program_metrics::collect(plan, jobs),
             rows,
             outcomes,
             links,
@@ -123,7 +126,8 @@ impl Evaluation {
 
     /// Failures of programs and of the bed.
     fn failures(&self, measured: &Measured) -> Vec<Failure> {
-        let of_loads = self.loads.failures.iter().cloned().map(Failure::Program);
+        let of_loads = self.loads.failures.iter().chain(&self.programs.failures);
+        let of_loads = of_loads.cloned().map(Failure::Program);
         let refused = measured.outcome.refused.iter();
         let refused = refused.map(|why| Failure::Bed(format!("could not change a link: {why}")));
         measured.failures.iter().cloned().chain(of_loads).chain(refused).collect()
@@ -152,6 +156,7 @@ impl Evaluation {
             sections: &self.rows.sections,
             loads: &self.loads.figures,
             probes: &self.probes,
+            programs: &self.programs,
             outcomes: &self.outcomes,
             usage: &measured.usage,
             uncounted: measured.uncounted.as_deref(),

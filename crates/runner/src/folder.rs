@@ -11,6 +11,7 @@ use crate::exchange::sections;
 use crate::machine::Machine;
 use crate::measurement::Begun;
 use crate::probe_figures::Probes;
+use crate::program_metrics::ProgramMetrics;
 use crate::run::Options;
 use crate::summary::summary;
 use crate::waits::Waits;
@@ -48,6 +49,8 @@ pub(crate) struct Results<'a> {
     pub loads: &'a Option<BTreeMap<String, Load>>,
     /// The results of probes.
     pub probes: &'a Probes,
+    /// The values that programs printed.
+    pub programs: &'a ProgramMetrics,
     pub outcomes: &'a Messages,
     pub usage: &'a Usage,
     /// Why resource usage does not come from control groups, if so.
@@ -145,6 +148,10 @@ impl Folder {
         }
         if !results.probes.rows.is_empty() {
             measure::write_probes(&self.0.join("probes.parquet"), &results.probes.rows)?;
+        }
+        if !results.programs.rows.is_empty() {
+            let path = self.0.join("metrics.parquet");
+            measure::write_program_values(&path, &results.programs.rows)?;
         }
         measure::write_nodes(&self.0.join("nodes.parquet"), &results.usage.nodes)?;
         let tolerances = results.tolerances;

@@ -22,6 +22,8 @@ mod machine;
 mod measurement;
 mod mqtt;
 mod probe_figures;
+mod program_metrics;
+mod program_output;
 mod programs;
 mod progress;
 mod rows;

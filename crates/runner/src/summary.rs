@@ -108,6 +108,7 @@ pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Summary {
         exchanges: exchanges(results),
         loads: results.loads.clone(),
         probes: results.probes.figures.clone(),
+        programs: results.programs.figures.clone(),
         groups,
         all,
         links: of_links(results, links),

@@ -61,7 +61,9 @@ fn main() -> ExitCode {
         Command::Check { files } => show::check(&files),
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
-        Command::Report { folder, html, .. } => show::report(&folder, html.as_deref()),
+        Command::Report { folder, html, junit, .. } => {
+            show::report(&folder, html.as_deref(), junit.as_deref())
+        }
         Command::Compare { folders, by, figure } => show::compare(&folders, &by, figure),
         Command::Profiles { what, json } => profiles::profiles(what.as_ref(), json),
         Command::Analyze(arguments) => analyze::analyze(&arguments),

@@ -146,6 +146,7 @@ impl Origin {
             jobs,
             on: None,
             stop_at: None,
+            junit: None,
             quiet,
         }
     }

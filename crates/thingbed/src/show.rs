@@ -4,7 +4,7 @@ use crate::arguments::{CompareMetric, Plan};
 use crate::{Status, complain, remark, say};
 use experiment::{Experiment, Forecast, Only};
 use report::{CompareFigure, Sweep};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Checks experiment files and prints all errors of each.
@@ -60,11 +60,11 @@ pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
-/// Prints the results in a folder and writes its page again.
-pub fn report(folder: &Path, html: Option<&Path>) -> Status {
+/// Prints the results in a folder, and writes its page and the results as JUnit XML.
+pub fn report(folder: &Path, html: Option<&Path>, junit: Option<&Path>) -> Status {
     let own = folder.join("report.html");
-    match draw(folder, html.unwrap_or(&own)) {
-        Ok(()) => Status::Fine,
+    match draw(folder, html.unwrap_or(&own), junit) {
+        Ok(_) => Status::Fine,
         Err(error) => {
             complain(error);
             Status::Failed
@@ -116,13 +116,25 @@ pub fn colour() -> bool {
     std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb
 }
 
-/// Prints the table of a folder's results and writes the page `html`.
-pub fn draw(folder: &Path, html: &Path) -> Result<(), report::Error> {
+/// Prints the table of a folder's results, and writes the page `html` and the file `junit`.
+pub fn draw(folder: &Path, html: &Path, junit: Option<&Path>) -> Result<Sweep, report::Error> {
     let sweep = Sweep::read(folder)?;
     say(report::terminal(&sweep, width(), colour()).trim_end());
     report::write_html(&sweep, html)?;
+    if let Some(path) = junit {
+        std::fs::write(path, report::junit(&sweep))
+            .map_err(|source| report::Error::Write { path: path.to_owned(), source })?;
+    }
     say(format_args!("report: {}", html.display()));
-    Ok(())
+    Ok(sweep)
+}
+
+/// Adds the results to the summary of a GitHub job, if this is one.
+pub fn summarize_job(sweep: &Sweep) -> std::io::Result<()> {
+    let path = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty());
+    let Some(path) = path else { return Ok(()) };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
+    writeln!(file, "{}\n", report::markdown(sweep).trim_end())
 }
 
 /// Prints the JSON Schema of experiment files.

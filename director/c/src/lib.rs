@@ -3,15 +3,16 @@
 //! Handles are numbers in a table: if a session ends while another thread waits in it, that
 //! thread gets an error.
 
+mod foreign;
 mod options;
 mod table;
 
 use director::io::{Collected, Listener, Preconnection, Request, Session, resolve};
+use foreign::{give, guarded, read, slice, write};
 use options::Options;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{c_char, c_int};
 use std::future::Future;
 use std::net::SocketAddrV4;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use table::Table;
@@ -77,66 +78,6 @@ pub struct DirectorListener {
 /// A received message.
 pub struct DirectorRequest(Request);
 
-/// Writes text, terminated by 0 and truncated to the room.
-///
-/// # Safety
-/// `to` is null or points to `room` bytes.
-unsafe fn write(text: &str, to: *mut c_char, room: usize) {
-    if to.is_null() || room == 0 {
-        return;
-    }
-    let bytes = text.as_bytes();
-    let length = bytes.len().min(room - 1);
-    // SAFETY: the caller guarantees room for `length` bytes and the 0.
-    unsafe {
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), length);
-        *to.add(length) = 0;
-    }
-}
-
-/// # Safety
-/// `text` is null or ends with 0.
-unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
-    if text.is_null() {
-        return Err(format!("{what} is missing"));
-    }
-    // SAFETY: the caller guarantees the terminating 0.
-    let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
-}
-
-/// # Safety
-/// `bytes` is null or points to `length` bytes.
-unsafe fn slice<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
-    if bytes.is_null() || length == 0 {
-        return &[];
-    }
-    // SAFETY: the caller guarantees the length.
-    unsafe { std::slice::from_raw_parts(bytes, length) }
-}
-
-/// Returns a new object, or null and the reason in `error`. Catches panics, which must not cross
-/// into C.
-///
-/// # Safety
-/// As for `write`.
-unsafe fn give<T>(
-    make: impl FnOnce() -> Result<*mut T, String>,
-    error: *mut c_char,
-    room: usize,
-) -> *mut T {
-    let made = catch_unwind(AssertUnwindSafe(make))
-        .unwrap_or_else(|_| Err("internal error of the director library".to_owned()));
-    match made {
-        Ok(made) => made,
-        Err(why) => {
-            // SAFETY: guaranteed by the caller.
-            unsafe { write(&why, error, room) };
-            std::ptr::null_mut()
-        }
-    }
-}
-
 fn address(name: &str) -> Result<SocketAddrV4, String> {
     resolve(name).map_err(|error| error.to_string())
 }
@@ -157,12 +98,8 @@ pub unsafe extern "C" fn director_initiate(
     let make = || {
         // SAFETY: guaranteed by the caller.
         let (options, key, local, members) = unsafe {
-            let members = match members.is_null() {
-                true => &[],
-                false => std::slice::from_raw_parts(members, count),
-            };
             let members: Result<Vec<&str>, String> =
-                members.iter().map(|member| read(*member, "a member")).collect();
+                slice(members, count).iter().map(|member| read(*member, "a member")).collect();
             (read(options, "options")?, slice(key, key_length), read(local, "local")?, members?)
         };
         let preconnection = Options::read(options)?.preconnection(key)?;
@@ -191,11 +128,13 @@ pub unsafe extern "C" fn director_ready(
     session: *const DirectorSession,
     patience_ms: u64,
 ) -> c_int {
-    let Some(session) = SESSIONS.get(session) else { return 0 };
-    let own = session.session.clone();
-    let patience = Duration::from_millis(patience_ms);
-    let ready = session.thread.wait(async move { own.ready(patience).await });
-    c_int::from(ready == Some(true))
+    guarded(0, || {
+        let Some(session) = SESSIONS.get(session) else { return 0 };
+        let own = session.session.clone();
+        let patience = Duration::from_millis(patience_ms);
+        let ready = session.thread.wait(async move { own.ready(patience).await });
+        c_int::from(ready == Some(true))
+    })
 }
 
 /// # Safety
@@ -227,16 +166,20 @@ pub unsafe extern "C" fn director_collect(
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_answers(collected: *const DirectorCollected) -> usize {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe { collected.as_ref() }.map_or(0, |collected| collected.0.len())
+    })
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_lacking(collected: *const DirectorCollected) -> usize {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+    })
 }
 
 /// # Safety
@@ -249,22 +192,24 @@ pub unsafe extern "C" fn director_answer(
     bytes: *mut *const u8,
     length: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller guarantees null or live objects, also for the outputs.
-    unsafe {
-        let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
-            return 0;
-        };
-        if let Some(member) = member.as_mut() {
-            *member = *number;
+    guarded(0, || {
+        // SAFETY: the caller guarantees null or live objects, also for the outputs.
+        unsafe {
+            let Some((number, answer)) = collected.as_ref().and_then(|all| all.0.get(place)) else {
+                return 0;
+            };
+            if let Some(member) = member.as_mut() {
+                *member = *number;
+            }
+            if let Some(bytes) = bytes.as_mut() {
+                *bytes = answer.as_ptr();
+            }
+            if let Some(length) = length.as_mut() {
+                *length = answer.len();
+            }
         }
-        if let Some(bytes) = bytes.as_mut() {
-            *bytes = answer.as_ptr();
-        }
-        if let Some(length) = length.as_mut() {
-            *length = answer.len();
-        }
-    }
-    1
+        1
+    })
 }
 
 /// # Safety
@@ -275,14 +220,16 @@ pub unsafe extern "C" fn director_explain(
     text: *mut c_char,
     room: usize,
 ) -> c_int {
-    let Some(session) = SESSIONS.get(session) else { return 0 };
-    let own = session.session.clone();
-    let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
-        return 0;
-    };
-    // SAFETY: guaranteed by the caller.
-    unsafe { write(&said.to_string(), text, room) };
-    1
+    guarded(0, || {
+        let Some(session) = SESSIONS.get(session) else { return 0 };
+        let own = session.session.clone();
+        let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
+            return 0;
+        };
+        // SAFETY: guaranteed by the caller.
+        unsafe { write(&said.to_string(), text, room) };
+        1
+    })
 }
 
 /// # Safety
@@ -320,17 +267,19 @@ pub unsafe extern "C" fn director_next(
     listener: *mut DirectorListener,
     patience_ms: u64,
 ) -> *mut DirectorRequest {
-    let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
-    let own = listener.listener.clone();
-    let patience = Duration::from_millis(patience_ms);
-    let next = listener.thread.wait(async move {
-        let mut own = own.lock().await;
-        tokio::time::timeout(patience, own.next()).await.ok().flatten()
-    });
-    match next.flatten() {
-        Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
-        None => std::ptr::null_mut(),
-    }
+    guarded(std::ptr::null_mut(), || {
+        let Some(listener) = LISTENERS.get(listener) else { return std::ptr::null_mut() };
+        let own = listener.listener.clone();
+        let patience = Duration::from_millis(patience_ms);
+        let next = listener.thread.wait(async move {
+            let mut own = own.lock().await;
+            tokio::time::timeout(patience, own.next()).await.ok().flatten()
+        });
+        match next.flatten() {
+            Some(request) => Box::into_raw(Box::new(DirectorRequest(request))),
+            None => std::ptr::null_mut(),
+        }
+    })
 }
 
 /// # Safety
@@ -340,14 +289,16 @@ pub unsafe extern "C" fn director_message(
     request: *const DirectorRequest,
     length: *mut usize,
 ) -> *const u8 {
-    // SAFETY: the caller guarantees null or a live object.
-    unsafe {
-        let Some(request) = request.as_ref() else { return std::ptr::null() };
-        if let Some(length) = length.as_mut() {
-            *length = request.0.message.len();
+    guarded(std::ptr::null(), || {
+        // SAFETY: the caller guarantees null or a live object.
+        unsafe {
+            let Some(request) = request.as_ref() else { return std::ptr::null() };
+            if let Some(length) = length.as_mut() {
+                *length = request.0.message.len();
+            }
+            request.0.message.as_ptr()
         }
-        request.0.message.as_ptr()
-    }
+    })
 }
 
 /// # Safety
@@ -358,12 +309,14 @@ pub unsafe extern "C" fn director_reply(
     answer: *const u8,
     length: usize,
 ) {
-    if !request.is_null() {
-        // SAFETY: the caller guarantees a request of `director_next` that is not used again.
-        let request = unsafe { Box::from_raw(request) };
-        // SAFETY: guaranteed by the caller.
-        request.0.reply(unsafe { slice(answer, length) });
-    }
+    guarded((), || {
+        if !request.is_null() {
+            // SAFETY: the caller guarantees a request of `director_next` that is not used again.
+            let request = unsafe { Box::from_raw(request) };
+            // SAFETY: guaranteed by the caller.
+            request.0.reply(unsafe { slice(answer, length) });
+        }
+    })
 }
 
 macro_rules! frees {
@@ -374,7 +327,7 @@ macro_rules! frees {
         pub unsafe extern "C" fn $name(what: *mut $type) {
             if !what.is_null() {
                 // SAFETY: the caller guarantees an object of this library that is not used again.
-                drop(unsafe { Box::from_raw(what) });
+                guarded((), || drop(unsafe { Box::from_raw(what) }));
             }
         }
     )*};
@@ -389,16 +342,49 @@ frees! {
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
-    if let Some(session) = SESSIONS.remove(session) {
-        session.thread.end();
-    }
+    guarded((), || {
+        if let Some(session) = SESSIONS.remove(session) {
+            session.thread.end();
+        }
+    })
 }
 
 /// # Safety
 /// See the header.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_listener_free(listener: *mut DirectorListener) {
-    if let Some(listener) = LISTENERS.remove(listener) {
-        listener.thread.end();
+    guarded((), || {
+        if let Some(listener) = LISTENERS.remove(listener) {
+            listener.thread.end();
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absurd_arguments_are_answered() {
+        let (bytes, name) = ([1_u8; 4], c"127.0.0.1:0");
+        let mut error: [c_char; 200] = [0; 200];
+        let message = error.as_mut_ptr();
+        // SAFETY: all pointers live over the calls; a length that no memory has is not read.
+        unsafe {
+            assert!(slice(bytes.as_ptr(), usize::MAX).is_empty());
+            assert_eq!(slice(bytes.as_ptr(), 4), bytes);
+            let key = bytes.as_ptr();
+            let local = name.as_ptr();
+            let options = c"{}".as_ptr();
+            let none = std::ptr::null();
+            let session =
+                director_initiate(options, key, usize::MAX, local, none, usize::MAX, message, 200);
+            assert!(session.is_null() && error[0] != 0);
+            assert_eq!(director_ready(session, u64::MAX), 0);
+            assert!(director_next(std::ptr::null_mut(), u64::MAX).is_null());
+            assert_eq!(director_answers(std::ptr::null()), 0);
+            director_reply(std::ptr::null_mut(), key, usize::MAX);
+            director_session_free(session);
+        }
     }
 }

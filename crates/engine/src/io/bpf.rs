@@ -121,6 +121,13 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
     })
 }
 
+/// Size of a page in bytes: 4 KiB to 64 KiB, depending on the machine.
+pub(super) fn page_size() -> usize {
+    // SAFETY: reads a system constant.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
 /// Memory shared with the kernel.
 #[derive(Debug)]
 pub(super) struct Mapping {
@@ -166,6 +173,19 @@ impl Mapping {
         assert!(offset < self.len, "{offset} of {}", self.len);
         // SAFETY: within the mapping, as checked above.
         unsafe { self.start.as_ptr().add(offset) }
+    }
+
+    /// The `len` bytes from `offset`; `None` if they are not all in the mapping.
+    ///
+    /// # Safety
+    /// Nothing writes to them while the slice is in use.
+    pub unsafe fn slice(&self, offset: usize, len: usize) -> Option<&[u8]> {
+        let end = offset.checked_add(len)?;
+        if end > self.len {
+            return None;
+        }
+        // SAFETY: within the mapping, as checked above; the caller guarantees the rest.
+        Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), len) })
     }
 }
 

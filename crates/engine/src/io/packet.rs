@@ -1,7 +1,7 @@
 //! Packet sockets at the medium's ends of veth pairs, read through rings in shared memory
 //! (TPACKET_V2): the path for users without access to `/dev/net/tun`.
 
-use super::bpf::Mapping;
+use super::bpf::{Mapping, page_size};
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
 use link::Instant;
 use std::io;
@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const MEMORY: usize = 256 << 20;
 const LEAST: usize = 128 << 10;
 const MOST: usize = 4 << 20;
-const PAGE: usize = 4096;
 /// Bytes before a frame in its slot: `struct tpacket2_hdr`, an address and padding, and
 /// room for a VLAN tag.
 const BEFORE: usize = 32 + 20 + 16 + 16;
@@ -120,7 +119,7 @@ impl Slots {
         let frame = mtu(&socket)? + 14 + 4;
         let size = (BEFORE + frame).next_multiple_of(16);
         // A block is contiguous kernel memory: no larger than needed.
-        let block = size.next_multiple_of(PAGE);
+        let block = size.next_multiple_of(page_size());
         let in_block = block / size;
         let blocks = (share / block).max(2);
         let option = |name: libc::c_int, value: &[u32]| {
@@ -165,7 +164,7 @@ impl Slots {
         // mapping, and begins with this header.
         let (header, slot) = unsafe {
             let header = std::ptr::read(self.memory.at(start).cast::<libc::tpacket2_hdr>());
-            (header, std::slice::from_raw_parts(self.memory.at(start), self.size))
+            (header, self.memory.slice(start, self.size)?)
         };
         let from = usize::from(header.tp_mac);
         let frame = slot.get(from..from + header.tp_snaplen as usize);

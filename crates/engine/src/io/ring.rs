@@ -296,9 +296,12 @@ impl FrameIo for Ring {
         loop {
             while self.lanes.looks_ahead() {
                 let Some((record, bytes)) = self.ring.next() else { break };
-                let header = header(bytes);
+                let (header, whole) = (header(bytes), bytes.len());
                 let end = self.ring.position();
-                let Some((port, ..)) = header.filter(|h| h.0 < self.shared.count) else {
+                let is_sound = |&(port, len, _): &(usize, usize, Instant)| {
+                    port < self.shared.count && len <= whole - HEADER
+                };
+                let Some((port, ..)) = header.filter(is_sound) else {
                     self.lanes.skip(end);
                     continue;
                 };

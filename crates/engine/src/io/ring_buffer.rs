@@ -3,7 +3,7 @@
 //! The kernel maps a page with the reader's position, a page with the writers' position,
 //! and the data twice in a row, so that every record is contiguous.
 
-use super::bpf::Mapping;
+use super::bpf::{Mapping, page_size};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -33,8 +33,7 @@ pub(super) struct RingBuffer {
 impl RingBuffer {
     /// Maps the ring of `size` bytes.
     pub fn new(ring: BorrowedFd<'_>, size: u32) -> io::Result<Self> {
-        // SAFETY: reads a system constant.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = page_size();
         Ok(Self {
             reader: Mapping::new(ring, 0, page, true)?,
             rest: Mapping::new(ring, page, page + 2 * size as usize, false)?,
@@ -79,8 +78,12 @@ impl RingBuffer {
 
     /// Position and bytes of the next record, if it is complete; empty for a discarded
     /// record. The bytes stay valid until the end of the record is released.
+    ///
+    /// A record that would end after what is written cannot be one: the rest of what is written is
+    /// then one empty record, because nothing says where the next one begins.
     pub fn next(&mut self) -> Option<(u64, &[u8])> {
-        if self.written().load(Ordering::Acquire) == self.position {
+        let written = self.written().load(Ordering::Acquire);
+        if written == self.position {
             return None;
         }
         let mut len = self.header().load(Ordering::Acquire);
@@ -95,18 +98,23 @@ impl RingBuffer {
         }
         let bytes = (len & !(BUSY | DISCARDED)) as usize;
         let record = self.position;
-        self.position += (bytes as u64 + 8).next_multiple_of(8);
+        let end = record + (bytes as u64 + 8).next_multiple_of(8);
+        if end > written || end - record > self.size {
+            self.position = written;
+            return Some((record, &[]));
+        }
+        self.position = end;
         Some((record, if len & DISCARDED == 0 { self.at(record, bytes) } else { &[] }))
     }
 
     /// The first `bytes` of the record at `position`, which [`Self::next`] has returned and
-    /// which is not yet released.
+    /// which is not yet released; empty if no record has that many.
     pub fn at(&self, position: u64, bytes: usize) -> &[u8] {
         let start = self.page + (position % self.size) as usize + 8;
         // SAFETY: a record is contiguous in the doubled mapping, and the
         // kernel does not write to it before its end has been released, which
         // takes this borrow's end.
-        unsafe { std::slice::from_raw_parts(self.rest.at(start), bytes) }
+        unsafe { self.rest.slice(start, bytes) }.unwrap_or_default()
     }
 
     /// Read position.
@@ -127,5 +135,60 @@ impl RingBuffer {
             self.reported = position;
             self.reported_position().store(position, Ordering::Release);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+
+    const SIZE: u32 = 4096;
+
+    /// A ring as the kernel maps it, of a file: the reader's page, the writers' page with the
+    /// position `written`, and twice the data, which begins with `data`.
+    fn ring(written: u64, data: &[u8]) -> RingBuffer {
+        // SAFETY: a plain system call; the descriptor is owned at once.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"ring".as_ptr(), 0)) };
+        let page = page_size();
+        let mut bytes = vec![0; 2 * page + 2 * SIZE as usize];
+        bytes[page..page + 8].copy_from_slice(&written.to_ne_bytes());
+        bytes[2 * page..2 * page + data.len()].copy_from_slice(data);
+        std::fs::File::from(file.try_clone().unwrap()).write_all(&bytes).unwrap();
+        RingBuffer::new(file.as_fd(), SIZE).unwrap()
+    }
+
+    /// Records with these lengths, as their headers have them.
+    fn records(lengths: &[u32]) -> Vec<u8> {
+        let record = |&len: &u32| {
+            let mut bytes = len.to_ne_bytes().to_vec();
+            bytes.resize((8 + (len & 0xff) as usize).next_multiple_of(8), 0xaa);
+            bytes
+        };
+        lengths.iter().flat_map(record).collect()
+    }
+
+    #[test]
+    fn records_are_read_one_after_the_other() {
+        let mut ring = ring(48, &records(&[5, 8 | DISCARDED, 3]));
+        assert_eq!(ring.next(), Some((0, &[0xaa; 5][..])));
+        assert_eq!(ring.next(), Some((16, &[][..])));
+        assert_eq!(ring.next(), Some((32, &[0xaa; 3][..])));
+        assert_eq!(ring.next(), None);
+        assert!(ring.is_drained());
+    }
+
+    #[test]
+    fn a_length_beyond_what_is_written_is_not_believed() {
+        for len in [33, SIZE, 2 * SIZE, DISCARDED - 1] {
+            let mut ring = ring(32, &records(&[8, len]));
+            assert_eq!(ring.next(), Some((0, &[0xaa; 8][..])));
+            assert_eq!(ring.next(), Some((16, &[][..])), "{len}");
+            assert_eq!(ring.next(), None);
+            assert!(ring.is_drained());
+        }
+        let ring = ring(32, &records(&[8]));
+        assert!(ring.at(0, 2 * SIZE as usize).is_empty());
     }
 }

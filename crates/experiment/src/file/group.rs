@@ -1,6 +1,6 @@
 //! File format: groups of nodes.
 
-use crate::file::{Board, Cpu};
+use crate::file::{Board, Cpu, Metric};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
@@ -43,6 +43,8 @@ pub(crate) struct Group {
     pub env: Option<Named<At<String>>>,
     /// When `run` is ready for others. Default: as soon as it has started.
     pub ready: Option<At<Ready>>,
+    /// Values in the output of `run` that become figures, by name.
+    pub metrics: Option<Named<Metric>>,
 }
 
 impl Read for Group {
@@ -63,6 +65,7 @@ impl Read for Group {
             run: fields.optional("run"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),
+            metrics: fields.optional("metrics"),
         };
         fields.finish();
         Some(group)

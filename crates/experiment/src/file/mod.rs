@@ -9,6 +9,7 @@ mod foreign;
 mod group;
 mod impairment;
 mod load;
+mod metric;
 mod models;
 mod mqtt;
 mod network;
@@ -24,6 +25,7 @@ pub(crate) use foreign::{Foreign, Model as ForeignModel};
 pub(crate) use group::{Addressing, Group, Limits, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use load::{Device, Load, Probe, Resources};
+pub(crate) use metric::Metric;
 #[cfg(test)]
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};

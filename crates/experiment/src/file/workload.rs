@@ -1,6 +1,6 @@
 //! File format: workloads.
 
-use crate::file::{Device, Exchange, Load, Mqtt, Probe};
+use crate::file::{Device, Exchange, Load, Metric, Mqtt, Probe};
 use crate::pattern::OutsideModel;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -219,6 +219,8 @@ pub(crate) struct Command {
     pub env: Option<Named<At<String>>>,
     /// Whether the run ends without waiting for the program. Default: false.
     pub background: Option<At<bool>>,
+    /// Values in its output that become figures, by name.
+    pub metrics: Option<Named<Metric>>,
 }
 
 impl Read for Command {
@@ -230,6 +232,7 @@ impl Read for Command {
             run: fields.required("run"),
             env: fields.optional("env"),
             background: fields.optional("background"),
+            metrics: fields.optional("metrics"),
         };
         fields.finish();
         Some(command)

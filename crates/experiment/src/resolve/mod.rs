@@ -12,6 +12,7 @@ mod faults;
 mod hardware;
 mod interaction;
 mod load;
+mod metrics;
 mod mqtt;
 mod netem;
 mod networks;

@@ -166,6 +166,7 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
 }
 
 fn check_program(group: &Group, sink: &mut Sink) {
+    super::metrics::of(&group.metrics, sink);
     match &group.run {
         Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
             let problem = Problem::new("`run` has no program").at(run.place);
@@ -176,6 +177,11 @@ fn check_program(group: &Group, sink: &mut Sink) {
             if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
                 let problem = Problem::new("`ready` without `run`").at(ready.place);
                 sink.add(problem.label("add the program to wait for: `run: [PROGRAM, ...]`"));
+            }
+            let first = group.metrics.iter().flat_map(Named::iter).next();
+            if let Some((_, place, _)) = first.filter(|_| group.root.is_none()) {
+                let problem = Problem::new("`metrics` without `run`").at(place);
+                sink.add(problem.label("add the program that prints them: `run: [PROGRAM, ...]`"));
             }
         }
     }

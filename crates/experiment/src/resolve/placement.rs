@@ -3,10 +3,10 @@
 use crate::file::{Addressing, Group};
 use crate::plan::{PlannedLimits, PlannedNode};
 use crate::program::{Program, Ready};
-use crate::read::{At, Named};
+use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
-use crate::resolve::{cores, hardware, services};
+use crate::resolve::{cores, hardware, metrics, services};
 
 /// All nodes with their links.
 pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<PlannedNode> {
@@ -61,8 +61,9 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
 
 /// The `run` program of a group's nodes.
 fn program(group: &Group) -> Option<Program> {
-    // `ready` and `env` without `run` apply to the image's program.
-    let of_image = group.root.is_some() && (group.ready.is_some() || group.env.is_some());
+    // `ready`, `env` and `metrics` without `run` apply to the image's program.
+    let more = group.ready.is_some() || group.env.is_some() || group.metrics.is_some();
+    let of_image = group.root.is_some() && more;
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
         None if of_image => Vec::new(),
@@ -77,5 +78,7 @@ fn program(group: &Group) -> Option<Program> {
         tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
     });
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
-    Some(Program { run, env, ready })
+    // Problems of metrics were reported with the group.
+    let metrics = metrics::of(&group.metrics, &mut Sink::default());
+    Some(Program { run, env, ready, metrics })
 }

@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::check_name;
 use crate::resolve::context::Context;
+use crate::resolve::metrics;
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use std::collections::HashMap;
@@ -152,6 +153,7 @@ impl Context<'_, '_> {
             run: run.unwrap_or_default(),
             env: env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect(),
             background: typed.background.as_ref().is_some_and(|background| background.value),
+            metrics: metrics::of(&typed.metrics, sink),
         }
     }
 }

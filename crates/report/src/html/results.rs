@@ -18,7 +18,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let columns = columns(view.sweep);
     let mut table = axes.iter().fold(Table::default(), |table, axis| table.text(axis)).text("runs");
     for column in &columns {
-        table = table.numbers(&column.head, column.unit);
+        table = table.numbers(&column.head, &column.unit);
     }
     for cell in &view.cells {
         let mut row: Vec<Place> =

@@ -89,7 +89,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         }
         let mut figures = Table::default();
         for column in &columns {
-            figures = figures.numbers(&column.head, column.unit);
+            figures = figures.numbers(&column.head, &column.unit);
         }
         let place =
             |column: &crate::figures::Column| Place::number(column.show(column.figure(summary)));

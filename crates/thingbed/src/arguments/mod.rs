@@ -61,6 +61,9 @@ pub enum Command {
         /// Print the results as Markdown and do not write the HTML page
         #[arg(long, conflicts_with = "html")]
         markdown: bool,
+        /// Also write the results as JUnit XML to this file
+        #[arg(long, value_name = "FILE", conflicts_with = "markdown")]
+        junit: Option<PathBuf>,
     },
     /// Compare exchanges: the best protocol per payload size, as Markdown
     Compare {
@@ -245,6 +248,9 @@ pub struct Run {
     /// until you continue, even while programs in a shell work.
     #[arg(long, value_name = "TIME", conflicts_with_all = ["resume", "jobs"])]
     pub stop_at: Option<units::Span>,
+    /// Write the results as JUnit XML to this file: a test per run and per expectation
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,

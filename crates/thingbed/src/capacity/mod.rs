@@ -139,6 +139,7 @@ impl<'a> CapacitySearch<'a> {
             clock: arguments.clock,
             cpu: arguments.cpu.into_iter().collect(),
             jobs: Some(1),
+            junit: None,
             quiet: arguments.quiet,
         };
         sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;

@@ -317,9 +317,17 @@ impl Sweep<'_> {
             ));
             return status;
         }
-        if let Err(error) = show::draw(&self.folder, &self.folder.join("report.html")) {
-            complain(error);
-            return status.max(Status::Failed);
+        let junit = self.arguments.junit.as_deref();
+        match show::draw(&self.folder, &self.folder.join("report.html"), junit) {
+            Ok(sweep) => {
+                if let Err(error) = show::summarize_job(&sweep) {
+                    remark(format_args!("warning: no summary for the GitHub job: {error}"));
+                }
+            }
+            Err(error) => {
+                complain(error);
+                return status.max(Status::Failed);
+            }
         }
         let mut trust = Trust::default();
         summaries.iter().for_each(|summary| trust.add(summary));

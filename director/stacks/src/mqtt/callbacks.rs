@@ -40,13 +40,40 @@ pub(super) struct Inbox {
     pub last_log: String,
 }
 
-/// The inbox of a callback.
+/// Calls `then` with the inbox of a callback.
 ///
 /// # Safety
-/// `user` must be the pointer passed to `mosquitto_new`; call it only within a callback.
-unsafe fn inbox<'a>(user: *mut c_void) -> &'a mut Inbox {
+/// `user` must be the pointer passed to `mosquitto_new`; call it only within a callback, and do not
+/// call libmosquitto in `then`, which could lead to a second reference.
+unsafe fn with_inbox(user: *mut c_void, then: impl FnOnce(&mut Inbox)) {
     // SAFETY: it is the session's inbox; no other reference exists during a callback.
-    unsafe { &mut *user.cast::<Inbox>() }
+    then(unsafe { &mut *user.cast::<Inbox>() });
+}
+
+/// A copy of `count` elements; empty if `start` is null, as libmosquitto has it for an empty list,
+/// or if there are less than one.
+///
+/// # Safety
+/// `start` is null or points to `count` elements.
+unsafe fn list<T: Copy>(start: *const T, count: c_int) -> Vec<T> {
+    let Ok(count) = usize::try_from(count) else { return Vec::new() };
+    if start.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: guaranteed by the caller.
+    unsafe { std::slice::from_raw_parts(start, count) }.to_vec()
+}
+
+/// A copy of a text; empty if it is null.
+///
+/// # Safety
+/// `text` is null or ends with 0.
+unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: guaranteed by the caller.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
 pub(super) unsafe extern "C" fn on_connect(
@@ -56,7 +83,7 @@ pub(super) unsafe extern "C" fn on_connect(
     _flags: c_int,
 ) {
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Connack(code));
+    unsafe { with_inbox(user, |inbox| inbox.events.push(SessionEvent::Connack(code))) };
 }
 
 pub(super) unsafe extern "C" fn on_disconnect(
@@ -65,7 +92,7 @@ pub(super) unsafe extern "C" fn on_disconnect(
     code: c_int,
 ) {
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    unsafe { inbox(user) }.events.push(SessionEvent::Closed(code));
+    unsafe { with_inbox(user, |inbox| inbox.events.push(SessionEvent::Closed(code))) };
 }
 
 pub(super) unsafe extern "C" fn on_publish(
@@ -76,9 +103,12 @@ pub(super) unsafe extern "C" fn on_publish(
     _: *const ffi::Property,
 ) {
     // SAFETY: libmosquitto calls this with the inbox pointer.
-    let inbox = unsafe { inbox(user) };
-    let at = (inbox.clock)();
-    inbox.events.push(SessionEvent::Acknowledged { mid, reason, at });
+    unsafe {
+        with_inbox(user, |inbox| {
+            let at = (inbox.clock)();
+            inbox.events.push(SessionEvent::Acknowledged { mid, reason, at });
+        });
+    }
 }
 
 pub(super) unsafe extern "C" fn on_subscribe(
@@ -90,8 +120,8 @@ pub(super) unsafe extern "C" fn on_subscribe(
 ) {
     // SAFETY: libmosquitto calls this with the inbox pointer and `count` levels.
     unsafe {
-        let levels = std::slice::from_raw_parts(levels, count.max(0) as usize).to_vec();
-        inbox(user).events.push(SessionEvent::Suback(levels));
+        let levels = list(levels, count);
+        with_inbox(user, |inbox| inbox.events.push(SessionEvent::Suback(levels)));
     }
 }
 
@@ -103,15 +133,13 @@ pub(super) unsafe extern "C" fn on_message(
     // SAFETY: libmosquitto calls this with the inbox pointer and a message; its payload has the
     // given length and is null only if empty; its topic is a string.
     unsafe {
-        let inbox = inbox(user);
-        let at = (inbox.clock)();
-        let (start, length) = ((*message).payload.cast::<u8>(), (*message).payloadlen);
-        let payload = match start.is_null() {
-            true => Vec::new(),
-            false => std::slice::from_raw_parts(start, length.max(0) as usize).to_vec(),
-        };
-        let topic = CStr::from_ptr((*message).topic).to_string_lossy().into_owned();
-        inbox.events.push(SessionEvent::Message { topic, payload, at });
+        let message = &*message;
+        let payload = list(message.payload.cast::<u8>(), message.payloadlen);
+        let topic = text(message.topic);
+        with_inbox(user, |inbox| {
+            let at = (inbox.clock)();
+            inbox.events.push(SessionEvent::Message { topic, payload, at });
+        });
     }
 }
 
@@ -119,12 +147,47 @@ pub(super) unsafe extern "C" fn on_log(
     _: *mut ffi::Mosquitto,
     user: *mut c_void,
     level: c_int,
-    text: *const c_char,
+    line: *const c_char,
 ) {
     if level & ffi::LOG_ERR != 0 {
         // SAFETY: libmosquitto calls this with the inbox pointer and a string.
         unsafe {
-            inbox(user).last_log = CStr::from_ptr(text).to_string_lossy().trim().to_owned();
+            let line = text(line).trim().to_owned();
+            with_inbox(user, |inbox| inbox.last_log = line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    /// What a broker's odd answers give: lists and texts that are null, and negative counts.
+    #[test]
+    fn null_lists_and_texts_are_empty() {
+        let mut inbox = Inbox { clock: || 7, events: Vec::new(), last_log: "old".to_owned() };
+        let user = (&raw mut inbox).cast();
+        let levels = [0, 1];
+        let message = ffi::Message {
+            mid: 1,
+            topic: ptr::null_mut(),
+            payload: ptr::null_mut(),
+            payloadlen: 3,
+            qos: 0,
+            retain: false,
+        };
+        // SAFETY: the inbox, the list and the message outlive the calls.
+        unsafe {
+            on_subscribe(ptr::null_mut(), user, 1, 2, ptr::null());
+            on_subscribe(ptr::null_mut(), user, 1, -1, levels.as_ptr());
+            on_subscribe(ptr::null_mut(), user, 1, 2, levels.as_ptr());
+            on_message(ptr::null_mut(), user, &raw const message);
+            on_log(ptr::null_mut(), user, ffi::LOG_ERR, ptr::null());
+        }
+        let nothing = SessionEvent::Message { topic: String::new(), payload: Vec::new(), at: 7 };
+        let suback = |levels: &[c_int]| SessionEvent::Suback(levels.to_vec());
+        assert_eq!(inbox.events, [suback(&[]), suback(&[]), suback(&[0, 1]), nothing]);
+        assert!(inbox.last_log.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! libcoap callbacks: client events, and requests to a server.
 
-use super::ffi;
+use super::ffi::{self, shim};
 use crate::time::Nanos;
 use coap::{Block, number};
 use std::ffi::c_int;
@@ -60,28 +60,42 @@ pub type Respond = Box<dyn FnMut(&Request) -> Answer>;
 pub(super) struct Inbox {
     pub events: Vec<SessionEvent>,
     pub respond: Option<Respond>,
-    /// Leisure, ACK_TIMEOUT and MAX_RETRANSMIT of a server's sessions.
-    pub times: Option<(ffi::Fixed, ffi::Fixed, u16)>,
+    /// Times of a server's sessions.
+    pub times: Option<ServerTimes>,
 }
 
-/// Peer address of a session.
+/// Leisure, ACK_TIMEOUT (both in ms) and MAX_RETRANSMIT of a server's sessions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ServerTimes {
+    pub leisure_ms: u32,
+    pub ack_timeout_ms: u32,
+    pub max_retransmit: u16,
+}
+
+/// Peer address of a session; 0.0.0.0 if it is not IPv4, which is all that is listened to.
 ///
 /// # Safety
 /// `session` must be a valid libcoap session.
 unsafe fn remote(session: *const ffi::Session) -> SocketAddrV4 {
-    // SAFETY: the session is valid, and so is its address.
-    let sin = unsafe { (*ffi::coap_session_get_addr_remote(session)).sin };
-    SocketAddrV4::new(u32::from_be(sin.sin_addr.s_addr).into(), u16::from_be(sin.sin_port))
+    let (mut ip, mut port) = (0, 0);
+    // SAFETY: the session is valid; both outputs are local.
+    unsafe { shim::thingbed_coap_peer(session, &raw mut ip, &raw mut port) };
+    SocketAddrV4::new(ip.into(), port)
 }
 
-/// The inbox of a callback's session.
+/// Calls `then` with the inbox of a callback's session. The reference ends before libcoap or a
+/// request handler runs again, so that there is never a second one.
 ///
 /// # Safety
-/// Call it only within a callback.
-unsafe fn inbox<'a>(session: *const ffi::Session) -> &'a mut Inbox {
-    // SAFETY: the session points to its context, and the context to the inbox it was given; no
-    // other reference to the inbox exists during a callback.
-    unsafe { &mut *ffi::coap_get_app_data(ffi::coap_session_get_context(session)).cast::<Inbox>() }
+/// `session` must be a valid libcoap session of a context that was given an inbox; `then` must not
+/// call libcoap.
+unsafe fn with_inbox<R>(session: *const ffi::Session, then: impl FnOnce(&mut Inbox) -> R) -> R {
+    // SAFETY: the session points to its context, and the context to the inbox it was given, which
+    // outlives it; callbacks of a context run in one thread, and `then` does not lead to another.
+    unsafe {
+        let inbox = ffi::coap_get_app_data(ffi::coap_session_get_context(session));
+        then(&mut *inbox.cast::<Inbox>())
+    }
 }
 
 /// Value of an option.
@@ -89,15 +103,13 @@ unsafe fn inbox<'a>(session: *const ffi::Session) -> &'a mut Inbox {
 /// # Safety
 /// `pdu` must be a valid libcoap message.
 unsafe fn option(pdu: *const ffi::Pdu, number: u16) -> Option<Vec<u8>> {
-    let mut room = ffi::Iterator([0; 16]);
-    // SAFETY: the message is valid; the iterator has more room than libcoap needs; libcoap gives
-    // the length of the value.
+    let (mut value, mut length) = (ptr::null(), 0);
+    // SAFETY: the message is valid; both outputs are local; libcoap gives the length of the value.
     unsafe {
-        let option = ffi::coap_check_option(pdu, number, &raw mut room);
-        if option.is_null() {
-            return None;
+        match shim::thingbed_coap_option(pdu, number, &raw mut value, &raw mut length) {
+            0 => None,
+            _ => Some(copy(value, length)),
         }
-        Some(copy(ffi::coap_opt_value(option), ffi::coap_opt_length(option) as usize))
     }
 }
 
@@ -143,9 +155,10 @@ pub(super) unsafe extern "C" fn on_response(
     // SAFETY: libcoap calls this with a valid session and message.
     unsafe {
         let block = |number| block_option(received, number);
-        let token = ffi::coap_pdu_get_token(received);
+        let mut length = 0;
+        let token = shim::thingbed_coap_token(received, &raw mut length);
         let response = Response {
-            token: copy(token.start, token.length),
+            token: copy(token, length),
             code: ffi::coap_pdu_get_code(received) as u8,
             payload: data(received),
             block1: block(number::BLOCK1),
@@ -153,7 +166,8 @@ pub(super) unsafe extern "C" fn on_response(
             observe: option(received, number::OBSERVE).is_some(),
         };
         let from = remote(session);
-        inbox(session).events.push(SessionEvent::Response { from, response, at });
+        let event = SessionEvent::Response { from, response, at };
+        with_inbox(session, |inbox| inbox.events.push(event));
     }
     ffi::RESPONSE_OK
 }
@@ -165,15 +179,12 @@ pub(super) unsafe extern "C" fn on_nack(
     _mid: c_int,
 ) {
     // SAFETY: libcoap calls this with a valid session.
-    unsafe { inbox(session) }.events.push(SessionEvent::Nack(reason));
+    unsafe { with_inbox(session, |inbox| inbox.events.push(SessionEvent::Nack(reason))) };
 }
 
 pub(super) unsafe extern "C" fn on_event(session: *mut ffi::Session, event: c_int) -> c_int {
     // SAFETY: libcoap calls this with a valid session.
-    unsafe {
-        let inbox = inbox(session);
-        inbox.events.push(SessionEvent::Event(event));
-    }
+    unsafe { with_inbox(session, |inbox| inbox.events.push(SessionEvent::Event(event))) };
     0
 }
 
@@ -197,15 +208,17 @@ pub(super) unsafe extern "C" fn on_request(
             block1: block(number::BLOCK1),
             block2: block(number::BLOCK2),
         };
-        let inbox = inbox(session);
+        // Taken out while it runs: nothing refers to the inbox then.
+        let (times, respond) = with_inbox(session, |inbox| (inbox.times, inbox.respond.take()));
         // libcoap creates server sessions with its default times: set the configured ones.
-        if let Some((leisure, timeout, times)) = inbox.times {
-            ffi::coap_session_set_default_leisure(session, leisure);
-            ffi::coap_session_set_ack_timeout(session, timeout);
-            ffi::coap_session_set_max_retransmit(session, times);
+        if let Some(times) = times {
+            shim::thingbed_coap_set_leisure(session, times.leisure_ms);
+            let (ack_ms, retransmit) = (times.ack_timeout_ms, times.max_retransmit);
+            shim::thingbed_coap_set_times(session, ack_ms, retransmit);
         }
-        let Some(respond) = &mut inbox.respond else { return };
+        let Some(mut respond) = respond else { return };
         let answer = respond(&incoming);
+        with_inbox(session, |inbox| inbox.respond = Some(respond));
         ffi::coap_pdu_set_code(response, c_int::from(answer.code));
         for (number, block) in [(number::BLOCK2, answer.block2), (number::BLOCK1, answer.block1)] {
             if let Some(value) = block.map(Block::encode) {

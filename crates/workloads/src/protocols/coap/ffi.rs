@@ -1,4 +1,5 @@
-//! Bindings for the subset of libcoap used here (coap3/coap.h, 4.3.1).
+//! Bindings for the subset of libcoap used here. Structures are filled and read by `shim.c`, which
+//! also compares these declarations with the header that is installed.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -11,61 +12,7 @@ macro_rules! opaque {
         }
     )*};
 }
-opaque!(Context, Session, Pdu, Resource, Endpoint, Text);
-
-/// `coap_address_t`: sized for IPv6; only IPv4 is used.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Address {
-    pub size: libc::socklen_t,
-    pub sin: libc::sockaddr_in,
-    pub rest: [u8; 12],
-}
-
-/// `coap_bin_const_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Bytes {
-    pub length: usize,
-    pub start: *const u8,
-}
-
-/// `coap_fixed_point_t`: integer part and thousandths.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Fixed {
-    pub whole: u16,
-    pub thousandths: u16,
-}
-
-/// `coap_opt_iterator_t`, with spare room.
-#[repr(C)]
-pub struct Iterator(pub [u64; 16]);
-
-/// `coap_dtls_cpsk_t` and `coap_dtls_spsk_t`, which have the same member order: unused callbacks,
-/// then two byte strings.
-#[repr(C)]
-pub struct SharedKeyOfClient {
-    pub version: u8,
-    pub reserved: [u8; 7],
-    pub on_hint: *const c_void,
-    pub on_hint_data: *mut c_void,
-    pub server_name: *const c_char,
-    pub identity: Bytes,
-    pub key: Bytes,
-}
-
-#[repr(C)]
-pub struct SharedKeyOfServer {
-    pub version: u8,
-    pub reserved: [u8; 7],
-    pub on_identity: *const c_void,
-    pub on_identity_data: *mut c_void,
-    pub on_name: *const c_void,
-    pub on_name_data: *mut c_void,
-    pub hint: Bytes,
-    pub key: Bytes,
-}
+opaque!(Context, Session, Pdu, Resource, Endpoint, Text, Address);
 
 /// `coap_dtls_cn_callback_t`.
 pub type OnName = unsafe extern "C" fn(
@@ -77,38 +24,6 @@ pub type OnName = unsafe extern "C" fn(
     c_int,
     *mut c_void,
 ) -> c_int;
-
-/// `coap_dtls_pki_t` with keys in PEM files.
-#[repr(C)]
-pub struct Certificates {
-    pub version: u8,
-    pub verify_peer: u8,
-    pub check_common_ca: u8,
-    pub allow_self_signed: u8,
-    pub allow_expired: u8,
-    pub validate_chain: u8,
-    pub chain_depth: u8,
-    pub check_revocation: u8,
-    pub allow_no_crl: u8,
-    pub allow_expired_crl: u8,
-    pub allow_bad_hash: u8,
-    pub allow_short_rsa: u8,
-    pub is_raw_key: u8,
-    pub reserved: [u8; 3],
-    pub on_common_name: Option<OnName>,
-    pub on_common_name_data: *mut c_void,
-    pub on_name: *const c_void,
-    pub on_name_data: *mut c_void,
-    pub on_setup: *const c_void,
-    pub server_name: *const c_char,
-    /// `COAP_PKI_KEY_PEM`, which is 0.
-    pub key_type: c_int,
-    pub ca: *const c_char,
-    pub cert: *const c_char,
-    pub key: *const c_char,
-    /// Remainder of a union.
-    pub rest: [usize; 4],
-}
 
 pub const CON: c_int = 0;
 pub const NON: c_int = 1;
@@ -160,12 +75,6 @@ unsafe extern "C" {
     pub fn coap_set_app_data(context: *mut Context, data: *mut c_void);
     pub fn coap_get_app_data(context: *const Context) -> *mut c_void;
     pub fn coap_context_get_coap_fd(context: *const Context) -> c_int;
-    pub fn coap_context_set_block_mode(context: *mut Context, mode: u8);
-    pub fn coap_context_set_psk2(context: *mut Context, setup: *mut SharedKeyOfServer) -> c_int;
-    pub fn coap_context_set_pki(context: *mut Context, setup: *const Certificates) -> c_int;
-    pub fn coap_register_response_handler(context: *mut Context, on: OnResponse);
-    pub fn coap_register_nack_handler(context: *mut Context, on: OnNack);
-    pub fn coap_register_event_handler(context: *mut Context, on: OnEvent);
     pub fn coap_io_process(context: *mut Context, timeout_ms: u32) -> c_int;
     pub fn coap_can_exit(context: *mut Context) -> c_int;
     pub fn coap_join_mcast_group_intf(
@@ -173,37 +82,8 @@ unsafe extern "C" {
         group: *const c_char,
         interface: *const c_char,
     ) -> c_int;
-    pub fn coap_new_endpoint(
-        context: *mut Context,
-        listen: *const Address,
-        proto: c_int,
-    ) -> *mut Endpoint;
-    pub fn coap_new_client_session(
-        context: *mut Context,
-        local: *const Address,
-        server: *const Address,
-        proto: c_int,
-    ) -> *mut Session;
-    pub fn coap_new_client_session_psk2(
-        context: *mut Context,
-        local: *const Address,
-        server: *const Address,
-        proto: c_int,
-        setup: *mut SharedKeyOfClient,
-    ) -> *mut Session;
-    pub fn coap_new_client_session_pki(
-        context: *mut Context,
-        local: *const Address,
-        server: *const Address,
-        proto: c_int,
-        setup: *mut Certificates,
-    ) -> *mut Session;
     pub fn coap_session_release(session: *mut Session);
     pub fn coap_session_get_context(session: *const Session) -> *mut Context;
-    pub fn coap_session_get_addr_remote(session: *const Session) -> *const Address;
-    pub fn coap_session_set_ack_timeout(session: *mut Session, value: Fixed);
-    pub fn coap_session_set_max_retransmit(session: *mut Session, value: u16);
-    pub fn coap_session_set_default_leisure(session: *mut Session, value: Fixed);
     pub fn coap_new_pdu(kind: c_int, code: c_int, session: *mut Session) -> *mut Pdu;
     pub fn coap_delete_pdu(pdu: *mut Pdu);
     pub fn coap_add_token(pdu: *mut Pdu, length: usize, token: *const u8) -> c_int;
@@ -213,14 +93,88 @@ unsafe extern "C" {
     pub fn coap_send(session: *mut Session, pdu: *mut Pdu) -> c_int;
     pub fn coap_pdu_get_code(pdu: *const Pdu) -> c_int;
     pub fn coap_pdu_set_code(pdu: *mut Pdu, code: c_int);
-    pub fn coap_pdu_get_token(pdu: *const Pdu) -> Bytes;
-    pub fn coap_check_option(pdu: *const Pdu, number: u16, room: *mut Iterator) -> *const u8;
-    pub fn coap_opt_length(option: *const u8) -> u32;
-    pub fn coap_opt_value(option: *const u8) -> *const u8;
-    pub fn coap_resource_init(path: *mut Bytes, flags: c_int) -> *mut Resource;
     pub fn coap_resource_unknown_init2(on_put: OnRequest, flags: c_int) -> *mut Resource;
     pub fn coap_register_request_handler(resource: *mut Resource, method: c_int, on: OnRequest);
     pub fn coap_resource_set_get_observable(resource: *mut Resource, mode: c_int);
     pub fn coap_resource_notify_observers(resource: *mut Resource, query: *const Text) -> c_int;
     pub fn coap_add_resource(context: *mut Context, resource: *mut Resource);
+}
+
+/// The functions of `shim.c`. `ip` is an IPv4 address; numbers are in the host's byte order.
+pub mod shim {
+    use super::{Context, Endpoint, OnEvent, OnNack, OnName, OnResponse, Pdu, Resource, Session};
+    use std::ffi::{c_char, c_int, c_void};
+
+    unsafe extern "C" {
+        /// The version of the header that the program was compiled with.
+        #[cfg(test)]
+        pub fn thingbed_coap_header() -> *const c_char;
+        pub fn thingbed_coap_set_up(
+            context: *mut Context,
+            on_response: OnResponse,
+            on_nack: OnNack,
+            on_event: OnEvent,
+        );
+        pub fn thingbed_coap_listen(
+            context: *mut Context,
+            ip: u32,
+            port: u16,
+            proto: c_int,
+        ) -> *mut Endpoint;
+        pub fn thingbed_coap_session(
+            context: *mut Context,
+            ip: u32,
+            port: u16,
+            proto: c_int,
+        ) -> *mut Session;
+        pub fn thingbed_coap_session_psk(
+            context: *mut Context,
+            ip: u32,
+            port: u16,
+            proto: c_int,
+            identity: *const u8,
+            identity_length: usize,
+            key: *const u8,
+            key_length: usize,
+        ) -> *mut Session;
+        pub fn thingbed_coap_session_pki(
+            context: *mut Context,
+            ip: u32,
+            port: u16,
+            proto: c_int,
+            ca: *const c_char,
+            cert: *const c_char,
+            key: *const c_char,
+            server_name: *const c_char,
+            on_name: OnName,
+            expected: *mut c_void,
+        ) -> *mut Session;
+        pub fn thingbed_coap_serve_psk(
+            context: *mut Context,
+            hint: *const u8,
+            hint_length: usize,
+            key: *const u8,
+            key_length: usize,
+        ) -> c_int;
+        pub fn thingbed_coap_serve_pki(
+            context: *mut Context,
+            cert: *const c_char,
+            key: *const c_char,
+        ) -> c_int;
+        pub fn thingbed_coap_peer(session: *const Session, ip: *mut u32, port: *mut u16) -> c_int;
+        pub fn thingbed_coap_set_times(session: *mut Session, ack_ms: u32, max_retransmit: u16);
+        pub fn thingbed_coap_set_leisure(session: *mut Session, ms: u32);
+        pub fn thingbed_coap_token(pdu: *const Pdu, length: *mut usize) -> *const u8;
+        pub fn thingbed_coap_option(
+            pdu: *const Pdu,
+            number: u16,
+            value: *mut *const u8,
+            length: *mut usize,
+        ) -> c_int;
+        pub fn thingbed_coap_resource(
+            path: *const u8,
+            length: usize,
+            flags: c_int,
+        ) -> *mut Resource;
+    }
 }

@@ -71,36 +71,19 @@ impl Files {
         Ok(Self { ca: file(&tls.ca)?, cert: other(&tls.cert)?, key: other(&tls.key)? })
     }
 
-    pub fn setup(&self, verify: bool) -> ffi::Certificates {
-        let pointer =
-            |path: &Option<CString>| path.as_ref().map_or(ptr::null(), |path| path.as_ptr());
-        ffi::Certificates {
-            version: 1,
-            verify_peer: verify.into(),
-            check_common_ca: verify.into(),
-            allow_self_signed: 0,
-            allow_expired: 0,
-            validate_chain: verify.into(),
-            chain_depth: 3,
-            check_revocation: 0,
-            allow_no_crl: 1,
-            allow_expired_crl: 1,
-            allow_bad_hash: 0,
-            allow_short_rsa: 0,
-            is_raw_key: 0,
-            reserved: [0; 3],
-            on_common_name: None,
-            on_common_name_data: ptr::null_mut(),
-            on_name: ptr::null(),
-            on_name_data: ptr::null_mut(),
-            on_setup: ptr::null(),
-            server_name: ptr::null(),
-            key_type: 0,
-            ca: if verify { self.ca.as_ptr() } else { ptr::null() },
-            cert: pointer(&self.cert),
-            key: pointer(&self.key),
-            rest: [0; 4],
-        }
+    /// The authority's certificate.
+    pub fn ca(&self) -> *const c_char {
+        self.ca.as_ptr()
+    }
+
+    /// The own certificate; null if there is none.
+    pub fn cert(&self) -> *const c_char {
+        self.cert.as_ref().map_or(ptr::null(), |path| path.as_ptr())
+    }
+
+    /// The own key; null if there is none.
+    pub fn key(&self) -> *const c_char {
+        self.key.as_ref().map_or(ptr::null(), |path| path.as_ptr())
     }
 }
 
@@ -118,10 +101,6 @@ pub(super) unsafe extern "C" fn on_name(
     let (name, expected) = unsafe { (CStr::from_ptr(name), &*expected.cast::<String>()) };
     let own = depth == 0 && name.to_string_lossy() != *expected;
     c_int::from(validated != 0 && !own)
-}
-
-pub(super) fn bytes(of: &[u8]) -> ffi::Bytes {
-    ffi::Bytes { length: of.len(), start: of.as_ptr() }
 }
 
 pub(super) fn text(text: &str) -> Result<CString, Error> {

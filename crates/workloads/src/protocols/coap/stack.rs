@@ -1,22 +1,44 @@
 //! Safe wrappers of libcoap's context and sessions.
 
-use super::callbacks::{Inbox, Respond, SessionEvent, on_event, on_nack, on_request, on_response};
-use super::ffi;
-use super::security::{Credentials, IDENTITY, Security, bytes, on_name, text};
+use super::callbacks::{
+    Inbox, Respond, ServerTimes, SessionEvent, on_event, on_nack, on_request, on_response,
+};
+use super::ffi::{self, shim};
+use super::security::{Credentials, IDENTITY, Security, on_name, text};
 use crate::error::Error;
 use crate::time::Nanos;
 use coap::{Block, code, number};
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::ptr;
+use std::rc::Rc;
+
+/// What libcoap's pointers lead to, alive as long as the stack or a session of it.
+struct Owned {
+    context: *mut ffi::Context,
+    inbox: *mut Inbox,
+    /// Data that the context points to. The next session's or server's replaces it there.
+    credentials: RefCell<Option<Box<Credentials>>>,
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: `Stack::new` created both and nothing uses them later; the context is freed first,
+        // because its callbacks write to the inbox and read the credentials.
+        unsafe {
+            if !self.context.is_null() {
+                ffi::coap_free_context(self.context);
+            }
+            drop(Box::from_raw(self.inbox));
+        }
+    }
+}
 
 /// A libcoap context. Use it from one thread.
 pub struct Stack {
-    context: *mut ffi::Context,
-    inbox: *mut Inbox,
-    /// Data that the context points to.
-    credentials: Option<Box<Credentials>>,
+    owned: Rc<Owned>,
 }
 
 impl Stack {
@@ -35,16 +57,13 @@ impl Stack {
             let context = ffi::coap_new_context(ptr::null());
             if !context.is_null() {
                 ffi::coap_set_app_data(context, inbox.cast());
-                // This code, not libcoap, handles blocks.
-                ffi::coap_context_set_block_mode(context, 0);
-                ffi::coap_register_response_handler(context, on_response);
-                ffi::coap_register_nack_handler(context, on_nack);
-                ffi::coap_register_event_handler(context, on_event);
+                shim::thingbed_coap_set_up(context, on_response, on_nack, on_event);
             }
             context
         };
-        let stack = Self { context, inbox, credentials: None };
-        if stack.context.is_null() || stack.descriptor() < 0 {
+        let owned = Owned { context, inbox, credentials: RefCell::default() };
+        let stack = Self { owned: Rc::new(owned) };
+        if context.is_null() || stack.descriptor() < 0 {
             let why = "no memory or no epoll descriptor; check `ulimit -n`";
             return Err(Error::protocol("start libcoap", why));
         }
@@ -54,35 +73,38 @@ impl Stack {
     /// A descriptor that is readable when libcoap has work to do, I/O or timers.
     pub fn descriptor(&self) -> RawFd {
         // SAFETY: this struct owns the context.
-        unsafe { ffi::coap_context_get_coap_fd(self.context) }
+        unsafe { ffi::coap_context_get_coap_fd(self.owned.context) }
     }
 
     /// Lets libcoap process pending I/O and timers, without blocking.
     pub fn process(&mut self) {
         // SAFETY: this struct owns the context; callbacks run only within this call.
         unsafe {
-            ffi::coap_io_process(self.context, ffi::NO_WAIT);
+            ffi::coap_io_process(self.owned.context, ffi::NO_WAIT);
         }
     }
 
     /// Takes all events since the last call.
     pub fn take(&mut self) -> Vec<SessionEvent> {
         // SAFETY: callbacks run only within a libcoap call.
-        unsafe { std::mem::take(&mut (*self.inbox).events) }
+        unsafe { std::mem::take(&mut (*self.owned.inbox).events) }
     }
 
     /// Whether all confirmable messages are acknowledged.
     pub fn is_idle(&mut self) -> bool {
         // SAFETY: this struct owns the context.
-        unsafe { ffi::coap_can_exit(self.context) != 0 }
+        unsafe { ffi::coap_can_exit(self.owned.context) != 0 }
     }
 
     /// Sets leisure, ACK_TIMEOUT and MAX_RETRANSMIT of server sessions.
     pub fn set_times(&mut self, leisure: Nanos, ack_timeout: Nanos, max_retransmit: u32) {
         // SAFETY: callbacks run only within a libcoap call.
         unsafe {
-            let times = (fixed(leisure), fixed(ack_timeout), max_retransmit as u16);
-            (*self.inbox).times = Some(times);
+            (*self.owned.inbox).times = Some(ServerTimes {
+                leisure_ms: ms(leisure),
+                ack_timeout_ms: ms(ack_timeout),
+                max_retransmit: retransmits(max_retransmit),
+            });
         }
     }
 
@@ -96,43 +118,46 @@ impl Stack {
         proto: c_int,
         security: &Security,
     ) -> Result<Session, Error> {
-        let (server, context) = (address(to), self.context);
-        let credentials = &**self.credentials.insert(Credentials::of(security)?);
-        // SAFETY: addresses and setups outlive the calls, which copy them; the data they point to
-        // is kept until the next session.
+        let (context, ip, port) = (self.owned.context, u32::from(*to.ip()), to.port());
+        let mut slot = self.owned.credentials.borrow_mut();
+        let credentials = &**slot.insert(Credentials::of(security)?);
+        // SAFETY: this struct owns the context; all pointers outlive the calls, and the name, to
+        // which the context keeps a pointer, is kept until the next session.
         let session = unsafe {
             match (security, &credentials.files) {
                 (Security::Key(_), _) => {
-                    let mut setup = ffi::SharedKeyOfClient {
-                        version: 1,
-                        reserved: [0; 7],
-                        on_hint: ptr::null(),
-                        on_hint_data: ptr::null_mut(),
-                        server_name: ptr::null(),
-                        identity: bytes(IDENTITY),
-                        key: bytes(&credentials.key),
-                    };
-                    let setup = &raw mut setup;
-                    let server = &raw const server;
-                    ffi::coap_new_client_session_psk2(context, ptr::null(), server, proto, setup)
+                    let (identity, key) = (IDENTITY, &credentials.key);
+                    shim::thingbed_coap_session_psk(
+                        context,
+                        ip,
+                        port,
+                        proto,
+                        identity.as_ptr(),
+                        identity.len(),
+                        key.as_ptr(),
+                        key.len(),
+                    )
                 }
-                (Security::Certificates(..), Some(files)) => {
-                    let mut setup = files.setup(true);
-                    setup.server_name = credentials.server_name.as_ptr();
-                    setup.on_common_name = Some(on_name);
-                    setup.on_common_name_data = ptr::from_ref(&credentials.name).cast_mut().cast();
-                    let setup = &raw mut setup;
-                    let server = &raw const server;
-                    ffi::coap_new_client_session_pki(context, ptr::null(), server, proto, setup)
-                }
-                _ => ffi::coap_new_client_session(context, ptr::null(), &raw const server, proto),
+                (Security::Certificates(..), Some(files)) => shim::thingbed_coap_session_pki(
+                    context,
+                    ip,
+                    port,
+                    proto,
+                    files.ca(),
+                    files.cert(),
+                    files.key(),
+                    credentials.server_name.as_ptr(),
+                    on_name,
+                    ptr::from_ref(&credentials.name).cast_mut().cast(),
+                ),
+                _ => shim::thingbed_coap_session(context, ip, port, proto),
             }
         };
         if session.is_null() {
             let why = std::io::Error::last_os_error();
             return Err(Error::protocol(&format!("open a CoAP session with {to}"), why));
         }
-        Ok(Session { session })
+        Ok(Session { session, _owned: self.owned.clone() })
     }
 
     /// Listens at `at` and answers requests with `respond`. With `group`, also joins that
@@ -151,9 +176,9 @@ impl Stack {
         self.secure(security)?;
         // SAFETY: callbacks run only within a libcoap call; all pointers outlive the calls.
         unsafe {
-            (*self.inbox).respond = Some(respond);
-            let listen = address(at);
-            if ffi::coap_new_endpoint(self.context, &raw const listen, proto).is_null() {
+            (*self.owned.inbox).respond = Some(respond);
+            let (ip, port) = (u32::from(*at.ip()), at.port());
+            if shim::thingbed_coap_listen(self.owned.context, ip, port, proto).is_null() {
                 let source = std::io::Error::last_os_error();
                 let operation = format!("listen on {at} for CoAP");
                 return Err(Error::Address { operation, source });
@@ -162,11 +187,11 @@ impl Stack {
             for method in [code::GET, code::POST, code::DELETE].map(c_int::from) {
                 ffi::coap_register_request_handler(resource, method, on_request);
             }
-            ffi::coap_add_resource(self.context, resource);
+            ffi::coap_add_resource(self.owned.context, resource);
             if let Some((group, interface)) = group {
                 let (name, interface) = (text(&group.to_string())?, text(interface)?);
                 let joined = ffi::coap_join_mcast_group_intf(
-                    self.context,
+                    self.owned.context,
                     name.as_ptr(),
                     interface.as_ptr(),
                 );
@@ -180,27 +205,21 @@ impl Stack {
     }
 
     fn secure(&mut self, security: &Security) -> Result<(), Error> {
-        let credentials = &**self.credentials.insert(Credentials::of(security)?);
-        // SAFETY: setups outlive the calls, which copy them; the data they point to is kept as
-        // long as the context.
+        let context = self.owned.context;
+        let mut slot = self.owned.credentials.borrow_mut();
+        let credentials = &**slot.insert(Credentials::of(security)?);
+        // SAFETY: this struct owns the context; all pointers outlive the calls, and what they point
+        // to is kept as long as the context.
         let accepted = unsafe {
             match (security, &credentials.files) {
                 (Security::Key(_), _) => {
-                    let mut setup = ffi::SharedKeyOfServer {
-                        version: 1,
-                        reserved: [0; 7],
-                        on_identity: ptr::null(),
-                        on_identity_data: ptr::null_mut(),
-                        on_name: ptr::null(),
-                        on_name_data: ptr::null_mut(),
-                        hint: bytes(IDENTITY),
-                        key: bytes(&credentials.key),
-                    };
-                    ffi::coap_context_set_psk2(self.context, &raw mut setup)
+                    let (hint, key) = (IDENTITY, &credentials.key);
+                    let (hint, hint_length) = (hint.as_ptr(), hint.len());
+                    let (key, key_length) = (key.as_ptr(), key.len());
+                    shim::thingbed_coap_serve_psk(context, hint, hint_length, key, key_length)
                 }
                 (Security::Certificates(..), Some(files)) => {
-                    let setup = files.setup(false);
-                    ffi::coap_context_set_pki(self.context, &raw const setup)
+                    shim::thingbed_coap_serve_pki(context, files.cert(), files.key())
                 }
                 _ => 1,
             }
@@ -217,13 +236,12 @@ impl Stack {
     /// Creates an observable resource.
     pub fn observable(&mut self, path: &'static [u8], confirmable: bool) -> Observable {
         let flags = if confirmable { ffi::NOTIFY_CON } else { ffi::NOTIFY_NON_ALWAYS };
-        let mut path = bytes(path);
         // SAFETY: the path is static, so it outlives the resource, which the context frees.
         unsafe {
-            let resource = ffi::coap_resource_init(&raw mut path, flags);
+            let resource = shim::thingbed_coap_resource(path.as_ptr(), path.len(), flags);
             ffi::coap_register_request_handler(resource, 1, on_request);
             ffi::coap_resource_set_get_observable(resource, 1);
-            ffi::coap_add_resource(self.context, resource);
+            ffi::coap_add_resource(self.owned.context, resource);
             Observable(resource)
         }
     }
@@ -238,22 +256,11 @@ impl Stack {
 /// A resource of a context.
 pub struct Observable(*mut ffi::Resource);
 
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: `new` created both and nothing uses them later; the context is freed first,
-        // because its callbacks write to the inbox.
-        unsafe {
-            if !self.context.is_null() {
-                ffi::coap_free_context(self.context);
-            }
-            drop(Box::from_raw(self.inbox));
-        }
-    }
-}
-
-/// A session with a server. Drop it before its stack.
+/// A session with a server.
 pub struct Session {
     session: *mut ffi::Session,
+    /// Freed after the session.
+    _owned: Rc<Owned>,
 }
 
 impl Session {
@@ -261,8 +268,8 @@ impl Session {
     pub fn set_times(&mut self, ack_timeout: Nanos, max_retransmit: u32) {
         // SAFETY: this struct owns the session.
         unsafe {
-            ffi::coap_session_set_ack_timeout(self.session, fixed(ack_timeout));
-            ffi::coap_session_set_max_retransmit(self.session, max_retransmit as u16);
+            let retransmits = retransmits(max_retransmit);
+            shim::thingbed_coap_set_times(self.session, ms(ack_timeout), retransmits);
         }
     }
 
@@ -340,18 +347,46 @@ pub fn version() -> (String, bool) {
     }
 }
 
-fn fixed(span: Nanos) -> ffi::Fixed {
-    let ms = (span / 1_000_000).min(u64::from(u16::MAX) * 1000);
-    ffi::Fixed { whole: (ms / 1000) as u16, thousandths: (ms % 1000) as u16 }
+/// Whole milliseconds; libcoap holds at most 65,535 s.
+fn ms(span: Nanos) -> u32 {
+    u32::try_from(span / 1_000_000).unwrap_or(u32::MAX)
 }
 
-fn address(of: SocketAddrV4) -> ffi::Address {
-    let sin = libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: of.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(*of.ip()).to_be() },
-        sin_zero: [0; 8],
-    };
-    let size = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    ffi::Address { size, sin, rest: [0; 12] }
+fn retransmits(count: u32) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another library of the same soname works too, as far as the shim's room reaches; but here
+    /// both come from one package.
+    #[test]
+    fn the_library_is_the_one_of_the_header() {
+        // SAFETY: both are static strings.
+        let header = unsafe { CStr::from_ptr(shim::thingbed_coap_header()) };
+        let (library, _) = version();
+        assert!(library.ends_with(&*header.to_string_lossy()), "{library}, header {header:?}");
+    }
+
+    #[test]
+    fn a_session_may_outlive_its_stack() {
+        let mut stack = Stack::new().expect("libcoap");
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let mut session = stack.session(to, ffi::UDP, &Security::None).expect("a session");
+        drop(stack);
+        session.set_times(2_000_000_000, 4);
+        drop(session);
+    }
+
+    #[test]
+    fn a_key_and_a_count_beyond_what_libcoap_holds() {
+        let mut stack = Stack::new().expect("libcoap");
+        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let key = Security::Key(vec![7; 16]);
+        let mut session = stack.session(to, ffi::DTLS, &key).expect("a session");
+        session.set_times(Nanos::MAX, u32::MAX);
+        assert_eq!((ms(Nanos::MAX), retransmits(70_000)), (u32::MAX, u16::MAX));
+    }
 }

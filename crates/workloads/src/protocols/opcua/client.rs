@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::RawFd;
+use std::rc::Rc;
 
 /// Security policy of a connection without security.
 const NONE: &std::ffi::CStr = c"http://opcfoundation.org/UA/SecurityPolicy#None";
@@ -40,8 +41,9 @@ struct Results {
 pub(super) struct Client {
     raw: *mut UA_Client,
     socket: RawFd,
-    /// Boxed, because open62541 keeps its address as long as the client lives.
-    results: Box<RefCell<Results>>,
+    /// open62541 keeps its address as long as the client lives. Not in a `Box`: moving that would make
+    /// pointers to what it holds invalid.
+    results: Rc<RefCell<Results>>,
 }
 
 impl Client {
@@ -89,12 +91,12 @@ impl Client {
 
     /// Creates a client that accepts an endpoint without security.
     fn make(events: &Events) -> Result<Self, Failure> {
-        let results = Box::<RefCell<Results>>::default();
+        let results = Rc::<RefCell<Results>>::default();
         // SAFETY: open62541 expects an all-zero configuration as the start; each value set is
         // created by open62541 or outlives the client, which takes over the configuration.
         let raw = unsafe {
             let mut config: UA_ClientConfig = std::mem::zeroed();
-            config.clientContext = (&raw const *results).cast_mut().cast();
+            config.clientContext = Rc::as_ptr(&results).cast_mut().cast();
             config.logging = events::log();
             config.eventLoop = events.raw();
             config.externalEventLoop = true;
@@ -145,7 +147,7 @@ impl Client {
             };
             request.nodesToRead = nodes.as_mut_ptr();
             request.nodesToReadSize = nodes.len();
-            let results = (&raw const *self.results).cast_mut().cast();
+            let results = Rc::as_ptr(&self.results).cast_mut().cast();
             let (raw, number) = (self.raw, std::ptr::null_mut());
             UA_Client_sendAsyncReadRequest(raw, &raw mut request, Some(on_read), results, number)
         };

@@ -1,0 +1,206 @@
+//! Values that programs printed: figures, rows, and what is missing.
+
+use crate::bed::jobs::{Job, Role, State};
+use crate::program_output::values;
+use experiment::{Pattern, Plan, ProgramMetric, Rule, Stream, Workload};
+use lab::Exit;
+use measure::ProgramValue;
+use record::Samples;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::Arc;
+
+/// The values that the programs of a run printed.
+#[derive(Debug, Default)]
+pub(crate) struct ProgramMetrics {
+    /// A row for each value.
+    pub rows: Vec<ProgramValue>,
+    /// For the summary: by command or group, and by metric; `None` without any.
+    pub figures: Option<BTreeMap<String, BTreeMap<String, Samples>>>,
+    /// Metrics without a value.
+    pub failures: Vec<String>,
+}
+
+/// Searches the outputs of all programs that have metrics.
+pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> ProgramMetrics {
+    let mut all = ProgramMetrics::default();
+    let mut figures: BTreeMap<String, BTreeMap<String, Samples>> = BTreeMap::new();
+    for (name, metrics, jobs) in programs(plan, jobs) {
+        for metric in metrics {
+            let samples = all.add(name, metric, &jobs);
+            figures.entry(name.to_owned()).or_default().insert(metric.name.clone(), samples);
+        }
+    }
+    all.figures = (!figures.is_empty()).then_some(figures);
+    all
+}
+
+/// The commands and groups with metrics: name, metrics, and programs.
+fn programs<'a>(
+    plan: &'a Plan,
+    jobs: &'a [Job],
+) -> Vec<(&'a str, &'a [ProgramMetric], Vec<&'a Job>)> {
+    let commands = plan.workloads.iter().enumerate().filter_map(|(number, workload)| {
+        let Workload::Command(command) = workload else { return None };
+        let jobs = jobs.iter().filter(|job| job.workload == Some(number));
+        Some((command.name.as_str(), &command.metrics[..], jobs.collect()))
+    });
+    let mut groups: BTreeMap<&str, (&[ProgramMetric], Vec<&Job>)> = BTreeMap::new();
+    for (number, node) in plan.nodes.iter().enumerate() {
+        let Some(program) = &node.program else { continue };
+        let own = |job: &&Job| job.node == number && job.role == Role::Node;
+        let group = groups.entry(&node.group).or_insert((&program.metrics, Vec::new()));
+        group.1.extend(jobs.iter().filter(own));
+    }
+    let groups = groups.into_iter().map(|(name, (metrics, jobs))| (name, metrics, jobs));
+    commands.chain(groups).filter(|(_, metrics, _)| !metrics.is_empty()).collect()
+}
+
+impl ProgramMetrics {
+    /// Searches the outputs of one command or group for one metric.
+    fn add(&mut self, name: &str, metric: &ProgramMetric, jobs: &[&Job]) -> Samples {
+        let texts: [Arc<str>; 3] = [name, &metric.name, &metric.unit].map(Arc::from);
+        let [program, metric_name, unit] = texts;
+        let (mut found, mut last, mut without) = (Vec::new(), Vec::new(), Vec::new());
+        for job in jobs {
+            let path = match metric.from {
+                Stream::Stdout => &job.files.out,
+                Stream::Stderr => &job.files.err,
+            };
+            let own = match values(metric, || File::open(path)) {
+                Ok(own) => own,
+                Err(error) => {
+                    self.failures.push(format!(
+                        "metric `{}`: {}: {error}",
+                        metric.name,
+                        path.display()
+                    ));
+                    continue;
+                }
+            };
+            if own.is_empty() && !has_failed(job) {
+                without.push(job.name.as_str());
+            }
+            last.extend(own.last());
+            let node: Arc<str> = job.name.as_str().into();
+            self.rows.extend((0..).zip(&own).map(|(number, value)| ProgramValue {
+                program: program.clone(),
+                node: node.clone(),
+                metric: metric_name.clone(),
+                number,
+                value: *value,
+                unit: unit.clone(),
+            }));
+            found.extend(own);
+        }
+        if let Some(first) = without.first().filter(|_| !metric.optional && !counts_matches(metric))
+        {
+            let more = match without.len() {
+                1 => String::new(),
+                n => format!(" (and {} more)", n - 1),
+            };
+            self.failures.push(format!(
+                "metric `{}` of `{name}` has no value on {first}{more}: {} is not in the {} of \
+                 the program. Compare it with the file in `programs/`, or write `optional: true`",
+                metric.name, metric.rule, metric.from
+            ));
+        }
+        samples(metric, found, &last)
+    }
+}
+
+/// Whether the metric is the number of matches, which may be 0.
+fn counts_matches(metric: &ProgramMetric) -> bool {
+    let Rule::Match(text) = &metric.rule else { return false };
+    Pattern::new(text).is_ok_and(|pattern| pattern.counts())
+}
+
+/// Whether the program failed by itself, which is reported already.
+fn has_failed(job: &Job) -> bool {
+    matches!(job.state, State::Ended { exit, .. } if exit != Exit::Status(0))
+}
+
+/// The figures of all values; `last` are the programs' last ones.
+fn samples(metric: &ProgramMetric, mut values: Vec<f64>, last: &[f64]) -> Samples {
+    let count = values.len() as u64;
+    if counts_matches(metric) {
+        return Samples { count, ..Samples::default() };
+    }
+    values.sort_by(f64::total_cmp);
+    let mean = |values: &[f64]| match values.len() {
+        0 => None,
+        number => Some(values.iter().sum::<f64>() / number as f64),
+    };
+    // Nearest rank: the smallest value that at least this share of all values do not exceed.
+    let percentile = |share: f64| {
+        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+        values.get(rank - 1).copied()
+    };
+    Samples {
+        unit: metric.unit.clone(),
+        count,
+        sum: values.iter().sum(),
+        mean: mean(&values),
+        min: values.first().copied(),
+        p50: percentile(0.5),
+        p90: percentile(0.9),
+        p95: percentile(0.95),
+        p99: percentile(0.99),
+        max: values.last().copied(),
+        last: mean(last),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn metric(optional: bool) -> ProgramMetric {
+        ProgramMetric {
+            name: "delay".to_owned(),
+            from: Stream::Stdout,
+            rule: Rule::Match(r"delay (\d+)".to_owned()),
+            unit: "ms".to_owned(),
+            optional,
+        }
+    }
+
+    #[test]
+    fn percentiles_are_values_that_were_printed() {
+        let values = (1..=100).map(f64::from).rev().collect();
+        let found = samples(&metric(false), values, &[4.0, 8.0]);
+        assert_eq!((found.count, found.sum, found.mean), (100, 5050.0, Some(50.5)));
+        assert_eq!((found.min, found.p50, found.p90), (Some(1.0), Some(50.0), Some(90.0)));
+        assert_eq!((found.p99, found.max, found.last), (Some(99.0), Some(100.0), Some(6.0)));
+        let none = samples(&metric(false), Vec::new(), &[]);
+        assert_eq!((none.count, none.mean, none.p99, none.last), (0, None, None, None));
+    }
+
+    #[test]
+    fn a_program_without_a_value_is_a_failure_unless_it_may_have_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = |node: &str, text: &str| {
+            let files = crate::bed::jobs::Files::of(dir.path(), node, Some(0));
+            std::fs::write(&files.out, text).unwrap();
+            Job::of(0, node, Some(0), Role::Command, Vec::new(), dir.path(), files)
+        };
+        let jobs = [job("a", "delay 5\ndelay 7\n"), job("b", "no delay"), job("c", "")];
+        let jobs: Vec<&Job> = jobs.iter().collect();
+        let mut all = ProgramMetrics::default();
+        let found = all.add("sensor", &metric(false), &jobs);
+        assert_eq!((found.count, found.last), (2, Some(7.0)));
+        let rows: Vec<_> = all.rows.iter().map(|row| (&*row.node, row.number, row.value)).collect();
+        assert_eq!(rows, [("a", 0, 5.0), ("a", 1, 7.0)]);
+        assert_eq!(all.failures.len(), 1);
+        assert!(all.failures[0].contains("no value on b (and 1 more)"), "{}", all.failures[0]);
+        let mut all = ProgramMetrics::default();
+        all.add("sensor", &metric(true), &jobs);
+        assert!(all.failures.is_empty());
+        for (pattern, matches) in [("delay 9", 0), ("delay [57]", 2)] {
+            let count = ProgramMetric { rule: Rule::Match(pattern.to_owned()), ..metric(false) };
+            let found = all.add("sensor", &count, &jobs);
+            assert_eq!((found.count, found.mean), (matches, None));
+        }
+        assert!(all.failures.is_empty(), "no match is a count of 0");
+    }
+}

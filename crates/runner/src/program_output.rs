@@ -1,0 +1,174 @@
+//! Finds values in the output of a program.
+
+use experiment::{Pattern, ProgramMetric, Rule};
+use serde_json::Value;
+use std::io::{self, BufRead, BufReader, Read};
+
+/// Longest line that is searched, in bytes; the rest of a longer one is skipped.
+const LINE_LIMIT: u64 = 1 << 20;
+/// Largest output that is read as one JSON document, in bytes; a larger one is read by line.
+const DOCUMENT_LIMIT: u64 = 64 << 20;
+/// Most values of one metric of one program: a program may print without end.
+const VALUE_LIMIT: usize = 10_000_000;
+
+/// The values of `metric` in an output, in its order.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn values<R: Read>(
+    metric: &ProgramMetric,
+    open: impl Fn() -> io::Result<R>,
+) -> io::Result<Vec<f64>> {
+    let mut found = Vec::new();
+    match &metric.rule {
+        Rule::Json(path) => {
+            let path: Vec<&str> = path.split('.').collect();
+            if let Some(documents) = documents(open()?)? {
+                documents.iter().for_each(|document| collect(document, &path, &mut found));
+            } else {
+                // Programs print JSON lines among other text.
+                lines(open()?, |line| {
+                    if let Ok(document) = serde_json::from_str(line) {
+                        collect(&document, &path, &mut found);
+                    }
+                    found.len() < VALUE_LIMIT
+                })?;
+            }
+        }
+        // A pattern that the plan accepted compiles.
+        Rule::Match(text) => match Pattern::new(text) {
+            Ok(pattern) => lines(open()?, |line| {
+                found.extend(pattern.values(line, &metric.unit));
+                found.len() < VALUE_LIMIT
+            })?,
+            Err(why) => return Err(io::Error::other(why)),
+        },
+    }
+    found.truncate(VALUE_LIMIT);
+    Ok(found)
+}
+
+/// All documents of an output that is JSON from begin to end.
+fn documents(output: impl Read) -> io::Result<Option<Vec<Value>>> {
+    let mut text = Vec::new();
+    output.take(DOCUMENT_LIMIT + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > DOCUMENT_LIMIT {
+        return Ok(None);
+    }
+    let all: Result<Vec<Value>, _> =
+        serde_json::Deserializer::from_slice(&text).into_iter().collect();
+    Ok(all.ok())
+}
+
+/// Passes each line to `take`, until it returns false.
+fn lines(output: impl Read, mut take: impl FnMut(&str) -> bool) -> io::Result<()> {
+    let mut output = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if (&mut output).take(LINE_LIMIT).read_until(b'\n', &mut line)? == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') && line.len() as u64 == LINE_LIMIT {
+            skip_line(&mut output)?;
+        }
+        let text = String::from_utf8_lossy(&line);
+        if !take(text.trim_end_matches(['\r', '\n'])) {
+            return Ok(());
+        }
+    }
+}
+
+fn skip_line(output: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let available = output.fill_buf()?;
+        let end = available.iter().position(|byte| *byte == b'\n');
+        let (length, is_end) = (available.len(), end.is_some() || available.is_empty());
+        output.consume(end.map_or(length, |end| end + 1));
+        if is_end {
+            return Ok(());
+        }
+    }
+}
+
+/// Adds the numbers at the end of `path`.
+fn collect(value: &Value, path: &[&str], found: &mut Vec<f64>) {
+    let Some((key, rest)) = path.split_first() else {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| collect(item, path, found)),
+            other => found.extend(number(other)),
+        }
+        return;
+    };
+    match (value, *key) {
+        (Value::Array(items), "*") => items.iter().for_each(|item| collect(item, rest, found)),
+        (Value::Object(keys), "*") => keys.values().for_each(|item| collect(item, rest, found)),
+        (Value::Object(keys), key) => {
+            keys.get(key).into_iter().for_each(|item| collect(item, rest, found));
+        }
+        (Value::Array(items), key) => {
+            let item = key.parse().ok().and_then(|number: usize| items.get(number));
+            item.into_iter().for_each(|item| collect(item, rest, found));
+        }
+        _ => {}
+    }
+}
+
+/// A number, also as text or as a truth value.
+fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Bool(is) => Some(f64::from(u8::from(*is))),
+        _ => None,
+    };
+    number.filter(|number: &f64| number.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use experiment::Stream;
+
+    fn found(rule: Rule, output: &[u8]) -> Vec<f64> {
+        let metric = ProgramMetric {
+            name: "m".to_owned(),
+            from: Stream::Stdout,
+            rule,
+            unit: "ms".to_owned(),
+            optional: false,
+        };
+        values(&metric, || Ok(output)).unwrap()
+    }
+
+    fn json(path: &str, output: &str) -> Vec<f64> {
+        found(Rule::Json(path.to_owned()), output.as_bytes())
+    }
+
+    #[test]
+    fn a_path_leads_through_objects_and_lists() {
+        let output =
+            r#"{"end": {"sum": {"rate": 9.5}}, "parts": [{"n": 1}, {"n": "2"}, {"m": 3}]}"#;
+        assert_eq!(json("end.sum.rate", output), [9.5]);
+        assert_eq!(json("parts.*.n", output), [1.0, 2.0]);
+        assert_eq!(json("parts.2.m", output), [3.0]);
+        assert_eq!(json("parts.3.m", output), [] as [f64; 0]);
+        assert_eq!(json("end.sum", output), [] as [f64; 0]);
+        assert_eq!(json("x", r#"{"x": [1, [2, 3], "many", true, null]}"#), [1.0, 2.0, 3.0, 1.0]);
+    }
+
+    #[test]
+    fn json_may_be_lines_among_other_text() {
+        assert_eq!(json("t", "{\"t\": 1}\n{\"t\": 2}\n"), [1.0, 2.0]);
+        assert_eq!(json("t", "connecting\n{\"t\": 1}\nlost {\"t\": 9}\n{\"t\": 2}"), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn a_pattern_applies_to_each_line_of_any_bytes() {
+        let rule = || Rule::Match(r"time=(\d+)".to_owned());
+        assert_eq!(found(rule(), b"time=1\r\ntime=2 \xff\xfe time=3\ntime="), [1.0, 2.0, 3.0]);
+        let mut long = vec![b'x'; LINE_LIMIT as usize + 10];
+        long.extend(b" time=5\ntime=6\n");
+        assert_eq!(found(rule(), &long), [6.0], "beyond the limit a line is skipped");
+    }
+}

@@ -1,0 +1,95 @@
+//! What crosses the C interface: texts, bytes and errors, of callers that may be wrong.
+
+use std::ffi::{CStr, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Writes text, terminated by 0 and truncated to the room.
+///
+/// # Safety
+/// `to` is null or points to `room` bytes.
+pub(crate) unsafe fn write(text: &str, to: *mut c_char, room: usize) {
+    if to.is_null() || room == 0 {
+        return;
+    }
+    let bytes = text.as_bytes();
+    let length = bytes.len().min(room - 1);
+    // SAFETY: the caller guarantees room for `length` bytes and the 0.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), length);
+        *to.add(length) = 0;
+    }
+}
+
+/// # Safety
+/// `text` is null or ends with 0.
+pub(crate) unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str, String> {
+    if text.is_null() {
+        return Err(format!("{what} is missing"));
+    }
+    // SAFETY: the caller guarantees the terminating 0.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| format!("{what} is not UTF-8 text"))
+}
+
+/// `length` elements; none if `start` is null, or if no memory holds this number (a negative one that
+/// a caller passes as a length).
+///
+/// # Safety
+/// `start` is null or points to `length` elements.
+pub(crate) unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
+    let holds =
+        length.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= isize::MAX as usize);
+    if start.is_null() || !holds {
+        return &[];
+    }
+    // SAFETY: the caller guarantees the length.
+    unsafe { std::slice::from_raw_parts(start, length) }
+}
+
+/// The result of `call`, or `otherwise` if it panics: a panic must not cross into C, where it would
+/// end the caller's process.
+pub(crate) fn guarded<T>(otherwise: T, call: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(otherwise)
+}
+
+/// Returns a new object, or null and the reason in `error`. Catches panics, which must not cross
+/// into C.
+///
+/// # Safety
+/// As for `write`.
+pub(crate) unsafe fn give<T>(
+    make: impl FnOnce() -> Result<*mut T, String>,
+    error: *mut c_char,
+    room: usize,
+) -> *mut T {
+    let made = guarded(Err("internal error of the director library".to_owned()), make);
+    match made {
+        Ok(made) => made,
+        Err(why) => {
+            // SAFETY: guaranteed by the caller.
+            unsafe { write(&why, error, room) };
+            std::ptr::null_mut()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::c_int;
+
+    #[test]
+    fn a_panic_does_not_cross_into_c() {
+        assert_eq!(guarded(7, || -> c_int { panic!("on purpose") }), 7);
+        let mut error = [1; 40];
+        // SAFETY: the array has the given room.
+        let made: *mut u8 = unsafe {
+            give(|| panic!("on purpose"), error.as_mut_ptr().cast::<c_char>(), error.len())
+        };
+        assert!(made.is_null());
+        assert_eq!(
+            CStr::from_bytes_until_nul(&error),
+            Ok(c"internal error of the director library")
+        );
+    }
+}
