@@ -37,6 +37,8 @@ impl Read for Typed {
         let mut fields = Fields::of(node, "a change of a node", sink)?;
         let typed = Self {
             limits: Limits {
+                processes: None,
+                storage: None,
                 cpus: fields.optional("cpus"),
                 cpu: fields.optional("cpu"),
                 memory: fields.optional("memory"),

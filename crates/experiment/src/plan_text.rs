@@ -93,6 +93,18 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(memory) = first.limits.reserved_memory {
         write!(f, ", {memory} of memory reserved")?;
     }
+    if let Some(processes) = first.limits.processes {
+        write!(f, ", {processes} processes each")?;
+    }
+    if let Some(storage) = first.limits.storage {
+        write!(f, ", {storage} of storage each")?;
+    }
+    if !first.capabilities.is_empty() {
+        write!(f, ", capabilities {}", first.capabilities.join(", "))?;
+    }
+    if first.privileged {
+        write!(f, ", PRIVILEGED: the host is not protected from it")?;
+    }
     if let Some(board) = &first.board {
         let name = if board.name.is_empty() { "custom" } else { &board.name };
         write!(f, ", board {name}")?;

@@ -1,8 +1,13 @@
 //! Control groups of a lab's nodes, which count, limit and reserve resources; cgroup v1 or v2,
 //! depending on the host.
 
+mod join;
+mod probe;
+
+pub(crate) use join::join;
+pub use probe::{can_limit, can_limit_processes};
+
 use crate::hierarchy::{CONTROLLERS, Hierarchy, hands_down};
-use crate::ledger::Page;
 use crate::meter::Source;
 use std::collections::HashSet;
 use std::fs;
@@ -21,7 +26,13 @@ pub struct Limits {
     pub reserved_cpus: Option<f64>,
     /// Memory in bytes that the kernel does not reclaim from it while others exceed theirs.
     pub reserved_memory: Option<u64>,
+    /// Maximum number of processes and threads; `None` for [`PROCESSES`], if this machine can limit
+    /// them.
+    pub processes: Option<u64>,
 }
+
+/// The number of processes and threads that a node may have unless its limits say otherwise.
+pub const PROCESSES: u64 = 4096;
 
 impl Limits {
     /// Whether nothing is limited or reserved.
@@ -117,7 +128,12 @@ impl Groups {
         self.make(&root)?;
         // CPU time is counted without the controller `cpu`, which would also change how it is
         // shared.
-        write(&root.join("cgroup.subtree_control"), "+memory")
+        write(&root.join("cgroup.subtree_control"), "+memory")?;
+        // Few machines lack this one; without it, [`Self::cap`] says so.
+        for dir in [&parent, &root] {
+            let _ = fs::write(dir.join("cgroup.subtree_control"), "+pids");
+        }
+        Ok(())
     }
 
     /// Moves this process into a separate group below `parent`.
@@ -147,6 +163,44 @@ impl Groups {
         Ok(())
     }
 
+    /// Limits the number of processes and threads of all nodes together, whose parent is `pid`. In
+    /// version 2 each node has a group already, and [`Self::cap`] costs no further one.
+    pub(crate) fn cap_all(&self, pid: u32, most: u64) -> Result<(), String> {
+        if let Hierarchy::V1 { .. } = &self.hierarchy {
+            let root = self.root_with("pids.max")?;
+            write(&root.join("pids.max"), &most.to_string())?;
+            write(&root.join("cgroup.procs"), &pid.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Whether a limit of a node's processes needs a group of its own.
+    pub(crate) fn is_per_controller(&self) -> bool {
+        matches!(self.hierarchy, Hierarchy::V1 { .. })
+    }
+
+    /// Limits the number of processes and threads of a node with the processes `pids`.
+    pub(crate) fn cap(&mut self, node: &str, pids: &[i32], most: u64) -> Result<(), String> {
+        let root = match &self.hierarchy {
+            Hierarchy::V1 { .. } => self.root_with("pids.max")?,
+            Hierarchy::V2(_) => self.roots[0].clone(),
+        };
+        let dir = root.join(node);
+        self.make(&dir)?;
+        write(&dir.join("pids.max"), &most.to_string())?;
+        self.move_into(&dir, pids)
+    }
+
+    fn move_into(&self, dir: &Path, pids: &[i32]) -> Result<(), String> {
+        let (first, rest) = pids.split_first().ok_or("no process to limit")?;
+        write(&dir.join("cgroup.procs"), &first.to_string())?;
+        for pid in rest {
+            // A process that has just ended needs no limit.
+            let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
+        }
+        Ok(())
+    }
+
     /// Applies `limits` to the processes `pids` and their future children.
     pub(crate) fn limit(
         &mut self,
@@ -158,14 +212,9 @@ impl Groups {
             let dir = file.parent().unwrap_or(&file).to_path_buf();
             self.make(&dir)?;
             write(&file, &value)?;
-            let (first, rest) = pids.split_first().ok_or("no process to limit")?;
-            write(&dir.join("cgroup.procs"), &first.to_string())?;
-            for pid in rest {
-                // A process that has just ended needs no limit.
-                let _ = write(&dir.join("cgroup.procs"), &pid.to_string());
-            }
+            self.move_into(&dir, pids)?;
         }
-        Ok(())
+        limits.processes.map_or(Ok(()), |most| self.cap(node, pids, most))
     }
 
     /// The files and values that set `limits`.
@@ -272,84 +321,6 @@ impl Drop for Groups {
     }
 }
 
-/// Whether nodes can be limited here.
-///
-/// # Errors
-/// The reason why not, as text.
-pub fn can_limit() -> Result<&'static str, String> {
-    let name = format!("thingbed-{}-probe", std::process::id());
-    let mut groups = Groups::find(&name)?;
-    let _page = Page::write(&name, groups.roots()).map_err(|error| format!("write: {error}"))?;
-    groups.begin()?;
-    Ok(groups.source().name())
-}
-
-/// Moves this process into the groups of the process `pid`. If it may not, it stays where no group
-/// limits the node: its usage is then not counted as the node's.
-pub(crate) fn join(pid: i32) -> io::Result<()> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
-    let ours = fs::read_to_string("/proc/self/cgroup")?;
-    for dir in groups_of(&mounts, &theirs, &ours) {
-        match fs::write(dir.join("cgroup.procs"), "0") {
-            Err(error) if is_limited(&dir) => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// The folders of a process's groups that differ from ours.
-fn groups_of(mounts: &str, theirs: &str, ours: &str) -> Vec<PathBuf> {
-    match crate::hierarchy::find(mounts, theirs) {
-        Ok(Hierarchy::V1 { .. }) => {
-            let group = |controller: &str| {
-                let line = theirs.lines().find(|line| {
-                    line.split(':')
-                        .nth(1)
-                        .is_some_and(|all| all.split(',').any(|c| c == controller))
-                })?;
-                let known = ours.lines().any(|own| own == line);
-                let mount = mounts.lines().find_map(|mount| {
-                    let (left, right) = mount.split_once(" - cgroup ")?;
-                    let options = right.split(' ').next_back()?;
-                    let fits = options.split(',').any(|option| option == controller);
-                    fits.then(|| left.split(' ').nth(4)).flatten()
-                })?;
-                let path = line.splitn(3, ':').nth(2)?.trim_start_matches('/');
-                (!known).then(|| Path::new(mount).join(path))
-            };
-            ["cpu", "cpuacct", "memory"].into_iter().filter_map(group).collect()
-        }
-        Ok(Hierarchy::V2(_)) => {
-            let path =
-                |own: &str| own.lines().find_map(|l| l.strip_prefix("0::")).map(str::to_owned);
-            let mount = mounts.lines().find_map(|mount| {
-                let (left, _) = mount.split_once(" - cgroup2 ")?;
-                left.split(' ').nth(4)
-            });
-            match (path(theirs), mount) {
-                (Some(theirs), Some(mount)) if path(ours) != Some(theirs.clone()) => {
-                    vec![Path::new(mount).join(theirs.trim_start_matches('/'))]
-                }
-                _ => Vec::new(),
-            }
-        }
-        Err(_) => Vec::new(),
-    }
-}
-
-/// Whether a group limits its processes.
-fn is_limited(dir: &Path) -> bool {
-    let read = |file: &str| fs::read_to_string(dir.join(file)).unwrap_or_default();
-    let number = |file: &str| read(file).trim().parse::<i64>().ok();
-    let quota = number("cpu.cfs_quota_us").is_some_and(|quota| quota > 0);
-    let memory = number("memory.limit_in_bytes").is_some_and(|most| most < 1 << 60);
-    let unified = |file: &str| Some(read(file)).filter(|text| !text.is_empty());
-    let max = |file: &str| unified(file).is_some_and(|text| !text.starts_with("max"));
-    quota || memory || max("cpu.max") || max("memory.max")
-}
-
 /// Removes a group; its processes may still be exiting.
 pub(crate) fn remove(dir: &Path) {
     for _ in 0..100 {
@@ -393,18 +364,5 @@ mod tests {
         assert_eq!(share(here, 1.0, 10_000.0), 10_000);
         assert_eq!(share(here / 4.0, 1.0, 10_000.0), 2_500);
         assert_eq!(share(1e-9, 2.0, 262_144.0), 2);
-    }
-
-    #[test]
-    fn a_group_limits_what_is_in_it_by_any_of_its_files() {
-        let dir = tempfile::tempdir().unwrap();
-        let put = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
-        assert!(!is_limited(dir.path()));
-        put("cpu.max", "max 100000\n");
-        put("memory.limit_in_bytes", "9223372036854771712\n");
-        put("cpu.cfs_quota_us", "-1\n");
-        assert!(!is_limited(dir.path()));
-        put("cpu.max", "50000 100000\n");
-        assert!(is_limited(dir.path()));
     }
 }

@@ -14,6 +14,7 @@ const NET: Kind = ("net", CloneFlags::CLONE_NEWNET);
 const UTS: Kind = ("uts", CloneFlags::CLONE_NEWUTS);
 const IPC: Kind = ("ipc", CloneFlags::CLONE_NEWIPC);
 const PID: Kind = ("pid", CloneFlags::CLONE_NEWPID);
+const GROUPS: Kind = ("cgroup", CloneFlags::CLONE_NEWCGROUP);
 const FILES: Kind = ("mnt", CloneFlags::CLONE_NEWNS);
 
 /// Moves this process into the namespaces of the node with this init, and under its limits: its
@@ -24,7 +25,7 @@ const FILES: Kind = ("mnt", CloneFlags::CLONE_NEWNS);
 /// When the node is gone or belongs to another user.
 pub fn enter(init: i32) -> Result<(), Error> {
     cgroup::join(init).map_err(failed(init))?;
-    into(init, &[USER, NET, UTS, IPC, PID, FILES])
+    into(init, &[USER, NET, UTS, IPC, PID, GROUPS, FILES])
 }
 
 /// Moves this process into the file system of the node with this init only. It must have one

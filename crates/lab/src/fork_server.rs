@@ -10,6 +10,7 @@ use crate::wire::{Failure, FromForkServer, Link, ToForkServer, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::MsgFlags;
 use nix::sys::wait::waitpid;
@@ -52,10 +53,13 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
     while let Ok(Some((message, fds))) = receive::<ToForkServer>(socket, MsgFlags::empty()) {
         let mut attached = None;
         let answer = match message {
-            ToForkServer::Prepare { hosts, link } => prepare(&hosts, link).map(|(made, ports)| {
-                (shared, attached) = (made, ports);
-                FromForkServer::Ready
-            }),
+            ToForkServer::Prepare { hosts, link, hidden, processes } => {
+                limit_processes(processes);
+                prepare(&hosts, link, &hidden).map(|(made, ports)| {
+                    (shared, attached) = (made, ports);
+                    FromForkServer::Ready
+                })
+            }
             ToForkServer::Spawn => match fds.into_iter().next() {
                 Some(control) => spawn(socket, control, &shared).map(|pid| {
                     children.push(pid);
@@ -106,8 +110,13 @@ pub(crate) struct Shared {
 }
 
 /// Creates the mount namespace that all nodes copy: private, with the lab's hosts file mounted over
-/// the host's. If BPF programs are attached to veth pairs, also returns a socket for that.
-fn prepare(hosts: &str, link: Link) -> Result<(Shared, Option<OwnedFd>), Failure> {
+/// the host's and the folders `hidden` empty. If BPF programs are attached to veth pairs, also
+/// returns a socket for that.
+fn prepare(
+    hosts: &str,
+    link: Link,
+    hidden: &[PathBuf],
+) -> Result<(Shared, Option<OwnedFd>), Failure> {
     if !geteuid().is_root() {
         user_namespace()?;
     }
@@ -128,6 +137,10 @@ fn prepare(hosts: &str, link: Link) -> Result<(Shared, Option<OwnedFd>), Failure
     mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
+    for dir in hidden.iter().filter(|dir| dir.is_dir()) {
+        let empty = mount(Some("hidden"), dir, Some("tmpfs"), MsFlags::MS_RDONLY, none);
+        empty.map_err(|errno| Failure::of(format!("hide {}", dir.display()), errno))?;
+    }
     let mounted = sysfs::mounted();
     if link == Link::Tap {
         return Ok((Shared { wire: None, mounted }, None));
@@ -154,6 +167,15 @@ fn write_hosts(file: &Path, hosts: &str) -> Result<(), Failure> {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of("write the hosts file", errno)
     })
+}
+
+/// Limits the processes of all nodes together, where no group may limit those of each: the kernel
+/// counts them for the user in the lab's user namespace, and root's not at all (getrlimit(2)).
+fn limit_processes(most: u64) {
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NPROC) {
+        let most = most.min(hard);
+        let _ = setrlimit(Resource::RLIMIT_NPROC, most, most);
+    }
 }
 
 /// Becomes root of a new user namespace.

@@ -15,6 +15,8 @@ pub(crate) enum Hierarchy {
         cpuacct: Option<PathBuf>,
         /// The tree of `memory`, which does both.
         memory: Option<PathBuf>,
+        /// The tree of `pids`, which limits the number of processes.
+        pids: Option<PathBuf>,
     },
     /// One tree for all controllers.
     V2(PathBuf),
@@ -34,9 +36,9 @@ impl Hierarchy {
     /// The folders of the groups of the lab `name`.
     pub fn roots(&self, name: &str) -> Vec<PathBuf> {
         match self {
-            Self::V1 { cpu, cpuacct, memory } => {
+            Self::V1 { cpu, cpuacct, memory, pids } => {
                 let mut roots: Vec<PathBuf> = Vec::new();
-                for dir in [cpu, cpuacct, memory].into_iter().flatten() {
+                for dir in [cpu, cpuacct, memory, pids].into_iter().flatten() {
                     let root = dir.join(name);
                     if !roots.contains(&root) {
                         roots.push(root);
@@ -100,7 +102,7 @@ pub(crate) fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
         (None, None, None) => Err("neither cgroup v2 with the controllers cpu and memory nor \
                                    cgroup v1 is mounted on this machine"
             .to_owned()),
-        (cpu, cpuacct, memory) => Ok(Hierarchy::V1 { cpu, cpuacct, memory }),
+        (cpu, cpuacct, memory) => Ok(Hierarchy::V1 { cpu, cpuacct, memory, pids: v1("pids") }),
     }
 }
 
@@ -115,7 +117,8 @@ mod tests {
     fn finds_version_1() {
         let own = "4:memory:/not/seen/here\n1:cpu,cpuacct:/\n0::/\n";
         let Ok(found @ Hierarchy::V1 { .. }) = find(V1, own) else { panic!("version 1") };
-        let Hierarchy::V1 { cpu: Some(cpu), cpuacct: Some(cpuacct), memory: Some(memory) } = &found
+        let Hierarchy::V1 { cpu: Some(cpu), cpuacct: Some(cpuacct), memory: Some(memory), .. } =
+            &found
         else {
             panic!("three controllers")
         };

@@ -1,6 +1,7 @@
 //! The init of a node: process 1 of its PID namespace. It sets up the node, runs programs in it and
 //! reaps them; when it ends, the kernel kills all other processes of the node.
 
+use crate::boundary;
 use crate::clock::Clock;
 use crate::fork_server::Shared;
 use crate::interface;
@@ -77,10 +78,12 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
         0 => None,
         ahead => Some(Clock::ahead(ahead)?),
     };
-    let own = Own { home, clock };
-    let raw: Vec<_> = taps.iter().map(AsRawFd::as_raw_fd).collect();
+    let (home, host) = home.unzip();
+    let seal = spec.setting.boundary().seal().map_err(boundary::failed)?;
+    let own = Own { home, clock, seal };
+    let raw: Vec<_> = taps.iter().chain(&host).map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up, &raw).map_err(failed)?;
-    drop(taps);
+    drop((taps, host));
 
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);

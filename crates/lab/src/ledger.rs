@@ -83,6 +83,25 @@ pub fn ledger_dir() -> PathBuf {
     }
 }
 
+/// The existing folders with control sockets of labs, of all users, where this user finds them;
+/// creates the one of this user.
+pub(crate) fn control_dirs() -> Vec<PathBuf> {
+    let mut dirs = vec![PathBuf::from("/run/thingbed")];
+    dirs.extend(own_dir());
+    let below = |dir: &str| fs::read_dir(dir).into_iter().flatten().flatten();
+    dirs.extend(below("/run/user").map(|entry| entry.path().join("thingbed")));
+    let names = below("/tmp").map(|entry| entry.path());
+    dirs.extend(names.filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let user = name.strip_prefix("thingbed-").unwrap_or_default();
+        !user.is_empty() && user.bytes().all(|byte| byte.is_ascii_digit())
+    }));
+    dirs.retain(|dir| fs::symlink_metadata(dir).is_ok_and(|meta| meta.is_dir()));
+    dirs.sort();
+    dirs.dedup();
+    dirs
+}
+
 /// The folder of the ledger, created if missing.
 ///
 /// # Errors

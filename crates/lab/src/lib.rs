@@ -5,6 +5,7 @@
 //! node; inits run the programs. All of them end with the tool, however it ends, because each holds
 //! a socket to it.
 
+mod boundary;
 mod cgroup;
 mod clock;
 mod enter;
@@ -32,7 +33,8 @@ mod user;
 mod veth;
 mod wire;
 
-pub use cgroup::{Limits, OutOfMemory, can_limit};
+pub use boundary::{Boundary, Seal, clean_environment, close_from, has_seccomp};
+pub use cgroup::{Limits, OutOfMemory, PROCESSES, can_limit, can_limit_processes};
 pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
 pub use fork_server::{FORK_SERVER, fork_server};
@@ -45,6 +47,7 @@ pub use netem::{
 pub use node::{Event, Node, NodeKind, Program};
 pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
+pub use program::PATH;
 pub use trial::{try_netem, try_node};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{

@@ -15,7 +15,8 @@ use std::sync::atomic::AtomicBool;
 pub struct Program {
     /// Its name or path, and its arguments.
     pub argv: Vec<String>,
-    /// Environment variables in addition to the tool's.
+    /// Environment variables in addition to those that all programs have, see
+    /// [`crate::clean_environment`].
     pub env: Vec<(String, String)>,
     /// Working directory. On a node with a separate root, a program without `control` starts in the
     /// root's directory.
@@ -139,8 +140,9 @@ pub(crate) struct Namespace {
     pub pid: i32,
     /// The init's control socket, which the lab's thread reads.
     pub socket: Arc<OwnedFd>,
-    /// Whether it has a separate root.
-    pub rooted: bool,
+    /// If it has a separate root, the mount namespace with the host's files. The init holds no
+    /// descriptor of it, which programs in the node could look for.
+    pub host: Option<Arc<OwnedFd>>,
 }
 
 impl Namespace {
@@ -169,7 +171,10 @@ impl NodeKind for Namespace {
         let Program { argv, env, cwd, stdout, stderr, control } = program;
         let run = ToInit::Run { id, argv, env, cwd, control: control.is_some() };
         let mut fds = vec![stdout.as_raw_fd(), stderr.as_raw_fd()];
-        fds.extend(control.as_ref().map(AsRawFd::as_raw_fd));
+        if let Some(control) = &control {
+            fds.push(control.as_raw_fd());
+            fds.extend(self.host.as_ref().map(|host| host.as_raw_fd()));
+        }
         send(&self.socket, &run, &fds).map_err(Error::io("start a program in a node"))
     }
 
@@ -182,7 +187,7 @@ impl NodeKind for Namespace {
     }
 
     fn set_hosts(&self, hosts: &str) {
-        if self.rooted {
+        if self.host.is_some() {
             // A node that has just ended needs none.
             let _ = send(&self.socket, &ToInit::Hosts { hosts: hosts.to_owned() }, &[]);
         }

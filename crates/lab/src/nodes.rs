@@ -2,7 +2,7 @@
 
 mod bring_up;
 
-use crate::cgroup::{Groups, Limits, OutOfMemory};
+use crate::cgroup::{Groups, Limits, OutOfMemory, PROCESSES};
 use crate::error::Error;
 use crate::fork_server::{CONTROL, FORK_SERVER};
 use crate::ledger::Page;
@@ -36,6 +36,8 @@ pub const FIRST_INTERFACE: u32 = 1_000;
 /// Descriptors that the tool needs in addition to two per node: its own files, and the output and
 /// control socket of a program that starts.
 const SPARE_FILES: u64 = 256;
+/// Processes that the nodes of a lab may have for each node, in addition to [`PROCESSES`].
+const PROCESSES_EACH: u64 = 64;
 /// Number of files that a meter keeps open for each node.
 const METERED: u64 = 10;
 
@@ -98,8 +100,12 @@ impl Lab {
             uncounted,
         };
         let must = limited.is_some();
-        let (_, attached) =
-            lab.ask_for(&ToForkServer::Prepare { hosts: hosts.to_owned(), link }, &[])?;
+        let hidden = crate::ledger::control_dirs();
+        let processes = processes(members.len());
+        let (_, attached) = lab.ask_for(
+            &ToForkServer::Prepare { hosts: hosts.to_owned(), link, hidden, processes },
+            &[],
+        )?;
         lab.ports = attached.into_iter().next().map(Ports::new);
         let ends = lab.settle(members, &limits, must)?;
         Ok((lab, ends))
@@ -221,6 +227,8 @@ fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
     command.arg(FORK_SERVER).stdin(Stdio::null()).stdout(Stdio::null());
     // Outside the terminal's foreground group: Ctrl-C is for the tool only.
     command.process_group(0);
+    // Nodes' programs can read the environment of the init.
+    crate::boundary::clean_environment(&mut command);
     let fd = theirs.as_raw_fd();
     // SAFETY: only system calls between fork and exec. If the number is right already, only the
     // close-on-exec flag must be removed.
@@ -230,7 +238,11 @@ fn start_fork_server(tool: &Path) -> Result<(Child, OwnedFd), Error> {
                 true => libc::fcntl(fd, libc::F_SETFD, 0),
                 false => libc::dup2(fd, CONTROL),
             };
-            if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+            if kept < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // All nodes would have what others have left open in this process.
+            crate::boundary::close_from(CONTROL as u32 + 1)
         });
     }
     let child = command.spawn();
@@ -258,6 +270,11 @@ fn shares(members: &[Member]) -> Result<Vec<Limits>, Error> {
         limits.reserved_cpus = Some(left / others as f64);
     }
     Ok(limits)
+}
+
+/// The number of processes that the nodes of a lab may have together, where not each is limited.
+fn processes(nodes: usize) -> u64 {
+    PROCESSES + PROCESSES_EACH * nodes as u64
 }
 
 /// The groups of a lab; creates only their parent folders.

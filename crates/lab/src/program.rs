@@ -1,5 +1,6 @@
 //! Starts a program in a node, and explains why one cannot start.
 
+use crate::boundary::{Seal, close_from};
 use crate::clock::Clock;
 use crate::root::Home;
 use crate::wire::Failure;
@@ -13,8 +14,8 @@ use std::process::{Command, Stdio};
 
 /// Descriptor of a program's control socket.
 const PROGRAM_CONTROL: RawFd = 3;
-/// The default search path of programs.
-const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The default search path of programs on nodes with a separate root.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A program to start.
 #[derive(Debug)]
@@ -22,7 +23,8 @@ pub(crate) struct Start {
     pub argv: Vec<String>,
     pub env: Vec<(String, String)>,
     pub cwd: String,
-    /// Its standard output and standard error, and its control socket if it belongs to the tool.
+    /// Its standard output and standard error, and if it belongs to the tool, its control socket
+    /// and, on a node with a separate root, the mount namespace with the host's files.
     pub fds: Vec<OwnedFd>,
     pub control: bool,
 }
@@ -32,6 +34,8 @@ pub(crate) struct Start {
 pub(crate) struct Own {
     pub home: Option<Home>,
     pub clock: Option<Clock>,
+    /// The limits of programs that do not belong to the tool.
+    pub seal: Seal,
 }
 
 /// Starts the program; returns its process id. In a node with a separate root, programs see only
@@ -45,6 +49,7 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
         return Err(Failure::of("start a program without a name", Errno::EINVAL));
     };
     let control = if control { fds.next() } else { None };
+    let host = fds.next();
     let mut command = Command::new(program);
     command.args(&argv[1..]).process_group(0);
     if let (Some(clock), None) = (&own.clock, &control) {
@@ -53,17 +58,22 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     let mut folder = cwd;
     match home {
         None => drop(command.current_dir(&folder)),
-        Some(home) if control.is_some() => use_host_files(&mut command, home, &folder)?,
+        Some(_) if control.is_some() => use_host_files(&mut command, host.as_ref(), &folder)?,
         Some(home) => {
             folder.clone_from(&home.root.cwd);
+            own.seal.bound(&mut command);
             use_node_root(&mut command, home, [&stdout, &stderr]);
         }
+    }
+    if home.is_none() && control.is_none() {
+        own.seal.bound(&mut command);
     }
     command.envs(env);
     command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     clean_signals(&mut command);
-    if let Some(control) = &control {
-        give(&mut command, control);
+    match &control {
+        Some(control) => give(&mut command, control),
+        None => own.seal.close(&mut command, PROGRAM_CONTROL as u32),
     }
     match command.spawn() {
         // The init reaps it and reports its usage.
@@ -82,12 +92,17 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
 }
 
 /// Lets a program see the host's files, and start in `folder`.
-fn use_host_files(command: &mut Command, home: &Home, folder: &str) -> Result<(), Failure> {
-    let host = home.host.as_raw_fd();
+fn use_host_files(
+    command: &mut Command,
+    host: Option<&OwnedFd>,
+    folder: &str,
+) -> Result<(), Failure> {
+    let missing = || Failure::of("find the host's files for a program of Thingbed", Errno::EBADF);
+    let host = host.ok_or_else(missing)?.as_raw_fd();
     let folder = CString::new(folder)
         .map_err(|_| Failure::of(format!("start in {folder:?}"), Errno::EINVAL))?;
-    // SAFETY: only system calls between fork and exec; the descriptor is the init's and lives as
-    // long as the init.
+    // SAFETY: only system calls between fork and exec; the descriptor lives until the program has
+    // started.
     unsafe {
         command.pre_exec(move || {
             if libc::setns(host, libc::CLONE_NEWNS) < 0 || libc::chdir(folder.as_ptr()) < 0 {
@@ -144,7 +159,10 @@ fn give(command: &mut Command, control: &OwnedFd) {
                 true => libc::fcntl(fd, libc::F_SETFD, 0),
                 false => libc::dup2(fd, PROGRAM_CONTROL),
             };
-            if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+            if kept < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            close_from(PROGRAM_CONTROL as u32 + 1)
         });
     }
 }

@@ -3,6 +3,7 @@
 //! The lower layer is never written. Changes go to the node's own tmpfs, which ends with its mount
 //! namespace, as all mounts made here do.
 
+use crate::boundary;
 use crate::user::Who;
 use crate::wire::{Failure, NodeSpec, Root};
 use nix::errno::Errno;
@@ -12,6 +13,7 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 use std::fs;
+use std::io::Write;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -20,8 +22,6 @@ use std::path::{Path, PathBuf};
 /// A node with a separate root, as seen from its init.
 #[derive(Debug)]
 pub(crate) struct Home {
-    /// The mount namespace with the host's files, for the tool's own programs.
-    pub host: OwnedFd,
     /// The configuration.
     pub root: Root,
     /// The user of its programs.
@@ -29,11 +29,15 @@ pub(crate) struct Home {
 }
 
 const NONE: Option<&str> = None;
+/// The default size of what a node writes to its root, and of its shared memory, in bytes: the 64
+/// MiB that containers have as shared memory.
+const STORAGE: u64 = 64 << 20;
 /// The devices that every program may expect; none is hardware.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Makes `root` the root of this process, which keeps access to the host's files.
-pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
+/// Makes `root` the root of this process. Also returns the mount namespace with the host's files,
+/// for Thingbed's own programs.
+pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<(Home, OwnedFd), Failure> {
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(of("create a mount namespace for the root"))?;
     // Everything needed from the host is opened first, because it becomes hidden.
@@ -48,7 +52,11 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     for path in &spec.setting.devices {
         devices.push((device(path)?, path.clone()));
     }
-    overlay(&below, mode).map_err(|failure| named(failure, root))?;
+    let storage = match spec.setting.storage {
+        0 => STORAGE,
+        bytes => bytes,
+    };
+    overlay(&below, mode, storage).map_err(|failure| named(failure, root))?;
     drop(below);
     chdir("/tmp/root").map_err(of("enter the root"))?;
     // Afterwards the old root is mounted over the new one.
@@ -60,10 +68,15 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     // Refused to unprivileged users in a container that masks parts of the host's; few programs
     // need it.
     let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), quiet | MsFlags::MS_RDONLY, NONE);
-    make_dev(&devices)?;
+    make_dev(&devices, storage)?;
     drop(devices);
     umount2(".", MntFlags::MNT_DETACH).map_err(of("detach the host's files"))?;
     chdir("/").map_err(of("enter the root"))?;
+    // A kernel without control groups, as in guests, has nothing to hide.
+    let _ = unshare(CloneFlags::CLONE_NEWCGROUP);
+    if !spec.setting.privileged {
+        boundary::mask()?;
+    }
     folder("/tmp", 0o1777)?;
     folder("/etc", 0o755)?;
     write_etc("hosts", &hosts)?;
@@ -72,7 +85,7 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<Home, Failure> {
     let who = Who::find(&root.user)?;
     // Allows unprivileged ping, as in other containers; the kernel's default denies it to all.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
-    Ok(Home { host, root: root.clone(), who })
+    Ok((Home { root: root.clone(), who }, host))
 }
 
 /// The text of a resolv.conf with this `server`.
@@ -108,9 +121,9 @@ pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
 }
 
 /// Mounts the overlay at `/tmp/root`, on a tmpfs that is visible only for a moment.
-fn overlay(below: &OwnedFd, mode: u32) -> Result<(), Failure> {
-    let size = Some("mode=755");
-    mount(Some("changes"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
+fn overlay(below: &OwnedFd, mode: u32, storage: u64) -> Result<(), Failure> {
+    let size = format!("mode=755,size={storage}");
+    mount(Some("changes"), "/tmp", Some("tmpfs"), MsFlags::empty(), Some(size.as_str()))
         .map_err(of("mount a tmpfs for changes"))?;
     for name in ["upper", "work", "root"] {
         folder(&format!("/tmp/{name}"), mode)?;
@@ -130,8 +143,9 @@ fn is_host_root() -> bool {
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// Creates the node's `/dev`, with only these `devices` of the host.
-fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
+/// Creates the node's `/dev`, with only these `devices` of the host and shared memory of `storage`
+/// bytes.
+fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64) -> Result<(), Failure> {
     folder("/dev", 0o755)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
     mount(Some("dev"), "/dev", Some("tmpfs"), flags, Some("mode=755,size=1m"))
@@ -155,7 +169,9 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)]) -> Result<(), Failure> {
             .map_err(of("mount /dev/pts"))?;
         link("pts/ptmx", "ptmx")?;
     }
-    mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags | MsFlags::MS_NODEV, Some("mode=1777"))
+    let size = format!("mode=1777,size={storage}");
+    let flags = flags | MsFlags::MS_NODEV;
+    mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags, Some(size.as_str()))
         .map_err(of("mount /dev/shm"))?;
     for (to, name) in [
         ("/proc/self/fd", "fd"),
@@ -176,7 +192,9 @@ fn link(to: &str, name: &str) -> Result<(), Failure> {
 pub(crate) fn write_etc(name: &str, text: &[u8]) -> Result<(), Failure> {
     let path = Path::new("/etc").join(name);
     let _ = fs::remove_file(&path);
-    fs::write(&path, text).map_err(io(format!("write {}", path.display())))
+    // A new file: the node's programs may put a link back, and this process may write more than they.
+    let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+    file.and_then(|mut file| file.write_all(text)).map_err(io(format!("write {}", path.display())))
 }
 
 /// Creates a folder unless it exists.

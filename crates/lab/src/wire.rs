@@ -1,6 +1,7 @@
 //! The protocol between the tool, its fork server and the inits: JSON in SOCK_SEQPACKET messages,
 //! with attached descriptors.
 
+use crate::boundary::Boundary;
 use crate::netem::{Netem, Passed};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
@@ -93,6 +94,24 @@ pub struct Setting {
     pub gateway: Option<Ipv4Addr>,
     /// Whether it is a gateway to the network behind the interface [`UPLINK`].
     pub forwards: bool,
+    /// Capabilities of its programs besides those of its kind of node, such as `SYS_TIME`.
+    #[serde(default)]
+    pub capabilities: Vec<String>,
+    /// Whether its programs have all capabilities and system calls.
+    #[serde(default)]
+    pub privileged: bool,
+    /// The largest size of what it writes to a separate root, and of its `/dev/shm`, in bytes; 0
+    /// for the default.
+    #[serde(default)]
+    pub storage: u64,
+}
+
+impl Setting {
+    /// The limits of its programs.
+    pub fn boundary(&self) -> Boundary {
+        let (capabilities, privileged) = (self.capabilities.clone(), self.privileged);
+        Boundary { rooted: self.root.is_some(), capabilities, privileged }
+    }
 }
 
 /// A gateway's interface to the outside; the uplink's program creates it.
@@ -114,8 +133,9 @@ pub struct Root {
 /// From the tool to the fork server.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToForkServer {
-    /// The lab's hosts file and the type of interfaces; sent first, once.
-    Prepare { hosts: String, link: Link },
+    /// The lab's hosts file, the type of interfaces, the folders that no node sees, and the number of
+    /// processes that an ordinary user's nodes may have together; sent first, once.
+    Prepare { hosts: String, link: Link, hidden: Vec<PathBuf>, processes: u64 },
     /// Create a node; the init's control socket is attached.
     Spawn,
     /// End these inits, and remove the other ends of veth pairs with these ifindexes: the kernel
@@ -164,7 +184,7 @@ pub(crate) enum ToInit {
     /// Set up the node; sent first. Its interfaces are numbered from `first`.
     SetUp { spec: NodeSpec, first: u32, link: Link },
     /// Run a program; its standard output, standard error and, with `control`, its control socket
-    /// are attached.
+    /// are attached, and last, if the node has a separate root, the mount namespace for it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
     /// Impair one direction of an interface, by its index among the node's; the socket for the
     /// reply is attached.
@@ -182,7 +202,8 @@ pub(crate) enum ToInit {
 /// From an init to the tool.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
-    /// The node is up; its TAPs or packet sockets are attached, in the order of interfaces.
+    /// The node is up; its TAPs or packet sockets are attached, in the order of interfaces, and last,
+    /// if it has a separate root, the mount namespace with the host's files.
     Up,
     /// A program has started, with this process id inside the node.
     Started { id: u64 },

@@ -1,5 +1,6 @@
 //! Missing features of this machine, their effect and the command that fixes each.
 
+mod boundary;
 mod clock;
 mod finding;
 
@@ -18,6 +19,7 @@ pub fn doctor(json: bool) -> Status {
         frame_path(),
         node(),
         limits(),
+        boundary::boundary(),
         netem(),
         real_time(),
         files(),

@@ -36,6 +36,11 @@ pub(crate) struct Group {
     pub root: Option<At<String>>,
     /// Name of the image, in an archive with several.
     pub image: Option<At<String>>,
+    /// Capabilities of the node's programs in addition to those of its kind, such as `SYS_TIME`.
+    pub capabilities: Option<At<OneOrMore<At<String>>>>,
+    /// Whether the node's programs have all capabilities and system calls. Then the node does not
+    /// protect the host from them.
+    pub privileged: Option<At<bool>>,
     /// Main program of each node and its arguments. Default: the image's. It starts before all
     /// workloads and is terminated after them.
     pub run: Option<Fixed<Vec<At<String>>>>,
@@ -62,6 +67,8 @@ impl Read for Group {
             address: fields.optional("address"),
             root: fields.optional("root"),
             image: fields.optional("image"),
+            capabilities: fields.optional("capabilities"),
+            privileged: fields.optional("privileged"),
             run: fields.optional("run"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),
@@ -143,6 +150,10 @@ pub(crate) struct Limits {
     pub cpu: Option<At<Cpu>>,
     /// Memory of all its processes.
     pub memory: Option<At<Bytes>>,
+    /// Number of processes and threads. Default: 4096, where the machine can limit them.
+    pub processes: Option<At<u32>>,
+    /// Size of what the node writes to its `root`, and of its `/dev/shm`. Default: 64 MiB.
+    pub storage: Option<At<Bytes>>,
 }
 
 /// Resources reserved for a node.
@@ -171,6 +182,8 @@ impl Read for Limits {
             cpus: fields.optional("cpus"),
             cpu: fields.optional("cpu"),
             memory: fields.optional("memory"),
+            processes: fields.optional("processes"),
+            storage: fields.optional("storage"),
         };
         fields.finish();
         Some(limits)

@@ -49,6 +49,12 @@ pub struct PlannedNode {
     /// Root file system. `None`: the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<PlannedRoot>,
+    /// Capabilities of its programs in addition to those of its kind, such as `SYS_TIME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// Whether its programs have all capabilities and system calls.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub privileged: bool,
     /// Its `run` program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
@@ -98,6 +104,12 @@ pub struct PlannedLimits {
     /// Reserved memory, which the kernel reclaims last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved_memory: Option<Bytes>,
+    /// Number of processes and threads; `None` for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processes: Option<u32>,
+    /// Size of what it writes to its root, and of its shared memory; `None` for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Bytes>,
 }
 
 /// A share of CPU time, by the work that a CPU does in it.

@@ -65,7 +65,7 @@ fn check_external(
                                                     `eth1`",
         ));
     }
-    let own: [(&str, Option<Place>); 9] = [
+    let own: [(&str, Option<Place>); 11] = [
         ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
         ("run", group.run.as_ref().map(|at| at.place)),
         ("root", group.root.as_ref().map(|at| at.place)),
@@ -75,6 +75,8 @@ fn check_external(
         ("ready", group.ready.as_ref().map(|at| at.place)),
         ("limits", group.limits.as_ref().map(|_| interface.place)),
         ("device", group.device.as_ref().map(|at| at.place)),
+        ("capabilities", group.capabilities.as_ref().map(|at| at.place)),
+        ("privileged", group.privileged.as_ref().map(|at| at.place)),
     ];
     for (key, place) in own.into_iter().filter_map(|(key, place)| Some((key, place?))) {
         let problem = Problem::new(format!("hardware nodes cannot have `{key}`")).at(place);

@@ -1,6 +1,7 @@
 //! Resolves a file to the plan of one cell, with all checks.
 
 mod board;
+mod boundary;
 mod capture;
 mod checks;
 mod context;

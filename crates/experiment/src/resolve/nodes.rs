@@ -6,7 +6,7 @@ use crate::nearest::advice;
 use crate::plan::{PlannedCpu, PlannedRoot};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
-use crate::resolve::{board, cores, root};
+use crate::resolve::{board, boundary, cores, root};
 use crate::source::Place;
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
@@ -41,6 +41,7 @@ impl<'f> Nodes<'f> {
             check_host_name(name, place, count, sink);
             check_limits(group, sink);
             check_program(group, sink);
+            boundary::check(group, sink);
             cores::check(group, sink);
             nodes.boards.extend(board::of(group, sink).map(|board| (name, board)));
             nodes.cpus.extend(board::cpu(group, sink).map(|cpu| (name, cpu)));

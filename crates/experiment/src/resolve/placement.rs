@@ -6,7 +6,7 @@ use crate::program::{Program, Ready};
 use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
-use crate::resolve::{cores, hardware, metrics, services};
+use crate::resolve::{boundary, cores, hardware, metrics, services};
 
 /// All nodes with their links.
 pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<PlannedNode> {
@@ -38,6 +38,8 @@ pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<Planned
                 gateway,
                 resolver,
                 root,
+                capabilities: typed.map(boundary::capabilities).unwrap_or_default(),
+                privileged: typed.is_some_and(boundary::is_privileged),
                 program,
             });
         }
@@ -56,6 +58,8 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
         memory: limits.and_then(|limits| Some(limits.memory.as_ref()?.value)),
         reserved_cpus: reserve.and_then(|reserve| Some(reserve.cpus.as_ref()?.value)),
         reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
+        processes: limits.and_then(|limits| Some(limits.processes.as_ref()?.value)),
+        storage: limits.and_then(|limits| Some(limits.storage.as_ref()?.value)),
     }
 }
 

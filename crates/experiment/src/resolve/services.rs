@@ -79,6 +79,8 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             gateway: None,
             resolver: None,
             root: None,
+            capabilities: Vec::new(),
+            privileged: false,
             program: None,
         })
     };

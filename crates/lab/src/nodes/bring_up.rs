@@ -1,7 +1,7 @@
 //! Bring-up of nodes: at the start of a lab, and later.
 
-use super::{Lab, Member, make_groups, no_limits, raise_files};
-use crate::cgroup::{Groups, Limits};
+use super::{Lab, Member, make_groups, no_limits, processes, raise_files};
+use crate::cgroup::{Groups, Limits, PROCESSES};
 use crate::error::Error;
 use crate::node::{Event, Namespace, Node};
 use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
@@ -47,6 +47,10 @@ impl Lab {
     ) -> Result<Vec<Vec<OwnedFd>>, Error> {
         let before = self.nodes.len();
         let mut groups = self.groups.take();
+        if let Some((groups, _)) = &groups {
+            // `thingbed doctor` says where this machine cannot limit them.
+            let _ = groups.cap_all(self.fork_server.id(), processes(before + members.len()));
+        }
         let spawned: Result<Vec<_>, Error> = members
             .iter()
             .zip(limits)
@@ -57,8 +61,16 @@ impl Lab {
         self.groups = groups;
         let sockets = spawned?;
         let mut ends = Vec::with_capacity(members.len());
-        for (socket, member) in sockets.iter().zip(members) {
-            ends.push(await_up(socket, &member.spec.name)?);
+        for (place, (socket, member)) in sockets.iter().zip(members).enumerate() {
+            let name = member.spec.name.clone();
+            let mut attached = await_up(socket, &name)?;
+            // The descriptor after those of the interfaces.
+            let host = attached.split_off(attached.len().min(member.spec.interfaces.len()));
+            let host = host.into_iter().next().map(Arc::new);
+            let pid = self.nodes[before + place].kind.pid();
+            let kind = Namespace { name, pid, socket: socket.clone(), host };
+            self.nodes[before + place].kind = Box::new(kind);
+            ends.push(attached);
         }
         let sender = self.sender.clone();
         let reader = std::thread::Builder::new().name("lab".into());
@@ -82,12 +94,11 @@ impl Lab {
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
         let socket = Arc::new(ours);
-        let rooted = member.spec.setting.root.is_some();
         let name = member.spec.name.clone();
-        let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), rooted };
+        let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), host: None };
         self.nodes.push(Node::new(name, Box::new(kind)));
         if let Some(groups) = groups {
-            self.enrol(groups, limits, must)?;
+            self.enrol(groups, limits, must, member.spec.setting.root.is_some())?;
         }
         let (spec, first, link) = (member.spec.clone(), self.next, self.link);
         send(&socket, &ToInit::SetUp { spec, first, link }, &[])
@@ -108,7 +119,13 @@ impl Lab {
 
     /// Moves the newest node's init into groups that count, and applies its limits. Failure is an
     /// error only if some node `must` be limited.
-    fn enrol(&mut self, groups: &mut Groups, limits: &Limits, must: bool) -> Result<(), Error> {
+    fn enrol(
+        &mut self,
+        groups: &mut Groups,
+        limits: &Limits,
+        must: bool,
+        rooted: bool,
+    ) -> Result<(), Error> {
         let Some(node) = self.nodes.last() else { return Ok(()) };
         let (name, pid) = (&node.name, node.kind.pid());
         if self.uncounted.is_none()
@@ -118,6 +135,10 @@ impl Lab {
                 return Err(no_limits(name, why));
             }
             self.uncounted = Some(why);
+        }
+        // A further group costs half a millisecond, so that nodes without a root share one.
+        if limits.processes.is_none() && (rooted || !groups.is_per_controller()) {
+            let _ = groups.cap(name, &[pid], PROCESSES);
         }
         if limits.is_none() {
             return Ok(());

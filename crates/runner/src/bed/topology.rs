@@ -94,12 +94,7 @@ impl Topology {
                     states: link.states.clone(),
                 });
             }
-            let limits = Limits {
-                cpus: planned.limits.cpus,
-                memory: planned.limits.memory.map(units::Bytes::get),
-                reserved_cpus: planned.limits.reserved_cpus,
-                reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
-            };
+            let limits = limits(planned);
             let setting = Setting {
                 root: roots.root(planned),
                 devices: planned.devices.clone(),
@@ -108,6 +103,9 @@ impl Topology {
                 resolver: planned.resolver,
                 gateway: planned.gateway,
                 forwards: planned.services.is_some_and(|services| services.nat),
+                capabilities: planned.capabilities.clone(),
+                privileged: planned.privileged,
+                storage: planned.limits.storage.map_or(0, units::Bytes::get),
             };
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
@@ -154,6 +152,17 @@ impl Topology {
                 Change::Partition(Some(part))
             }
         }
+    }
+}
+
+/// The limits of a node in the lab's terms.
+fn limits(planned: &PlannedNode) -> Limits {
+    Limits {
+        cpus: planned.limits.cpus,
+        memory: planned.limits.memory.map(units::Bytes::get),
+        reserved_cpus: planned.limits.reserved_cpus,
+        reserved_memory: planned.limits.reserved_memory.map(units::Bytes::get),
+        processes: planned.limits.processes.map(u64::from),
     }
 }
 

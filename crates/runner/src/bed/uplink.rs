@@ -48,14 +48,18 @@ impl Uplink {
         command.args(["--configure", "--disable-host-loopback", "--mtu=1500", "--cidr", OUTSIDE]);
         command.arg(format!("--exit-fd={}", exit.as_raw_fd()));
         command.arg(format!("--ready-fd={}", tell.as_raw_fd()));
+        command.args(hardening());
         command.arg("--netns-type=path").arg(format!("/proc/{pid}/ns/net")).arg(lab::UPLINK);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // Ctrl-C is for the tool only.
         command.process_group(0);
+        // It reads packets of the node, so it gets nothing else of this process.
+        lab::clean_environment(&mut command);
         let given = [exit.as_raw_fd(), tell.as_raw_fd()];
         // SAFETY: only system calls between fork and exec, on our own descriptors.
         unsafe {
             command.pre_exec(move || {
+                lab::close_from(3)?;
                 match given.iter().any(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) < 0) {
                     true => Err(std::io::Error::last_os_error()),
                     false => Ok(()),
@@ -79,6 +83,19 @@ impl Uplink {
         error.into_iter().for_each(|error| drop(error.take(4096).read_to_string(&mut words)));
         words.trim().lines().last().unwrap_or("it printed nothing").to_owned()
     }
+}
+
+/// The options that close slirp4netns off from the host's files and from system calls that it does
+/// not need, of those that the installed version has: before 0.4 it has none, and some
+/// distributions build it without libseccomp.
+fn hardening() -> Vec<&'static str> {
+    let help = Command::new("slirp4netns").arg("--help").stdin(Stdio::null()).output();
+    let help = help.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
+    let help = String::from_utf8_lossy(&help);
+    ["--enable-sandbox", "--enable-seccomp"]
+        .into_iter()
+        .filter(|flag| help.contains(flag))
+        .collect()
 }
 
 impl Drop for Uplink {

@@ -81,6 +81,9 @@ pub struct Exec {
     /// Working directory of the program [default: the current directory]
     #[arg(long, short = 'w', value_name = "FOLDER")]
     pub workdir: Option<PathBuf>,
+    /// Variable for the program; NAME alone passes on the caller's. Repeatable
+    #[arg(long, short = 'e', value_name = "NAME[=VALUE]")]
+    pub env: Vec<String>,
     /// Node to run the program in
     pub node: String,
     /// Program and its arguments

@@ -2,9 +2,11 @@
 
 use super::find;
 use crate::arguments::{Exec, Shell};
+use lab::Seal;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::openpty;
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
+use runner::NodeShown;
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -22,7 +24,22 @@ pub fn exec(arguments: &Exec) -> Result<u8, String> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let mut command = Command::new(&arguments.command[0]);
     command.args(&arguments.command[1..]);
-    run(command, node.pid, &node.name, arguments.workdir.clone().unwrap_or(here))
+    set_environment(&mut command, &node);
+    for variable in &arguments.env {
+        match variable.split_once('=') {
+            Some((name, value)) => drop(command.env(name, value)),
+            None => match std::env::var_os(variable) {
+                Some(value) => drop(command.env(variable, value)),
+                None => {
+                    return Err(format!(
+                        "--env {variable}: there is no such variable here\n  write --env \
+                         {variable}=VALUE to set it"
+                    ));
+                }
+            },
+        }
+    }
+    run(command, &node, arguments.workdir.clone().unwrap_or(here))
 }
 
 /// Opens a shell in a node. Returns its exit status.
@@ -33,19 +50,36 @@ pub fn shell(arguments: &Shell) -> Result<u8, String> {
     let own = std::env::var("SHELL").unwrap_or_default();
     let inside = PathBuf::from(format!("/proc/{}/root{own}", node.pid));
     let shell = if !own.is_empty() && inside.exists() { own } else { "sh".to_owned() };
-    run(Command::new(shell), node.pid, &node.name, here)
+    let mut command = Command::new(shell);
+    set_environment(&mut command, &node);
+    run(command, &node, here)
 }
 
-fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8, String> {
-    lab::enter(pid).map_err(|error| error.to_string())?;
+/// Sets the variables of a program: the node's, and of the caller's only those that every program
+/// needs. Others may be secrets, which the node's programs could read.
+fn set_environment(command: &mut Command, node: &NodeShown) {
+    lab::clean_environment(command);
+    if node.boundary.rooted {
+        command.env("PATH", lab::PATH).env("HOME", "/root").env_remove("LD_LIBRARY_PATH");
+    }
+    command.envs(node.env.iter().map(|(name, value)| (name, value)));
+    command.env("THINGBED_NODE", &node.name);
+}
+
+fn run(mut command: Command, shown: &NodeShown, folder: PathBuf) -> Result<u8, String> {
+    let node = &shown.name;
+    let seal = shown.boundary.seal();
+    let seal =
+        seal.map_err(|error| format!("could not prepare the boundary of {node}: {error}"))?;
+    lab::enter(shown.pid).map_err(|error| error.to_string())?;
     // The node may have another root file system, without this folder.
     command.current_dir(if folder.is_dir() { folder } else { PathBuf::from("/") });
-    command.env("THINGBED_NODE", node);
+    let path = command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| path);
+    let path = path.unwrap_or_default().to_string_lossy().into_owned();
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |error: io::Error| {
         let hint = match error.kind() {
             io::ErrorKind::NotFound => {
-                let path = std::env::var("PATH").unwrap_or_default();
                 format!("\n  the program is not in the node's file system; PATH is {path}")
             }
             io::ErrorKind::PermissionDenied => {
@@ -59,17 +93,21 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
     let status = match terminal {
         true if std::env::var_os(OWN_TERMINAL).is_some() => {
             take_terminal(&mut command);
+            apply(&seal, &mut command);
             command.env_remove(OWN_TERMINAL).spawn().and_then(|mut child| child.wait())
         }
-        true => at_terminal(command),
-        false => command.spawn().and_then(|mut child| {
-            // The terminal sends Ctrl-C to the whole process group; only the program handles it.
-            for signal in [libc::SIGINT, libc::SIGQUIT] {
-                // SAFETY: ignoring a signal touches no memory of this process.
-                unsafe { libc::signal(signal, libc::SIG_IGN) };
-            }
-            child.wait()
-        }),
+        true => at_terminal(command, &seal),
+        false => {
+            apply(&seal, &mut command);
+            command.spawn().and_then(|mut child| {
+                // The terminal sends Ctrl-C to the whole process group; only the program handles it.
+                for signal in [libc::SIGINT, libc::SIGQUIT] {
+                    // SAFETY: ignoring a signal touches no memory of this process.
+                    unsafe { libc::signal(signal, libc::SIG_IGN) };
+                }
+                child.wait()
+            })
+        }
     };
     Ok(code(status.map_err(failed)?))
 }
@@ -77,6 +115,13 @@ fn run(mut command: Command, pid: i32, node: &str, folder: PathBuf) -> Result<u8
 /// Exit status as in shells: the status, or 128 plus the signal.
 fn code(status: ExitStatus) -> u8 {
     status.code().unwrap_or(128 + status.signal().unwrap_or(0)) as u8
+}
+
+/// Limits a program as the node's own; the last step of its start. Of the descriptors of this
+/// process it has the three standard ones.
+fn apply(seal: &Seal, command: &mut Command) {
+    seal.bound(command);
+    seal.close(command, 3);
 }
 
 /// Makes standard input the controlling terminal of a program.
@@ -94,13 +139,14 @@ fn take_terminal(command: &mut Command) {
 
 /// Runs a program on a new pseudoterminal that is connected to this terminal: in the node's PID
 /// namespace, a shell could not identify the foreground process of this terminal.
-fn at_terminal(mut command: Command) -> io::Result<ExitStatus> {
+fn at_terminal(mut command: Command, seal: &Seal) -> io::Result<ExitStatus> {
     let stdin = io::stdin();
     let saved = tcgetattr(&stdin)?;
     let pty = openpty(Some(&size()), Some(&saved))?;
     let [a, b, c] = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
     command.stdin(a).stdout(b).stderr(c);
     take_terminal(&mut command);
+    apply(seal, &mut command);
     let child = command.spawn()?;
     drop(command);
     drop(pty.slave);

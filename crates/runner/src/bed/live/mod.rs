@@ -187,6 +187,10 @@ pub struct NodeShown {
     pub program: Option<(String, String)>,
     /// The folder with its programs' logs, which are named after it.
     pub logs: PathBuf,
+    /// The limits of programs in it.
+    pub boundary: lab::Boundary,
+    /// Variables of programs in it, from its image and its `env`.
+    pub env: Vec<(String, String)>,
     /// Frames and bytes that the medium received from it.
     pub sent: [u64; 2],
     /// Frames and bytes that the medium delivered to it.

@@ -6,7 +6,7 @@ use crate::bed::Bed;
 use crate::bed::faults::Faults;
 use crate::bed::host_cpu::HostCpu;
 use crate::bed::jobs::{Job, Role, State};
-use experiment::{NodeChange, PlannedFaultKind};
+use experiment::{NodeChange, PlannedFaultKind, PlannedNode};
 use lab::{Exit, Lab};
 use std::sync::atomic::Ordering::Relaxed;
 use units::Span;
@@ -119,12 +119,28 @@ impl Bed<'_> {
                     .map(|link| (link.interface.clone(), link.network.clone(), link.address))
                     .collect(),
                 program: own.map(|job| (job.argv.join(" "), state(job))),
+                boundary: lab::Boundary {
+                    rooted: planned.root.is_some(),
+                    capabilities: planned.capabilities.clone(),
+                    privileged: planned.privileged,
+                },
+                env: self.variables(planned),
                 logs: self.folder.join("programs"),
                 sent: carried.tx,
                 received: carried.rx,
             }
         });
         Ok(Reply::Nodes(nodes.collect()))
+    }
+}
+
+impl Bed<'_> {
+    /// Variables of a node's programs: the image's, then those of its `env`.
+    fn variables(&self, planned: &PlannedNode) -> Vec<(String, String)> {
+        let image = self.design.roots.root(planned).map(|root| root.env);
+        let own = planned.program.iter().flat_map(|program| &program.env);
+        let own = own.map(|(name, value)| (name.clone(), value.clone()));
+        image.into_iter().flatten().chain(own).collect()
     }
 }
 
