@@ -71,7 +71,9 @@ PIDS: set[int] = set()
 def groups() -> set[str]:
     """Control groups of the tools that were started here."""
     found = set()
-    for path in Path("/sys/fs/cgroup").glob("**/thingbed-*"):
+    # Groups of others come and go meanwhile: `walk` ignores folders that are gone.
+    folders = [(Path(top), name) for top, names, _ in os.walk("/sys/fs/cgroup") for name in names]
+    for path in (top / name for top, name in folders if name.startswith("thingbed-")):
         number = path.name.split("-")[1]
         if not number.isdigit() or int(number) not in PIDS:
             continue

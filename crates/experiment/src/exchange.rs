@@ -64,7 +64,7 @@ pub struct Pair<'a> {
 impl Exchange {
     /// The pairs, in order.
     pub fn pairs(&self) -> Vec<Pair<'_>> {
-        let (drivers, servers) = match self.protocol.pulls() {
+        let (drivers, servers) = match self.protocol.is_pull() {
             true => (&self.sinks, &self.sources),
             false => (&self.sources, &self.sinks),
         };
@@ -109,12 +109,12 @@ impl Exchange {
     }
 
     /// Duration, if each exchange ends before the next is due.
-    pub fn lasts(&self) -> Span {
+    pub fn planned_duration(&self) -> Span {
         Span::from_ns(self.every.as_ns().saturating_mul(self.per_pair()))
     }
 
     /// Maximum extra duration: each exchange takes the whole timeout.
-    pub fn may_be_late(&self) -> Span {
+    pub fn max_overrun(&self) -> Span {
         let each = self.timeout.as_ns().saturating_add(self.pause.as_ns());
         Span::from_ns(each.saturating_mul(self.per_pair()))
     }
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(numbers, [15, 16, 17, 18, 19, 20]);
         assert!(warmups.iter().flatten().all(|(_, size)| it.sizes.contains(size)));
         assert_eq!((it.exchanges(), it.all_exchanges()), (15, 21));
-        assert_eq!(it.lasts(), Span::from_ns(100 * (8 + 3)));
+        assert_eq!(it.planned_duration(), Span::from_ns(100 * (8 + 3)));
     }
 
     #[test]
@@ -221,6 +221,6 @@ mod tests {
             assert_eq!(all.iter().filter(|(_, s)| *s == size).count(), 5);
         }
         assert!(!all.is_sorted_by_key(|(_, size)| *size), "sizes are shuffled");
-        assert_eq!((exchange.lasts().as_ns(), exchange.offset(1).as_ns()), (800, 50));
+        assert_eq!((exchange.planned_duration().as_ns(), exchange.offset(1).as_ns()), (800, 50));
     }
 }

@@ -107,7 +107,7 @@ pub struct Load {
 
 impl Load {
     /// Nodes that receive requests; empty for a trace, whose lines name them.
-    pub fn asked(&self) -> &[String] {
+    pub fn targets(&self) -> &[String] {
         match &self.requests {
             Requests::Trace(_) => &[],
             Requests::Made(made) => &made.to,
@@ -116,7 +116,7 @@ impl Load {
 
     /// Maximum time from the last scheduled request to the end: the machine may lag, the request
     /// waits for a connection and an answer, and observations continue and end.
-    pub fn may_be_late(&self) -> Span {
+    pub fn max_overrun(&self) -> Span {
         let datagrams = match &self.requests {
             Requests::Made(made) => matches!(made.protocol, Scheme::Coap | Scheme::Udp),
             Requests::Trace(_) => false,

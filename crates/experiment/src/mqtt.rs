@@ -148,7 +148,7 @@ impl Mqtt {
     }
 
     /// Total duration of the messages, joins included.
-    pub fn lasts(&self) -> Span {
+    pub fn planned_duration(&self) -> Span {
         let clients = || self.clients().len() as u64;
         let joining = self.join.map_or(Span::ZERO, |join| times(join, clients()));
         Span::from_ns(joining.as_ns().saturating_add(self.duration.as_ns()))
@@ -156,7 +156,7 @@ impl Mqtt {
 
     /// Maximum number of messages.
     pub fn max_messages(&self) -> u64 {
-        self.lasts().as_ns().div_ceil(self.every.as_ns().max(1))
+        self.planned_duration().as_ns().div_ceil(self.every.as_ns().max(1))
     }
 
     /// The messages, ordered by time; a message's number is its position.

@@ -86,7 +86,7 @@ fn the_mqtt_validation_is_the_papers() {
             let plan = experiment.plan(&cell, 0, 7).unwrap();
             let Workload::Mqtt(mqtt) = &plan.workloads[0] else { panic!() };
             assert_eq!((mqtt.clients().len(), mqtt.payload_bytes), (350, 717), "{cell}");
-            let steady = (mqtt.lasts().as_ns() - mqtt.duration.as_ns()) as f64 / 1e9;
+            let steady = (mqtt.planned_duration().as_ns() - mqtt.duration.as_ns()) as f64 / 1e9;
             let schedule = mqtt.schedule(7, 0);
             let late = schedule.iter().filter(|m| m.at.as_ns() as f64 / 1e9 >= steady);
             assert_eq!(late.count() as f64, 100.0 * seconds, "{cell}");

@@ -8,7 +8,7 @@ use record::{Observed, OddCounts, Percentiles, RequestCounts, Timeline};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
-use trace::{Method, SpreadSummary};
+use trace::{HistogramSummary, Method};
 use units::Histogram;
 
 /// Operations of one class at one node: a method and a device.
@@ -185,8 +185,8 @@ impl Figures {
             observed: self.observed,
             reasons: self.reasons.clone(),
             behind_us: self.behind as f64 / 1e3,
-            between_expected: SpreadSummary::from(&self.submission.expected),
-            between_submitted: SpreadSummary::from(&self.submission.submitted),
+            between_expected: HistogramSummary::from(&self.submission.expected),
+            between_submitted: HistogramSummary::from(&self.submission.submitted),
             between_distance: self.submission.expected.distance(&self.submission.submitted),
             all: all.results("all".to_owned(), None),
             classes: self.classes().iter().map(|class| class.of_method(None)).collect(),
@@ -206,11 +206,11 @@ impl Series {
             device,
             counts: self.counts,
             response_of_all: Percentiles::of(&self.response, self.counts.scheduled),
-            response: SpreadSummary::from(&self.response),
-            service: SpreadSummary::from(&self.service),
-            slip: SpreadSummary::from(&self.slip),
-            wait: self.wait.as_ref().map(SpreadSummary::from),
-            notification: self.notification.as_ref().map(SpreadSummary::from),
+            response: HistogramSummary::from(&self.response),
+            service: HistogramSummary::from(&self.service),
+            slip: HistogramSummary::from(&self.slip),
+            wait: self.wait.as_ref().map(HistogramSummary::from),
+            notification: self.notification.as_ref().map(HistogramSummary::from),
         }
     }
 }
@@ -314,8 +314,8 @@ mod tests {
         assert_eq!(of(6), (Method::Get, Some(2), crate::Latency::Wait, 90));
         assert_eq!(of(0), (Method::Get, Some(1), crate::Latency::Response, 90));
         assert_eq!(of(3), (Method::Get, Some(2), crate::Latency::Response, 90));
-        let written = SpreadSummary::from(&figures().series[0].response);
-        let read = SpreadSummary::from(&read[0].times);
+        let written = HistogramSummary::from(&figures().series[0].response);
+        let read = HistogramSummary::from(&read[0].times);
         for (read, written) in [(read.mean, written.mean), (read.p99, written.p99)] {
             assert!((read / written - 1.0).abs() < 0.002, "{read} {written}");
         }

@@ -225,7 +225,7 @@ impl ExchangeProtocol {
     }
 
     /// Whether the sink requests the payload, and so starts each exchange.
-    pub fn pulls(&self) -> bool {
+    pub fn is_pull(&self) -> bool {
         match self {
             Self::Coap(coap) => coap.method == Method::Get && !coap.observe,
             Self::Opcua(_) => true,

@@ -5,9 +5,9 @@ use crate::figure::{Over, figures};
 use crate::pace::{Loop, Pace};
 use crate::timeline::Quarter;
 use std::collections::BTreeMap;
-use trace::SpreadSummary;
+use trace::HistogramSummary;
 
-impl Part for SpreadSummary {}
+impl Part for HistogramSummary {}
 
 figures! {
     /// A load. Times of several senders are merged, not averaged.
@@ -144,9 +144,9 @@ figures! {
         /// how far the sender was behind its schedule at most
         behind_us: f64 => .unit("us").over(Over::Max),
         /// scheduled interval between requests
-        between_expected_us: SpreadSummary => .unit("us"),
+        between_expected_us: HistogramSummary => .unit("us"),
         /// actual interval between requests
-        between_submitted_us: SpreadSummary => .unit("us"),
+        between_submitted_us: HistogramSummary => .unit("us"),
         /// distance of the two distributions (Kolmogorov-Smirnov), 0 to 1
         between_distance: f64 => .over(Over::Max),
     }

@@ -80,14 +80,14 @@ struct Table {
     each: usize,
     /// Exchanges by driver, in the order of their times.
     driven: HashMap<String, Vec<u64>>,
-    pulls: bool,
+    is_pull: bool,
 }
 
 impl Table {
     /// The scheduled rows, without results.
     fn planned(plan: &Plan, number: usize, exchange: &Exchange, name: &Arc<str>) -> Self {
         let pairs = exchange.pairs();
-        let pulls = exchange.protocol.pulls();
+        let is_pull = exchange.protocol.is_pull();
         let each = pairs.iter().map(|pair| pair.servers.len()).max().unwrap_or(1).max(1);
         let blank = Message { interaction: name.clone(), ..Message::default() };
         let mut rows = vec![blank; exchange.all_exchanges() as usize * each];
@@ -100,7 +100,7 @@ impl Table {
                 let at = exchange.offset(place).as_ns() + exchange.every.as_ns() * k as u64;
                 for (server, peer) in pair.servers.iter().enumerate() {
                     let row = &mut rows[*message as usize * each + server];
-                    let (from, to) = match pulls {
+                    let (from, to) = match is_pull {
                         true => (Arc::from(*peer), driver.clone()),
                         false => (driver.clone(), Arc::from(*peer)),
                     };
@@ -110,7 +110,7 @@ impl Table {
                 }
             }
         }
-        Self { rows, each, driven, pulls }
+        Self { rows, each, driven, is_pull }
     }
 
     fn of(&mut self, message: u64) -> &mut [Message] {
@@ -139,7 +139,7 @@ impl Table {
     /// Records a received payload: the one with its number, or without a number the last that its
     /// driver had begun by then.
     fn received(&mut self, server: &str, receipt: &Receipt, at: i64) {
-        if self.pulls {
+        if self.is_pull {
             return;
         }
         if let Some(reason) = receipt.failure {

@@ -36,7 +36,7 @@ pub(crate) fn senders(programs: Programs<'_>, load: &Load) -> Result<Vec<Job>, E
     let logs = programs.dir.with_file_name("latency");
     fs::create_dir_all(&logs).map_err(Error::write(&logs))?;
     for (place, name) in load.on.iter().enumerate() {
-        let other = load.asked().first().map(String::as_str);
+        let other = load.targets().first().map(String::as_str);
         let spec = sender(programs, load, place, name);
         jobs.extend(programs.job(name, Role::Source, other, &spec)?);
     }

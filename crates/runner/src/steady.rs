@@ -58,7 +58,7 @@ pub(crate) fn steady(results: &Results<'_>) -> Option<Mqtt> {
 fn window(results: &Results<'_>) -> Option<(f64, f64)> {
     let seconds = |span: units::Span| span.as_ns() as f64 / 1e9;
     let all = workloads(results.plan).map(|(_, mqtt)| {
-        let end = seconds(mqtt.lasts());
+        let end = seconds(mqtt.planned_duration());
         (end - seconds(mqtt.duration), end)
     });
     let (from, to) = all.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;

@@ -1,10 +1,10 @@
 //! Statistics of a trace.
 
 use crate::distribution::Distribution;
+use crate::histogram_summary::HistogramSummary;
 use crate::reader::LineError;
 use crate::request::Request;
 use crate::resource::Resource;
-use crate::spread::SpreadSummary;
 use crate::uri::Target;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
@@ -64,16 +64,16 @@ pub struct Inspection {
     /// Total request payload in bytes, where the trace gives sizes.
     pub bytes: u64,
     /// Inter-arrival time of all requests.
-    pub between: SpreadSummary,
+    pub between: HistogramSummary,
     /// Coefficient of variation of the inter-arrival time: 1 for Poisson, 0 for a fixed interval.
     pub variation: f64,
     /// Kolmogorov-Smirnov distance of the inter-arrival times from an exponential distribution of
     /// the same mean, 0 to 1.
     pub from_exponential: f64,
     /// Inter-arrival time per device, over all devices.
-    pub of_device: SpreadSummary,
+    pub of_device: HistogramSummary,
     /// Service times of the requested resources, where known.
-    pub service: Option<SpreadSummary>,
+    pub service: Option<HistogramSummary>,
     /// Requests for unknown resources.
     pub unknown: u64,
     /// Width of each bar of `rates`, in seconds.
@@ -200,9 +200,9 @@ impl Tally {
                 1.0
             },
             shares: shares(&self.between),
-            between: SpreadSummary::from(&self.between),
-            of_device: SpreadSummary::from(&self.of_device),
-            service: (self.service.count() > 0).then(|| SpreadSummary::from(&self.service)),
+            between: HistogramSummary::from(&self.between),
+            of_device: HistogramSummary::from(&self.of_device),
+            service: (self.service.count() > 0).then(|| HistogramSummary::from(&self.service)),
             unknown: self.unknown,
             bar_seconds,
             rates: self.bars.iter().map(|count| *count as f64 / bar_seconds).collect(),

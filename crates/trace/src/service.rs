@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// The configured distribution of service times.
-    pub fn asked(&self) -> &Distribution {
+    pub fn distribution(&self) -> &Distribution {
         &self.distribution
     }
 

@@ -114,6 +114,13 @@ impl Mul<u64> for Span {
     }
 }
 
+impl Mul<Span> for u64 {
+    type Output = Span;
+    fn mul(self, span: Span) -> Span {
+        span * self
+    }
+}
+
 impl Div<u64> for Span {
     type Output = Self;
     /// Rounds down to a whole ns.

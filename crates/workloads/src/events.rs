@@ -1,12 +1,12 @@
 //! Events files: what this program saw, for the runner.
 
 use crate::error::Error;
-use crate::time::Nanos;
 use record::event::{MessageEvent, Writer};
 use serde::Serialize;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use units::Instant;
 
 /// A file of events of one type.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl<T: Serialize + Default> EventsFile<T> {
 #[derive(Debug)]
 pub struct MessageEvents<'a, E> {
     file: EventsFile<MessageEvent<'a, E>>,
-    oldest: Option<Nanos>,
+    oldest: Option<Instant>,
 }
 
 impl<'a, E: Serialize + Default> MessageEvents<'a, E> {
@@ -64,12 +64,12 @@ impl<'a, E: Serialize + Default> MessageEvents<'a, E> {
 
     /// Buffers an event until the next flush.
     pub fn record(&mut self, event: &MessageEvent<'a, E>) -> Result<(), Error> {
-        self.oldest.get_or_insert(event.time_ns);
+        self.oldest.get_or_insert(Instant::from_ns(event.time_ns));
         self.file.push(event)
     }
 
     /// Time of the oldest buffered event.
-    pub fn oldest(&self) -> Option<Nanos> {
+    pub fn oldest(&self) -> Option<Instant> {
         self.oldest
     }
 
@@ -95,7 +95,7 @@ mod tests {
         events.record(&received).unwrap();
         let replied = MessageEvent { event: SinkEvent::ReplySent, time_ns: 30, ..received.clone() };
         events.record(&replied).unwrap();
-        assert_eq!(events.oldest(), Some(25));
+        assert_eq!(events.oldest(), Some(Instant::from_ns(25)));
         let of = |path: &Path| read::<MessageEvent<'_, SinkEvent>>(&std::fs::read(path).unwrap());
         assert_eq!(of(&path).unwrap(), []);
         events.flush().unwrap();

@@ -20,7 +20,6 @@ mod seen;
 mod sink;
 mod source;
 mod spec;
-mod time;
 mod wait;
 
 pub use crate::load::{device, load, probe};
@@ -31,7 +30,6 @@ pub use payload::{MARKER, Template};
 pub use protocols::mqtt::run as mqtt;
 pub use protocols::zeromq::info as zmq_info;
 pub use spec::read;
-pub use time::Nanos;
 
 use record::spec::{InteractionSpec, Role};
 

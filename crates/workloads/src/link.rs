@@ -5,8 +5,8 @@
 //! resolved. No hello is sent later, so that only application traffic is measured.
 
 use crate::error::Error;
-use crate::time::Nanos;
 use std::os::fd::RawFd;
+use units::Instant;
 
 /// Prefix of every hello. No text or XML payload starts with a zero byte.
 pub const HELLO: &[u8] = b"\0thingbed-hello\0";
@@ -27,7 +27,7 @@ pub trait SourceLink {
     /// edge-triggered.
     fn pending(&mut self) -> Result<bool, Error>;
     /// Processes timers of the transport; returns when to call it next.
-    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+    fn turn(&mut self) -> Result<Option<Instant>, Error> {
         Ok(None)
     }
 }
@@ -47,7 +47,7 @@ pub trait SinkLink {
     /// See [`SourceLink::pending`].
     fn pending(&mut self) -> Result<bool, Error>;
     /// See [`SourceLink::turn`].
-    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+    fn turn(&mut self) -> Result<Option<Instant>, Error> {
         Ok(None)
     }
 }

@@ -3,18 +3,18 @@
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::MessageEvents;
-use crate::time::{MILLISECOND, Nanos, SECOND};
 use record::control::Status;
 use serde::Serialize;
+use units::{Instant, Span};
 
 /// Minimum interval of progress reports.
-const PROGRESS: Nanos = SECOND;
+const PROGRESS: Span = Span::from_s(1);
 /// Maximum time records are buffered.
-const FLUSH_AFTER: Nanos = 200 * MILLISECOND;
+const FLUSH_AFTER: Span = Span::from_ms(200);
 /// The same while the next message is always close.
-const FLUSH_BUSY_AFTER: Nanos = SECOND;
+const FLUSH_BUSY_AFTER: Span = Span::from_s(1);
 /// Records are not written within this time before a message: a slow disk would delay it.
-const QUIET_BEFORE_SEND: Nanos = 2 * MILLISECOND;
+const QUIET_BEFORE_SEND: Span = Span::from_ms(2);
 
 /// What a program has reported.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Reports {
     ready: bool,
     done: bool,
     counts: (u64, u64),
-    progress_at: Nanos,
+    progress_at: Instant,
 }
 
 impl Reports {
@@ -46,8 +46,8 @@ impl Reports {
         control: &mut Control,
         sent: u64,
         replies: u64,
-        now: Nanos,
-    ) -> Result<Option<Nanos>, Error> {
+        now: Instant,
+    ) -> Result<Option<Instant>, Error> {
         if (sent, replies) == self.counts {
             return Ok(None);
         }
@@ -65,10 +65,10 @@ impl Reports {
         &mut self,
         control: &mut Control,
         events: &mut MessageEvents<'_, E>,
-        due: Option<Nanos>,
+        due: Option<Instant>,
         done: bool,
-        now: Nanos,
-    ) -> Result<Option<Nanos>, Error> {
+        now: Instant,
+    ) -> Result<Option<Instant>, Error> {
         let finished = done && !std::mem::replace(&mut self.done, done);
         let mut wake = None;
         if let Some(oldest) = events.oldest() {

@@ -1,38 +1,38 @@
 //! Message schedule.
 
-use crate::time::Nanos;
+use units::{Instant, Span};
 
 /// Message k is scheduled at start + k x every. Messages are never skipped: a late program sends
 /// overdue messages at once, and the lateness is recorded.
 #[derive(Debug)]
 pub struct Schedule {
-    every: Nanos,
+    every: Span,
     messages: u64,
-    start: Option<Nanos>,
+    start: Option<Instant>,
     next: u64,
 }
 
 impl Schedule {
     /// A schedule without a start time.
-    pub fn new(every: Nanos, messages: u64) -> Self {
+    pub fn new(every: Span, messages: u64) -> Self {
         Self { every, messages, start: None, next: 0 }
     }
 
     /// Sets the time of offset 0. Only the first call has an effect.
-    pub fn start(&mut self, at: Nanos) {
+    pub fn start(&mut self, at: Instant) {
         self.start.get_or_insert(at);
     }
 
     /// Scheduled time of the next message, if there is one and the start is known.
-    pub fn due(&self) -> Option<Nanos> {
+    pub fn due(&self) -> Option<Instant> {
         if self.next == self.messages {
             return None;
         }
-        self.start.map(|start| start.saturating_add(self.every.saturating_mul(self.next)))
+        self.start.map(|start| start + self.every * self.next)
     }
 
     /// The next message and its scheduled time, if it is due; it counts as sent.
-    pub fn take(&mut self, now: Nanos) -> Option<(u64, Nanos)> {
+    pub fn take(&mut self, now: Instant) -> Option<(u64, Instant)> {
         let due = self.due().filter(|due| *due <= now)?;
         self.next += 1;
         Some((self.next - 1, due))
@@ -55,16 +55,17 @@ mod tests {
 
     #[test]
     fn waits_for_its_start_and_skips_nothing() {
-        let mut schedule = Schedule::new(10, 3);
-        assert_eq!(schedule.take(1_000), None);
-        schedule.start(100);
-        schedule.start(900);
-        assert_eq!((schedule.due(), schedule.take(99)), (Some(100), None));
-        assert_eq!(schedule.take(100), Some((0, 100)));
+        let at = Instant::from_ns;
+        let mut schedule = Schedule::new(Span::from_ns(10), 3);
+        assert_eq!(schedule.take(at(1_000)), None);
+        schedule.start(at(100));
+        schedule.start(at(900));
+        assert_eq!((schedule.due(), schedule.take(at(99))), (Some(at(100)), None));
+        assert_eq!(schedule.take(at(100)), Some((0, at(100))));
         // Late: both overdue messages are returned, with their scheduled times.
-        assert_eq!(schedule.take(500), Some((1, 110)));
+        assert_eq!(schedule.take(at(500)), Some((1, at(110))));
         assert!(!schedule.over());
-        assert_eq!(schedule.take(500), Some((2, 120)));
-        assert_eq!((schedule.take(500), schedule.due(), schedule.over()), (None, None, true));
+        assert_eq!(schedule.take(at(500)), Some((2, at(120))));
+        assert_eq!((schedule.take(at(500)), schedule.due(), schedule.over()), (None, None, true));
     }
 }

@@ -8,12 +8,12 @@ use crate::payload::Template;
 use crate::protocols;
 use crate::report::Reports;
 use crate::seen::Seen;
-use crate::time::Nanos;
 use crate::wait::{Waiter, earlier};
 use record::control::Command;
 use record::event::{MessageEvent, SinkEvent};
 use record::spec::{InteractionSpec, MAX_MESSAGE};
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Maximum messages per turn, so that replies and control messages get their share.
 const MAX_PER_TURN: usize = 64;
@@ -32,7 +32,7 @@ pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
         sink.answer()?;
         let until = earlier(sink.housekeeping(control)?, sink.link.turn()?);
         let until = if sink.link.pending()? {
-            Some(0)
+            Some(Instant::START)
         } else {
             // Idle: write the events, so that they survive a killed program.
             sink.events.flush()?;
@@ -51,7 +51,7 @@ struct Sink<'a> {
     events: MessageEvents<'a, SinkEvent>,
     seen: Seen,
     /// Replies waiting for the transport: message and time of receipt.
-    queue: VecDeque<(u64, Nanos)>,
+    queue: VecDeque<(u64, Instant)>,
     message: Vec<u8>,
     received: u64,
     replies: u64,
@@ -87,7 +87,7 @@ impl<'a> Sink<'a> {
             if !self.link.receive(&mut self.message)? {
                 break;
             }
-            let time = clock::now_ns();
+            let time = clock::now();
             let number = self.payload.number(&self.message).filter(|n| *n < self.messages);
             let Some(number) = number else {
                 let bytes = self.message.len();
@@ -108,7 +108,7 @@ impl<'a> Sink<'a> {
                 event: if new { SinkEvent::Received } else { SinkEvent::Duplicate },
                 message: number,
                 peer: self.source.into(),
-                time_ns: time,
+                time_ns: time.as_ns(),
                 intended_ns: None,
                 bytes: self.message.len() as u64,
             })?;
@@ -120,7 +120,7 @@ impl<'a> Sink<'a> {
     fn answer(&mut self) -> Result<(), Error> {
         while let Some(&(number, received)) = self.queue.front() {
             let message = self.reply.numbered(number);
-            let time = clock::now_ns();
+            let time = clock::now();
             if !self.link.reply(message)? {
                 break;
             }
@@ -128,8 +128,8 @@ impl<'a> Sink<'a> {
                 event: SinkEvent::ReplySent,
                 message: number,
                 peer: self.source.into(),
-                time_ns: time,
-                intended_ns: Some(received),
+                time_ns: time.as_ns(),
+                intended_ns: Some(received.as_ns()),
                 bytes: message.len() as u64,
             })?;
             self.replies += 1;
@@ -139,13 +139,13 @@ impl<'a> Sink<'a> {
     }
 
     /// Answers the hello and reports progress; returns when to wake next.
-    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Instant>, Error> {
         if !self.reports.is_ready() {
             self.link.greet()?;
             if self.link.greeted() {
                 self.reports.ready(control)?;
             }
         }
-        self.reports.progress(control, self.received, self.replies, clock::now_ns())
+        self.reports.progress(control, self.received, self.replies, clock::now())
     }
 }

@@ -9,14 +9,14 @@ use crate::protocols;
 use crate::report::Reports;
 use crate::schedule::Schedule;
 use crate::seen::Seen;
-use crate::time::{MILLISECOND, Nanos};
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::control::Command;
 use record::event::{ALL_PEERS, MessageEvent, SourceEvent};
 use record::spec::InteractionSpec;
+use units::{Instant, Span};
 
 /// Interval of hellos.
-const HELLO_EVERY: Nanos = 200 * MILLISECOND;
+const HELLO_EVERY: Span = Span::from_ms(200);
 /// Maximum replies per turn, so that the control channel gets its share.
 const MAX_PER_TURN: usize = 64;
 
@@ -30,7 +30,7 @@ pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
         if control_ready {
             for command in control.read()? {
                 match command {
-                    Command::Start { at_ns } => source.schedule.start(at_ns),
+                    Command::Start { at_ns } => source.schedule.start(Instant::from_ns(at_ns)),
                     Command::Stop {} => return source.events.flush(),
                 }
             }
@@ -39,7 +39,7 @@ pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
         source.send_due()?;
         let until = earlier(source.housekeeping(control)?, source.link.turn()?);
         // Do not sleep if a socket has data that it does not signal again.
-        let until = if source.link.pending()? { Some(0) } else { until };
+        let until = if source.link.pending()? { Some(Instant::START) } else { until };
         control_ready = waiter.wait(until)?;
     }
 }
@@ -56,7 +56,7 @@ struct Source<'a> {
     expected: u64,
     message: Vec<u8>,
     reports: Reports,
-    hello_at: Nanos,
+    hello_at: Instant,
     warning: Warning,
 }
 
@@ -73,13 +73,13 @@ impl<'a> Source<'a> {
             payload,
             reply,
             events,
-            schedule: Schedule::new(spec.every_ns, spec.messages),
+            schedule: Schedule::new(Span::from_ns(spec.every_ns), spec.messages),
             seen: spec.peers.iter().map(|_| Seen::default()).collect(),
             replies: 0,
             expected: (0..spec.messages).map(sinks).sum(),
             message: Vec::new(),
             reports: Reports::default(),
-            hello_at: 0,
+            hello_at: Instant::START,
             warning: Warning::default(),
         })
     }
@@ -88,7 +88,7 @@ impl<'a> Source<'a> {
     fn take_replies(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
             let Some(peer) = self.link.receive(&mut self.message)? else { break };
-            let time = clock::now_ns();
+            let time = clock::now();
             let number = self.reply.number(&self.message).filter(|n| *n < self.spec.messages);
             let name = self.spec.peers[peer].name.as_str();
             let Some(number) = number else {
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
                 event: if new { SourceEvent::ReplyReceived } else { SourceEvent::Duplicate },
                 message: number,
                 peer: name.into(),
-                time_ns: time,
+                time_ns: time.as_ns(),
                 intended_ns: None,
                 bytes: self.message.len() as u64,
             })?;
@@ -121,26 +121,26 @@ impl<'a> Source<'a> {
     /// Sends one due message. Other overdue messages wait for the next turns, so that replies are
     /// received in between.
     fn send_due(&mut self) -> Result<(), Error> {
-        let time = clock::now_ns();
+        let time = clock::now();
         let Some((number, intended)) = self.schedule.take(time) else { return Ok(()) };
         let peers = &self.spec.peers;
         let peer = (!self.spec.down.is_to_all()).then_some((number % peers.len() as u64) as usize);
         let message = self.payload.numbered(number);
-        let time = clock::now_ns();
+        let time = clock::now();
         self.link.send(peer, message)?;
         self.events.record(&MessageEvent {
             event: SourceEvent::Sent,
             message: number,
             peer: peer.map_or(ALL_PEERS, |peer| peers[peer].name.as_str()).into(),
-            time_ns: time,
-            intended_ns: Some(intended),
+            time_ns: time.as_ns(),
+            intended_ns: Some(intended.as_ns()),
             bytes: message.len() as u64,
         })
     }
 
     /// Handles hellos, progress and the events file; returns when to wake next.
-    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        let now = clock::now_ns();
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Instant>, Error> {
+        let now = clock::now();
         let due = self.schedule.due();
         let mut until = due.map(|due| next_wake(due, now));
         if self.link.greeted() {

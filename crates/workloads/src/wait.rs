@@ -1,10 +1,9 @@
 //! Waits for descriptors or a deadline, whichever is first.
 
 use crate::error::Error;
-use crate::time::{MILLISECOND, Nanos};
 use std::io;
 use std::os::fd::RawFd;
-use units::Instant;
+use units::{Instant, Span};
 
 /// Waits on a fixed set of descriptors with nanosecond deadlines.
 ///
@@ -40,7 +39,7 @@ impl Waiter {
 
     /// Sleeps until a descriptor is ready or until `until`. A past time only polls; none waits
     /// indefinitely. Returns whether the control channel is readable.
-    pub fn wait(&mut self, until: Option<Nanos>) -> Result<bool, Error> {
+    pub fn wait(&mut self, until: Option<Instant>) -> Result<bool, Error> {
         Ok(poll(&mut self.set, until).map_err(Error::io("wait for messages"))?
             && self.set[0].revents != 0)
     }
@@ -48,8 +47,8 @@ impl Waiter {
 
 /// Waits until a descriptor of `set` is ready or until `until`. A past time only polls; none waits
 /// indefinitely. False after a signal.
-pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> {
-    let timeout = until.map(|until| clock::timespec(Instant::from_ns(until) - clock::now()));
+pub fn poll(set: &mut [libc::pollfd], until: Option<Instant>) -> io::Result<bool> {
+    let timeout = until.map(|until| clock::timespec(until - clock::now()));
     for entry in &mut *set {
         entry.revents = 0;
     }
@@ -72,21 +71,21 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Nanos>) -> io::Result<bool> 
 }
 
 /// The earlier of two times, if any.
-pub fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     [one, other].into_iter().flatten().min()
 }
 
 /// A program wakes this long before a deadline and then sleeps once more: a virtual CPU wakes
 /// hundreds of microseconds late after a long sleep, but only tens after a short one. Busy-waiting
 /// would be more precise, but its CPU time would be measured as the protocol's.
-const LEAD: Nanos = MILLISECOND;
+const LEAD: Span = Span::from_ms(1);
 /// For long waits, the program wakes earlier, by this fraction of the wait: poll(2) may be late by
 /// up to a thousandth of it.
 const LONG: u64 = 200;
 
 /// When to wake for a deadline: first shortly before it, then exactly at it.
-pub fn next_wake(due: Nanos, now: Nanos) -> Nanos {
-    let gap = due.saturating_sub(now);
+pub fn next_wake(due: Instant, now: Instant) -> Instant {
+    let gap = due - now;
     let lead = LEAD.max(gap / LONG);
     if gap > lead { due - lead } else { due }
 }
@@ -115,7 +114,6 @@ pub fn wake_precisely() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::SECOND;
     use std::io::Write;
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -124,25 +122,25 @@ mod tests {
     fn waits_for_the_moment_and_for_the_control_channel() {
         let (mut near, far) = UnixStream::pair().unwrap();
         let mut waiter = Waiter::new(far.as_raw_fd(), vec![]);
-        let until = clock::now_ns() + 5 * MILLISECOND;
+        let until = clock::now() + Span::from_ms(5);
         assert!(!waiter.wait(Some(until)).unwrap());
-        assert!(clock::now_ns() >= until);
+        assert!(clock::now() >= until);
         near.write_all(b"x").unwrap();
         assert!(waiter.wait(None).unwrap());
-        assert!(waiter.wait(Some(0)).unwrap());
+        assert!(waiter.wait(Some(Instant::START)).unwrap());
     }
 
     #[test]
     fn a_long_wait_is_made_of_few_short_ones() {
-        let due = 60 * SECOND;
-        let (mut now, mut wakes) = (0, 0);
+        let due = Instant::START + Span::from_s(60);
+        let (mut now, mut wakes) = (Instant::START, 0);
         while now < due {
             let until = next_wake(due, now);
             // The lateness that poll(2) allows itself.
             now = until + (until - now) / 1_000;
             wakes += 1;
         }
-        assert!(now - due <= MILLISECOND / 500, "{} ns late", now - due);
+        assert!(now - due <= Span::from_ms(1) / 500, "{} late", now - due);
         assert!(wakes <= 4, "{wakes}");
     }
 }

@@ -130,7 +130,7 @@ impl Context<'_, '_> {
         let place =
             |at: &Option<At<OneOrMore<At<String>>>>| at.as_ref().map_or(typed.place, |at| at.place);
         let (sources, sinks) = (it.sources.len(), it.sinks.len());
-        let (drivers, servers) = match it.protocol.pulls() {
+        let (drivers, servers) = match it.protocol.is_pull() {
             true => (sinks, sources),
             false => (sources, sinks),
         };
@@ -149,13 +149,13 @@ impl Context<'_, '_> {
             }
         } else if servers != 1 && servers != drivers || drivers == 0 {
             let text = format!("{sources} sources and {sinks} sinks");
-            let label = match it.protocol.pulls() {
+            let label = match it.protocol.is_pull() {
                 true => "each sink that sends requests needs a source: use as many of both",
                 false => "use as many sinks as sources, or one for all",
             };
             report(sink, place(&typed.sinks), text, label);
             return false;
-        } else if it.protocol.pulls() && servers != drivers {
+        } else if it.protocol.is_pull() && servers != drivers {
             let text = format!("{drivers} sinks would send requests to one source");
             report(sink, place(&typed.sources), text, "use as many sources as sinks");
             return false;

@@ -71,22 +71,22 @@ pub(super) fn of<'f>(
             }
             Workload::Mqtt(typed) => {
                 if let Some(mqtt) = context.mqtt(label, typed, sink) {
-                    durations.sending = durations.sending.max(mqtt.lasts());
+                    durations.sending = durations.sending.max(mqtt.planned_duration());
                     durations.drain.push(typed.drain.as_ref().map(|drain| drain.value));
                     planned.push(plan::Workload::Mqtt(mqtt));
                 }
             }
             Workload::Exchange(typed) => {
                 if let Some(exchange) = context.exchange(label, typed, sink) {
-                    durations.sending = durations.sending.max(exchange.lasts());
-                    durations.drain.push(Some(exchange.may_be_late()));
+                    durations.sending = durations.sending.max(exchange.planned_duration());
+                    durations.drain.push(Some(exchange.max_overrun()));
                     planned.push(plan::Workload::Exchange(exchange));
                 }
             }
             Workload::Load(typed) => {
                 if let Some(load) = context.load(label, typed, sink) {
                     durations.sending = durations.sending.max(load.duration);
-                    durations.drain.push(Some(load.may_be_late()));
+                    durations.drain.push(Some(load.max_overrun()));
                     planned.push(plan::Workload::Load(load));
                 }
             }

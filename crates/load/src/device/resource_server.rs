@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use trace::{Distribution, Mode, Resource, SpreadSummary};
+use trace::{Distribution, HistogramSummary, Mode, Resource};
 use units::{Draw, Histogram, Purpose};
 
 /// A device's resources and counts.
@@ -139,7 +139,9 @@ impl ResourceServer {
     pub fn served(&self) -> Served {
         let of = |point: &Point| {
             let (asked, took) = match point.took.lock() {
-                Ok(spreads) => (SpreadSummary::from(&spreads.0), SpreadSummary::from(&spreads.1)),
+                Ok(spreads) => {
+                    (HistogramSummary::from(&spreads.0), HistogramSummary::from(&spreads.1))
+                }
                 Err(_) => Default::default(),
             };
             let requests = point.count.load(Relaxed);

@@ -5,7 +5,7 @@ use crate::{Observed, OddCounts, Percentiles, Quarter, RequestCounts, Timeline};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trace::{Mode, SpreadSummary};
+use trace::{HistogramSummary, Mode};
 
 /// Results of a load. Times without a unit in their name are in us.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,9 +38,9 @@ pub struct LoadResults {
     /// The largest slip, in us.
     pub behind_us: f64,
     /// Scheduled interval between requests.
-    pub between_expected: SpreadSummary,
+    pub between_expected: HistogramSummary,
     /// Actual interval between requests.
-    pub between_submitted: SpreadSummary,
+    pub between_submitted: HistogramSummary,
     /// Distance of the two distributions (Kolmogorov-Smirnov), 0 to 1.
     pub between_distance: f64,
     /// All requests.
@@ -63,15 +63,15 @@ pub struct SeriesResults {
     /// Time from the scheduled send to the answer, over all scheduled requests.
     pub response_of_all: Percentiles,
     /// The same over answered requests.
-    pub response: SpreadSummary,
+    pub response: HistogramSummary,
     /// Time from the actual send to the answer.
-    pub service: SpreadSummary,
+    pub service: HistogramSummary,
     /// Time from the scheduled to the actual send, without the wait for a connection.
-    pub slip: SpreadSummary,
+    pub slip: HistogramSummary,
     /// Wait for a free connection; `None` if requests never wait.
-    pub wait: Option<SpreadSummary>,
+    pub wait: Option<HistogramSummary>,
     /// Time between two notifications; `None` if nothing is observed.
-    pub notification: Option<SpreadSummary>,
+    pub notification: Option<HistogramSummary>,
 }
 
 /// The file of a sender: its results, and its timeline, which can be added to that of other senders.
@@ -148,7 +148,7 @@ pub struct ServedResource {
     /// Number of requests.
     pub requests: u64,
     /// The service times drawn from the distribution.
-    pub asked: SpreadSummary,
+    pub asked: HistogramSummary,
     /// The measured service times: wall clock time for `sleep`, CPU time for `busy`.
-    pub took: SpreadSummary,
+    pub took: HistogramSummary,
 }

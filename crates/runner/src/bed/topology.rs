@@ -254,7 +254,7 @@ fn neighbours(plan: &Plan) -> Neighbours {
                 for (one, other) in load
                     .on
                     .iter()
-                    .flat_map(|one| load.asked().iter().map(move |other| (one, other)))
+                    .flat_map(|one| load.targets().iter().map(move |other| (one, other)))
                 {
                     know(network, one, other);
                 }

@@ -95,7 +95,7 @@ fn idle_timeouts(plan: &Plan) -> IdleTimeouts {
         .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
         .max();
     // So does a request.
-    let requests = crate::load::workloads(plan).map(|(_, load)| load.may_be_late().as_ns());
+    let requests = crate::load::workloads(plan).map(|(_, load)| load.max_overrun().as_ns());
     if let Some(longest) = longest.into_iter().chain(requests).max() {
         return IdleTimeouts::at_least(Span::from_ns(longest));
     }

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use load::{Figures, Series};
 use record::event::Pace;
 use record::{Observed, Percentiles};
-use trace::SpreadSummary;
+use trace::HistogramSummary;
 use units::Histogram;
 
 /// All results; the verdict on the schedule comes first.
@@ -199,12 +199,12 @@ fn latencies(figures: &Figures) -> Table {
 fn submission(figures: &Figures) -> Table {
     let heads = ["us, interarrival time", "mean", "p1", "p5", "p25", "p50", "p75", "p95", "p99"];
     let mut table = table(heads.iter().map(|head| (*head).to_owned()).collect());
-    let mut row = |name: &str, of: SpreadSummary| {
+    let mut row = |name: &str, of: HistogramSummary| {
         let shown = [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99].map(figure);
         table.add_row(std::iter::once(name.to_owned()).chain(shown));
     };
-    row("expected", SpreadSummary::from(&figures.submission.expected));
-    row("submitted", SpreadSummary::from(&figures.submission.submitted));
+    row("expected", HistogramSummary::from(&figures.submission.expected));
+    row("submitted", HistogramSummary::from(&figures.submission.submitted));
     right(table)
 }
 

@@ -21,7 +21,7 @@ pub fn generate(arguments: &Generate) -> Result<Status, Failure> {
     check_write(&arguments.out, lines(&mut requests, &mut service, arguments.fine, &mut out))?;
     drop(out);
     if let Some(configured) = trace_spec.groups.first().and_then(|group| group.service.as_ref()) {
-        let configured = configured.asked();
+        let configured = configured.distribution();
         remark(format_args!(
             "service times: mean {:.1} us, configured {:.1} us; their distribution is {:.1} % \
              from the configured one (Kolmogorov-Smirnov)",

@@ -5,7 +5,7 @@ use super::shape::resources;
 use crate::arguments::Inspect;
 use crate::{Status, say};
 use comfy_table::{CellAlignment, LineStyle, Table, presets};
-use trace::{Distribution, Inspection, Reader, SpreadSummary, Tally, bars, sparks};
+use trace::{Distribution, HistogramSummary, Inspection, Reader, Tally, bars, sparks};
 
 /// Reads the trace to its end and prints statistics. Invalid lines are counted, the first ones are
 /// shown, and the exit status is that of a usage_error file.
@@ -99,7 +99,7 @@ fn times(statistics: &Inspection) -> Table {
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
     table.style_mut().row_separator = LineStyle::none();
     table.set_header(["us", "mean", "p1", "p5", "p25", "p50", "p75", "p95", "p99", "max"]);
-    let mut row = |name: &str, of: &SpreadSummary| {
+    let mut row = |name: &str, of: &HistogramSummary| {
         let shown =
             [of.mean, of.p1, of.p5, of.p25, of.p50, of.p75, of.p95, of.p99, of.max].map(figure);
         table.add_row(std::iter::once(name.to_owned()).chain(shown));

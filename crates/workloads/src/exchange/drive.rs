@@ -10,23 +10,23 @@ use super::wire::FrameFilter;
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::EventsFile;
-use crate::time::{MILLISECOND, Nanos, SECOND};
 use crate::wait::wake_precisely;
 use record::control::Status;
 use record::event::ExchangeEvent;
 use record::spec::ExchangeSpec;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::Duration;
+use units::{Instant, Span};
 
 /// Maximum time to set up a kept connection at the start. After that, each exchange reports its
 /// connection error.
-const SETUP_TIMEOUT: Nanos = 10 * SECOND;
+const SETUP_TIMEOUT: Span = Span::from_s(10);
 /// The discard port, where no program listens, and the maximum wait for its ICMP error.
 const DISCARD: u16 = 9;
 const ICMP_TIMEOUT: Duration = Duration::from_millis(200);
-const RETRY_AFTER: Nanos = 100 * MILLISECOND;
+const RETRY_AFTER: Span = Span::from_ms(100);
 /// Time between progress messages.
-const PROGRESS: Nanos = SECOND;
+const PROGRESS: Span = Span::from_s(1);
 
 /// Runs all exchanges, then waits for the stop message.
 pub fn run(
@@ -41,11 +41,8 @@ pub fn run(
     wake_precisely();
     resolve_peers(spec);
     watch.ready()?;
-    while watch.start().is_none() && !watch.stopped() {
-        let _ = watch.wait(&mut [], None);
-    }
+    let start = wait_for_start(&mut watch) + Span::from_ns(spec.offset_ns);
     sections.start();
-    let start = watch.start().unwrap_or_default().saturating_add(spec.offset_ns);
     // Not before the start: TCP takes its first round-trip estimate from the handshake. A
     // handshake without the link's delay would cause retransmissions of everything that takes
     // longer than 200 ms.
@@ -54,25 +51,26 @@ pub fn run(
         eprintln!("thingbed-workload: no connection yet: {failure}");
     }
     sections.forget();
+    let pause = Span::from_ns(spec.pause_ns);
     // If the setup took time, pause as between exchanges.
-    let start = match clock::now_ns() {
-        now if now > start + MILLISECOND => now + spec.pause_ns,
+    let start = match clock::now() {
+        now if now > start + Span::from_ms(1) => now + pause,
         _ => start,
     };
-    let mut last_end: Option<Nanos> = None;
-    let (mut succeeded, mut progress_at) = (0, 0);
+    let mut last_end: Option<Instant> = None;
+    let (mut succeeded, mut progress_at) = (0, Instant::START);
     for (place, (number, size)) in spec.exchanges.iter().enumerate() {
-        let scheduled = start.saturating_add(spec.every_ns.saturating_mul(place as u64));
-        let intended = last_end.map_or(scheduled, |end| scheduled.max(end + spec.pause_ns));
+        let scheduled = start + Span::from_ns(spec.every_ns) * place as u64;
+        let intended = last_end.map_or(scheduled, |end| scheduled.max(end + pause));
         if driver.rest(&mut watch, intended).is_err() {
             break;
         }
         sections.begin(*number)?;
-        let begin = clock::now_ns();
+        let begin = clock::now();
         let mut turn = Turn {
             number: *number,
             size: *size,
-            deadline: begin.saturating_add(spec.timeout_ns),
+            deadline: begin + Span::from_ns(spec.timeout_ns),
             body: &body,
             watch: &mut watch,
             sections: &mut sections,
@@ -82,26 +80,26 @@ pub fn run(
         if matches!(&outcome, Err(failure) if failure.reason == Reason::Stopped) {
             break;
         }
-        last_end = Some(clock::now_ns());
+        last_end = Some(clock::now());
         succeeded += u64::from(outcome.is_ok());
         let times = Times { intended, scheduled, begin, end };
         exchanges.push(&times.event(*number, *size, &outcome))?;
         exchanges.flush()?;
-        if clock::now_ns() >= progress_at {
+        if clock::now() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;
-            progress_at = clock::now_ns() + PROGRESS;
+            progress_at = clock::now() + PROGRESS;
         }
     }
     if !watch.stopped() {
         // Wait for the last acknowledgements; later frames belong to no exchange.
-        let _ = watch.sleep(clock::now_ns() + spec.pause_ns.clamp(RETRY_AFTER, SECOND));
+        let _ = watch.sleep(clock::now() + pause.clamp(RETRY_AFTER, Span::from_s(1)));
     }
     sections.flush()?;
     let sent = spec.exchanges.len() as u64;
     watch.send_status(&Status::Progress { sent, replies: succeeded })?;
     watch.send_status(&Status::Done {})?;
     while !watch.stopped() {
-        let _ = driver.rest(&mut watch, Nanos::MAX);
+        let _ = driver.rest(&mut watch, Instant::NEVER);
     }
     // The totals cover as long as the medium counts: after lost acknowledgements, TCP retransmits
     // long after the last exchange.
@@ -110,12 +108,21 @@ pub fn run(
     Ok(())
 }
 
+/// Waits for the time of offset 0; the clock's start after a stop message.
+fn wait_for_start(watch: &mut Watch<'_>) -> Instant {
+    while watch.start().is_none() && !watch.stopped() {
+        // An error is a stop message, which the condition sees.
+        let _ = watch.wait(&mut [], None);
+    }
+    watch.start().unwrap_or_default()
+}
+
 /// The times of an exchange.
 struct Times {
-    intended: Nanos,
-    scheduled: Nanos,
-    begin: Nanos,
-    end: Nanos,
+    intended: Instant,
+    scheduled: Instant,
+    begin: Instant,
+    end: Instant,
 }
 
 impl Times {
@@ -123,10 +130,10 @@ impl Times {
         ExchangeEvent {
             message: number,
             bytes: size as u64,
-            intended_ns: self.intended,
-            held_ns: self.intended - self.scheduled,
-            begin_ns: self.begin,
-            end_ns: self.end,
+            intended_ns: self.intended.as_ns(),
+            held_ns: (self.intended - self.scheduled).as_ns(),
+            begin_ns: self.begin.as_ns(),
+            end_ns: self.end.as_ns(),
             ..ended(outcome)
         }
     }
@@ -154,17 +161,17 @@ fn set_up(
     sections: &mut Sections,
     body: &Body,
 ) -> Result<(), Failure> {
-    let deadline = clock::now_ns() + SETUP_TIMEOUT;
+    let deadline = clock::now() + SETUP_TIMEOUT;
     loop {
         let mut turn = Turn { number: 0, size: 0, deadline, body, watch, sections };
         let failure = match driver.set_up(&mut turn) {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        if !failure.is_transient() || clock::now_ns() + RETRY_AFTER >= deadline {
+        if !failure.is_transient() || clock::now() + RETRY_AFTER >= deadline {
             return Err(failure);
         }
-        watch.sleep(clock::now_ns() + RETRY_AFTER)?;
+        watch.sleep(clock::now() + RETRY_AFTER)?;
     }
 }
 

@@ -4,9 +4,9 @@ use super::failure::Failure;
 use super::protocol::Outcome;
 use crate::error::Error;
 use crate::events::EventsFile;
-use crate::time::Nanos;
 use record::event::{ExchangeEvent, Receipt};
 use std::path::Path;
+use units::Instant;
 
 /// Longest detail of a failure, in characters.
 const LONGEST_DETAIL: usize = 400;
@@ -15,7 +15,9 @@ const LONGEST_DETAIL: usize = 400;
 pub fn ended(outcome: &Result<Outcome, Failure>) -> ExchangeEvent {
     let blank = ExchangeEvent::default();
     match outcome {
-        Ok(Outcome { received }) => ExchangeEvent { received_ns: *received, ..blank },
+        Ok(Outcome { received }) => {
+            ExchangeEvent { received_ns: received.map(Instant::as_ns), ..blank }
+        }
         Err(Failure { reason, detail }) => {
             ExchangeEvent { failure: Some(*reason), detail: one_line(detail), ..blank }
         }
@@ -43,13 +45,13 @@ impl Receipts {
         peer: &str,
         number: Option<u64>,
         size: usize,
-        at: Nanos,
+        at: Instant,
     ) -> Result<(), Error> {
         self.write(&Receipt {
             peer: peer.to_owned(),
             message: number,
             bytes: size as u64,
-            time_ns: at,
+            time_ns: at.as_ns(),
             ..Receipt::default()
         })
     }
@@ -58,10 +60,10 @@ impl Receipts {
     ///
     /// # Errors
     /// Cannot write the file.
-    pub fn refuse(&mut self, peer: &str, why: &Failure, at: Nanos) -> Result<(), Error> {
+    pub fn refuse(&mut self, peer: &str, why: &Failure, at: Instant) -> Result<(), Error> {
         self.write(&Receipt {
             peer: peer.to_owned(),
-            time_ns: at,
+            time_ns: at.as_ns(),
             failure: Some(why.reason),
             detail: one_line(&why.detail),
             ..Receipt::default()
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn an_outcome_has_a_receipt_or_a_failure() {
-        let well = ended(&Ok(Outcome { received: Some(8) }));
+        let well = ended(&Ok(Outcome { received: Some(Instant::from_ns(8)) }));
         assert_eq!((well.received_ns, well.failure), (Some(8), None));
         let failed = ended(&Err(Failure::of(Reason::Status, "4.04, \"not\nfound\"")));
         assert_eq!((failed.received_ns, failed.failure), (None, Some(Reason::Status)));
@@ -100,8 +102,10 @@ mod tests {
     fn receipts_are_in_the_file_at_once() {
         let path = std::env::temp_dir().join(format!("receipts-{}.csv", std::process::id()));
         let mut receipts = Receipts::create(&path).unwrap();
-        receipts.note("10.0.0.1", Some(3), 100, 7).unwrap();
-        receipts.refuse("meter-1", &Failure::of(Reason::Rejected, "no"), 9).unwrap();
+        receipts.note("10.0.0.1", Some(3), 100, Instant::from_ns(7)).unwrap();
+        receipts
+            .refuse("meter-1", &Failure::of(Reason::Rejected, "no"), Instant::from_ns(9))
+            .unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).collect();

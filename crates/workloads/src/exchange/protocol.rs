@@ -6,8 +6,8 @@ use super::log::Receipts;
 use super::sections::{Mark, Section, Sections};
 use super::watch::Watch;
 use crate::error::Error;
-use crate::time::Nanos;
 use std::os::fd::RawFd;
+use units::Instant;
 
 /// The side that starts each exchange and detects its end.
 pub trait Driver {
@@ -37,7 +37,7 @@ pub trait Driver {
     ///
     /// # Errors
     /// Only after a stop message.
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Instant) -> Result<(), Failure> {
         watch.sleep(until)
     }
 
@@ -98,7 +98,7 @@ pub trait Protocol {
         &mut self,
         _kept: &mut Option<Self::Connection>,
         watch: &mut Watch<'_>,
-        until: Nanos,
+        until: Instant,
     ) -> Result<(), Failure> {
         watch.sleep(until)
     }
@@ -145,7 +145,7 @@ impl<P: Protocol> Driver for Connecting<P> {
         outcome
     }
 
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Instant) -> Result<(), Failure> {
         self.protocol.rest(&mut self.kept, watch, until)
     }
 
@@ -171,7 +171,7 @@ pub trait Server {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// When the payload was complete, if the driver receives it.
-    pub received: Option<Nanos>,
+    pub received: Option<Instant>,
 }
 
 /// An exchange, as the driver sees it.
@@ -181,7 +181,7 @@ pub struct Turn<'t, 'c> {
     /// Payload size in bytes.
     pub size: usize,
     /// Deadline; the exchange fails after it.
-    pub deadline: Nanos,
+    pub deadline: Instant,
     /// Payload generator.
     pub body: &'t Body,
     pub(crate) watch: &'t mut Watch<'c>,
@@ -226,7 +226,11 @@ impl Turn<'_, '_> {
     ///
     /// # Errors
     /// At the deadline if that is first, or after a stop message.
-    pub fn wait_until(&mut self, set: &mut [libc::pollfd], until: Nanos) -> Result<bool, Failure> {
+    pub fn wait_until(
+        &mut self,
+        set: &mut [libc::pollfd],
+        until: Instant,
+    ) -> Result<bool, Failure> {
         let ready = self.watch.wait(set, Some(until.min(self.deadline)))?;
         if !ready && until > self.deadline {
             return Err(Failure::timeout());
@@ -239,7 +243,7 @@ impl Turn<'_, '_> {
     ///
     /// # Errors
     /// At the deadline if that is first, or after a stop message.
-    pub fn wait_for_frame(&mut self, until: Nanos) -> Result<bool, Failure> {
+    pub fn wait_for_frame(&mut self, until: Instant) -> Result<bool, Failure> {
         let fd = self.sections.frames();
         self.wait_until(&mut [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }], until)
     }

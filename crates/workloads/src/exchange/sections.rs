@@ -10,16 +10,16 @@
 use super::wire::{Count, FrameFilter, Wire};
 use crate::error::Error;
 use crate::events::EventsFile;
-use crate::time::Nanos;
 use record::event::SectionEvent;
 use std::ops::Range;
 use std::path::Path;
+use units::Instant;
 
 pub use record::event::Section;
 
 /// A time, and the count at that time.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(Nanos, Count);
+pub struct Mark(Instant, Count);
 
 /// Records sections and writes one line each, when the next exchange starts or at the end.
 #[derive(Debug)]
@@ -29,11 +29,11 @@ pub struct Sections {
     /// The current or last exchange; none before the first.
     exchange: Option<u64>,
     rows: Vec<SectionEvent>,
-    open: Option<(Section, Nanos)>,
+    open: Option<(Section, Instant)>,
     /// Count at the last boundary.
     counted: Count,
     /// The start time, and the total count then.
-    since: (Nanos, Count),
+    since: (Instant, Count),
 }
 
 impl Sections {
@@ -50,7 +50,7 @@ impl Sections {
             rows: Vec::new(),
             open: None,
             counted: Count::default(),
-            since: (clock::now_ns(), Count::default()),
+            since: (clock::now(), Count::default()),
         })
     }
 
@@ -82,16 +82,16 @@ impl Sections {
     }
 
     /// Ends the exchange, and returns when its last section ended.
-    pub fn finish(&mut self) -> Nanos {
+    pub fn finish(&mut self) -> Instant {
         self.leave();
-        self.rows.last().map_or_else(clock::now_ns, |row| row.end_ns)
+        self.rows.last().map_or_else(clock::now, |row| Instant::from_ns(row.end_ns))
     }
 
     /// Starts counting.
     pub fn start(&mut self) {
         // Discard frames that arrived before.
         self.counted = self.wire.count();
-        self.since = (clock::now_ns(), self.wire.all());
+        self.since = (clock::now(), self.wire.all());
     }
 
     /// Discards the sections of the setup, which is not an exchange.
@@ -108,7 +108,7 @@ impl Sections {
     pub fn end(&mut self) -> Result<(), Error> {
         self.flush()?;
         let (begin, before) = self.since;
-        let total = event(Section::All, begin..clock::now_ns(), self.wire.all() - before);
+        let total = event(Section::All, begin..clock::now(), self.wire.all() - before);
         self.file.push(&total)?;
         self.file.flush()
     }
@@ -137,7 +137,7 @@ impl Sections {
 
     /// A possible section boundary.
     pub fn mark(&mut self) -> Mark {
-        Mark(clock::now_ns(), self.wire.count())
+        Mark(clock::now(), self.wire.count())
     }
 
     /// Starts a section at a mark, with no boundary since.
@@ -147,12 +147,12 @@ impl Sections {
     }
 
     /// A boundary now: frames so far belong to the section before it.
-    fn border(&mut self) -> Nanos {
+    fn border(&mut self) -> Instant {
         let mark = self.mark();
         self.border_at(mark)
     }
 
-    fn border_at(&mut self, Mark(now, passed): Mark) -> Nanos {
+    fn border_at(&mut self, Mark(now, passed): Mark) -> Instant {
         let count = passed - self.counted;
         self.counted = passed;
         match self.open.take() {
@@ -176,8 +176,8 @@ impl Sections {
 }
 
 /// The event of a section during `span`, without its exchange.
-fn event(section: Section, span: Range<Nanos>, count: Count) -> SectionEvent {
-    let (begin_ns, end_ns) = (span.start, span.end);
+fn event(section: Section, span: Range<Instant>, count: Count) -> SectionEvent {
+    let (begin_ns, end_ns) = (span.start.as_ns(), span.end.as_ns());
     let mut event = SectionEvent { section, begin_ns, end_ns, ..SectionEvent::default() };
     add(&mut event, count);
     event

@@ -3,15 +3,15 @@
 use super::failure::{Failure, Reason};
 use crate::control::Control;
 use crate::error::Error;
-use crate::time::Nanos;
 use crate::wait::{next_wake, poll};
 use record::control::{Command, Status};
 use std::os::fd::RawFd;
+use units::Instant;
 
 /// The control channel, read wherever a side waits.
 pub struct Watch<'c> {
     control: &'c mut Control,
-    start: Option<Nanos>,
+    start: Option<Instant>,
     stopped: bool,
     ready: bool,
     set: Vec<libc::pollfd>,
@@ -43,7 +43,7 @@ impl<'c> Watch<'c> {
     }
 
     /// Start time of the schedules, once known.
-    pub(crate) fn start(&self) -> Option<Nanos> {
+    pub(crate) fn start(&self) -> Option<Instant> {
         self.start
     }
 
@@ -60,7 +60,7 @@ impl<'c> Watch<'c> {
                 for command in commands {
                     match command {
                         Command::Start { at_ns } => {
-                            self.start.get_or_insert(at_ns);
+                            self.start.get_or_insert(Instant::from_ns(at_ns));
                         }
                         Command::Stop {} => self.stopped = true,
                     }
@@ -82,14 +82,14 @@ impl<'c> Watch<'c> {
     pub fn wait(
         &mut self,
         set: &mut [libc::pollfd],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<bool, Failure> {
         loop {
             if self.stopped {
                 return Err(Failure::of(Reason::Stopped, "the run was stopped"));
             }
             let ready = self.poll_once(set, until)?;
-            if ready || until.is_some_and(|until| clock::now_ns() >= until) {
+            if ready || until.is_some_and(|until| clock::now() >= until) {
                 return Ok(ready);
             }
             // A caller that waits for nothing else waits for the start.
@@ -103,9 +103,9 @@ impl<'c> Watch<'c> {
     ///
     /// # Errors
     /// After a stop message.
-    pub fn sleep(&mut self, until: Nanos) -> Result<(), Failure> {
-        while clock::now_ns() < until {
-            self.wait(&mut [], Some(next_wake(until, clock::now_ns())))?;
+    pub fn sleep(&mut self, until: Instant) -> Result<(), Failure> {
+        while clock::now() < until {
+            self.wait(&mut [], Some(next_wake(until, clock::now())))?;
         }
         if self.stopped { Err(Failure::of(Reason::Stopped, "the run was stopped")) } else { Ok(()) }
     }
@@ -113,7 +113,7 @@ impl<'c> Watch<'c> {
     fn poll_once(
         &mut self,
         set: &mut [libc::pollfd],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<bool, Failure> {
         self.set.clear();
         self.set.push(libc::pollfd {

@@ -16,11 +16,12 @@ use record::control::Command;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
+use units::Instant;
 
 /// Pending control messages, without blocking.
 fn pending_commands(control: &mut Control) -> Result<Vec<Command>, Error> {
     let mut waiter = Waiter::new(control.descriptor(), Vec::new());
-    if waiter.wait(Some(0))? { control.read() } else { Ok(Vec::new()) }
+    if waiter.wait(Some(Instant::START))? { control.read() } else { Ok(Vec::new()) }
 }
 
 /// Waits for a message that `accept` accepts.

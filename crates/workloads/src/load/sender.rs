@@ -3,7 +3,6 @@
 use super::{pending_commands, wait_for, write_results};
 use crate::control::Control;
 use crate::error::Error;
-use crate::time::Nanos;
 use load::{Closed, Figures, Origin, Settings};
 use record::control::{Command, Status};
 use record::event::SenderResults;
@@ -104,7 +103,7 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
         closed: spec.users.map(|users| Closed { users: users as usize, think }),
         connections: spec.connections as usize,
         qos: spec.qos,
-        patience: spec.patience_ns as Nanos,
+        patience: spec.patience_ns as load::Nanos,
         seed: spec.seed,
         ..Settings::default()
     })

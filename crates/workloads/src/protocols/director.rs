@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::protocols::udp::receive;
-use crate::time::Nanos;
 use director::carrier::To;
 use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
@@ -15,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
+use units::{Instant, Span};
 
 /// Session key, the same in all programs of a run. It is not secret; it makes the session use the
 /// same code path as a secured one.
@@ -24,9 +24,9 @@ const HEADER_BYTES: usize = 42;
 /// Port of the MQTT broker.
 const BROKER: u16 = 1_883;
 /// Assumed round-trip time if the experiment gives none, in ns.
-const ROUND_TRIP: Nanos = 20_000_000;
+const ROUND_TRIP: Span = Span::from_ms(20);
 /// Minimum time between two group joins, in ns.
-const JOIN_EVERY: Nanos = 2_000_000_000;
+const JOIN_EVERY: Span = Span::from_s(2);
 /// Maximum number of datagrams per turn, so that other work gets its share.
 const MAX_PER_TURN: usize = 64;
 /// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
@@ -37,7 +37,7 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
     config.assumed = Conditions {
         loss: spec.assume_loss.unwrap_or(0.0),
-        rtt_ns: spec.assume_round_trip_ns.unwrap_or(ROUND_TRIP),
+        rtt_ns: spec.assume_round_trip_ns.unwrap_or(ROUND_TRIP.as_ns()),
         rate_bit_s: spec.multicast_rate_bit_s as f64,
         mtu: f64::from(spec.mtu),
         group: spec.peers.len() as f64,
@@ -230,11 +230,11 @@ impl SourceLink for DirectorSource {
         Ok(!self.answers.is_empty())
     }
 
-    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+    fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.hub.poll(clock::now_ns());
-            let Some((to, bytes)) = datagram else { return Ok(wake) };
+            let Some((to, bytes)) = datagram else { return Ok(wake.map(Instant::from_ns)) };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
                 To::Group => self.group,
@@ -245,7 +245,7 @@ impl SourceLink for DirectorSource {
                 self.warning.once(|| format!("could not send a datagram to {to}: {error}"));
             }
         }
-        Ok(Some(clock::now_ns()))
+        Ok(Some(clock::now()))
     }
 }
 
@@ -258,7 +258,7 @@ pub struct DirectorSink {
     hub: SocketAddr,
     group: SocketAddrV4,
     interface: Ipv4Addr,
-    join_at: Nanos,
+    join_at: Instant,
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
     /// Messages delivered to the sink that it has not answered.
@@ -286,7 +286,7 @@ impl DirectorSink {
             hub: (spec.peers[0].address, spec.port_down).into(),
             group: config.group,
             interface: spec.address,
-            join_at: 0,
+            join_at: Instant::START,
             joined: false,
             messages: VecDeque::new(),
             unanswered: VecDeque::new(),
@@ -329,7 +329,7 @@ impl DirectorSink {
     /// Leaves and rejoins the group: a multicast router or switch may have missed the first
     /// report.
     fn rejoin(&mut self) {
-        let now = clock::now_ns();
+        let now = clock::now();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
             let (group, interface) = (*self.group.ip(), self.interface);
@@ -375,17 +375,17 @@ impl SinkLink for DirectorSink {
         Ok(!self.messages.is_empty())
     }
 
-    fn turn(&mut self) -> Result<Option<Nanos>, Error> {
+    fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
             let (datagram, wake) = self.member.poll(clock::now_ns());
-            let Some(bytes) = datagram else { return Ok(wake) };
+            let Some(bytes) = datagram else { return Ok(wake.map(Instant::from_ns)) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
                 self.warning.once(|| format!("could not send a datagram to the hub: {error}"));
             }
         }
-        Ok(Some(clock::now_ns()))
+        Ok(Some(clock::now()))
     }
 }
 

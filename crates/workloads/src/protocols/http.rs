@@ -10,7 +10,6 @@ use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
 use crate::protocols::tcp::{listen, stream};
-use crate::time::Nanos;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -26,6 +25,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
+use units::Instant;
 
 pub(super) fn driver(spec: &ExchangeSpec, options: &Http) -> Result<Box<dyn Driver>, Error> {
     let method = match options.method {
@@ -94,7 +94,7 @@ impl Protocol for Client {
                 Ok(error) => failure(&error),
                 Err(_) => Failure::corrupt(format!("received more than {most} bytes")),
             })?;
-            Ok((content.to_bytes(), clock::now_ns()))
+            Ok((content.to_bytes(), clock::now()))
         })?;
         if !is_get {
             return Ok(Outcome::default());
@@ -161,7 +161,7 @@ struct Payloads {
 }
 
 /// A received payload: peer, number, size, time.
-type Receipt = (String, Option<u64>, usize, Nanos);
+type Receipt = (String, Option<u64>, usize, Instant);
 
 impl Server for Origin {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
@@ -233,7 +233,7 @@ async fn answer(
             let Ok(content) = Limited::new(request.into_body(), size).collect().await else {
                 return Ok(plain(StatusCode::PAYLOAD_TOO_LARGE));
             };
-            let (content, at) = (content.to_bytes(), clock::now_ns());
+            let (content, at) = (content.to_bytes(), clock::now());
             match payloads.body.number(&content).filter(|_| content.len() == size) {
                 Some(number) => {
                     let _ = notes.send((peer.to_owned(), number, size, at));

@@ -4,16 +4,16 @@
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::watch::Watch;
-use crate::time::Nanos;
 use std::future::{Future, poll_fn};
 use std::os::fd::{AsRawFd, RawFd};
 use std::pin::pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep_until;
+use units::Instant;
 
 /// The async runtime.
 pub struct Reactor(Runtime);
@@ -47,7 +47,7 @@ impl Reactor {
     pub fn run<T>(
         &self,
         watch: &mut Watch<'_>,
-        until: Option<Nanos>,
+        until: Option<Instant>,
         future: impl Future<Output = T>,
     ) -> Result<Option<T>, Failure> {
         let stopped = || Failure::of(Reason::Stopped, "the run was stopped");
@@ -63,7 +63,7 @@ impl Reactor {
                 Failure::io("listen to the control channel")(error.into_parts().1)
             })?;
             let mut future = pin!(future);
-            let mut end = pin!(until.map(|until| sleep_until(instant(until).into())));
+            let mut end = pin!(until.map(|until| sleep_until(std_time(until).into())));
             poll_fn(|context| {
                 if let Poll::Ready(out) = future.as_mut().poll(context) {
                     return Poll::Ready(Ok(Some(out)));
@@ -92,14 +92,14 @@ impl Reactor {
     pub fn finish<T>(
         &self,
         watch: &mut Watch<'_>,
-        deadline: Nanos,
+        deadline: Instant,
         future: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
         self.run(watch, Some(deadline), future)?.unwrap_or_else(|| Err(Failure::timeout()))
     }
 }
 
-/// Converts a time of the run's clock, which is also that of `Instant`.
-fn instant(at: Nanos) -> Instant {
-    Instant::now() + Duration::from_nanos(at.saturating_sub(clock::now_ns()))
+/// Converts a time of the run's clock, which is also that of `std::time::Instant`.
+fn std_time(at: Instant) -> std::time::Instant {
+    std::time::Instant::now() + Duration::from_nanos((at - clock::now()).as_ns())
 }

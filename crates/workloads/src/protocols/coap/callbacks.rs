@@ -1,17 +1,17 @@
 //! libcoap callbacks: client events, and requests to a server.
 
 use super::ffi::{self, shim};
-use crate::time::Nanos;
 use coap::{Block, number};
 use std::ffi::c_int;
 use std::net::SocketAddrV4;
 use std::ptr;
+use units::Instant;
 
 /// An event at a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEvent {
     /// A response arrived.
-    Response { from: SocketAddrV4, response: Response, at: Nanos },
+    Response { from: SocketAddrV4, response: Response, at: Instant },
     /// A request failed, with libcoap's reason.
     Nack(c_int),
     /// A connection changed state.
@@ -151,7 +151,7 @@ pub(super) unsafe extern "C" fn on_response(
     received: *const ffi::Pdu,
     _mid: c_int,
 ) -> c_int {
-    let at = clock::now_ns();
+    let at = clock::now();
     // SAFETY: libcoap calls this with a valid session and message.
     unsafe {
         let block = |number| block_option(received, number);

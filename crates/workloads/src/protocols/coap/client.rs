@@ -10,13 +10,13 @@ use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
-use crate::time::Nanos;
 use coap::{Block, code};
 use record::spec::ExchangeSpec;
 use record::{Coap, Connection, Method};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddrV4, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use units::Instant;
 
 /// A client.
 struct Client {
@@ -120,7 +120,7 @@ impl Client {
         turn: &mut Turn<'_, '_>,
         path: &str,
         part: Part<'_>,
-    ) -> Result<(Response, Nanos), Failure> {
+    ) -> Result<(Response, Instant), Failure> {
         let token = self.send(open, path, part)?;
         loop {
             while let Some(event) = open.next() {
@@ -282,7 +282,7 @@ impl Protocol for Client {
         }
         let session = stack.session(self.to, proto(transport), &self.security);
         let mut session = session.map_err(other)?;
-        session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
+        session.set_times(self.options.ack_timeout, self.options.max_retransmit);
         let mut open = Open { session, stack, events: VecDeque::new() };
         if transport.is_secure() {
             self.wait_for_event(&mut open, turn, ffi::DTLS_CONNECTED)?;
@@ -327,7 +327,7 @@ impl Protocol for Client {
         &mut self,
         kept: &mut Option<Open>,
         watch: &mut Watch<'_>,
-        until: Nanos,
+        until: Instant,
     ) -> Result<(), Failure> {
         // libcoap needs no calls between exchanges, but late messages and closed connections must
         // be noticed.

@@ -16,7 +16,6 @@ mod stack;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Driver, Server, Turn};
-use crate::time::{MILLISECOND, Nanos};
 use ::coap::code;
 use callbacks::Respond;
 use record::spec::{ExchangeSpec, Peer};
@@ -25,11 +24,12 @@ use security::Security;
 use stack::Stack;
 use std::ffi::c_int;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use units::Span;
 
 /// All CoAP Nodes multicast group (RFC 7252, section 12.8).
 const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
 /// Maximum time between two calls for libcoap's timers.
-const POLL_INTERVAL: Nanos = 100 * MILLISECOND;
+const POLL_INTERVAL: Span = Span::from_ms(100);
 /// Token length in bytes: enough to distinguish the blocks of an exchange.
 const TOKEN: usize = 2;
 
@@ -101,7 +101,7 @@ fn listening(
 ) -> Result<Stack, Error> {
     let mut stack = Stack::new()?;
     let Coap { leisure, ack_timeout, max_retransmit, .. } = options;
-    stack.set_times(leisure.as_ns(), ack_timeout.as_ns(), *max_retransmit);
+    stack.set_times(*leisure, *ack_timeout, *max_retransmit);
     let own = Peer { name: spec.node.clone(), address: spec.address };
     let group = options.group.then_some((GROUP, spec.interface.as_str()));
     let security = security(spec, options, &own);
@@ -121,7 +121,7 @@ fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
 fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
     let fd = stack.descriptor();
     let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    turn.wait_until(&mut set, clock::now_ns() + POLL_INTERVAL).map(drop)
+    turn.wait_until(&mut set, clock::now() + POLL_INTERVAL).map(drop)
 }
 
 /// The failure for libcoap's NACK reason.

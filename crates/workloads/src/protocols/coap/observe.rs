@@ -12,18 +12,18 @@ use crate::exchange::log::Receipts;
 use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
-use crate::time::{MILLISECOND, Nanos};
 use coap::{Block, code};
 use record::Coap;
 use record::spec::ExchangeSpec;
 use std::cell::RefCell;
 use std::net::SocketAddrV4;
 use std::rc::Rc;
+use units::{Instant, Span};
 
 /// Path of the resource.
 const PATH: &str = "o";
 /// Time before an observer retries its registration.
-const RETRY_AFTER: Nanos = 500 * MILLISECOND;
+const RETRY_AFTER: Span = Span::from_ms(500);
 
 /// Current state of the resource.
 #[derive(Default)]
@@ -93,12 +93,12 @@ impl Driver for Observed {
         }
     }
 
-    fn rest(&mut self, watch: &mut Watch<'_>, until: Nanos) -> Result<(), Failure> {
+    fn rest(&mut self, watch: &mut Watch<'_>, until: Instant) -> Result<(), Failure> {
         // Observers turn, leave and request missed blocks.
-        while clock::now_ns() + POLL_INTERVAL < until {
+        while clock::now() + POLL_INTERVAL < until {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            watch.wait(&mut set, Some(clock::now_ns() + POLL_INTERVAL))?;
+            watch.wait(&mut set, Some(clock::now() + POLL_INTERVAL))?;
             self.stack.process();
             self.stack.take();
         }
@@ -118,7 +118,7 @@ pub struct Observer {
 struct Observation {
     session: Session,
     stack: Stack,
-    register_at: Nanos,
+    register_at: Instant,
     observes: bool,
     whole: Vec<u8>,
     place: usize,
@@ -136,8 +136,8 @@ impl Observer {
             let to = SocketAddrV4::new(peer.address, self.spec.port);
             let security: Security = security(&self.spec, &self.options, peer);
             let mut session = stack.session(to, proto(self.options.transport), &security)?;
-            session.set_times(self.options.ack_timeout.as_ns(), self.options.max_retransmit);
-            let (register_at, observes, whole) = (0, false, Vec::new());
+            session.set_times(self.options.ack_timeout, self.options.max_retransmit);
+            let (register_at, observes, whole) = (Instant::START, false, Vec::new());
             self.observations.push(Observation {
                 session,
                 stack,
@@ -164,7 +164,7 @@ impl Server for Observer {
                 revents: 0,
             });
             let mut set: Vec<_> = set.collect();
-            if watch.wait(&mut set, Some(clock::now_ns() + POLL_INTERVAL)).is_err() {
+            if watch.wait(&mut set, Some(clock::now() + POLL_INTERVAL)).is_err() {
                 return Ok(());
             }
             for observation in &mut self.observations {
@@ -183,7 +183,7 @@ impl Server for Observer {
                         }
                         SessionEvent::Nack(_) => {
                             observation.observes = false;
-                            observation.register_at = clock::now_ns() + RETRY_AFTER;
+                            observation.register_at = clock::now() + RETRY_AFTER;
                         }
                         SessionEvent::Event(_) => {}
                     }
@@ -197,7 +197,7 @@ impl Observation {
     /// Registers as observer, until a notification confirms it.
     fn register(&mut self, options: &Coap) -> Result<(), Error> {
         self.stack.process();
-        let now = clock::now_ns();
+        let now = clock::now();
         if self.observes || now < self.register_at {
             return Ok(());
         }

@@ -8,7 +8,6 @@ use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
-use crate::time::Nanos;
 use coap::Block;
 use coap::code::{
     BAD_REQUEST, CHANGED, CONTENT, CONTINUE, DELETE, DELETED, GET, INCOMPLETE, NOT_FOUND, TOO_LARGE,
@@ -19,6 +18,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::rc::Rc;
+use units::Instant;
 
 /// Maximum number of incomplete payloads kept.
 const MAX_PARTIAL: usize = 10_000;
@@ -35,7 +35,7 @@ struct Receipt {
     from: SocketAddrV4,
     number: Option<u64>,
     size: usize,
-    at: Nanos,
+    at: Instant,
 }
 
 impl CoapServer {
@@ -62,7 +62,7 @@ impl Server for CoapServer {
         loop {
             let fd = self.stack.descriptor();
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            if watch.wait(&mut set, Some(clock::now_ns() + POLL_INTERVAL)).is_err() {
+            if watch.wait(&mut set, Some(clock::now() + POLL_INTERVAL)).is_err() {
                 return Ok(());
             }
             self.stack.process();
@@ -150,7 +150,7 @@ impl PayloadStore {
     fn note(&self, request: &Request, payload: &[u8]) -> bool {
         let Some(known) = self.body.number(payload) else { return false };
         let number = known.or_else(|| u64::from_str_radix(&request.path, 16).ok());
-        let (from, size, at) = (request.from, payload.len(), clock::now_ns());
+        let (from, size, at) = (request.from, payload.len(), clock::now());
         self.receipts.borrow_mut().push(Receipt { from, number, size, at });
         true
     }

@@ -6,7 +6,6 @@ use super::callbacks::{
 use super::ffi::{self, shim};
 use super::security::{Credentials, IDENTITY, Security, on_name, text};
 use crate::error::Error;
-use crate::time::Nanos;
 use coap::{Block, code, number};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
@@ -14,6 +13,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::rc::Rc;
+use units::Span;
 
 /// What libcoap's pointers lead to, alive as long as the stack or a session of it.
 struct Owned {
@@ -97,7 +97,7 @@ impl Stack {
     }
 
     /// Sets leisure, ACK_TIMEOUT and MAX_RETRANSMIT of server sessions.
-    pub fn set_times(&mut self, leisure: Nanos, ack_timeout: Nanos, max_retransmit: u32) {
+    pub fn set_times(&mut self, leisure: Span, ack_timeout: Span, max_retransmit: u32) {
         // SAFETY: callbacks run only within a libcoap call.
         unsafe {
             (*self.owned.inbox).times = Some(ServerTimes {
@@ -265,7 +265,7 @@ pub struct Session {
 
 impl Session {
     /// Sets ACK_TIMEOUT and MAX_RETRANSMIT.
-    pub fn set_times(&mut self, ack_timeout: Nanos, max_retransmit: u32) {
+    pub fn set_times(&mut self, ack_timeout: Span, max_retransmit: u32) {
         // SAFETY: this struct owns the session.
         unsafe {
             let retransmits = retransmits(max_retransmit);
@@ -348,8 +348,8 @@ pub fn version() -> (String, bool) {
 }
 
 /// Whole milliseconds; libcoap holds at most 65,535 s.
-fn ms(span: Nanos) -> u32 {
-    u32::try_from(span / 1_000_000).unwrap_or(u32::MAX)
+fn ms(span: Span) -> u32 {
+    u32::try_from(span.as_ns() / 1_000_000).unwrap_or(u32::MAX)
 }
 
 fn retransmits(count: u32) -> u16 {
@@ -376,7 +376,7 @@ mod tests {
         let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
         let mut session = stack.session(to, ffi::UDP, &Security::None).expect("a session");
         drop(stack);
-        session.set_times(2_000_000_000, 4);
+        session.set_times(Span::from_s(2), 4);
         drop(session);
     }
 
@@ -384,9 +384,9 @@ mod tests {
     fn a_key_and_a_count_beyond_what_libcoap_holds() {
         let mut stack = Stack::new().expect("libcoap");
         let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
-        let key = Security::Key(vec![7; 16]);
+        let (key, longest) = (Security::Key(vec![7; 16]), Span::from_ns(u64::MAX));
         let mut session = stack.session(to, ffi::DTLS, &key).expect("a session");
-        session.set_times(Nanos::MAX, u32::MAX);
-        assert_eq!((ms(Nanos::MAX), retransmits(70_000)), (u32::MAX, u16::MAX));
+        session.set_times(longest, u32::MAX);
+        assert_eq!((ms(longest), retransmits(70_000)), (u32::MAX, u16::MAX));
     }
 }

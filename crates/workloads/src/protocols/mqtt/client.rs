@@ -7,7 +7,6 @@ use crate::link::Warning;
 use crate::payload::Template;
 use crate::report::Reports;
 use crate::seen::Seen;
-use crate::time::{MILLISECOND, Nanos, SECOND};
 use crate::wait::{Waiter, earlier, next_wake, wake_precisely};
 use record::MqttVersion;
 use record::control::Command;
@@ -16,9 +15,10 @@ use record::spec::MqttSpec;
 use stacks::mqtt::{MIN_REFUSAL, Options, Retry, Session, SessionEvent, is_tls};
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
+use units::{Instant, Span};
 
 /// Maximum time of the final disconnect.
-const DISCONNECT_TIMEOUT: Nanos = 500 * MILLISECOND;
+const DISCONNECT_TIMEOUT: Span = Span::from_ms(500);
 
 /// Runs a client until a stop message.
 ///
@@ -33,7 +33,7 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
         if control_ready {
             for command in control.read()? {
                 match command {
-                    Command::Start { at_ns } => client.start(at_ns),
+                    Command::Start { at_ns } => client.start(Instant::from_ns(at_ns)),
                     Command::Stop {} => return client.end(&mut waiter),
                 }
             }
@@ -52,7 +52,7 @@ pub fn run(spec: &MqttSpec, control: &mut Control) -> Result<(), Error> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Not before this time; none if the time is unknown.
-    Waiting(Option<Nanos>),
+    Waiting(Option<Instant>),
     /// Connecting.
     Connecting,
     /// Accepted by the broker.
@@ -67,9 +67,9 @@ struct Client<'a> {
     events: MessageEvents<'a, ClientEvent>,
     stage: Stage,
     retry: Retry,
-    start: Option<Nanos>,
+    start: Option<Instant>,
     /// Time of the first connection attempt.
-    since: Option<Nanos>,
+    since: Option<Instant>,
     /// Reason of the last failure.
     last_error: String,
     /// Whether it has connected, and subscribed if the spec has a subscription.
@@ -79,7 +79,7 @@ struct Client<'a> {
     numbers: HashMap<c_int, u64>,
     seen: Seen,
     received: u64,
-    tend_at: Nanos,
+    tend_at: Instant,
     reports: Reports,
     warning: Warning,
 }
@@ -101,7 +101,7 @@ impl<'a> Client<'a> {
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
             events: MessageEvents::create(&spec.events)?,
-            stage: Stage::Waiting(spec.join_ns.is_none().then_some(0)),
+            stage: Stage::Waiting(spec.join_ns.is_none().then_some(Instant::START)),
             retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
             start: None,
             since: None,
@@ -112,30 +112,30 @@ impl<'a> Client<'a> {
             numbers: HashMap::new(),
             seen: Seen::default(),
             received: 0,
-            tend_at: 0,
+            tend_at: Instant::START,
             reports: Reports::default(),
             warning: Warning::default(),
         })
     }
 
-    fn start(&mut self, at: Nanos) {
+    fn start(&mut self, at: Instant) {
         if self.start.is_some() {
             return;
         }
         self.start = Some(at);
         if self.stage == Stage::Waiting(None) {
-            self.stage = Stage::Waiting(self.spec.join_ns.map(|join| at.saturating_add(join)));
+            self.stage = Stage::Waiting(self.spec.join_ns.map(|join| at + Span::from_ns(join)));
         }
     }
 
     /// Scheduled time of the next message, if there is one and the start is known.
-    fn due(&self) -> Option<Nanos> {
+    fn due(&self) -> Option<Instant> {
         let (_, offset) = self.spec.schedule.get(self.next)?;
-        self.start.map(|start| start.saturating_add(*offset))
+        self.start.map(|start| start + Span::from_ns(*offset))
     }
 
     fn connect_if_due(&mut self) -> Result<(), Error> {
-        let now = clock::now_ns();
+        let now = clock::now();
         if !matches!(self.stage, Stage::Waiting(Some(at)) if at <= now) {
             return Ok(());
         }
@@ -158,9 +158,9 @@ impl<'a> Client<'a> {
 
     /// Schedules the next attempt.
     fn lost(&mut self, reason: String) -> Result<(), Error> {
-        let now = clock::now_ns();
-        let limit = self.spec.connect_limit_ns;
-        if !self.joined && self.since.is_some_and(|since| now > since.saturating_add(limit)) {
+        let now = clock::now();
+        let limit = Span::from_ns(self.spec.connect_limit_ns);
+        if !self.joined && self.since.is_some_and(|since| now > since + limit) {
             return Err(self.unreachable(&reason));
         }
         if self.last_error != reason {
@@ -174,7 +174,7 @@ impl<'a> Client<'a> {
         if self.stage == Stage::Connected {
             self.note(ClientEvent::Disconnected, 0, now)?;
         }
-        self.stage = Stage::Waiting(Some(self.retry.after(now)));
+        self.stage = Stage::Waiting(Some(Instant::from_ns(self.retry.after(now.as_ns()))));
         Ok(())
     }
 
@@ -190,12 +190,12 @@ impl<'a> Client<'a> {
     /// Publishes one due message; others wait for the next turns, so that incoming messages are
     /// processed in between.
     fn publish_due(&mut self) -> Result<(), Error> {
-        let now = clock::now_ns();
+        let now = clock::now();
         let Some(intended) = self.due().filter(|due| *due <= now) else { return Ok(()) };
         let number = self.spec.schedule[self.next].0;
         self.next += 1;
         let message = self.payload.numbered(number);
-        let time = clock::now_ns();
+        let time = clock::now();
         let mid = self.session.publish(&self.topic, message, self.spec.qos)?;
         if self.spec.qos > 0 {
             self.numbers.insert(mid, number);
@@ -204,8 +204,8 @@ impl<'a> Client<'a> {
             event: ClientEvent::Sent,
             message: number,
             peer: self.spec.broker.as_str().into(),
-            time_ns: time,
-            intended_ns: Some(intended),
+            time_ns: time.as_ns(),
+            intended_ns: Some(intended.as_ns()),
             bytes: message.len() as u64,
         })
     }
@@ -219,9 +219,11 @@ impl<'a> Client<'a> {
                 SessionEvent::Closed(code) => self.ended(code)?,
                 SessionEvent::Suback(levels) => self.subscription(&levels)?,
                 SessionEvent::Acknowledged { mid, reason, at } => {
-                    self.confirmed(mid, reason, at)?
+                    self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+                SessionEvent::Message { payload, at, .. } => {
+                    self.arrived(&payload, Instant::from_ns(at))?
+                }
             }
         }
         Ok(())
@@ -231,7 +233,7 @@ impl<'a> Client<'a> {
         self.stage = Stage::Connected;
         self.retry.succeeded();
         self.last_error.clear();
-        self.note(ClientEvent::Connected, 0, clock::now_ns())?;
+        self.note(ClientEvent::Connected, 0, clock::now())?;
         match &self.spec.subscribe {
             // Subscribe after each connect: a restarted broker may have lost the subscription.
             Some(topic) => self.session.subscribe(topic, self.spec.qos)?,
@@ -286,7 +288,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Nanos) -> Result<(), Error> {
+    fn confirmed(&mut self, mid: c_int, reason: c_int, at: Instant) -> Result<(), Error> {
         let Some(number) = self.numbers.remove(&mid) else { return Ok(()) };
         self.acknowledged += 1;
         if reason < MIN_REFUSAL {
@@ -297,7 +299,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    fn arrived(&mut self, payload: &[u8], at: Nanos) -> Result<(), Error> {
+    fn arrived(&mut self, payload: &[u8], at: Instant) -> Result<(), Error> {
         let Some(number) = self.payload.number(payload) else {
             let bytes = payload.len();
             self.warning.once(|| {
@@ -313,21 +315,21 @@ impl<'a> Client<'a> {
         self.note(if new { ClientEvent::Received } else { ClientEvent::Duplicate }, number, at)
     }
 
-    fn note(&mut self, event: ClientEvent, message: u64, time_ns: Nanos) -> Result<(), Error> {
+    fn note(&mut self, event: ClientEvent, message: u64, at: Instant) -> Result<(), Error> {
         let (peer, bytes) = (self.spec.broker.as_str().into(), self.payload.bytes() as u64);
         self.events.record(&MessageEvent {
             event,
             message,
             peer,
-            time_ns,
+            time_ns: at.as_ns(),
             intended_ns: None,
             bytes,
         })
     }
 
     /// Keep-alive, progress and the events file; returns when to wake next.
-    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Nanos>, Error> {
-        let now = clock::now_ns();
+    fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Instant>, Error> {
+        let now = clock::now();
         let due = self.due();
         let mut until = due.map(|due| next_wake(due, now));
         match self.stage {
@@ -337,8 +339,8 @@ impl<'a> Client<'a> {
                 if now >= self.tend_at {
                     self.session.check_keep_alive();
                     // A tenth of the keep-alive: libmosquitto checks in whole seconds.
-                    let tenth = u64::from(self.spec.keep_alive_s) * SECOND / 10;
-                    self.tend_at = now + tenth.max(SECOND);
+                    let tenth = Span::from_s(self.spec.keep_alive_s.into()) / 10;
+                    self.tend_at = now + tenth.max(Span::from_s(1));
                 }
                 until = earlier(until, Some(self.tend_at));
             }
@@ -363,18 +365,20 @@ impl<'a> Client<'a> {
     /// Disconnects from the broker, if connected, and writes the remaining records.
     fn end(&mut self, waiter: &mut Waiter) -> Result<(), Error> {
         self.session.disconnect();
-        let deadline = clock::now_ns() + DISCONNECT_TIMEOUT;
-        while self.session.descriptor().is_some() && clock::now_ns() < deadline {
+        let deadline = clock::now() + DISCONNECT_TIMEOUT;
+        while self.session.descriptor().is_some() && clock::now() < deadline {
             waiter.watch(self.session.descriptor(), self.session.has_output());
-            waiter.wait(Some(deadline.min(clock::now_ns() + 10 * MILLISECOND)))?;
+            waiter.wait(Some(deadline.min(clock::now() + Span::from_ms(10))))?;
             self.session.transfer(waiter.revents());
         }
         for event in self.session.take() {
             match event {
                 SessionEvent::Acknowledged { mid, reason, at } => {
-                    self.confirmed(mid, reason, at)?
+                    self.confirmed(mid, reason, Instant::from_ns(at))?
                 }
-                SessionEvent::Message { payload, at, .. } => self.arrived(&payload, at)?,
+                SessionEvent::Message { payload, at, .. } => {
+                    self.arrived(&payload, Instant::from_ns(at))?
+                }
                 _ => {}
             }
         }

@@ -13,7 +13,6 @@ use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
-use crate::time::{MILLISECOND, Nanos, SECOND};
 use record::spec::{ExchangeSpec, Peer};
 use record::{Connection, MqttChoice};
 use stacks::mqtt::{MIN_REFUSAL, Options, Session, SessionEvent, is_tls};
@@ -21,9 +20,10 @@ use std::ffi::CString;
 use std::io;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use units::{Instant, Span};
 
 /// Interval of libmosquitto's keep-alive check.
-pub(super) const KEEP_ALIVE_CHECK: Nanos = SECOND;
+pub(super) const KEEP_ALIVE_CHECK: Span = Span::from_s(1);
 /// Keep-alive interval, in s: longer than exchanges, which would contain a keep-alive.
 const KEEP_ALIVE_S: u16 = 600;
 
@@ -34,7 +34,7 @@ pub(crate) fn driver(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
         broker: Broker::of(spec, options, broker),
         topic: CString::new(topic).unwrap_or_default(),
         qos: options.qos,
-        keep_alive_at: 0,
+        keep_alive_at: Instant::START,
     };
     Ok(Box::new(Connecting::new(publisher, spec.connection == Connection::Kept)))
 }
@@ -75,7 +75,7 @@ struct Publisher {
     broker: Broker,
     topic: CString,
     qos: u8,
-    keep_alive_at: Nanos,
+    keep_alive_at: Instant,
 }
 
 impl Publisher {
@@ -213,15 +213,15 @@ impl Protocol for Publisher {
         &mut self,
         kept: &mut Option<Session>,
         watch: &mut Watch<'_>,
-        until: Nanos,
+        until: Instant,
     ) -> Result<(), Failure> {
         while let Some(session) = kept {
-            let now = clock::now_ns();
+            let now = clock::now();
             if now >= until {
                 return Ok(());
             }
             // Sleep the rest without descriptors, so that none wakes the driver late.
-            if until - now < 2 * MILLISECOND {
+            if until - now < Span::from_ms(2) {
                 break;
             }
             if now >= self.keep_alive_at {
@@ -230,7 +230,7 @@ impl Protocol for Publisher {
             }
             let Some(fd) = session.descriptor() else { break };
             let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-            watch.wait(&mut set, Some(self.keep_alive_at.min(until - MILLISECOND)))?;
+            watch.wait(&mut set, Some(self.keep_alive_at.min(until - Span::from_ms(1))))?;
             session.transfer(set[0].revents);
             session.take();
         }

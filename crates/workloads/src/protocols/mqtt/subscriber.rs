@@ -7,13 +7,13 @@ use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
-use crate::time::{MILLISECOND, Nanos};
 use record::MqttChoice;
 use record::spec::ExchangeSpec;
 use stacks::mqtt::{MIN_REFUSAL, Session, SessionEvent};
+use units::{Instant, Span};
 
 /// Time before a subscriber reconnects.
-const RETRY_AFTER: Nanos = 200 * MILLISECOND;
+const RETRY_AFTER: Span = Span::from_ms(200);
 
 pub(crate) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dyn Server>, Error> {
     if spec.brokers.is_empty() {
@@ -24,8 +24,8 @@ pub(crate) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
         Ok(Subscription {
             session: Session::new(&broker.options)?,
             broker,
-            connect_at: Some(0),
-            keep_alive_at: 0,
+            connect_at: Some(Instant::START),
+            keep_alive_at: Instant::START,
             answers: 0,
             warned: false,
         })
@@ -50,8 +50,8 @@ struct Subscription {
     broker: Broker,
     session: Session,
     /// When to connect; none while connecting or connected.
-    connect_at: Option<Nanos>,
-    keep_alive_at: Nanos,
+    connect_at: Option<Instant>,
+    keep_alive_at: Instant,
     /// Number of SUBACKs received.
     answers: usize,
     warned: bool,
@@ -60,7 +60,7 @@ struct Subscription {
 impl Server for Subscriber {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
         loop {
-            let mut wake = clock::now_ns() + KEEP_ALIVE_CHECK;
+            let mut wake = clock::now() + KEEP_ALIVE_CHECK;
             let mut set = Vec::new();
             for broker in &mut self.brokers {
                 broker.connect_if_due();
@@ -120,13 +120,13 @@ impl Subscriber {
                             broker.broker.name
                         );
                         let failure = Failure::of(Reason::Rejected, why);
-                        receipts.refuse(peer, &failure, clock::now_ns())?;
+                        receipts.refuse(peer, &failure, clock::now())?;
                     }
                 }
                 SessionEvent::Message { topic: name, payload, at } => {
                     let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
                     if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
-                        receipts.note(&peer.name, number, payload.len(), at)?;
+                        receipts.note(&peer.name, number, payload.len(), Instant::from_ns(at))?;
                     }
                 }
                 SessionEvent::Acknowledged { .. } => {}
@@ -138,7 +138,7 @@ impl Subscriber {
 
 impl Subscription {
     fn connect_if_due(&mut self) {
-        let now = clock::now_ns();
+        let now = clock::now();
         if self.connect_at.take_if(|at| *at <= now).is_none() {
             return;
         }
@@ -154,11 +154,11 @@ impl Subscription {
             let broker = &self.broker.name;
             eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
         }
-        self.connect_at = Some(clock::now_ns() + RETRY_AFTER);
+        self.connect_at = Some(clock::now() + RETRY_AFTER);
     }
 
     fn check_keep_alive(&mut self) {
-        let now = clock::now_ns();
+        let now = clock::now();
         if now >= self.keep_alive_at && self.session.descriptor().is_some() {
             self.session.check_keep_alive();
             self.keep_alive_at = now + KEEP_ALIVE_CHECK;

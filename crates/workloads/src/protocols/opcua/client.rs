@@ -5,7 +5,6 @@ use super::{LIFETIME_MS, NAMESPACE, identifier, status};
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
 use crate::exchange::sections::Section;
-use crate::time::Nanos;
 use open62541_sys::*;
 use record::{Opcua, Timestamps};
 use std::cell::RefCell;
@@ -13,6 +12,7 @@ use std::ffi::{CString, c_void};
 use std::io;
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use units::Instant;
 
 /// Security policy of a connection without security.
 const NONE: &std::ffi::CStr = c"http://opcfoundation.org/UA/SecurityPolicy#None";
@@ -21,12 +21,12 @@ const ATTRIBUTE_VALUE: u32 = 13;
 /// response and in its endpoint.
 const CONNECTIONS: u32 = 3;
 /// Added to open62541's timeout, so that the exchange's timeout expires first.
-const TIMEOUT_MARGIN_MS: Nanos = 1_000;
+const TIMEOUT_MARGIN_MS: u64 = 1_000;
 
 /// Result of a Read.
 pub(super) struct Reading {
     pub(super) payload: Vec<u8>,
-    pub(super) at: Nanos,
+    pub(super) at: Instant,
 }
 
 /// Results of open62541's callbacks.
@@ -222,7 +222,7 @@ impl Client {
 
     /// Sets open62541's timeout to the rest of the exchange's, plus `TIMEOUT_MARGIN_MS`.
     fn set_exchange_timeout(&self, turn: &Turn<'_, '_>) {
-        let left = turn.deadline.saturating_sub(clock::now_ns()) / 1_000_000 + TIMEOUT_MARGIN_MS;
+        let left = (turn.deadline - clock::now()).as_ns() / 1_000_000 + TIMEOUT_MARGIN_MS;
         self.set_timeout(u32::try_from(left).unwrap_or(u32::MAX));
     }
 
@@ -301,7 +301,7 @@ unsafe extern "C" fn on_read(
     _request: u32,
     response: *mut UA_ReadResponse,
 ) {
-    let at = clock::now_ns();
+    let at = clock::now();
     // SAFETY: open62541 lends the response during this call; `results` lives as long as the client.
     unsafe {
         let payload = values(&*response);

@@ -7,10 +7,10 @@ use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
-use crate::time::Nanos;
 use record::spec::ExchangeSpec;
 use record::{Connection, Opcua};
 use std::ffi::CString;
+use units::Instant;
 
 /// Maximum time of the final disconnect, in ms.
 const DISCONNECT_TIMEOUT_MS: u32 = 500;
@@ -65,7 +65,7 @@ impl Protocol for Sink {
         &mut self,
         kept: &mut Option<Client>,
         watch: &mut Watch<'_>,
-        until: Nanos,
+        until: Instant,
     ) -> Result<(), Failure> {
         // A kept session must renew its channel.
         while kept.is_some() {
@@ -80,7 +80,7 @@ impl Protocol for Sink {
             } else {
                 watch.wait(&mut set, Some(due))?;
             }
-            if clock::now_ns() >= until {
+            if clock::now() >= until {
                 break;
             }
         }

@@ -3,7 +3,6 @@
 
 use super::status;
 use crate::error::Error;
-use crate::time::Nanos;
 use open62541_sys::*;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -11,6 +10,7 @@ use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::path::Path;
 use std::ptr;
+use units::{Instant, Span};
 
 type Open = unsafe extern "C" fn(
     *mut UA_ConnectionManager,
@@ -106,7 +106,7 @@ impl Events {
     }
 
     /// Time of the next timer.
-    pub(super) fn next(&self) -> Nanos {
+    pub(super) fn next(&self) -> Instant {
         // SAFETY: as above.
         let gap = unsafe {
             let next = (*self.raw).nextTimer.map_or(i64::MAX, |call| call(self.raw));
@@ -114,7 +114,7 @@ impl Events {
             next.saturating_sub(now).max(0)
         };
         // open62541 counts in units of 100 ns.
-        clock::now_ns().saturating_add((gap as Nanos).saturating_mul(100))
+        clock::now() + Span::from_ns((gap as u64).saturating_mul(100))
     }
 }
 

@@ -7,7 +7,6 @@ use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
-use crate::time::{MILLISECOND, Nanos};
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{
     ClientConfig, ConnectError, Connection, ConnectionError, Endpoint, ReadExactError, VarInt,
@@ -21,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
+use units::{Instant, Span};
 
 /// Interval and maximum number of checks whether CONNECTION_CLOSE was sent.
 const CLOSE_CHECK_INTERVAL: Duration = Duration::from_millis(1);
@@ -150,11 +150,11 @@ impl Protocol for Source {
         &mut self,
         _: &mut Option<Connection>,
         watch: &mut Watch<'_>,
-        until: Nanos,
+        until: Instant,
     ) -> Result<(), Failure> {
         // The runtime's timers have millisecond resolution; sleep the rest precisely.
-        let soon = until.saturating_sub(3 * MILLISECOND);
-        if soon > clock::now_ns() {
+        let soon = until - Span::from_ms(3);
+        if soon > clock::now() {
             self.reactor.run(watch, Some(soon), std::future::pending::<()>())?;
         }
         watch.sleep(until)

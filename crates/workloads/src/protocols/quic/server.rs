@@ -8,7 +8,6 @@ use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
 use crate::protocols::tcp::exchange::short;
-use crate::time::Nanos;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, ServerConfig};
 use record::Quic;
@@ -19,6 +18,7 @@ use rustls::pki_types::pem::PemObject;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use units::Instant;
 
 pub(in crate::protocols) fn server(
     spec: &ExchangeSpec,
@@ -65,7 +65,7 @@ struct Sink {
 }
 
 /// A received payload: peer, number, size, time.
-type Receipt = (String, u64, usize, Nanos);
+type Receipt = (String, u64, usize, Instant);
 
 impl Server for Sink {
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error> {
@@ -127,7 +127,7 @@ async fn serve_stream(
     notes: UnboundedSender<Receipt>,
 ) {
     let Ok(message) = back.read_to_end(HEADER + longest).await else { return };
-    let at = clock::now_ns();
+    let at = clock::now();
     let Some((header, payload)) = message.split_first_chunk::<HEADER>() else { return };
     let Some(known) = body.number(payload) else { return };
     let number = known.unwrap_or_else(|| u64::from(short(header)));

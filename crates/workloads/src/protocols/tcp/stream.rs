@@ -2,18 +2,18 @@
 
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
-use crate::time::{MILLISECOND, Nanos};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use units::Span;
 
 /// The kernel has no event for an acknowledgement except the frame that carries it, and shows that
 /// shortly before it processes it. A fifth of a millisecond is far below any relevant round-trip
 /// time.
-const TICK: Nanos = MILLISECOND / 5;
+const TICK: Span = Span::from_us(200);
 /// Maximum time between two checks without a frame.
-const POLL_INTERVAL: Nanos = 20 * MILLISECOND;
+const POLL_INTERVAL: Span = Span::from_ms(20);
 /// The state of a closed connection (`TCP_CLOSE`).
 const CLOSED: u8 = 7;
 
@@ -115,8 +115,8 @@ fn until(
     mut done: impl FnMut() -> Result<bool, Failure>,
 ) -> Result<(), Failure> {
     while !done()? {
-        if turn.wait_for_frame(clock::now_ns() + POLL_INTERVAL)? && !done()? {
-            turn.wait_until(&mut [], clock::now_ns() + TICK)?;
+        if turn.wait_for_frame(clock::now() + POLL_INTERVAL)? && !done()? {
+            turn.wait_until(&mut [], clock::now() + TICK)?;
         }
     }
     Ok(())

@@ -98,7 +98,7 @@ impl Server for Sink {
         let fd = self.socket.as_raw_fd();
         while watch.wait(&mut [libc::pollfd { fd, events, revents: 0 }], None).is_ok() {
             let Ok(Some((length, from))) = receive(&self.socket, &mut buffer) else { continue };
-            let at = clock::now_ns();
+            let at = clock::now();
             let Some((header, payload)) = buffer[..length].split_first_chunk::<HEADER>() else {
                 continue;
             };

@@ -6,7 +6,7 @@ use units::Histogram;
 
 /// Summary of a histogram, in us.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SpreadSummary {
+pub struct HistogramSummary {
     /// Number of times.
     pub count: u64,
     /// Arithmetic mean.
@@ -37,7 +37,7 @@ pub struct SpreadSummary {
     pub max: f64,
 }
 
-impl From<&Histogram> for SpreadSummary {
+impl From<&Histogram> for HistogramSummary {
     fn from(times: &Histogram) -> Self {
         let at = |q: f64| times.quantile_ns(q) as f64 / 1e3;
         Self {
@@ -65,10 +65,11 @@ mod tests {
 
     #[test]
     fn times_are_in_us() {
-        let summary = SpreadSummary::from(&(1..=1000).map(|us| us * 1_000).collect::<Histogram>());
+        let summary =
+            HistogramSummary::from(&(1..=1000).map(|us| us * 1_000).collect::<Histogram>());
         assert_eq!((summary.count, summary.min, summary.max), (1000, 1.0, 1000.0));
         assert_eq!(summary.mean, 500.5);
         assert!((summary.p99 - 990.0).abs() < 1.0);
-        assert_eq!(SpreadSummary::from(&Histogram::new()), SpreadSummary::default());
+        assert_eq!(HistogramSummary::from(&Histogram::new()), HistogramSummary::default());
     }
 }
