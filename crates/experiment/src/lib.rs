@@ -62,8 +62,8 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use plan::{
     Backend, Command, FanOut, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
-    PlannedChannel, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
-    PlannedProfile, PlannedRoot, PlannedServices, SourceAddresses, Workload,
+    PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile,
+    PlannedRoot, PlannedServices, SourceAddresses, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

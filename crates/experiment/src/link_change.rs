@@ -1,7 +1,6 @@
 //! Changes of a running link, with the file's keys, checks and errors.
 
 use crate::file::Impairment;
-use crate::plan::PlannedChannel;
 use crate::problem::{Errors, Problem};
 use crate::read::{Read, Sink};
 use crate::resolve::changed_keys;
@@ -16,7 +15,7 @@ use units::Bytes;
 #[derive(Debug, Clone, Copy)]
 pub struct RunningLink<'a> {
     /// How the links of its network share it.
-    pub channel: &'a PlannedChannel,
+    pub channel: &'a link::Channel,
     /// MTU of its network.
     pub mtu: Bytes,
     /// Direction.
@@ -73,12 +72,12 @@ fn check(keys: &[(String, String)], link: &RunningLink<'_>) -> Result<(), Errors
 }
 
 /// What frames of a direction wait for.
-fn channel_wait(channel: &PlannedChannel, way: Direction) -> ChannelWait {
+fn channel_wait(channel: &link::Channel, way: Direction) -> ChannelWait {
     match channel {
-        PlannedChannel::Shared(_) | PlannedChannel::Csma(_) if way == Direction::Up => {
+        link::Channel::Shared(_) | link::Channel::Csma(_) if way == Direction::Up => {
             ChannelWait::Shared
         }
-        PlannedChannel::Cell { .. } => ChannelWait::Cell,
+        link::Channel::Cell { .. } => ChannelWait::Cell,
         _ => ChannelWait::No,
     }
 }

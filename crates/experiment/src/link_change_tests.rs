@@ -6,10 +6,10 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 fn change(keys: &[&str], configured: &Configured) -> Result<Keys, String> {
-    on(&PlannedChannel::Switch, keys, configured)
+    on(&link::Channel::Switch, keys, configured)
 }
 
-fn on(channel: &PlannedChannel, keys: &[&str], configured: &Configured) -> Result<Keys, String> {
+fn on(channel: &link::Channel, keys: &[&str], configured: &Configured) -> Result<Keys, String> {
     let pair = |key: &&str| {
         let (key, value) = key.split_once('=').unwrap();
         (key.to_owned(), value.to_owned())
@@ -97,7 +97,7 @@ fn what_contradicts_the_link_is_refused_and_shown() {
     let rated = configured(json!({"delay": "30 ms", "rate": "1 Mbit/s"}));
     let message = change(&["queue=1000 B"], &rated).unwrap_err();
     assert!(message.contains("a frame of 1514 B does not fit"), "{message}");
-    let radio = PlannedChannel::Csma(link::CsmaSpec::default());
+    let radio = link::Channel::Csma(link::CsmaSpec::default());
     let message = on(&radio, &["rate=1 Mbit/s"], &slow).unwrap_err();
     assert!(message.contains("shared channel"), "{message}");
     assert!(on(&radio, &["loss=10%", "queue=10"], &slow).is_ok());
@@ -198,7 +198,7 @@ fn a_live_change_of_any_key_obeys_the_rules_of_the_file() {
                 both.retain(|key, _| !replaced.contains(key));
                 both.insert(new, value.clone());
                 let running = RunningLink {
-                    channel: &PlannedChannel::Switch,
+                    channel: &link::Channel::Switch,
                     mtu: Bytes::new(1500),
                     way: Direction::Up,
                     configured: &configured,

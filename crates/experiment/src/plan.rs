@@ -5,7 +5,7 @@ mod node;
 
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{
-    Backend, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedNetwork, SourceAddresses,
+    Backend, PlannedChange, PlannedChangeKind, PlannedNetwork, SourceAddresses,
 };
 pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,

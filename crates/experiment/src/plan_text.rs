@@ -4,8 +4,8 @@ use crate::exchange::Exchange;
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
-    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedChannel, PlannedLink,
-    PlannedNode, Workload,
+    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedLink, PlannedNode,
+    Workload,
 };
 use link::time_text as time;
 use record::{Connection, ExchangeProtocol, InteractionPattern};
@@ -23,12 +23,12 @@ impl fmt::Display for Plan {
         }
         for network in &self.networks {
             let channel = match &network.channel {
-                PlannedChannel::Switch => "switch, full duplex".to_owned(),
-                PlannedChannel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
-                PlannedChannel::Csma(csma) => {
+                link::Channel::Switch => "switch, full duplex".to_owned(),
+                link::Channel::Shared(rate) => format!("shared half-duplex channel, {rate}"),
+                link::Channel::Csma(csma) => {
                     format!("channel of {} under CSMA-CA, half duplex", csma.rate)
                 }
-                PlannedChannel::Cell { up, down } => format!("cell, {up} up, {down} down"),
+                link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
             let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };

@@ -1,6 +1,6 @@
 //! The project's experiments and schema.
 
-use experiment::{Experiment, Only, PlannedChannel, Workload, schema};
+use experiment::{Experiment, Only, Workload, schema};
 use record::InteractionPattern;
 use serde_json::Value;
 use std::fs;
@@ -50,12 +50,12 @@ fn the_two_constrained_networks_are_kept_apart() {
     };
     let physical = plan("constrained-physical");
     assert!(
-        matches!(physical.networks[0].channel, PlannedChannel::Shared(r) if r.bit_s() == 250_000)
+        matches!(physical.networks[0].channel, link::Channel::Shared(r) if r.bit_s() == 250_000)
     );
     assert!(physical.nodes[0].links[0].down.is_none());
     assert_eq!(physical.nodes[1].links[0].up.mean_loss(), 0.3);
     let paper = plan("constrained-paper");
-    assert_eq!(paper.networks[0].channel, PlannedChannel::Switch);
+    assert_eq!(paper.networks[0].channel, link::Channel::Switch);
     assert!(paper.nodes[0].links[0].up.is_none() && paper.nodes[1].links[0].up.is_none());
     let down = &paper.nodes[0].links[0].down.transmission.scheduler;
     assert!(matches!(down, Some(link::Scheduler::Rate { burst, .. }) if burst.get() == 1600));

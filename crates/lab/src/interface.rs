@@ -1,5 +1,6 @@
 //! Creates and configures a node's interfaces by ioctl, from inside the node.
 
+use crate::netem;
 use crate::wire::{Failure, Interface};
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
@@ -7,7 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Transmit queue of frames that wait for the medium. The kernel's default of 1,000 overflows when
 /// a hub answers hundreds of nodes at once in 127-byte frames, and such drops are not configured.
-const TX_QUEUE: libc::c_int = 10_000;
+/// A TAP has 8 bytes for each, in an area of a power of two: 64 KiB.
+const TX_QUEUE: libc::c_int = 8_192;
 
 pub(crate) type Step<T> = Result<T, Failure>;
 
@@ -21,6 +23,10 @@ pub fn loopback() -> Step<()> {
 /// `number`.
 pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
     let tap = tap(&spec.name, number)?;
+    // A TAP never asks the kernel to wait: it has a queue of its own, and drops what exceeds it. The
+    // default discipline in front of it would only take memory for three more queues. Kernels
+    // without disciplines have none.
+    let _ = netem::remove_queue(number);
     set_up(spec)?;
     Ok(tap)
 }
@@ -245,6 +251,41 @@ mod tests {
         assert_eq!(netmask(0), Ipv4Addr::new(0, 0, 0, 0));
         assert_eq!(netmask(16), Ipv4Addr::new(255, 255, 0, 0));
         assert_eq!(netmask(32), Ipv4Addr::new(255, 255, 255, 255));
+    }
+
+    /// Frames that an interface of this thread's network namespace dropped on their way out.
+    fn dropped(name: &str) -> u64 {
+        let all = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+        let line = all.lines().find_map(|line| line.trim().strip_prefix(&format!("{name}:")));
+        line.unwrap().split_whitespace().nth(11).unwrap().parse().unwrap()
+    }
+
+    /// More queues would take memory, and hold nothing.
+    #[test]
+    fn a_tap_has_one_queue_of_the_configured_length() {
+        let in_own_namespace = || {
+            if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
+                return eprintln!("NOT RUN: needs root");
+            }
+            let to = Ipv4Addr::new(10, 0, 0, 2);
+            let spec = Interface {
+                name: "eth0".into(),
+                mac: [2, 0, 10, 0, 0, 1],
+                address: Ipv4Addr::new(10, 0, 0, 1),
+                prefix: 24,
+                mtu: 1500,
+                offload: false,
+                neighbours: vec![(to, [2, 0, 10, 0, 0, 2])],
+            };
+            let _tap = make_tap(&spec, 1000).unwrap();
+            assert_eq!(netem::discipline(1000).unwrap(), "noqueue");
+            let socket = std::net::UdpSocket::bind("10.0.0.1:0").unwrap();
+            for _ in 0..TX_QUEUE + 100 {
+                socket.send_to(b"x", (to, 9)).unwrap();
+            }
+            assert_eq!(dropped("eth0"), 100);
+        };
+        std::thread::spawn(in_own_namespace).join().unwrap();
     }
 
     #[test]

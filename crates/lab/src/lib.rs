@@ -13,7 +13,6 @@ mod error;
 mod fork_server;
 mod hardware;
 mod hierarchy;
-mod impair;
 mod init;
 mod interface;
 mod ledger;
@@ -28,6 +27,7 @@ mod program;
 mod root;
 mod switches;
 mod sysfs;
+mod trial;
 mod usage;
 mod user;
 mod veth;
@@ -39,7 +39,6 @@ pub use enter::{enter, enter_files, set_host_name, set_mtu};
 pub use error::Error;
 pub use fork_server::{FORK_SERVER, fork_server};
 pub use hardware::attach;
-pub use impair::try_netem;
 pub use ledger::{Leftover, collect, ledger_dir, own_dir};
 pub use meter::{Meter, Reading, Source};
 pub use netem::{
@@ -49,6 +48,7 @@ pub use node::{Event, Node, NodeKind, Program};
 pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use program::PATH;
+pub use trial::{try_netem, try_node};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
     Direction, Exit, Failure, Interface, Link, NodeSpec, Root, Setting, UPLINK, Usage, VNET_HEADER,

@@ -143,6 +143,24 @@ pub(crate) fn set(interface: u32, netem: &Netem) -> Result<(), Errno> {
     ask(&message.finish()).map(drop)
 }
 
+/// Removes the discipline at the interface with this ifindex: it gets each frame at once.
+pub(crate) fn remove_queue(interface: u32) -> Result<(), Errno> {
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let mut message = Message::new(libc::RTM_NEWQDISC, flags, &at_root(interface));
+    message.text(TCA_KIND, "noqueue");
+    ask(&message.finish()).map(drop)
+}
+
+/// Name of the discipline at the interface with this ifindex.
+#[cfg(test)]
+pub(crate) fn discipline(interface: u32) -> Result<String, Errno> {
+    let message = Message::new(libc::RTM_GETQDISC, libc::NLM_F_ECHO, &at_root(interface));
+    let answer = ask(&message.finish())?;
+    let name = answer.get(TCMSG..).and_then(|attributes| find(attributes, TCA_KIND));
+    let name = name.ok_or(Errno::EBADMSG)?;
+    Ok(String::from_utf8_lossy(name).trim_end_matches('\0').to_owned())
+}
+
 /// The counters of the discipline at the interface with this ifindex.
 pub(crate) fn passed(interface: u32) -> Result<Passed, Errno> {
     // Without NLM_F_ECHO, older kernels notify all listeners but not the sender of the request.

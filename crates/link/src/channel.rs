@@ -3,11 +3,13 @@
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
 use crate::{CsmaSpec, Impairment, Instant, Serialiser};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use units::{Bytes, Draw, Rate};
 
 /// How the members of a network share its capacity.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// Separate full-duplex links.
     Switch,

@@ -1,23 +1,20 @@
 //! Corruption: frames with one flipped bit.
 
 use crate::Frame;
-use crate::correlated::Correlated;
 use crate::decisions::{Arrival, Decision};
-use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
-use crate::stage::{ChannelWait, Stage};
-use units::{Purpose, Ratio};
+use crate::frame_share::{Effect, FrameShare};
+use crate::keys::{Key, Kind};
+use units::Purpose;
 
 /// Share of frames with one flipped bit.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Corrupt {
-    /// Share of frames.
-    pub share: Ratio,
-    /// Correlation of successive decisions.
-    pub correlation: Ratio,
-}
+pub type Corrupt = FrameShare<Corruption>;
 
-impl Stage for Corrupt {
-    const KEYS: &'static [Key] = &[
+/// One bit of a frame is flipped.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Corruption;
+
+impl Effect for Corruption {
+    const KEYS: &'static [Key; 2] = &[
         Key::new("corrupt", Kind::Share, "Share of frames with one flipped bit."),
         Key::new(
             "corrupt_correlation",
@@ -26,60 +23,11 @@ impl Stage for Corrupt {
         ),
     ];
     const ORDER: u8 = 5;
-    type Flow = Correlated;
+    const PURPOSE: Purpose = Purpose::Corrupt;
 
-    fn read(keys: &Keys) -> Result<Self, String> {
-        let share = keys.read_or_default("corrupt")?;
-        Ok(Self { share, correlation: keys.read_or_default("corrupt_correlation")? })
-    }
-
-    fn write(&self, keys: &mut Keys) {
-        keys.put("corrupt", &self.share);
-        keys.put("corrupt_correlation", &self.correlation);
-    }
-
-    fn check(keys: &Keys, _: ChannelWait, found: &mut Contradictions) {
-        let text = "a correlation of `corrupt` without `corrupt`";
-        found.add_without(keys, "corrupt_correlation", "corrupt", text);
-    }
-
-    fn check_netem(_: &Keys, _: &mut Contradictions) {}
-
-    fn text(&self, _is_scheduled: bool) -> Option<String> {
-        share_text("corrupt", self.share, self.correlation)
-    }
-
-    fn is_none(&self) -> bool {
-        self.share.fraction() == 0.0
-    }
-
-    fn quantity(&mut self, key: &str) -> Option<Quantity<'_>> {
-        (key == "corrupt").then_some(Quantity::Share(&mut self.share))
-    }
-
-    fn is_random(&self) -> bool {
-        !self.is_none()
-    }
-
-    fn has_state(&self) -> bool {
-        self.correlation.fraction() > 0.0
-    }
-
-    fn flow(&self) -> Correlated {
-        Correlated::new(self.correlation)
-    }
-
-    fn change_flow(&self, flow: &mut Correlated, before: &Self) {
-        if self.correlation != before.correlation {
-            *flow = self.flow();
-        }
-    }
-
-    fn decide(&self, flow: &mut Correlated, frame: &Arrival<'_>, decision: &mut Decision) {
-        if flow.takes(frame, Purpose::Corrupt, self.share) {
-            let bit = frame.draw.uniform(Purpose::Bit, frame.index);
-            decision.corrupt = Some((bit * 4_294_967_296.0) as u32);
-        }
+    fn happen(frame: &Arrival<'_>, decision: &mut Decision) {
+        let bit = frame.draw.uniform(Purpose::Bit, frame.index);
+        decision.corrupt = Some((bit * 4_294_967_296.0) as u32);
     }
 }
 

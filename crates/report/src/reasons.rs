@@ -62,7 +62,7 @@ fn of(run: &Run) -> Vec<Reason> {
         let detail = "the run gives no reason".to_owned();
         reasons.push(Reason { detail, ..Reason::default() });
     }
-    for reason in reasons.iter_mut().filter(|reason| reason.name.is_empty()) {
+    for reason in reasons.iter_mut().filter(|reason| reason.name.name().is_empty()) {
         reason.status = verdict.status;
     }
     reasons
@@ -98,7 +98,7 @@ fn grouped(group: &[(&Run, Reason)]) -> Grouped {
             };
             format!("{}: {range} (limit {})", worst.name, format::quantity(limit, &worst.unit))
         }
-        _ if worst.name.is_empty() => worst.detail.clone(),
+        _ if worst.name.name().is_empty() => worst.detail.clone(),
         _ => format!("{}: {}", worst.name, worst.detail),
     };
     let mut parts = vec![sentence(&worst.meaning)];

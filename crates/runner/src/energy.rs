@@ -2,7 +2,7 @@
 
 use crate::folder::Results;
 use crate::run::used;
-use experiment::{Board, PlannedChannel};
+use experiment::Board;
 use measure::LinkRow;
 
 /// Work of a node over an interval; all fields in seconds.
@@ -99,8 +99,8 @@ fn work(
     for row in links.iter().filter(|row| row.node == *name && row.measured.frames > 0) {
         let channel = results.plan.network(&row.network).map(|network| &network.channel);
         let rate = match channel {
-            Some(PlannedChannel::Shared(rate)) => Some(*rate),
-            Some(PlannedChannel::Csma(csma)) => Some(csma.rate),
+            Some(link::Channel::Shared(rate)) => Some(*rate),
+            Some(link::Channel::Csma(csma)) => Some(csma.rate),
             _ => row.configured.rate().or(radio.rate),
         };
         let time = match (row.measured.busy, rate) {

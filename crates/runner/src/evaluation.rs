@@ -172,6 +172,7 @@ impl Evaluation {
             injected: &measured.faults,
             decisions_missed: measured.decisions_missed,
             priority: measured.outcome.priority,
+            threads: design.threads.count(),
             frame_path: measured.frame_path,
             why_path: design.path.why(),
             stalls: measured.outcome.stalls,

@@ -72,6 +72,8 @@ pub(crate) struct Results<'a> {
     /// Number of decisions missing in `decisions.parquet`.
     pub decisions_missed: u64,
     pub priority: Priority,
+    /// Number of threads that forwarded frames.
+    pub threads: usize,
     pub frame_path: FramePath,
     /// Why the frame path is not the fastest, or that it was requested.
     pub why_path: Option<String>,
@@ -300,7 +302,7 @@ fn run_json(results: &Results<'_>, files: &Contents) -> Value {
         "memory_bytes": machine.memory_bytes,
         "tcp_congestion": machine.tcp_congestion,
         "medium_priority": results.priority,
-        "threads": results.options.threads,
+        "threads": results.threads,
         "spin": results.options.spin,
         "replay": results.options.replay,
         "replay_departures": results.options.replay.map(|_| departures(results)),

@@ -20,6 +20,10 @@ pub struct Up<'a> {
     pub home: &'a Path,
     /// The requested frame path; `None` for the best that works.
     pub frame_path: Option<FramePath>,
+    /// Maximum number of threads that forward frames; each network belongs to one.
+    pub threads: usize,
+    /// Whether they busy-wait shortly before frames are due.
+    pub spin: bool,
     /// Set to stop the lab.
     pub interrupted: &'a AtomicBool,
     /// Called once, when all nodes are up and their programs are ready.
@@ -34,13 +38,13 @@ pub struct Up<'a> {
 /// # Errors
 /// The failed step; nothing of the lab is left then.
 pub fn up(plan: &Plan, folder: &Folder, options: Up<'_>) -> Result<(), Error> {
-    let Up { tool, home, frame_path, interrupted, ready, remark } = options;
+    let Up { tool, home, frame_path, threads, spin, interrupted, ready, remark } = options;
     let of_bed = BedOptions {
         tool,
         home,
         frame_path,
-        threads: 1,
-        spin: false,
+        threads,
+        spin,
         is_measured: false,
         limits_output: true,
         interrupted,

@@ -31,8 +31,8 @@ impl Sweep<'_> {
         option("out", parent.map(|out| word_of(out)));
         option("resume", (!alone).then(|| word_of(&self.folder)));
         option("retry", Some("3".to_owned()));
-        option("threads", (run.threads > 1).then(|| run.threads.to_string()));
-        for (name, given) in [("--spin", run.spin), ("--capture", run.capture)] {
+        option("threads", run.forwarding.threads.map(|threads| threads.to_string()));
+        for (name, given) in [("--spin", run.forwarding.spin), ("--capture", run.capture)] {
             words.extend(given.then(|| name.to_owned()));
         }
         words.join(" ")

@@ -7,9 +7,8 @@ mod finding;
 use crate::environment::{current_exe, workload_program};
 use crate::{Status, say};
 use finding::{Finding, Grade};
-use lab::{Interface, Lab, Limits, Link, Member, NodeSpec, Setting};
+use lab::Link;
 use std::fs;
-use std::net::Ipv4Addr;
 use std::process::Command;
 
 /// Checks the machine and prints the findings.
@@ -163,25 +162,10 @@ fn frame_path() -> Finding {
 /// End-to-end check: creates one node and removes it.
 fn node() -> Finding {
     let what = "nodes";
-    let interface = Interface {
-        name: "eth0".into(),
-        mac: [2, 0, 10, 0, 0, 1],
-        address: Ipv4Addr::new(10, 0, 0, 1),
-        prefix: 24,
-        mtu: 1500,
-        offload: false,
-        neighbours: Vec::new(),
-    };
-    let spec = NodeSpec {
-        name: "doctor".into(),
-        interfaces: vec![interface],
-        setting: Setting::default(),
-    };
-    let members = [Member { spec, limits: Limits::default() }];
     let tool = std::env::current_exe().unwrap_or_default();
     let link = if lab::can_have_taps() { Link::Tap } else { Link::Veth };
-    match Lab::up(&tool, &members, "127.0.0.1 localhost\n", link) {
-        Ok(_) => Finding::good(what, "a node with a link was started and removed"),
+    match lab::try_node(&tool, link) {
+        Ok(()) => Finding::good(what, "a node with a link was started and removed"),
         Err(error) => {
             let text = error.to_string();
             let (found, fix) = text.split_once('\n').unwrap_or((&text, ""));

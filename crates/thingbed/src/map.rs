@@ -3,7 +3,7 @@
 use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
 use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
-use experiment::{Interaction, Plan, PlannedChannel, PlannedNetwork, Workload};
+use experiment::{Interaction, Plan, PlannedNetwork, Workload};
 use link::{Impairment, Loss};
 use record::{Summary, Times};
 use std::collections::BTreeMap;
@@ -171,9 +171,9 @@ fn mean_burst(link: &Impairment) -> f64 {
 /// Bottleneck rate in bit/s.
 fn rate(network: &PlannedNetwork, links: &[&Impairment]) -> Option<f64> {
     let shared = match network.channel {
-        PlannedChannel::Shared(rate) => Some(rate),
-        PlannedChannel::Cell { up, down } => Some(up.min(down)),
-        PlannedChannel::Switch | PlannedChannel::Csma(_) => None,
+        link::Channel::Shared(rate) => Some(rate),
+        link::Channel::Cell { up, down } => Some(up.min(down)),
+        link::Channel::Switch | link::Channel::Csma(_) => None,
     };
     let rates = links.iter().filter_map(|link| link.rate()).chain(shared);
     rates.map(|rate| rate.bit_s() as f64).reduce(f64::min)

@@ -1,7 +1,7 @@
 //! Origin and duration of a sweep in virtual time: `host.json`, the only file of a sweep folder
 //! that depends on this machine and differs each time.
 
-use crate::arguments::Run;
+use crate::arguments::{Forwarding, Run};
 use crate::capsule::is_capsule;
 use crate::layout::HOST;
 use crate::sweep::Sweep;
@@ -138,8 +138,7 @@ impl Origin {
             out,
             resume: None,
             replay,
-            threads: 1,
-            spin: false,
+            forwarding: Forwarding::default(),
             capture: self.capture,
             retry: 0,
             clock: Some(Clock::Virtual),

@@ -160,6 +160,12 @@ fn what_runs_in_real_time_is_refused_in_words() {
     bed.thingbed(&words).expect(2, &["--cpu needs virtual time"]);
     let words = ["run", "e.yaml", "--clock", "real", "--jobs", "2"];
     bed.thingbed(&words).expect(2, &["--jobs needs virtual time"]);
+    for (option, words) in
+        [("--threads", &["--threads", "2"][..]), ("--spin", &["--threads", "1", "--spin"][..])]
+    {
+        let words = [&["run", "e.yaml", "--cpu", "infinite"][..], words].concat();
+        bed.thingbed(&words).expect(2, &[&format!("{option} needs real time"), "leave out"]);
+    }
     bed.thingbed(&["run", "e.yaml", "--cpu", "0.3"]).expect(2, &["use infinite, or"]);
     bed.thingbed(&["run", "e.yaml", "--clock", "vrtual"]).expect(2, &["use real or virtual"]);
 }

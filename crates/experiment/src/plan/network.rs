@@ -1,9 +1,9 @@
 //! A planned network and its changes.
 
 use crate::subnet::Subnet;
-use link::{CsmaSpec, Direction, Keys};
+use link::{Channel, Direction, Keys};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Span};
 
 /// A network segment that nodes attach to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct PlannedNetwork {
     #[serde(default, skip_serializing_if = "Backend::is_medium")]
     pub backend: Backend,
     /// How its links share it.
-    pub channel: PlannedChannel,
+    pub channel: Channel,
     /// Subnet.
     pub subnet: Subnet,
     /// Prefix length of the subnet.
@@ -124,45 +124,16 @@ pub enum PlannedChangeKind {
     },
 }
 
-/// How the links of a network share it: a serialisable [`link::Channel`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlannedChannel {
-    /// Separate full-duplex links.
-    Switch,
-    /// One half-duplex channel of this rate for all.
-    Shared(Rate),
-    /// One capacity shared by all uplinks, and one by all downlinks.
-    Cell {
-        /// Into the network.
-        up: Rate,
-        /// To the nodes.
-        down: Rate,
-    },
-    /// One half-duplex channel with contention (CSMA-CA).
-    Csma(CsmaSpec),
-}
-
-impl From<PlannedChannel> for link::Channel {
-    fn from(channel: PlannedChannel) -> Self {
-        match channel {
-            PlannedChannel::Switch => Self::Switch,
-            PlannedChannel::Shared(rate) => Self::Shared(rate),
-            PlannedChannel::Cell { up, down } => Self::Cell { up, down },
-            PlannedChannel::Csma(csma) => Self::Csma(csma),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use units::Rate;
 
     #[test]
     fn a_channel_is_written_as_in_the_file() {
         let rate = Rate::from_bit_s(250_000).unwrap();
-        let text = |channel| serde_json::to_string::<PlannedChannel>(&channel).unwrap();
-        assert_eq!(text(PlannedChannel::Switch), "\"switch\"");
-        assert_eq!(text(PlannedChannel::Shared(rate)), "{\"shared\":\"250 kbit/s\"}");
+        let text = |channel| serde_json::to_string::<Channel>(&channel).unwrap();
+        assert_eq!(text(Channel::Switch), "\"switch\"");
+        assert_eq!(text(Channel::Shared(rate)), "{\"shared\":\"250 kbit/s\"}");
     }
 }

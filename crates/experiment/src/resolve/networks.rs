@@ -3,8 +3,8 @@
 use crate::file::{Channel, File, Impairment, Link, Network, Profile};
 use crate::mac::Mac;
 use crate::plan::{
-    Backend, PlannedChange, PlannedChannel, PlannedLink, PlannedNetwork, PlannedProfile,
-    PlannedServices, QUERY_INTERVAL, SourceAddresses,
+    Backend, PlannedChange, PlannedLink, PlannedNetwork, PlannedProfile, PlannedServices,
+    QUERY_INTERVAL, SourceAddresses,
 };
 use crate::problem::Problem;
 use crate::profile::LinkProfile;
@@ -157,12 +157,12 @@ impl Resolved<'_> {
         self.members.iter().any(|(member, _)| *member == group)
     }
 
-    fn channel(&self) -> PlannedChannel {
+    fn channel(&self) -> link::Channel {
         match &self.channel {
-            None | Some(Channel::Switch) => PlannedChannel::Switch,
-            Some(Channel::Shared(rate)) => PlannedChannel::Shared(*rate),
-            Some(Channel::Csma(csma)) => PlannedChannel::Csma(csma.clone()),
-            Some(Channel::Cell(cell)) => PlannedChannel::Cell { up: cell.up, down: cell.down },
+            None | Some(Channel::Switch) => link::Channel::Switch,
+            Some(Channel::Shared(rate)) => link::Channel::Shared(*rate),
+            Some(Channel::Csma(csma)) => link::Channel::Csma(csma.clone()),
+            Some(Channel::Cell(cell)) => link::Channel::Cell { up: cell.up, down: cell.down },
         }
     }
 
@@ -174,10 +174,10 @@ impl Resolved<'_> {
     /// The shared rate, else the rate of the slowest link.
     fn rate(&self) -> Option<Rate> {
         match self.channel() {
-            PlannedChannel::Shared(rate) => return Some(rate),
-            PlannedChannel::Cell { up, down } => return Some(up.min(down)),
-            PlannedChannel::Csma(csma) => return Some(csma.rate),
-            PlannedChannel::Switch => {}
+            link::Channel::Shared(rate) => return Some(rate),
+            link::Channel::Cell { up, down } => return Some(up.min(down)),
+            link::Channel::Csma(csma) => return Some(csma.rate),
+            link::Channel::Switch => {}
         }
         let directions = self.members.iter().flat_map(|(group, _)| {
             let Planned { up, down, .. } = self.impairments(group);

@@ -81,7 +81,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             escape(&folder)
         );
         for reason in &summary.verdict.reasons {
-            let headline = match reason.name.as_str() {
+            let headline = match reason.name.name() {
                 "" => reason.detail.clone(),
                 name => format!("{name}: {}", reason.detail),
             };
@@ -114,7 +114,7 @@ fn evidence(page: &mut Page, run: &Run) {
             Place::number(text.unwrap_or_else(|| format::NONE.to_owned()))
         };
         table.row(vec![
-            evidence.name.clone().into(),
+            evidence.name.name().into(),
             unit(evidence.value),
             unit(evidence.limit_suspect),
             unit(evidence.limit_invalid),

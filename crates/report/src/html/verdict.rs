@@ -63,7 +63,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             (value, _) => Place::number(unit(value)),
         };
         table.row(vec![
-            Place::Explained(worst.name.clone(), worst.meaning.clone()),
+            Place::Explained(worst.name.to_string(), worst.meaning.clone()),
             Place::number(unit(median)),
             share,
             Place::number(unit(worst.limit_suspect)),

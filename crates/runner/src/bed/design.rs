@@ -9,6 +9,7 @@ use super::roots::Roots;
 use super::services;
 use super::topology::Topology;
 use crate::error::Error;
+use engine::Threads;
 use experiment::Plan;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,8 @@ pub(crate) struct Design {
     pub path: SelectedPath,
     /// The input of lab and medium.
     pub topology: Topology,
+    /// The thread that forwards each network's frames.
+    pub threads: Threads,
     /// The host CPU that limits by clock or benchmark are based on.
     pub host_cpu: HostCpu,
     /// Whether the plan has such limits.
@@ -45,9 +48,19 @@ impl Design {
         let mut topology = Topology::of(plan, &roots);
         let host_cpu = HostCpu::here();
         let is_limited_by_host = host_cpu.limit(plan, &mut topology.members)?;
-        let placement = Pinning::apply(plan, &mut topology.members);
-        let programs = programs.to_owned();
-        Ok(Self { programs, jobs, roots, path, topology, host_cpu, is_limited_by_host, placement })
+        let threads = Threads::balanced(&topology.segments, options.threads);
+        let placement = Pinning::apply(plan, &mut topology.members, threads.count());
+        Ok(Self {
+            programs: programs.to_owned(),
+            jobs,
+            roots,
+            path,
+            topology,
+            threads,
+            host_cpu,
+            is_limited_by_host,
+            placement,
+        })
     }
 
     /// The cores, if roles are pinned.

@@ -49,7 +49,7 @@ use self::tls::Certificates;
 use self::uplink::Uplink;
 use crate::error::Error;
 use crate::folder::Folder;
-use engine::{Engine, FrameBackend, FramePath, Outcome, Refused, Threads};
+use engine::{Engine, FrameBackend, FramePath, Outcome, Refused};
 use experiment::Plan;
 use lab::Lab;
 use measure::{Accounting, Counts};
@@ -144,11 +144,10 @@ impl<'a> Bed<'a> {
         let accounting = observe(&mut design.topology)?;
         let counts = accounting.counts();
         let frame_path = design.path.frame_path();
-        let threads = Threads::balanced(&design.topology.segments, options.threads);
-        let (lab, backends, impairments) = nodes(plan, &design, &threads, options.tool)?;
+        let (lab, backends, impairments) = nodes(plan, &design, options.tool)?;
         let refused = Refused::of(&backends)
             .map_err(Error::io("count the frames that interfaces dropped"))?;
-        let engine = engine(&design, &threads, backends, accounting, options.spin)?;
+        let engine = engine(&design, backends, accounting, options.spin)?;
         let uplinks = Uplink::all(plan, &lab)?;
         let outputs = options.limits_output.then(Outputs::start).transpose();
         let outputs = outputs.map_err(Error::io("watch the programs' logs"))?;
@@ -208,10 +207,9 @@ impl<'a> Bed<'a> {
 fn nodes(
     plan: &Plan,
     design: &Design,
-    threads: &Threads,
     tool: &Path,
 ) -> Result<(Lab, Vec<FrameBackend>, Impairments), Error> {
-    let (topology, path) = (&design.topology, &design.path);
+    let (topology, path, threads) = (&design.topology, &design.path, &design.threads);
     let (mut lab, mut ends) = Lab::up(tool, &topology.members, &topology.hosts, path.link)?;
     hardware::attach(plan, &mut ends)?;
     let ends: Vec<_> = ends.into_iter().flatten().collect();
@@ -224,15 +222,14 @@ fn nodes(
 /// Starts forwarding.
 fn engine(
     design: &Design,
-    threads: &Threads,
     backends: Vec<FrameBackend>,
     accounting: Accounting,
     spin: bool,
 ) -> Result<Engine<Accounting>, Error> {
     let (segments, places) = (design.topology.segments.clone(), design.topology.places.clone());
     // Threads inherit the affinity, which ends with this function.
-    let _affinity = design.pinning().and_then(|pinning| Affinity::on(pinning.medium));
+    let _affinity = design.pinning().and_then(|pinning| Affinity::on(&pinning.medium()));
     let spin_ns = if spin { SPIN_NS } else { 0 };
-    Engine::start_threads(threads, backends, segments, places, accounting, spin_ns)
+    Engine::start_threads(&design.threads, backends, segments, places, accounting, spin_ns)
         .map_err(Error::io("start forwarding"))
 }

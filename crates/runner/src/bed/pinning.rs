@@ -10,26 +10,33 @@ use std::collections::HashSet;
 /// The core of each role.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Pinning {
-    /// The core of the medium.
+    /// The core of the medium: of its first thread; each further thread has the next core.
     pub medium: u32,
+    /// Number of the medium's threads.
+    #[serde(skip)]
+    threads: u32,
     /// Cores of nodes that only send loads.
     pub senders: Vec<u32>,
     /// Cores of all other nodes.
     pub others: Vec<u32>,
 }
 
-/// Minimum number of cores to separate the roles: one for host and tool, one for the medium, one
-/// for senders, and one for the rest.
-const FEWEST: u32 = 4;
-/// From this number of cores on, senders get two.
-const MANY: u32 = 8;
+/// Number of cores of the other roles: one for host and tool, one for senders, and one for the
+/// rest.
+const OTHER_ROLES: u32 = 3;
+/// From this number of cores without the medium's on, senders get two.
+const MANY: u32 = 7;
 
 impl Pinning {
     /// Applies the pinning that `plan` requests to the nodes without configured cores;
     /// `None` if it requests none.
-    pub(crate) fn apply(plan: &Plan, members: &mut [Member]) -> Option<Result<Self, String>> {
+    pub(crate) fn apply(
+        plan: &Plan,
+        members: &mut [Member],
+        threads: usize,
+    ) -> Option<Result<Self, String>> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let placement = plan.affinity.then(|| Self::on(cores as u32))?;
+        let placement = plan.affinity.then(|| Self::on(cores as u32, threads as u32))?;
         if let Ok(placement) = &placement {
             for (member, cores) in members.iter_mut().zip(placement.cores(plan)) {
                 member.spec.setting.cores = cores;
@@ -38,17 +45,30 @@ impl Pinning {
         Some(placement)
     }
 
-    /// The pinning for a machine with `cores` cores, or the reason why it has too few.
-    fn on(cores: u32) -> Result<Self, String> {
-        if cores < FEWEST {
+    /// The pinning for a machine with `cores` cores and a medium with `threads` threads, or the
+    /// reason why it has too few.
+    fn on(cores: u32, threads: u32) -> Result<Self, String> {
+        let required = OTHER_ROLES + threads;
+        if cores < required {
+            let forwarding = match threads {
+                1 => "forwarding".to_owned(),
+                _ => format!("{threads} threads of forwarding (--threads)"),
+            };
             return Err(format!(
-                "this machine has {cores} cores; {FEWEST} are required to separate host, \
-                 forwarding, senders and devices"
+                "this machine has {cores} cores; {required} are required to separate host, \
+                 {forwarding}, senders and devices"
             ));
         }
         // Kernels run the host's own work on core 0.
-        let last = if cores >= MANY { 4 } else { 3 };
-        Ok(Self { medium: 1, senders: (2..last).collect(), others: (last..cores).collect() })
+        let (medium, first) = (1, 1 + threads);
+        let last = first + if cores - threads >= MANY { 2 } else { 1 };
+        let (senders, others) = ((first..last).collect(), (last..cores).collect());
+        Ok(Self { medium, threads, senders, others })
+    }
+
+    /// The cores of the medium's threads, one each.
+    pub(crate) fn medium(&self) -> Vec<u32> {
+        (self.medium..self.medium + self.threads).collect()
     }
 
     /// The cores of each node: those of the plan, if any.
@@ -78,16 +98,17 @@ impl Pinning {
     }
 }
 
-/// Pins this thread, and those that it starts, to a core until it is dropped.
+/// Pins this thread, and those that it starts, to some cores until it is dropped.
 pub(crate) struct Affinity(CpuSet);
 
 impl Affinity {
-    /// Pins to `core`; `None` if the kernel refuses.
-    pub(crate) fn on(core: u32) -> Option<Self> {
+    /// Pins to `cores`; `None` if the kernel refuses.
+    pub(crate) fn on(cores: &[u32]) -> Option<Self> {
         let this = Pid::from_raw(0);
         let before = sched_getaffinity(this).ok()?;
         let mut only = CpuSet::new();
-        only.set(core as usize).and_then(|()| sched_setaffinity(this, &only)).ok()?;
+        cores.iter().try_for_each(|core| only.set(*core as usize)).ok()?;
+        sched_setaffinity(this, &only).ok()?;
         Some(Self(before))
     }
 }
@@ -105,14 +126,21 @@ mod tests {
 
     #[test]
     fn each_core_has_one_role() {
-        for cores in 4..64 {
-            let Pinning { medium, senders, others } = Pinning::on(cores).unwrap();
-            let mut all = [vec![0, medium], senders, others].concat();
-            assert!(all.is_sorted());
-            all.dedup();
+        for (threads, cores) in (1..9).flat_map(|n| (n + 3..64).map(move |cores| (n, cores))) {
+            let pinning = Pinning::on(cores, threads).unwrap();
+            assert_eq!(pinning.medium().len(), threads as usize);
+            let all = [vec![0], pinning.medium(), pinning.senders, pinning.others].concat();
             assert_eq!(all, (0..cores).collect::<Vec<_>>());
         }
-        assert!(Pinning::on(2).unwrap_err().contains("2 cores"));
+        let senders = |cores| Pinning::on(cores, 1).unwrap().senders;
+        assert_eq!((senders(7), senders(8)), (vec![2], vec![2, 3]));
+    }
+
+    #[test]
+    fn too_few_cores_are_an_explanation() {
+        assert!(Pinning::on(2, 1).unwrap_err().contains("2 cores; 4 are required"));
+        let text = Pinning::on(5, 3).unwrap_err();
+        assert!(text.contains("5 cores; 6 are required") && text.contains("3 threads"), "{text}");
     }
 
     #[test]
@@ -122,7 +150,7 @@ mod tests {
             (0..CpuSet::count()).filter(|core| set.is_set(*core).unwrap()).count()
         };
         let before = here();
-        if let Some(affinity) = Affinity::on(0) {
+        if let Some(affinity) = Affinity::on(&[0]) {
             assert_eq!(here(), 1);
             drop(affinity);
         }

@@ -40,7 +40,7 @@ impl Topology {
                 .iter()
                 .enumerate()
                 .map(|(i, network)| SegmentSpec {
-                    channel: network.channel.clone().into(),
+                    channel: network.channel.clone(),
                     endpoints: Vec::new(),
                     // An Ethernet header and a VLAN tag.
                     longest: (!network.offload).then_some(network.mtu.get() as usize + 18),

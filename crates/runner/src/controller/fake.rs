@@ -56,6 +56,10 @@ pub(crate) struct FakeBed {
     pub interrupts: Option<(Instant, Arc<AtomicBool>)>,
     /// The node of each started program.
     pub nodes: Vec<usize>,
+    /// Nodes whose programs are stopped by SIGSTOP.
+    pub paused: Vec<usize>,
+    /// Programs that receive SIGTERM when they continue.
+    pub pending: Vec<usize>,
 }
 
 /// A program of this role on a node.
@@ -118,13 +122,22 @@ impl Nodes for FakeBed {
 
     fn signal(&mut self, _: usize, id: usize, signal: i32) {
         self.did(Deed::Signalled(id, signal));
-        if signal == libc::SIGKILL || signal == libc::SIGTERM && !self.behaviour(id).is_stubborn {
+        let is_fatal = signal == libc::SIGTERM && !self.behaviour(id).is_stubborn;
+        if signal == libc::SIGCONT && self.pending.contains(&id) {
+            self.ends(id, DYING_NS, Exit::Signal(libc::SIGTERM));
+        } else if is_fatal && self.paused.contains(&self.nodes[id]) {
+            self.pending.push(id);
+        } else if is_fatal || signal == libc::SIGKILL {
             self.ends(id, DYING_NS, Exit::Signal(signal));
         }
     }
 
     fn signal_all(&mut self, node: usize, signal: i32) {
         self.did(Deed::SignalledAll(node, signal));
+        self.paused.retain(|paused| *paused != node);
+        if signal == libc::SIGSTOP {
+            self.paused.push(node);
+        }
         for id in 0..self.nodes.len() {
             if signal == libc::SIGKILL && self.nodes[id] == node {
                 self.ends(id, DYING_NS, Exit::Signal(signal));

@@ -50,10 +50,14 @@ impl<B: Environment> Controller<'_, B> {
     /// Stops the programs that `these` selects.
     fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
         let meant = |job: &Job| these(job) && job.is_alive();
-        for (id, job) in self.jobs.iter().enumerate().filter(|(_, job)| meant(job)) {
+        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
             match job.has_control() {
                 true => self.bed.send(id, Command::Stop {}),
                 false => self.bed.signal(job.node, id, libc::SIGTERM),
+            }
+            // A paused program handles neither messages nor SIGTERM.
+            if std::mem::take(&mut job.is_paused) {
+                self.bed.signal(job.node, id, libc::SIGCONT);
             }
         }
         for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {

@@ -101,6 +101,21 @@ fn a_program_that_ignores_everything_is_killed_and_reported() {
     });
 }
 
+/// A paused program handles no signal but SIGKILL and SIGCONT.
+#[test]
+fn a_program_that_is_still_paused_at_the_end_stops_at_once_and_that_is_no_failure() {
+    let faults = [fault(1, Kind::Pause)];
+    with(vec![ready()], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 2);
+        let before = controller.bed.now;
+        controller.stop().unwrap();
+        assert!(controller.bed.now < before + S, "no grace period passes");
+        assert!(controller.failures.is_empty() && !controller.jobs[0].is_alive());
+    });
+}
+
 fn fault(at_s: u64, what: Kind) -> PlannedFault {
     PlannedFault { at: Span::from_ns(at_s * S), what, nodes: vec!["n-0".to_owned()] }
 }

@@ -1,5 +1,6 @@
 //! Options of `thingbed capacity`.
 
+use super::Forwarding;
 use clap::Args;
 use std::path::PathBuf;
 use units::Ratio;
@@ -38,9 +39,8 @@ pub struct Capacity {
     /// Folder for results
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Busy-wait for 60 us before each frame's release: more exact, uses one CPU
-    #[arg(long)]
-    pub spin: bool,
+    #[command(flatten)]
+    pub forwarding: Forwarding,
     /// Clock: real, or virtual (a guest kernel, in which computation takes no time)
     ///
     /// In virtual time each run is valid on any machine, even under load, and needs no root.

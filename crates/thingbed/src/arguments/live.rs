@@ -1,5 +1,6 @@
 //! Options of the commands for live labs.
 
+use super::Forwarding;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct Up {
     /// Folder for the logs of the programs
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
+    #[command(flatten)]
+    pub forwarding: Forwarding,
     /// File descriptor to which `up` writes that the lab is up, or the error
     #[arg(long, hide = true)]
     pub tell: Option<i32>,

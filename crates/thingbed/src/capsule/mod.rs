@@ -216,10 +216,9 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
         ("--repeat", run.repeat.is_some()),
         ("--replay", run.replay.is_some()),
         ("--capture", run.capture),
-        ("--spin", run.spin),
-        ("--threads", run.threads > 1),
     ];
-    if let Some((option, _)) = given.iter().find(|(_, given)| *given) {
+    let given = given.iter().find(|(_, given)| *given).map(|(option, _)| *option);
+    if let Some(option) = given.or_else(|| run.forwarding.given()) {
         return Err(format!(
             "{option} cannot be used with a capsule: a capsule fixes its runs\n  to change the \
              experiment, unpack it: tar xzf {} {HOME}",

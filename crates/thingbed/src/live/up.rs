@@ -56,6 +56,8 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
             tool: &current_exe(),
             home: home.parent().unwrap_or(Path::new("/")),
             frame_path: frame_path()?,
+            threads: arguments.forwarding.threads(),
+            spin: arguments.forwarding.spin,
             interrupted: &interrupted,
             ready: &mut ready,
             remark: &mut |text| remark(text),
@@ -78,6 +80,8 @@ fn detach(arguments: &Up) -> Result<Status, String> {
     command.arg("up").arg(&arguments.file).arg("--out").arg(&arguments.out);
     command.args(["--tell", &TELL.to_string()]);
     command.args(arguments.only.iter().flat_map(|only| ["--only", only]));
+    command.args(["--threads", &arguments.forwarding.threads().to_string()]);
+    command.args(arguments.forwarding.spin.then_some("--spin"));
     // Do not pass this terminal on: processes of the lab would keep it open.
     let (mut errors, error_pipe) = std::io::pipe().map_err(failed)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(error_pipe);

@@ -182,6 +182,14 @@ pub(crate) fn check_plans(
                     machine\n  add --clock virtual or --cpu";
         return Err(Error::Clock(text.to_owned()));
     }
+    if clock == Clock::Virtual
+        && let Some(option) = arguments.forwarding.given()
+    {
+        return Err(Error::Clock(format!(
+            "{option} needs real time: in virtual time frames are released exactly, on the one CPU \
+             of a guest\n  leave out {option}, or use --clock real; --jobs executes runs in parallel"
+        )));
+    }
     for cell in cells {
         let plan = experiment.plan(cell, 0, seed)?;
         plan.check_run()?;

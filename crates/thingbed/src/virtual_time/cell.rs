@@ -50,6 +50,7 @@ fn run(request: &Request, interrupted: &Arc<AtomicBool>) -> Result<bool, Error> 
         tool: &tool,
         workload: &request.workload,
         home: &request.home,
+        // Forwarding is never late on the guest's one CPU: the host refuses other values.
         threads: 1,
         spin: false,
         capture: request.capture,

@@ -16,6 +16,15 @@ impl<'a> Live<'a> {
         Self::by(bed, name, text, None).unwrap()
     }
 
+    /// The same with options of `up`.
+    pub fn up_with(bed: &'a Bed, name: &str, text: &str, options: &[&str]) -> Self {
+        let name = format!("{name}-{}", std::process::id());
+        bed.write("lab.yaml", &text.replace("NAME", &name));
+        let words = [&["up", "lab.yaml", "--detach"], options].concat();
+        bed.thingbed(&words).expect(0, &["nodes up", "runs in the background"]);
+        Self { bed, name }
+    }
+
     /// The same with a frame path; `None` if that is unavailable.
     pub fn by(bed: &'a Bed, name: &str, text: &str, path: Option<&str>) -> Option<Self> {
         let name = format!("{name}-{}", std::process::id());
