@@ -23,7 +23,7 @@ pub fn loopback() -> Step<()> {
 /// `number`.
 pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
     let tap = tap(&spec.name, number)?;
-    // A TAP never asks the kernel to wait: it has a queue of its own, and drops what exceeds it. The
+    // A TAP never asks the kernel to wait: it has its queue, and drops what exceeds it. The
     // default discipline in front of it would only take memory for three more queues. Kernels
     // without disciplines have none.
     let _ = netem::remove_queue(number);

@@ -1,6 +1,6 @@
 //! Options of `thingbed capacity`.
 
-use super::Forwarding;
+use super::forwarding::Forwarding;
 use clap::Args;
 use std::path::PathBuf;
 use units::Ratio;

@@ -1,6 +1,6 @@
 //! Options of the commands for live labs.
 
-use super::Forwarding;
+use super::forwarding::Forwarding;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
