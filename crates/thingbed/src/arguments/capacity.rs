@@ -1,6 +1,6 @@
 //! Options of `thingbed capacity`.
 
-use super::forwarding::Forwarding;
+use crate::arguments::forwarding::Forwarding;
 use clap::Args;
 use std::path::PathBuf;
 use units::Ratio;

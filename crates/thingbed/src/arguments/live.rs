@@ -1,6 +1,6 @@
 //! Options of the commands for live labs.
 
-use super::forwarding::Forwarding;
+use crate::arguments::forwarding::Forwarding;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

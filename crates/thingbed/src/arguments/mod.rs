@@ -2,7 +2,7 @@
 
 mod analyze;
 mod capacity;
-mod forwarding;
+pub mod forwarding;
 mod live;
 mod load;
 mod trace;
