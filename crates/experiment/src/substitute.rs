@@ -123,10 +123,12 @@ impl<'a> Substitution<'a> {
 
     /// Counts text of replaced values; reports once if it is too much.
     fn has_room(&mut self, bytes: usize, place: Place) -> bool {
-        let had = self.bytes <= MAX_REPLACED;
+        if self.bytes > MAX_REPLACED {
+            return false;
+        }
         self.bytes = self.bytes.saturating_add(bytes);
         let has = self.bytes <= MAX_REPLACED;
-        if had && !has {
+        if !has {
             let problem = Problem::new("the values of axes expand to too much text")
                 .at(place)
                 .label("over 8 MiB with those before; use shorter values, or fewer of them");

@@ -127,6 +127,9 @@ impl LinkProfile {
 
     /// Summary of its quality: the number of values of each quality.
     pub fn quality(&self) -> String {
+        if self.values.is_empty() {
+            return "no values".to_owned();
+        }
         let count = |quality| self.values.iter().filter(|value| value.quality == quality).count();
         let counts = Quality::WORDS.iter().map(|(word, quality)| (count(*quality), word));
         let counts = counts.filter(|(count, _)| *count > 0);
