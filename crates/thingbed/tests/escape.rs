@@ -120,8 +120,8 @@ fn open(table: &BTreeMap<String, String>) -> Vec<&str> {
 }
 
 /// A socket of the host without a file, which only network namespaces separate.
-fn listen() -> (UnixListener, String) {
-    let name = format!("thingbed-escape-{}", std::process::id());
+fn listen(test: &str) -> (UnixListener, String) {
+    let name = format!("thingbed-escape-{test}-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     (UnixListener::bind_addr(&address).unwrap(), name)
 }
@@ -132,7 +132,7 @@ fn nothing_leaves_a_root_that_root_runs() {
         return;
     }
     let bed = Bed::new();
-    let (_listener, socket) = listen();
+    let (_listener, socket) = listen("root");
     let Some(marker) = prepare(&bed) else { return };
     let limited = lab::can_limit_processes().is_ok();
     let limits = if limited { ", limits: {processes: 64}" } else { "" };
@@ -152,7 +152,7 @@ fn nothing_leaves_a_root_that_a_user_runs() {
         return;
     }
     let bed = Bed::new();
-    let (_listener, socket) = listen();
+    let (_listener, socket) = listen("user");
     let Some(marker) = prepare(&bed) else { return };
     let tool = std::path::Path::new(env!("CARGO_BIN_EXE_thingbed"));
     for name in ["thingbed", "thingbed-workload"] {
@@ -174,7 +174,7 @@ fn what_the_file_allows_is_open_and_nothing_else() {
         return;
     }
     let bed = Bed::new();
-    let (_listener, socket) = listen();
+    let (_listener, socket) = listen("file");
     let Some(marker) = prepare(&bed) else { return };
     let allowed = ", capabilities: [sys_time], limits: {storage: 100 MiB}";
     bed.write("e.yaml", &experiment(&marker, &socket, allowed, "2"));
