@@ -108,6 +108,11 @@ fn a_libzmq_without_pgm() {
     bed.write("no_pgm.c", "int zmq_has(const char *what) { (void)what; return 0; }");
     sh(&bed, "cc -shared -fPIC -o no_pgm.so no_pgm.c").expect(0, &[]);
     bed.write("e.yaml", &comparison("e", 3, "pgm-ps", "ideal", ""));
+    // Programs in nodes do not inherit the variable.
+    let program = "mv bin/thingbed-workload bin/original; \
+                   printf '#!/bin/sh\\nLD_PRELOAD=%s/no_pgm.so exec %s/bin/original \"$@\"\\n' \
+                   \"$PWD\" \"$PWD\" >bin/thingbed-workload; chmod +x bin/thingbed-workload";
+    sh(&bed, program).expect(0, &[]);
     let preload = "LD_PRELOAD=$PWD/no_pgm.so bin/thingbed";
     sh(&bed, &format!("{preload} run e.yaml -q")).expect(1, &["built without PGM", "libzmq5"]);
     sh(&bed, &format!("{preload} doctor | grep -A3 'ZeroMQ with PGM'"))
