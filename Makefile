@@ -1,11 +1,13 @@
 # `make run` runs a first experiment, `make test` the tests.
-.PHONY: run test lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map peers
+.PHONY: run test test-python lint lint-python build bench evidence evidence-adaptive evidence-mqtt evidence-partition evidence-programs evidence-analyze evidence-netem evidence-cellular evidence-wotbench deny map peers
 
 BIN := target/release/thingbed
 CARGO_BUILD := cargo build --release --locked -p thingbed -p workloads
 # Exists if the build includes OPC UA.
 FULL := target/release/.full
 PYTHON := target/python/bin
+# The virtual environment of the Python package.
+PACKAGE := target/package/bin
 
 # Builds without OPC UA, a third of the build, unless `make build` has built it before. Runs in virtual
 # time, so results are valid, and the same, on every machine; without a kernel for that, in real time:
@@ -34,14 +36,53 @@ build:
 	@touch $(FULL)
 
 # Builds the guest kernel in parallel with the tests; tests that need it wait for it. Most tests wait
-# for timers and other processes, so twice as many as there are cores run at once.
-test: export RUST_TEST_THREADS ?= $(shell expr 2 \* $$(nproc))
+# for timers and other processes, so two test programs, each with as many tests as there are cores,
+# run at once, and one more to fill the time in which these have a single slow test left.
+test: export RUST_TEST_THREADS ?= $(shell nproc)
 test:
 	scripts/dependencies.sh test
 	scripts/qemu-kernel.sh
 	@mkdir -p target; nice -n 5 scripts/kernel.sh >target/kernel.log 2>&1 & \
-		$(MAKE) lint && cargo test --workspace --locked --no-fail-fast; \
-		status=$$?; wait $$! || { cat target/kernel.log; exit 1; }; exit $$status
+		$(MAKE) lint && cargo xtask test 3; \
+		status=$$?; wait $$! || { cat target/kernel.log; exit 1; }; \
+		if $(MAKE) $(PACKAGE)/pytest; then $(MAKE) test-python || status=1; \
+		else echo "NOT RUN: tests of the Python package: their tools could not be installed from PyPI"; fi; \
+		exit $$status
+
+# What users install, in target/packages: an archive, a Debian package, a wheel, a recipe for a container image.
+# docs/how-to/install.md. LINUX=no leaves out the guest kernel for virtual time.
+.PHONY: dist
+dist: $(PACKAGE)/pytest
+	scripts/dependencies.sh
+	packaging/dist.sh
+
+# Tries them in clean root folders of Debian: SUITES="trixie bookworm". Needs root and mmdebstrap.
+.PHONY: try-dist
+try-dist:
+	packaging/try.py $(SUITES)
+
+# A wheel of the Python package with the programs, and with the guest kernel if `make kernel` has built it. The programs
+# use libraries of this system: the wheel works on systems with the same ones. `make dist` builds one for others.
+.PHONY: wheel
+wheel: build $(PACKAGE)/pytest
+	rm -rf target/wheel target/wheels
+	mkdir -p target/wheel
+	cp target/release/thingbed target/release/thingbed-workload $(wildcard target/thingbed-linux) target/wheel
+	THINGBED_WHEEL_BINARIES=$(CURDIR)/target/wheel $(PACKAGE)/pip wheel --quiet --no-deps --wheel-dir target/wheels ./python
+	ls -l target/wheels
+
+# Checks and tests the Python package with the debug build. The first run installs its tools from PyPI.
+test-python: $(PACKAGE)/pytest
+	cargo build --locked -p thingbed -p workloads
+	$(PACKAGE)/ruff check --no-cache python packaging
+	$(PACKAGE)/ruff format --no-cache --check python packaging
+	cd python && $(CURDIR)/$(PACKAGE)/mypy --cache-dir $(CURDIR)/target/mypy src tests examples/*.py generate.py
+	cd python && $(CURDIR)/$(PACKAGE)/pytest -p no:cacheprovider -n 4 --dist loadfile -q
+
+$(PACKAGE)/pytest: python/requirements.txt python/pyproject.toml
+	python3 -m venv target/package
+	$(PACKAGE)/pip install --quiet --disable-pip-version-check -r python/requirements.txt -e python
+	touch $@
 
 lint:
 	cargo fmt --all --check

@@ -18,6 +18,8 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         "accounting of {NODES} nodes\n{:>12} {:>10} {:>14}",
         "programs", "from", "% of a core"
     );
+    let folder = std::env::temp_dir().join(format!("thingbed-bench-{}", std::process::id()));
+    std::fs::create_dir(&folder)?;
     let (lab, _taps) = nodes::up(NODES, |_| Vec::new(), Link::Tap)?;
     for programs in ["none", "waking"] {
         if programs == "waking" {
@@ -27,12 +29,13 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         for meter in [lab.meter(), Meter::of_processes(&lab.pids())] {
             let names = (0..NODES).map(|node| format!("node-{node}")).collect();
             let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
-            let sampler = Sampler::begin(names, meter, accounting.counts())?;
+            let sampler = Sampler::begin(names, meter, accounting.counts(), &folder)?;
             std::thread::sleep(LOOK);
             let cost = sampler.end().cost;
             println!("{programs:>12} {:>10} {:>14.2}", cost.source.name(), cost.cpu_pct());
         }
     }
+    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }
 

@@ -85,8 +85,8 @@ fn forward(mut io: FrameBackend, ports: Ports, stop: &AtomicBool, frames: &Atomi
         }
         frames.fetch_add(count, Relaxed);
         if count < 64 {
-            let now = clock::now_ns();
-            if io.wait(now, Some(now + 10_000_000)).is_err() {
+            let now = clock::now();
+            if io.wait(now, Some(now + units::Span::from_ms(10))).is_err() {
                 return;
             }
         }

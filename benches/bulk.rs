@@ -111,7 +111,7 @@ fn medium_round(mtu: u32, control: &str, loss: f64) -> Result<(Rate, Counts), Bo
     };
     spec.endpoints[0].up = up;
     let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
-    let engine = frames::start(carrier, vec![spec], places, accounting, 0)?;
+    let engine = frames::start(carrier, vec![spec], places, accounting, units::Span::ZERO)?;
     engine.begin();
     let rate = pour(&lab, control)?;
     drop(lab);

@@ -104,14 +104,16 @@ fn round(count: usize, link: &Endpoint, touched: usize) -> f64 {
     let mut observer = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     // The switch learns all addresses.
     for (endpoint, frame) in frames.iter().enumerate() {
-        segment.send(endpoint, frame, 0);
+        segment.send(endpoint, frame, units::Instant::START);
     }
-    while segment.due(1).is_some() {}
-    segment.impair(1);
-    observer.begin(1);
+    let first = units::Instant::from_ns(1);
+    while segment.due(first).is_some() {}
+    segment.impair(first);
+    observer.begin(first);
     let begin = Instant::now();
     for number in 0..FRAMES {
-        let (now, endpoint) = (2 + number / RUN * RUN * GAP, sender(number, count));
+        let now = units::Instant::from_ns(2 + number / RUN * RUN * GAP);
+        let endpoint = sender(number, count);
         observer.sent(Place { segment: 0, endpoint }, &frames[endpoint], now);
         segment.send(endpoint, &frames[endpoint], now);
         while let Some(delivery) = segment.due(now) {

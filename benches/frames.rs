@@ -103,12 +103,12 @@ pub fn start(
     segments: Vec<SegmentSpec>,
     places: Vec<Place>,
     accounting: Accounting,
-    spin_ns: u64,
+    spin: Span,
 ) -> std::io::Result<Engine<Accounting>> {
     load::pin_to(load::Cpu::First);
     let threads = Threads::balanced(&segments, 1);
     let carriers = vec![carrier];
-    let engine = Engine::start_threads(&threads, carriers, segments, places, accounting, spin_ns);
+    let engine = Engine::start_threads(&threads, carriers, segments, places, accounting, spin);
     load::pin_to(load::Cpu::Any);
     engine
 }
@@ -182,7 +182,7 @@ fn medium_round(
     let (lab, carrier) = pairs(path, count)?;
     let (spec, places) = switch(count, link);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    let engine = start(carrier, vec![spec], places, accounting, Span::ZERO)?;
     engine.begin();
     floods(&lab, count, || engine.frames())?;
     let rate = rate(|| engine.frames());
@@ -245,7 +245,7 @@ fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn
     let (lab, carrier) = nodes::up_by(path, count, |_| Vec::new())?;
     let (spec, places) = switch(count, &impaired()?);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    let engine = start(carrier, vec![spec], places, accounting, Span::ZERO)?;
     engine.begin();
     join_and_flood(&lab, members, || engine.frames())?;
     // The observer counts the members' frames, on the engine's thread.
@@ -300,7 +300,8 @@ fn threads_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
     let backends: Vec<_> =
         ends.map(|ends| nodes::backend(path, ports.clone(), ends)).collect::<Result<_, _>>()?;
     let accounting = Accounting::new(vec![vec![0, 1], vec![2, 3]], Vec::new(), None);
-    let engine = Engine::start_threads(&threads, backends, segments, places, accounting, 0)?;
+    let engine =
+        Engine::start_threads(&threads, backends, segments, places, accounting, Span::ZERO)?;
     engine.begin();
     floods(&lab, NODES, || engine.frames())?;
     std::thread::sleep(WARM_UP);

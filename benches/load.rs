@@ -13,9 +13,11 @@ use std::time::{Duration, Instant};
 /// A waiting program announces its address to the switch with a group report, which has no
 /// receivers.
 pub const FLOOD: &str = "__flood";
-/// Sends datagrams as programs do: sleeps until the next is due, and never spins:
-/// `<address> <frames per second>`.
+/// Sends datagrams as programs do, on any CPU: sleeps until the next is due, or polls the clock:
+/// `<address> <frames per second> [spin]`.
 pub const SEND: &str = "__send";
+/// The last argument of a sender that polls the clock.
+pub const SPIN: &str = "spin";
 /// Reads datagrams one by one, with the system's default socket buffer.
 pub const READ: &str = "__read";
 /// Sends one datagram, so that a switch learns the sender's address, and opens a socket for
@@ -109,7 +111,7 @@ pub fn send(args: &[String]) -> ExitCode {
     };
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     match socket.connect((address.as_str(), PORT)) {
-        Ok(()) => paced(&socket, rate, false),
+        Ok(()) => paced(&socket, rate, args.get(2).is_some_and(|word| word == SPIN)),
         Err(_) => ExitCode::FAILURE,
     }
 }

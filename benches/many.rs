@@ -47,7 +47,7 @@ fn medium(path: FramePath) -> Result<([f64; 3], &'static str, f64), Box<dyn Erro
     let before = resident_mb();
     let (spec, places) = switch(NODES, &impaired()?);
     let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
-    let engine = start(carrier, vec![spec], places, accounting, 0)?;
+    let engine = start(carrier, vec![spec], places, accounting, units::Span::ZERO)?;
     engine.begin();
     let seen = settled(&lab, || engine.frames())?;
     let own = resident_mb() - before;

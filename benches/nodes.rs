@@ -38,11 +38,11 @@ pub fn up_with(
         let interface = Interface {
             name: "eth0".into(),
             mac: mac(i),
-            address: address(i),
-            prefix: 16,
+            addresses: vec![(address(i).into(), 16)],
             mtu,
             offload: false,
-            neighbours: knows(i).into_iter().map(|j| (address(j), mac(j))).collect(),
+            neighbours: knows(i).into_iter().map(|j| (address(j).into(), mac(j))).collect(),
+            tap: None,
         };
         let spec = NodeSpec {
             name: format!("node-{i}"),

@@ -2,7 +2,7 @@
 //! socket buffer, while the forwarder competes with it for the CPUs.
 
 use crate::bare::Bare;
-use crate::frames::{paths, switch};
+use crate::frames::{medium_cpu_ns, paths, switch};
 use crate::{load, nodes};
 use engine::{Endpoint, Engine, FramePath};
 use lab::Lab;
@@ -11,6 +11,8 @@ use std::error::Error;
 use std::time::Duration;
 
 const RATES: [u32; 3] = [20_000, 40_000, 60_000];
+/// Whether the sender polls the clock instead of sleeping: it then takes a whole CPU.
+const SENDERS: [bool; 2] = [false, true];
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const ROUND: Duration = Duration::from_secs(4);
@@ -33,6 +35,8 @@ struct Round {
     /// Sent, and neither read nor lost at the socket: dropped on the way, and the change of what
     /// is under way, which is below 0.3 %.
     on_the_way: f64,
+    /// CPU time of the forwarder, of one CPU.
+    cpu: f64,
 }
 
 /// Prints the datagrams that a receiver reads and loses over an unimpaired link, through the bare
@@ -40,65 +44,85 @@ struct Round {
 /// except for the bare forwarder.
 pub fn bench() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nreceivers: UDP from a sender that sleeps to a plain receiver, default socket buffer\n\
-         {:>7} {:>7} {:>7} {:>9} {:>9} {:>11} {:>12}",
-        "path", "rate", "by", "sent/s", "read/s", "at socket %", "on the way %"
+        "\nreceivers: UDP to a plain receiver, default socket buffer\n\
+         {:>7} {:>7} {:>7} {:>7} {:>9} {:>9} {:>11} {:>12} {:>8}",
+        "path", "sender", "rate", "by", "sent/s", "read/s", "at socket %", "on the way %", "CPU %"
     );
     for path in paths() {
-        for rate in RATES {
-            let mut rounds = [Vec::new(), Vec::new()];
-            for _ in 0..ROUNDS {
-                rounds[0].push(bare_round(path, rate)?);
-                rounds[1].push(medium_round(path, rate)?);
-            }
-            for (by, rounds) in ["bare", "medium"].into_iter().zip(rounds) {
-                let median = |of: fn(&Round) -> f64| crate::median(rounds.iter().map(of).collect());
-                println!(
-                    "{:>7} {rate:>7} {by:>7} {:>9.0} {:>9.0} {:>11.3} {:>12.3}",
-                    path.name(),
-                    median(|round| round.sent),
-                    median(|round| round.read),
-                    median(|round| round.at_socket),
-                    median(|round| round.on_the_way),
-                );
+        for spins in SENDERS {
+            for rate in RATES {
+                compare(path, Load { rate, spins })?;
             }
         }
     }
     Ok(())
 }
 
-fn bare_round(path: FramePath, rate: u32) -> Result<Round, Box<dyn Error>> {
+/// What the sender does.
+#[derive(Clone, Copy)]
+struct Load {
+    rate: u32,
+    spins: bool,
+}
+
+fn compare(path: FramePath, load: Load) -> Result<(), Box<dyn Error>> {
+    let mut rounds = [Vec::new(), Vec::new()];
+    for _ in 0..ROUNDS {
+        rounds[0].push(bare_round(path, load)?);
+        rounds[1].push(medium_round(path, load)?);
+    }
+    let sender = if load.spins { "spins" } else { "sleeps" };
+    for (by, rounds) in ["bare", "medium"].into_iter().zip(rounds) {
+        let median = |of: fn(&Round) -> f64| crate::median(rounds.iter().map(of).collect());
+        println!(
+            "{:>7} {sender:>7} {:>7} {by:>7} {:>9.0} {:>9.0} {:>11.3} {:>12.3} {:>8.1}",
+            path.name(),
+            load.rate,
+            median(|round| round.sent),
+            median(|round| round.read),
+            median(|round| round.at_socket),
+            median(|round| round.on_the_way),
+            median(|round| round.cpu),
+        );
+    }
+    Ok(())
+}
+
+fn bare_round(path: FramePath, load: Load) -> Result<Round, Box<dyn Error>> {
     let (lab, backend) = nodes::up_by(path, 2, |node| vec![node ^ 1])?;
     let bare = Bare::start(backend, 2, false)?;
-    let round = round(&lab, rate);
+    let round = round(&lab, load);
     drop(lab);
     bare.stop()?;
     round
 }
 
-fn medium_round(path: FramePath, rate: u32) -> Result<Round, Box<dyn Error>> {
+fn medium_round(path: FramePath, load: Load) -> Result<Round, Box<dyn Error>> {
     let (lab, backend) = nodes::up_by(path, 2, |node| vec![node ^ 1])?;
     let (spec, places) = switch(2, &Endpoint::default());
     let accounting = Accounting::new(vec![vec![0, 1]], Vec::new(), None);
     let engine = Engine::start(backend, vec![spec], places, accounting)?;
     engine.begin();
-    let round = round(&lab, rate);
+    let round = round(&lab, load);
     drop(lab);
     engine.stop()?;
     round
 }
 
 /// Lets node 0 send to node 1, and reads the kernel's counters.
-fn round(lab: &Lab, rate: u32) -> Result<Round, Box<dyn Error>> {
+fn round(lab: &Lab, load: Load) -> Result<Round, Box<dyn Error>> {
     load::start(lab, 1, &[load::READ])?;
     // The receiver's socket must be open first.
     std::thread::sleep(WARM_UP);
-    let (to, rate) = (nodes::address(1).to_string(), rate.to_string());
-    load::start(lab, 0, &[load::SEND, &to, &rate])?;
+    let (to, rate) = (nodes::address(1).to_string(), load.rate.to_string());
+    let spin = if load.spins { load::SPIN } else { "" };
+    load::start(lab, 0, &[load::SEND, &to, &rate, spin])?;
     std::thread::sleep(WARM_UP);
     let [sender, receiver] = [0, 1].map(|node| lab.pids().get(node).copied().unwrap_or_default());
     let before = [udp(sender)?, udp(receiver)?];
+    let ran = medium_cpu_ns();
     std::thread::sleep(ROUND);
+    let ran = medium_cpu_ns() - ran;
     let after = [udp(sender)?, udp(receiver)?];
     let sent = after[0].sent - before[0].sent;
     let (read, lost) = (after[1].read - before[1].read, after[1].lost - before[1].lost);
@@ -108,6 +132,7 @@ fn round(lab: &Lab, rate: u32) -> Result<Round, Box<dyn Error>> {
         read: read / seconds,
         at_socket: 100.0 * lost / (read + lost),
         on_the_way: 100.0 * (sent - read - lost) / sent,
+        cpu: 100.0 * ran as f64 / ROUND.as_nanos() as f64,
     })
 }
 

@@ -7,6 +7,7 @@ use link::{Impairment, Limit};
 use measure::{Accounting, times};
 use std::error::Error;
 use std::time::Duration;
+use units::Span;
 
 const ROUND: Duration = Duration::from_secs(3);
 const ROUNDS: usize = 3;
@@ -90,7 +91,8 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let link = Endpoint { up: delayed, ..Endpoint::default() };
     let (spec, places) = frames::switch(count, &link);
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
-    let engine = frames::start(carrier, vec![spec], places, accounting, case.spin_us * 1_000)?;
+    let engine =
+        frames::start(carrier, vec![spec], places, accounting, Span::from_us(case.spin_us))?;
     for node in (1..count).step_by(2) {
         load::start(&lab, node, &[load::HELLO, &nodes::address(node - 1).to_string()])?;
     }

@@ -35,7 +35,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         queue: 1,
         payload: 4,
         notify: None,
-        mischief: MisbehaviourShares::default(),
+        misbehaviour: MisbehaviourShares::default(),
         core: Some(0),
         spin: true,
         seed: 1,
@@ -76,7 +76,7 @@ fn curve(at: &str) -> Result<(), Box<dyn Error>> {
         let all = figures.all();
         println!(
             "{rate:>7} {:>9.0} {:>9} {:>7} {:>7} {:>9.2} {:>7.1} {:>8.2}",
-            all.counts.sent as f64 * 1e9 / figures.span.max(1) as f64,
+            all.counts.sent as f64 * 1e9 / figures.span.as_ns().max(1) as f64,
             all.counts.answered,
             all.counts.timed_out,
             all.counts.unsent,

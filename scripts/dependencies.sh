@@ -16,23 +16,23 @@ need() { # purpose, command that tests its presence, package name
 
 if command -v apt-get >/dev/null; then
     mqtt=libmosquitto-dev broker=mosquitto coap=libcoap3-dev venv=python3-venv clang=libclang-dev
-    qemu=qemu-system-x86 xz=xz-utils zmq=libzmq3-dev pcap=libpcap-dev tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base
+    qemu=qemu-system-x86 xz=xz-utils zmq=libzmq3-dev pcap=libpcap0.8 tshark=tshark ping=iputils-ping cc=gcc busybox=busybox-static dnsmasq=dnsmasq-base procps=procps
     install() { DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y --no-install-recommends "$@"; }
     refresh() { $sudo apt-get update; }
 elif command -v dnf >/dev/null; then
     mqtt=mosquitto-devel broker=mosquitto coap=libcoap-devel venv=python3-pip clang=clang-devel
-    qemu=qemu-system-x86-core xz=xz zmq=zeromq-devel pcap=libpcap-devel tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86-core xz=xz zmq=zeromq-devel pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq procps=procps-ng
     install() { $sudo dnf install -y "$@"; }
     refresh() { :; }
 elif command -v pacman >/dev/null; then
     mqtt=mosquitto broker=mosquitto coap=libcoap venv=python clang=clang
-    qemu=qemu-system-x86 xz=xz zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86 xz=xz zmq=zeromq pcap=libpcap tshark=wireshark-cli ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq procps=procps-ng
     install() { $sudo pacman -S --noconfirm --needed "$@"; }
     refresh() { :; }
 else
     echo "found no apt-get, dnf or pacman. Install these by hand: libzmq (built with PGM), libmosquitto, libcoap (with OpenSSL), libpcap and libclang with their headers, and cmake"
     mqtt=libmosquitto broker=mosquitto coap=libcoap venv=python clang=libclang
-    qemu=qemu-system-x86_64 xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq
+    qemu=qemu-system-x86_64 xz=xz zmq=libzmq pcap=libpcap tshark=tshark ping=iputils cc=gcc busybox=busybox dnsmasq=dnsmasq procps=procps
     install() { return 1; }
     refresh() { :; }
 fi
@@ -45,6 +45,9 @@ has_libclang() { # the library and the compiler's headers
         ls /usr/lib*/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h \
             2>/dev/null | grep -q .
 }
+has_libpcap() { # loaded by its file name, so that its headers are not needed
+    ls /usr/lib*/libpcap.so.[01]* /usr/lib/*/libpcap.so.[01]* 2>/dev/null | grep -q .
+}
 linkable() { echo 'int main(void){return 0;}' | cc -x c - -o /dev/null "$@"; }
 static_busybox() { # a dynamic busybox does not start in nodes whose root has no libraries
     command -v busybox && ! ldd "$(command -v busybox)" | grep -q '=>'
@@ -53,7 +56,7 @@ need "links programs" "command -v cc" "$cc"
 need "ZeroMQ with PGM, for the interaction models" "linkable -lzmq" "$zmq"
 need "MQTT clients" "linkable -lmosquitto" "$mqtt"
 need "CoAP" "linkable -lcoap-3-openssl" "$coap"
-need "capture filters" "linkable -lpcap" "$pcap"
+need "capture filters" "has_libpcap" "$pcap"
 if [ "${1:-}" != run ]; then
     # open62541-sys builds the library and reads its headers.
     need "builds the OPC UA stack" "command -v cmake" cmake
@@ -77,6 +80,7 @@ if [ "${1:-}" = test ]; then
         need "a cluster's keys, in tests" "command -v munged || test -x /usr/sbin/munged" munge
     fi
     need "an HTTP client, in tests" "command -v curl" curl
+    need "lists of processes, in tests" "command -v pgrep" "$procps"
     need "bulk TCP, in tests" "command -v iperf3" iperf3
     need "a small system for nodes with their own root, in tests" "static_busybox" "$busybox"
     need "DHCP and DNS for nodes, in tests" "command -v dnsmasq || test -x /usr/sbin/dnsmasq" "$dnsmasq"

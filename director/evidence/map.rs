@@ -32,7 +32,7 @@ const ROOM: f64 = 8.0;
 const MINIMUM_S: f64 = 1.0;
 const SEED: u64 = 7;
 
-/// Creates the map and writes it to `path`.
+/// Creates the map and writes it to `path`, and its compact form next to it.
 pub fn write(path: &Path) -> std::io::Result<()> {
     let places = grid();
     let models = director::carrier::available();
@@ -63,7 +63,9 @@ pub fn write(path: &Path) -> std::io::Result<()> {
         let (model, at) = all[place];
         map.add(model, Point { at, figures });
     }
-    std::fs::write(path, map.to_json() + "\n")
+    std::fs::write(path, map.to_json() + "\n")?;
+    let compact = map.to_bytes().map_err(std::io::Error::other)?;
+    std::fs::write(path.with_extension("bin"), compact)
 }
 
 fn grid() -> Vec<Conditions> {

@@ -64,6 +64,8 @@ pub struct Setup {
 /// The same configuration as the workload's in nodes.
 fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
+    // Messages wait as long as the timetable needs.
+    config.lifetime = None;
     config.assumed = assumed;
     config.targets.delivery_ratio = Some(0.999);
     config.below = HEADERS;
@@ -84,7 +86,8 @@ impl Setup {
             };
             let mut on = plan.nodes.iter().filter_map(|node| Some((node, link(node)?))).enumerate();
             let (place, (_, link)) = on.find(|(_, (node, _))| node.name == *name)?;
-            Some(End { place, link: (link.address, link.mac.0) })
+            let std::net::IpAddr::V4(address) = link.address else { return None };
+            Some(End { place, link: (address, link.mac.0) })
         };
         let names = std::iter::once(&interaction.source).chain(&interaction.sinks);
         let mtu = plan.networks[place].mtu.get();

@@ -85,7 +85,7 @@ impl Timetable {
         boundaries.dedup();
         let airtime = workload.payload_bytes as f64 * 8e3 / workload.multicast_rate.bit_s() as f64;
         let trip = workload.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);
-        let name: Vec<&str> = timetable.iter().map(|(_, value)| value).collect();
+        let name: Vec<&str> = timetable.axes().map(|(_, value)| value).collect();
         Ok(Some(Self {
             name: name.join(" · "),
             boundaries,

@@ -6,12 +6,13 @@ use crate::setup::{End, Setup};
 use crate::wire::{HEADERS, UdpFrame, Wire, group_link, report};
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
-use director::{ModelId, Nanos, PerformanceMap};
+use director::{ModelId, Nanos, PerformanceMap, Seed};
 use engine::Segment;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use units::Instant;
 
 /// Time in ns before the timetable begins, in which members join and the session gets ready.
 const SETTLE: Nanos = 30_000_000_000;
@@ -73,10 +74,10 @@ impl Trial {
     /// A run whose hub uses this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
         let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed } = setup;
-        let (group, security, count) =
-            (*config.group.ip(), config.security.clone(), ends.len() - 1);
-        let hub = Hub::new(config, map, count, 1_000, seed).expect("a session");
-        let member = |n: u64| Member::new(security.clone(), HEADERS, seed ^ ((n + 1) << 20));
+        let IpAddr::V4(group) = config.group.ip() else { panic!("simulations use IPv4") };
+        let (security, count) = (config.security.clone(), ends.len() - 1);
+        let hub = Hub::new(config, map, count, &Seed::reproducible(seed)).expect("a session");
+        let member = |n: u64| Member::new(&security, HEADERS, &Seed::reproducible(seed).child(n));
         let mut trial = Self {
             segment: Segment::new(&segment),
             hub,
@@ -121,17 +122,17 @@ impl Trial {
         let mut impaired = false;
         loop {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
-            let carried = self.segment.next();
+            let carried = self.segment.next().map(Instant::as_ns);
             let Some(now) = [queued, carried].into_iter().flatten().min() else { break };
             if !impaired && now >= SETTLE {
                 impaired = true;
-                self.segment.impair(SETTLE);
+                self.segment.impair(Instant::from_ns(SETTLE));
             }
             if now > last + drain || (now > last && self.hub.open_messages() == 0) {
                 break;
             }
             if carried.is_some_and(|at| at <= now) {
-                while let Some(delivery) = self.segment.due(now) {
+                while let Some(delivery) = self.segment.due(Instant::from_ns(now)) {
                     self.arrive(delivery.endpoint, &delivery.frame, now);
                 }
                 continue;
@@ -239,6 +240,7 @@ impl Trial {
                     answered = true;
                 }
                 MemberEvent::Joined { .. } => self.join(member as usize, now),
+                MemberEvent::Outcome { .. } => {}
             }
         }
         if answered {
@@ -250,7 +252,7 @@ impl Trial {
     fn join(&mut self, member: usize, now: Nanos) {
         self.joined_at[member] = now;
         let End { place, link } = self.ends[member + 1];
-        self.segment.send(place, &report(link, self.group), now);
+        self.segment.send(place, &report(link, self.group), Instant::from_ns(now));
     }
 
     fn carry(&mut self, who: Option<u32>, to: To, datagram: &[u8], now: Nanos) {
@@ -264,7 +266,7 @@ impl Trial {
             if now >= SETTLE {
                 self.outcome.bytes += frame.len() as u64;
             }
-            self.segment.send(from.place, &frame, now);
+            self.segment.send(from.place, &frame, Instant::from_ns(now));
         }
     }
 }

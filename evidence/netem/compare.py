@@ -181,7 +181,7 @@ def backend(folder: Path, cases: list[Case]) -> None:
 def lost(folder: Path, case: Case, side: str) -> str:
     """netem's loss count from the run folder, in %."""
     summary = json.loads((folder / f"{case.name}.{side}.summary.json").read_text())
-    return number(summary["links"]["loss_got_pct"])
+    return number(summary["links"]["loss_measured_pct"])
 
 
 def lateness(folder: Path, case: Case) -> str:

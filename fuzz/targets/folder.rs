@@ -1,4 +1,7 @@
-//! See `hostile::TARGETS`.
+//! See `hostile::TARGETS`. The Parquet reader may panic on damaged files, which Thingbed catches.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| hostile::feed("folder", bytes));
+#[path = "../caught.rs"]
+mod caught;
+
+libfuzzer_sys::fuzz_target!(init: caught::keep(), |bytes: &[u8]| hostile::feed("folder", bytes));

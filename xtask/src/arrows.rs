@@ -70,11 +70,11 @@ fn differences(claimed: &Arrows, actual: &Arrows) -> Vec<String> {
     let all: BTreeSet<&String> = claimed.keys().chain(actual.keys()).collect();
     let mut problems = Vec::new();
     for name in all {
-        let (said, is) = (claimed.get(name).unwrap_or(&none), actual.get(name).unwrap_or(&none));
-        for other in is.difference(said) {
+        let (output, is) = (claimed.get(name).unwrap_or(&none), actual.get(name).unwrap_or(&none));
+        for other in is.difference(output) {
             problems.push(format!("{name}: depends on {other}, ARCHITECTURE.md does not say so"));
         }
-        for other in said.difference(is) {
+        for other in output.difference(is) {
             problems
                 .push(format!("ARCHITECTURE.md: {name} depends on {other}, its manifest does not"));
         }

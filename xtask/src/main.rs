@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: what reviewers would otherwise have to look for. `cargo xtask sbom`: the list of
-//! all parts of the program.
+//! `cargo xtask tidy`: what reviewers would otherwise have to look for. `cargo xtask test`: all tests.
+//! `cargo xtask sbom`: the list of all parts of the program.
 //!
 //! Limits that the tree does not meet yet are in `xtask/exceptions.txt`, each with its present
 //! number. A number may only become smaller: an exception that is larger than needed is an error,
@@ -12,6 +12,7 @@ mod phrases;
 mod retries;
 mod rust;
 mod sbom;
+mod test;
 
 use exceptions::{Exceptions, Finding};
 use std::collections::BTreeMap;
@@ -26,6 +27,11 @@ fn main() -> ExitCode {
     {
         return write_sbom(to.first().copied());
     }
+    if let ["test", jobs @ ..] = &words.iter().map(String::as_str).collect::<Vec<_>>()[..]
+        && let Some(jobs) = jobs.first().map_or(Some(1), |text| text.parse().ok())
+    {
+        return run_tests(jobs);
+    }
     let write = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => false,
         ["tidy", "--write"] => true,
@@ -33,6 +39,7 @@ fn main() -> ExitCode {
             eprintln!(
                 "usage: cargo xtask tidy           check the tree\n       \
                  cargo xtask tidy --write   and store smaller numbers of exceptions\n       \
+                 cargo xtask test [N]       run all tests, N test programs at a time\n       \
                  cargo xtask sbom [FILE]    print or write the bill of materials (CycloneDX)"
             );
             return ExitCode::from(2);
@@ -43,6 +50,22 @@ fn main() -> ExitCode {
         Ok(problems) => {
             problems.iter().for_each(|problem| eprintln!("{problem}"));
             eprintln!("{} problems", problems.len());
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs all tests.
+fn run_tests(jobs: usize) -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace".to_owned());
+    match root.and_then(|root| test::test(root, jobs)) {
+        Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
+        Ok(failed) => {
+            eprintln!("failed: {}", failed.join(", "));
             ExitCode::FAILURE
         }
         Err(error) => {

@@ -38,7 +38,7 @@ const FOREIGN: [Foreign; 7] = [
     Foreign {
         name: "libpcap",
         licence: "BSD-3-Clause",
-        how: "shared library of the system, linked dynamically",
+        how: "shared library of the system, loaded for capture filters",
     },
     Foreign {
         name: "open62541",

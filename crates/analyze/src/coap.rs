@@ -3,26 +3,6 @@
 use crate::messages::Messages;
 use crate::parser::Shares;
 
-/// Message types by number.
-pub(crate) const TYPES: [&str; 4] = ["CON", "NON", "ACK", "RST"];
-
-/// A code in the RFC's notation, with the name of a request method.
-pub(crate) fn code(code: u8) -> String {
-    let number = format!("{}.{:02}", code >> 5, code & 31);
-    let name = match code {
-        0 => "empty",
-        1 => "GET",
-        2 => "POST",
-        3 => "PUT",
-        4 => "DELETE",
-        5 => "FETCH",
-        6 => "PATCH",
-        7 => "iPATCH",
-        _ => return number,
-    };
-    format!("{number} {name}")
-}
-
 /// Counts the message in a datagram of `length` bytes. Returns its shares of header and
 /// payload, or None if it is no CoAP message.
 pub(crate) fn take(data: &[u8], length: u32, messages: &mut Messages) -> Option<Shares> {
@@ -86,6 +66,5 @@ mod tests {
         assert_eq!(take(b"\x4f\x00\x12\x34", 4, &mut messages), None);
         assert_eq!(take(b"\x40\x00", 2, &mut messages), None);
         assert_eq!((messages.coap_types[0], messages.coap_codes[1]), (2, 1));
-        assert_eq!((code(0x45), code(1)), ("2.05".to_owned(), "0.01 GET".to_owned()));
     }
 }

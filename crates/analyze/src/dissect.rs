@@ -1,8 +1,11 @@
 //! Dissects a packet into its layers and the header fields needed here.
 
+use crate::icmp;
+use crate::ieee802154::{self, Frame};
 pub(crate) use crate::ip::Address;
 use crate::ip::{Ip, headers};
 use crate::link::{ETHERNET, Network, network};
+use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
 use crate::unread::Unread;
 
@@ -29,12 +32,13 @@ pub(crate) enum What {
     Tcp(Tcp),
     /// Source and destination port.
     Udp([u16; 2]),
-    Icmp,
+    /// The name of the message.
+    Icmp(&'static str),
     Igmp,
     Pgm,
     Arp,
-    /// A fragment without a transport header; the protocol of its datagram.
-    LaterFragment(u8),
+    /// A fragment without a transport header; the protocol of its datagram, if it says so.
+    LaterFragment(Option<u8>),
     /// The name of a protocol whose content is not analysed.
     Other(&'static str),
     Unread(Unread),
@@ -92,11 +96,15 @@ pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
         parts.macs = Some([from, to]);
     }
     let cut = (data.len() as u64) < u64::from(length);
-    parts.what = match network(link, data) {
-        Network::Ip(start) => parts.ip(data, start),
-        Network::Arp => What::Arp,
-        Network::Other(name) => What::Other(name),
-        Network::Unread(unread) => What::Unread(unread),
+    parts.what = if ieee802154::is(link) {
+        parts.radio(data, ieee802154::frame(link, data, length as usize))
+    } else {
+        match network(link, data) {
+            Network::Ip(start) => parts.ip(data, start),
+            Network::Arp => What::Arp,
+            Network::Other(name) => What::Other(name),
+            Network::Unread(unread) => What::Unread(unread),
+        }
     };
     if let (What::Unread(Unread::Cut), false) = (parts.what, cut) {
         // It was captured whole, so it was sent too short.
@@ -109,23 +117,50 @@ impl<'a> Parts<'a> {
     /// Dissects an IP packet that begins at `start`.
     fn ip(&mut self, data: &'a [u8], start: usize) -> What {
         let rest = data.get(start..).unwrap_or_default();
-        let length = self.link;
-        let ip = match headers(rest, (length as usize).saturating_sub(start)) {
-            Ok(ip) => ip,
-            Err(unread) => return What::Unread(unread),
+        let length = self.link as usize;
+        match headers(rest, length.saturating_sub(start)) {
+            Ok(ip) => self.packet(rest, start, &Packet { ip, udp: None }),
+            Err(unread) => What::Unread(unread),
+        }
+    }
+
+    /// Dissects a frame of IEEE 802.15.4.
+    fn radio(&mut self, data: &'a [u8], frame: Frame) -> What {
+        let frame = match frame {
+            Frame::Data(frame) => frame,
+            Frame::Other(name) => return What::Other(name),
+            Frame::Unread(unread) => return What::Unread(unread),
         };
-        let Ip { addresses, headers, total, protocol, later_fragment } = ip;
+        let rest = &data[frame.start..data.len().min(frame.end)];
+        match lowpan::payload(rest, frame.end - frame.start, &frame) {
+            Ok(Lowpan::Packet(at, packet)) => self.packet(&rest[at..], frame.start + at, &packet),
+            Ok(Lowpan::LaterFragment) => {
+                // Its dispatch, size, tag and offset (RFC 4944, section 5.3) are the link's.
+                let header = frame.start + 5;
+                self.carried = frame.end.saturating_sub(header) as u32;
+                self.link -= self.carried;
+                What::LaterFragment(None)
+            }
+            Ok(Lowpan::Foreign) => What::Other("IEEE 802.15.4 data, not 6LoWPAN"),
+            Err(unread) => What::Unread(unread),
+        }
+    }
+
+    /// Dissects the packet at the start of `rest`, which is at `start` of the captured bytes.
+    fn packet(&mut self, rest: &'a [u8], start: usize, packet: &Packet) -> What {
+        let Ip { addresses, headers, total, protocol, later_fragment } = packet.ip;
         self.addresses = Some(addresses);
         self.start = start;
         let above = total - headers;
         self.network = headers as u32;
-        self.link = length - total as u32;
+        self.link -= total as u32;
         let rest = rest.get(headers..).unwrap_or_default();
         let rest = &rest[..rest.len().min(above)];
-        let (header, what) = match protocol {
-            Ok(protocol) if later_fragment => (0, What::LaterFragment(protocol)),
-            Ok(protocol) => transport(protocol, rest, above),
-            Err(unread) => (above, What::Unread(unread)),
+        let (header, what) = match (protocol, packet.udp) {
+            (Ok(protocol), _) if later_fragment => (0, What::LaterFragment(Some(protocol))),
+            (_, Some((header, ports))) => (header, What::Udp(ports)),
+            (Ok(protocol), _) => transport(protocol, rest, above),
+            (Err(unread), _) => (above, What::Unread(unread)),
         };
         let header = header.min(above);
         self.transport = header as u32;
@@ -150,7 +185,7 @@ fn transport(protocol: u8, rest: &[u8], above: usize) -> (usize, What) {
             }
             _ => (above, What::Unread(Unread::Cut)),
         },
-        ICMP | ICMPV6 => (above, What::Icmp),
+        ICMP | ICMPV6 => (above, What::Icmp(icmp::name(protocol == ICMPV6, rest))),
         IGMP => (above, What::Igmp),
         PGM => (PGM_HEADER, What::Pgm),
         _ => match names::plain_ip_protocol(protocol) {
@@ -264,6 +299,30 @@ mod tests {
         let parts = dissect(101, &whole[14..], 49);
         assert_eq!((parts.link, parts.carried), (0, 9));
         assert!(matches!(parts.what, What::Tcp(tcp) if tcp.ports == [1883, 40_000]));
+    }
+
+    #[test]
+    fn layers_of_a_frame_of_6lowpan_add_up() {
+        // A CoAP request to port 5683, with 21 B of MAC header and 2 B of checksum.
+        let head = [0x41, 0xdc, 1, 0xcd, 0xab, 2, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 2];
+        let udp = [0x7e, 0x33, 0xf0, 0x16, 0x34, 0x16, 0x33, 0xab, 0xcd];
+        let coap = [0x40, 1, 0, 7];
+        let frame = [&head[..], &udp, &coap, &[0, 0]].concat();
+        for cut in 0..=frame.len() {
+            let parts = dissect(195, &frame[..cut], frame.len() as u32);
+            let sum = parts.link + parts.network + parts.transport + parts.carried;
+            assert_eq!(sum as usize, frame.len(), "cut at {cut}");
+            if cut >= 34 {
+                assert!(matches!(parts.what, What::Udp([0x1634, 5683])), "cut at {cut}");
+                assert_eq!((parts.network, parts.transport, parts.carried), (2, 7, 4));
+                assert_eq!(parts.data, &coap[..coap.len().min(cut - 30)]);
+            }
+        }
+        // A later fragment, of which 3 B are the packet's.
+        let later = [&head[..], &[0xe0, 90, 0, 1, 11, 9, 9, 9, 0, 0]].concat();
+        let parts = dissect(195, &later, later.len() as u32);
+        assert!(matches!(parts.what, What::LaterFragment(None)));
+        assert_eq!((parts.link, parts.carried), (28, 3));
     }
 
     #[test]

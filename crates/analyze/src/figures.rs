@@ -37,6 +37,8 @@ pub struct Analysis {
     pub kinds: Vec<KindFigures>,
     /// Packets of kind `later fragment`, by the protocol of their datagram; most first.
     pub later_fragments: Vec<ProtocolFigures>,
+    /// Packets of kind `icmp`, by message: neighbour discovery, MLD, RPL; most first.
+    pub icmp_messages: Vec<ProtocolFigures>,
     /// Packets of kind `other`, by protocol; most first.
     pub other_protocols: Vec<ProtocolFigures>,
     /// Packets of kind `unread`, by capture point and reason; most first.

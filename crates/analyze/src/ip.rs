@@ -127,7 +127,7 @@ fn jumbo(data: &[u8]) -> Option<usize> {
 impl Ip {
     /// Follows the extension headers, the first of type `next`, to the transport header or
     /// to the point where there is none.
-    fn extend(&mut self, data: &[u8], mut next: u8) {
+    pub(crate) fn extend(&mut self, data: &[u8], mut next: u8) {
         loop {
             let eights = match next {
                 HOP_BY_HOP | ROUTING | DESTINATION | MOBILITY | HOST_IDENTITY | SHIM6 => 1,

@@ -1,5 +1,6 @@
 //! Counts of messages by protocol and type.
 
+use crate::message_names;
 use std::collections::BTreeMap;
 
 /// The number of messages of each type, by protocol.
@@ -13,10 +14,10 @@ pub(crate) struct Messages {
     /// By type, and by code.
     pub coap_types: [u64; 4],
     pub coap_codes: [u64; 256],
-    /// By [`crate::zmtp::NAMES`].
-    pub zmtp: [u64; crate::zmtp::NAMES.len()],
-    /// By [`crate::opcua::NAMES`].
-    pub opcua: [u64; crate::opcua::NAMES.len()],
+    /// By [`message_names::ZMTP`].
+    pub zmtp: [u64; message_names::ZMTP.len()],
+    /// By [`message_names::OPCUA`].
+    pub opcua: [u64; message_names::OPCUA.len()],
     /// All protocols together.
     pub all: u64,
     /// How often parsing resumed at a later message after invalid bytes.
@@ -31,8 +32,8 @@ impl Default for Messages {
             mqtt: [0; 16],
             coap_types: [0; 4],
             coap_codes: [0; 256],
-            zmtp: [0; crate::zmtp::NAMES.len()],
-            opcua: [0; crate::opcua::NAMES.len()],
+            zmtp: [0; message_names::ZMTP.len()],
+            opcua: [0; message_names::OPCUA.len()],
             all: 0,
             resyncs: 0,
             skipped: 0,
@@ -50,19 +51,19 @@ impl Messages {
             }
         };
         for (kind, count) in self.mqtt.iter().enumerate() {
-            put("mqtt", crate::mqtt::NAMES[kind].to_owned(), *count);
+            put("mqtt", message_names::MQTT[kind].to_owned(), *count);
         }
         for (kind, count) in self.coap_types.iter().enumerate() {
-            put("coap", crate::coap::TYPES[kind].to_owned(), *count);
+            put("coap", message_names::COAP[kind].to_owned(), *count);
         }
         for (code, count) in self.coap_codes.iter().enumerate() {
-            put("coap", crate::coap::code(code as u8), *count);
+            put("coap", message_names::coap_code(code as u8), *count);
         }
         for (kind, count) in self.zmtp.iter().enumerate() {
-            put("zmtp", crate::zmtp::NAMES[kind].to_owned(), *count);
+            put("zmtp", message_names::ZMTP[kind].to_owned(), *count);
         }
         for (kind, count) in self.opcua.iter().enumerate() {
-            put("opcua", crate::opcua::NAMES[kind].to_owned(), *count);
+            put("opcua", message_names::OPCUA[kind].to_owned(), *count);
         }
         counts
     }

@@ -3,26 +3,6 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
-/// The packet types by number.
-pub(crate) const NAMES: [&str; 16] = [
-    "reserved",
-    "CONNECT",
-    "CONNACK",
-    "PUBLISH",
-    "PUBACK",
-    "PUBREC",
-    "PUBREL",
-    "PUBCOMP",
-    "SUBSCRIBE",
-    "SUBACK",
-    "UNSUBSCRIBE",
-    "UNSUBACK",
-    "PINGREQ",
-    "PINGRESP",
-    "DISCONNECT",
-    "AUTH",
-];
-
 const CONNECT: u8 = 1;
 const PUBLISH: u8 = 3;
 /// From version 5 on, a PUBLISH has properties.

@@ -1,11 +1,9 @@
 //! OPC UA's binary protocol over TCP: chunks with a type (OPC 10000-6, section 7.1.2).
 
+use crate::message_names::OPCUA as NAMES;
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
-/// The counted items: chunks by type, and complete and aborted messages.
-pub(crate) const NAMES: [&str; 9] =
-    ["HEL", "ACK", "ERR", "RHE", "OPN", "CLO", "MSG", "message", "aborted message"];
 const OPN: usize = 4;
 const MSG: usize = 6;
 const MESSAGE: usize = 7;

@@ -62,7 +62,8 @@ struct Survey<'a> {
     others: NodeFigures,
     kinds: Kinds,
     /// Packets and bytes by the protocol in a fragment's header, and by protocol name.
-    later_fragments: BTreeMap<u8, [u64; 2]>,
+    later_fragments: BTreeMap<Option<u8>, [u64; 2]>,
+    icmp_messages: BTreeMap<&'static str, [u64; 2]>,
     other_protocols: BTreeMap<&'static str, [u64; 2]>,
     unread: Tally,
     messages: Messages,
@@ -156,7 +157,7 @@ impl Listener for Survey<'_> {
 fn kind(what: &What) -> Kind {
     match what {
         What::Arp => Kind::Arp,
-        What::Icmp => Kind::Icmp,
+        What::Icmp(_) => Kind::Icmp,
         What::Igmp => Kind::Igmp,
         What::Pgm => Kind::Pgm,
         What::LaterFragment(_) => Kind::Fragment,
@@ -185,6 +186,7 @@ impl<'a> Survey<'a> {
             others: NodeFigures { node: "others".to_owned(), ..NodeFigures::default() },
             kinds: Kinds::default(),
             later_fragments: BTreeMap::new(),
+            icmp_messages: BTreeMap::new(),
             other_protocols: BTreeMap::new(),
             unread: Tally::default(),
             messages: Messages::default(),
@@ -217,6 +219,7 @@ impl<'a> Survey<'a> {
     fn protocol(&mut self, point: usize, what: What, length: u32) {
         let row = match what {
             What::LaterFragment(protocol) => self.later_fragments.entry(protocol).or_default(),
+            What::Icmp(name) => self.icmp_messages.entry(name).or_default(),
             What::Other(name) => self.other_protocols.entry(name).or_default(),
             What::Unread(unread) => return self.unread.note(point, unread, length),
             _ => return,

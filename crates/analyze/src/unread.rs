@@ -23,6 +23,11 @@ pub(crate) enum Unread {
     MplsPayload,
     /// A protocol over IP (IANA's list) that contains a transport or packets.
     IpProtocol(u8),
+    /// A frame of IEEE 802.15.4 that is encrypted.
+    Encrypted,
+    /// A 6LoWPAN dispatch (RFC 4944, section 5.1) or a compressed header (RFC 6282, section 4)
+    /// that this crate does not support.
+    Dispatch(u8),
     /// The capture has cut off the headers.
     Cut,
     /// A header contradicts itself or the packet's length.
@@ -41,6 +46,8 @@ impl Unread {
             Self::Hardware(_) => "hardware type",
             Self::MplsPayload => "MPLS payload",
             Self::IpProtocol(_) => "IP protocol",
+            Self::Encrypted => "encrypted",
+            Self::Dispatch(_) => "6LoWPAN header",
             Self::Cut => "cut",
             Self::Damaged => "damaged",
         }
@@ -52,9 +59,11 @@ impl Unread {
             | Self::EtherType(number)
             | Self::Ppp(number)
             | Self::Hardware(number) => Some(number.into()),
-            Self::Llc(number) | Self::IpProtocol(number) => Some(number.into()),
+            Self::Llc(number) | Self::IpProtocol(number) | Self::Dispatch(number) => {
+                Some(number.into())
+            }
             Self::Family(number) => Some(number),
-            Self::MplsPayload | Self::Cut | Self::Damaged => None,
+            Self::MplsPayload | Self::Encrypted | Self::Cut | Self::Damaged => None,
         }
     }
 
@@ -73,7 +82,7 @@ impl Unread {
     fn sentence(self, packets: u64) -> String {
         let number = match (self, self.number()) {
             (Self::EtherType(number), _) | (Self::Ppp(number), _) => format!("0x{number:04x}"),
-            (Self::Llc(number), _) => format!("0x{number:02x}"),
+            (Self::Llc(number) | Self::Dispatch(number), _) => format!("0x{number:02x}"),
             (_, number) => number.unwrap_or_default().to_string(),
         };
         let one = packets == 1;
@@ -82,6 +91,10 @@ impl Unread {
             (Self::Cut, _) => {
                 let were = if one { "was" } else { "were" };
                 format!("{were} cut off within the headers when captured")
+            }
+            (Self::Encrypted, _) => {
+                let are = if one { "is" } else { "are" };
+                format!("{are} encrypted at the link layer")
             }
             (Self::Damaged, _) => format!("{have} headers that contradict themselves"),
             (Self::MplsPayload, _) => format!("{have} something other than IP behind MPLS labels"),
@@ -171,21 +184,21 @@ mod tests {
     fn a_note_names_the_point_and_what_it_carries() {
         let mut tally = Tally::default();
         for _ in 0..3 {
-            tally.note(1, Unread::LinkType(195), 40);
+            tally.note(1, Unread::LinkType(251), 40);
         }
         tally.note(0, Unread::EtherType(0x1234), 60);
         let (rows, notes) = tally.finish(&["eth0".to_owned(), "radio".to_owned()]);
         assert_eq!(
             notes[0],
-            "3 packets on `radio` have link type IEEE 802.15.4 with checksum (195), which analyze \
-             cannot read: they are counted by size only"
+            "3 packets on `radio` have link type Bluetooth LE (251), which analyze cannot \
+             read: they are counted by size only"
         );
         assert_eq!(
             notes[1],
             "1 packet on `eth0` has EtherType 0x1234, which analyze cannot read: it is counted by \
              size only"
         );
-        assert_eq!((rows[0].packets, rows[0].bytes, rows[0].number), (3, 120, Some(195)));
+        assert_eq!((rows[0].packets, rows[0].bytes, rows[0].number), (3, 120, Some(251)));
         assert_eq!((rows[1].reason, rows[1].name), ("EtherType", None));
     }
 

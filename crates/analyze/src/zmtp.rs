@@ -1,25 +1,9 @@
 //! ZMTP, ZeroMQ's protocol (RFC 15, 23 and 37 of the ZeroMQ project).
 
+use crate::message_names::ZMTP as NAMES;
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
-/// The counted items. A message consists of all frames up to the one without the MORE flag.
-pub(crate) const NAMES: [&str; 14] = [
-    "greeting",
-    "message",
-    "frame",
-    "READY",
-    "ERROR",
-    "SUBSCRIBE",
-    "CANCEL",
-    "PING",
-    "PONG",
-    "HELLO",
-    "WELCOME",
-    "INITIATE",
-    "MESSAGE",
-    "other command",
-];
 const GREETING: usize = 0;
 const MESSAGE: usize = 1;
 const FRAME: usize = 2;

@@ -8,11 +8,12 @@ use crate::shared_observer::SharedObserver;
 use crate::spec::SegmentSpec;
 use crate::threads::Threads;
 use crate::worker::{Control, Worker};
-use link::Instant;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use units::Span;
 
 /// A running engine, in one or several separate threads.
 pub struct Engine<O: Observer> {
@@ -39,11 +40,11 @@ impl<O: Observer> Engine<O> {
         observer: O,
     ) -> io::Result<Self> {
         let threads = Threads::balanced(&segments, 1);
-        Self::start_threads(&threads, vec![io], segments, places, observer, 0)
+        Self::start_threads(&threads, vec![io], segments, places, observer, Span::ZERO)
     }
 
     /// As [`Self::start`], with a thread for each of `ios`: one per thread of `threads`, with
-    /// ports as in [`Threads::split`]. Each busy-waits for `spin_ns` (at most 60 us) before a
+    /// ports as in [`Threads::split`]. Each busy-waits for `spin` (at most 60 us) before a
     /// frame is due: frames leave more punctually, at the cost of one CPU each.
     ///
     /// # Errors
@@ -54,7 +55,7 @@ impl<O: Observer> Engine<O> {
         segments: Vec<SegmentSpec>,
         places: Vec<Place>,
         observer: O,
-        spin_ns: Instant,
+        spin: Span,
     ) -> io::Result<Self> {
         let observers = SharedObserver::split(observer, threads.count());
         let remote = Remote::new(threads.clone(), ios.iter().map(FrameIo::waker));
@@ -65,7 +66,7 @@ impl<O: Observer> Engine<O> {
             let (commands, segments) =
                 (engine.remote.commands(number), threads.own(number, &segments));
             let work = move || {
-                Worker::new(io, &segments, places, observer, commands, spin_ns).run(&controlled)
+                Worker::new(io, &segments, places, observer, commands, spin).run(&controlled)
             };
             let name = if number == 0 { "medium".to_owned() } else { format!("medium-{number}") };
             let thread = std::thread::Builder::new().name(name).spawn(work)?;
@@ -74,17 +75,24 @@ impl<O: Observer> Engine<O> {
         Ok(engine)
     }
 
-    /// Enables impairments and starts the measurement.
+    /// Enables impairments and starts the measurement, and returns when that is done: on a busy
+    /// machine, a program started right after it would otherwise send its first frames before.
     pub fn begin(&self) {
         self.signal(|control| control.begin.store(true, Relaxed));
+        self.wait_for(|control| &control.begun);
     }
 
     /// Ends the measurement and returns when that is done. The engine continues to forward
     /// frames.
     pub fn end(&self) {
         self.signal(|control| control.end.store(true, Relaxed));
-        let has_ended = |thread: &Running<O>| thread.control.ended.load(Relaxed);
-        while !self.running.iter().all(has_ended) && !self.has_failed() {
+        self.wait_for(|control| &control.ended);
+    }
+
+    /// Waits until all threads have set a signal, or one has failed.
+    fn wait_for(&self, signal: impl Fn(&Control) -> &AtomicBool) {
+        let is_set = |thread: &Running<O>| signal(&thread.control).load(Relaxed);
+        while !self.running.iter().all(is_set) && !self.has_failed() {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     }

@@ -8,6 +8,7 @@ use link::Direction;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
+use units::Instant;
 
 /// Counts what it observes.
 #[derive(Default)]
@@ -66,7 +67,9 @@ fn a_segment_is_carried_by_one_thread_and_all_have_one_outcome() {
         assert_eq!(threads.count(), count);
         let taps = threads.split(ends, &places).into_iter().map(|ends| Taps::new(ends).unwrap());
         let (taps, observer) = (taps.collect(), Counts::default());
-        let engine = Engine::start_threads(&threads, taps, segments, places, observer, 0).unwrap();
+        let engine =
+            Engine::start_threads(&threads, taps, segments, places, observer, units::Span::ZERO)
+                .unwrap();
         engine.begin();
         for (from, to) in [(0, 2), (1, 3), (2, 0), (3, 1)] {
             nodes[from].send(&broadcast(from as u8)).unwrap();
@@ -102,6 +105,27 @@ fn a_segment_is_carried_by_one_thread_and_all_have_one_outcome() {
         assert_eq!((begun, ended, sent.len()), (1, 1, 8));
         assert_eq!(delivered.iter().filter(|to| **to == place(0, 1)).count(), 2);
         assert_eq!(attached, [place(1, 2), place(0, 2), *at]);
+    }
+}
+
+#[test]
+fn no_frame_sent_after_the_start_escapes_the_impairments() {
+    for _ in 0..50 {
+        let all: units::Ratio = "100 %".parse().unwrap();
+        let up = link::Impairment { loss: all.into(), ..link::Impairment::default() };
+        let endpoints = vec![Endpoint { up, ..Endpoint::default() }, Endpoint::default()];
+        let segments = vec![SegmentSpec { endpoints, ..SegmentSpec::switch(1) }];
+        let places = vec![Place { segment: 0, endpoint: 0 }, Place { segment: 0, endpoint: 1 }];
+        let (nodes, ends): (Vec<_>, Vec<_>) = places.iter().map(|_| interface()).unzip();
+        let taps = Taps::new(ends).unwrap();
+        let engine = Engine::start(taps, segments, places, Counts::default()).unwrap();
+        engine.begin();
+        nodes[0].send(&broadcast(1)).unwrap();
+        while engine.frames() == 0 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        engine.end();
+        assert!(engine.stop().unwrap().observer.delivered.is_empty());
     }
 }
 

@@ -3,9 +3,10 @@
 use crate::change::Change;
 use crate::in_flight::{Due, InFlight, Spot};
 use crate::in_flight_queue::InFlightQueue;
-use link::{Direction, Instant, StampedFrame, TransitFrame};
+use link::{Direction, StampedFrame, TransitFrame};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use units::Instant;
 
 /// An event in a segment.
 #[derive(Debug)]
@@ -121,6 +122,7 @@ impl EventQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::instant;
     use link::Frame;
 
     #[test]
@@ -128,19 +130,25 @@ mod tests {
         let mut queue = EventQueue::default();
         let stamped = |arrived| StampedFrame { frame: Frame::from(&[0; 60][..]), arrived };
         queue.push_frame(
-            5,
-            stamped(1),
+            instant(5),
+            stamped(instant(1)),
             Spot { link: 7, direction: Direction::Down, gathers: false },
         );
-        queue.add(5, Event::Turn(1, Direction::Up));
-        queue.push_frame(5, stamped(2), Spot { link: 9, direction: Direction::Up, gathers: true });
-        queue.add(4, Event::SharedTurn(Direction::Up));
-        assert_eq!((queue.next(), queue.frames()), (Some(4), 4));
-        assert!(queue.take(3).is_none());
-        let happened: Vec<_> = std::iter::from_fn(|| queue.take(5))
+        queue.add(instant(5), Event::Turn(1, Direction::Up));
+        queue.push_frame(
+            instant(5),
+            stamped(instant(2)),
+            Spot { link: 9, direction: Direction::Up, gathers: true },
+        );
+        queue.add(instant(4), Event::SharedTurn(Direction::Up));
+        assert_eq!((queue.next(), queue.frames()), (Some(instant(4)), 4));
+        assert!(queue.take(instant(3)).is_none());
+        let happened: Vec<_> = std::iter::from_fn(|| queue.take(instant(5)))
+            .map(|(at, what)| (at.as_ns(), what))
             .map(|(at, what)| match what {
                 Event::Frame(frame, Spot { link, direction, gathers }) => {
-                    format!("{at} frame {} {link} {direction:?} {gathers}", frame.arrived)
+                    let arrived = frame.arrived.as_ns();
+                    format!("{at} frame {arrived} {link} {direction:?} {gathers}")
                 }
                 Event::Turn(..) => format!("{at} turn"),
                 _ => format!("{at} shared turn"),

@@ -1,7 +1,8 @@
 //! A frame in flight.
 
-use link::{Direction, Frame, Instant, StampedFrame};
+use link::{Direction, Frame, StampedFrame};
 use std::hint::black_box;
+use units::Instant;
 
 /// A frame in flight. There may be millions, so they are small: 40 bytes here and 16 before
 /// the frame's bytes.

@@ -119,11 +119,13 @@ impl InFlightQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use link::{Frame, Instant};
+    use crate::test_times::instant;
+    use link::Frame;
+    use units::Instant;
     use units::{Draw, Purpose};
 
     fn in_flight(at: Instant, order: u32) -> InFlight {
-        InFlight { at, frame: Frame::from(&[0; 60][..]), arrived: 0, order, spot: 0 }
+        InFlight { at, frame: Frame::from(&[0; 60][..]), arrived: instant(0), order, spot: 0 }
     }
 
     #[test]
@@ -139,11 +141,11 @@ mod tests {
                 2 => (u * 1e9) as u64,
                 _ => (u * 5.0) as u64,
             };
-            queue.push(in_flight(now + delay, order));
+            queue.push(in_flight(instant(now + delay), order));
             if u < 0.5 {
                 now += 2;
             }
-            while queue.first().is_some_and(|due| due.at <= now) {
+            while queue.first().is_some_and(|due| due.at <= instant(now)) {
                 down.push(queue.pop().unwrap().due());
             }
         }
@@ -165,7 +167,7 @@ mod tests {
         for kind in 0..3 {
             let mut queue = InFlightQueue::default();
             for i in 0..100_000u32 {
-                queue.push(in_flight(u64::from(order(i)[kind]), i));
+                queue.push(in_flight(instant(u64::from(order(i)[kind])), i));
             }
             let lanes = queue.lanes.iter().map(VecDeque::capacity).sum::<usize>();
             let room = lanes + queue.wheel.room() + queue.heap.capacity();

@@ -9,6 +9,7 @@ mod event_queue;
 mod in_flight;
 mod in_flight_queue;
 mod io;
+mod moderation;
 mod observer;
 mod outcome;
 mod overflow;
@@ -19,6 +20,8 @@ mod shared_observer;
 mod spec;
 mod stalls;
 mod switch;
+#[cfg(test)]
+mod test_times;
 mod threads;
 mod timer_wheel;
 mod worker;
@@ -29,7 +32,7 @@ pub use io::{
     Attach, DropCounters, FrameBackend, FrameIo, FramePath, Packet, Received, Refused, Ring,
     Tallies, Taps, Waker,
 };
-pub use observer::{Observer, Place};
+pub use observer::{LinkInterval, Observer, Place};
 pub use outcome::Outcome;
 pub use overflow::Overflow;
 pub use priority::Priority;

@@ -1,7 +1,8 @@
 //! Interface for observers of the medium, such as captures and counters.
 
 use crate::{Delivery, Drop};
-use link::{Decided, Instant};
+use link::{Decided, Direction, Interval};
+use units::Instant;
 
 /// Attachment of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +11,17 @@ pub struct Place {
     pub segment: usize,
     /// Index of the endpoint within the segment.
     pub endpoint: usize,
+}
+
+/// An interval of counters and settings of one direction of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkInterval {
+    /// The link.
+    pub place: Place,
+    /// Its direction.
+    pub direction: Direction,
+    /// The interval.
+    pub interval: Interval,
 }
 
 /// Receives events of the medium. All calls come from the engine's thread, between frames:
@@ -29,6 +41,10 @@ pub trait Observer: Send + 'static {
     /// A random decision was made about a frame.
     fn decided(&mut self, segment: usize, decided: Decided) {
         let _ = (segment, decided);
+    }
+    /// Intervals of links have ended: every ten seconds, and at the end of the measurement.
+    fn intervals(&mut self, ended: Vec<LinkInterval>) {
+        let _ = ended;
     }
     /// The kernel rejected a frame for a node.
     fn refused(&mut self, to: Place, at: Instant);

@@ -6,7 +6,7 @@ use crate::priority::Priority;
 use crate::shared_observer::SharedObserver;
 use crate::stalls::Stalls;
 use crate::threads::Threads;
-use link::{Interval, Totals};
+use link::Totals;
 
 /// Results of an engine, or of one of its threads.
 pub struct Outcome<O> {
@@ -17,8 +17,6 @@ pub struct Outcome<O> {
     /// Counters of each link during the measurement, by segment and endpoint: up, then
     /// down.
     pub totals: Vec<Vec<[Totals; 2]>>,
-    /// The same per interval, with the settings in each.
-    pub intervals: Vec<Vec<[Vec<Interval>; 2]>>,
     /// What each endpoint sent beyond the limits of tables, by segment.
     pub overflows: Vec<Vec<Overflow>>,
     /// Why changes failed.
@@ -34,21 +32,16 @@ impl<O: Observer> Outcome<O> {
         threads: &Threads,
     ) -> Option<Self> {
         let segments = 0..parts.first()?.totals.len();
-        let mut own = |segment: usize| {
-            let part = &mut parts[threads.of(segment)];
-            (
-                std::mem::take(&mut part.totals[segment]),
-                std::mem::take(&mut part.intervals[segment]),
-            )
-        };
-        let (totals, intervals) = segments.clone().map(&mut own).unzip();
+        let totals = segments
+            .clone()
+            .map(|segment| std::mem::take(&mut parts[threads.of(segment)].totals[segment]))
+            .collect();
         let overflows = segments
             .map(|segment| std::mem::take(&mut parts[threads.of(segment)].overflows[segment]))
             .collect();
         Some(Self {
             priority: parts.iter().map(|part| part.priority).max()?,
             totals,
-            intervals,
             overflows,
             refused: parts.iter_mut().flat_map(|part| std::mem::take(&mut part.refused)).collect(),
             stalls: parts.iter().map(|part| part.stalls).fold(Stalls::default(), Stalls::with),

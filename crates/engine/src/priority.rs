@@ -1,7 +1,7 @@
 //! Scheduling priority of the engine's thread, above the programs under test.
 
-use link::Instant;
 use serde::{Deserialize, Serialize};
+use units::{Instant, Span};
 
 /// Scheduling of the engine's thread, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -15,10 +15,21 @@ pub enum Priority {
     Ordinary,
 }
 
+impl Priority {
+    /// Name of the scheduling, as in `run.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RealTime => "real_time",
+            Self::High => "high",
+            Self::Ordinary => "ordinary",
+        }
+    }
+}
+
 /// Averaging window of a thread's run time. The kernel stops real-time threads that run for
 /// 0.95 s of a second, for 50 ms at a time. A thread close to that limit lowers its
 /// priority first.
-const WINDOW: Instant = 250_000_000;
+const WINDOW: Span = Span::from_ms(250);
 /// From this share of run time, in percent, the thread lowers its priority.
 const TOO_MUCH: u64 = 92;
 /// With more than this share of wait time, in percent, it raises its priority again. Low
@@ -33,9 +44,9 @@ pub(crate) struct Governor {
     /// Start of the window.
     since: Instant,
     /// Run time of the thread at that time.
-    ran: Instant,
+    ran: Span,
     /// Wait time since then.
-    waited: Instant,
+    waited: Span,
 }
 
 impl Governor {
@@ -54,7 +65,7 @@ impl Governor {
         // SAFETY: prctl with integer arguments.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         let now_real_time = best == Priority::RealTime;
-        Self { best, now_real_time, since: now, ran: clock::thread_time().as_ns(), waited: 0 }
+        Self { best, now_real_time, since: now, ran: clock::thread_time(), waited: Span::ZERO }
     }
 
     /// The highest priority that this process obtained.
@@ -64,24 +75,24 @@ impl Governor {
 
     /// Call this after each wait, with its start and end.
     pub fn waited(&mut self, from: Instant, until: Instant) {
-        self.waited += until.saturating_sub(from);
-        let window = until.saturating_sub(self.since);
+        self.waited += until - from;
+        let window = until - self.since;
         if self.best != Priority::RealTime || window < WINDOW {
             return;
         }
-        let ran = clock::thread_time().as_ns();
+        let ran = clock::thread_time();
         let change = self.decide(window, ran - self.ran);
-        (self.since, self.ran, self.waited) = (until, ran, 0);
+        (self.since, self.ran, self.waited) = (until, ran, Span::ZERO);
         if let Some(real_time) = change {
             self.now_real_time = set(real_time) && real_time;
         }
     }
 
     /// Whether and how to change after a window in which the thread `ran` for this time.
-    fn decide(&self, window: Instant, ran: Instant) -> Option<bool> {
+    fn decide(&self, window: Span, ran: Span) -> Option<bool> {
         match self.now_real_time {
-            true => (100 * ran >= TOO_MUCH * window).then_some(false),
-            false => (100 * self.waited > ENOUGH * window).then_some(true),
+            true => (ran * 100 >= window * TOO_MUCH).then_some(false),
+            false => (self.waited * 100 > window * ENOUGH).then_some(true),
         }
     }
 }
@@ -112,12 +123,16 @@ fn set(real_time: bool) -> bool {
 mod tests {
     use super::*;
 
-    const MS: Instant = 1_000_000;
-
     fn decides(now_real_time: bool, ran: u64, waited: u64) -> Option<bool> {
         let best = Priority::RealTime;
-        let governor = Governor { best, now_real_time, since: 0, ran: 0, waited: waited * MS };
-        governor.decide(250 * MS, ran * MS)
+        let governor = Governor {
+            best,
+            now_real_time,
+            since: Instant::START,
+            ran: Span::ZERO,
+            waited: Span::from_ms(waited),
+        };
+        governor.decide(Span::from_ms(250), Span::from_ms(ran))
     }
 
     #[test]
@@ -136,9 +151,9 @@ mod tests {
 
     #[test]
     fn a_thread_that_works_has_run() {
-        let before = clock::thread_time().as_ns();
+        let before = clock::thread_time();
         let mut sum = 0u64;
         (0..100_000u64).for_each(|i| sum = std::hint::black_box(sum ^ i));
-        assert!(clock::thread_time().as_ns() > before);
+        assert!(clock::thread_time() > before);
     }
 }

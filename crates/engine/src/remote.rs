@@ -6,13 +6,14 @@ use crate::observer::Place;
 use crate::segment::Segment;
 use crate::spec::Endpoint;
 use crate::threads::Threads;
-use link::{Direction, Instant, LinkState};
+use link::{Direction, LinkState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use units::Instant;
 
 /// State of each link, by segment and endpoint: up, then down.
 pub type LinkStates = Vec<Vec<[LinkState; 2]>>;
@@ -139,8 +140,8 @@ impl<O> Remote<O> {
             outlet.send(Command::ReportStates(to));
             from
         };
-        let asked: Vec<_> = self.0.outlets.iter().map(ask).collect();
-        let answers = asked.into_iter().map(|from| from.recv_timeout(ANSWER_TIMEOUT).ok());
+        let requests: Vec<_> = self.0.outlets.iter().map(ask).collect();
+        let answers = requests.into_iter().map(|from| from.recv_timeout(ANSWER_TIMEOUT).ok());
         let mut answers = answers.collect::<Option<Vec<_>>>()?;
         let segments = 0..answers.first()?.len();
         let own = |segment| std::mem::take(&mut answers[self.0.threads.of(segment)][segment]);

@@ -14,12 +14,12 @@ use crate::overflow::Overflow;
 use crate::spec::{Delivery, Drop, Endpoint, SegmentSpec};
 use crate::switch::Switch;
 use link::{
-    Cause, ChannelEvent, Decided, Direction, Impairment, Instant, Interval, Keys, Link, LinkPipe,
-    LinkState, SharedChannel, StampedFrame, Step, Totals,
+    Cause, ChannelEvent, Decided, Direction, Impairment, Interval, Keys, Link, LinkPipe, LinkState,
+    SharedChannel, StampedFrame, Step, Totals,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
-use units::Span;
+use units::{Instant, Span};
 
 /// A running segment.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub struct Segment {
     refused: Vec<String>,
     impaired: bool,
     /// See [`Self::lookahead`]; `None` after a change.
-    lookahead: Option<u64>,
+    lookahead: Option<Span>,
     /// Start of impairments.
     epoch: Instant,
     /// The latest time passed in.
@@ -88,8 +88,8 @@ impl Segment {
             refused: Vec::new(),
             impaired: spec.impaired,
             lookahead: None,
-            epoch: 0,
-            clock: 0,
+            epoch: Instant::START,
+            clock: Instant::START,
             steps: Vec::new(),
             channel_events: Vec::new(),
         }
@@ -100,7 +100,7 @@ impl Segment {
         (self.impaired, self.epoch, self.lookahead) = (true, now, None);
         self.links.iter_mut().for_each(|link| link.begin(now));
         for (after, change) in std::mem::take(&mut self.timetable) {
-            self.pending.add(now + after.as_ns(), Event::Change(Box::new(change)));
+            self.pending.add(now + after, Event::Change(Box::new(change)));
         }
     }
 
@@ -216,8 +216,8 @@ impl Segment {
         self.pending.push_frame(now, frame, spot);
     }
 
-    /// Counts a delivered frame and its lateness in ns.
-    pub fn delivered(&mut self, endpoint: usize, late: u64) {
+    /// Counts a delivered frame and its lateness.
+    pub fn delivered(&mut self, endpoint: usize, late: Span) {
         if self.impaired {
             self.links[endpoint][Direction::Down].released(late);
         }

@@ -1,9 +1,9 @@
 //! The observer of an engine with one or several threads.
 
 use crate::observer::Observer;
-use link::Instant;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::AcqRel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use units::Instant;
 
 /// The observer, as one thread sees it. A single thread owns it, and takes no lock.
 pub(crate) enum SharedObserver<O> {
@@ -90,6 +90,7 @@ mod tests {
     use super::*;
     use crate::observer::Place;
     use crate::spec::{Delivery, Drop};
+    use crate::test_times::instant;
 
     #[derive(Default)]
     struct Calls(Vec<(&'static str, Instant)>);
@@ -114,12 +115,14 @@ mod tests {
         let place = Place { segment: 0, endpoint: 0 };
         for threads in [1, 3] {
             let mut parts = SharedObserver::split(Calls::default(), threads);
-            let last = threads as Instant;
-            (1..).zip(&mut parts).for_each(|(at, part)| part.begin(at));
-            parts.iter_mut().for_each(|part| part.with(|observer| observer.sent(place, &[], 7)));
-            (8..).zip(&mut parts).for_each(|(at, part)| part.end(at));
+            let last = instant(threads as u64);
+            (1..).zip(&mut parts).for_each(|(at, part)| part.begin(instant(at)));
+            parts
+                .iter_mut()
+                .for_each(|part| part.with(|observer| observer.sent(place, &[], instant(7))));
+            (8..).zip(&mut parts).for_each(|(at, part)| part.end(instant(at)));
             let Calls(calls) = SharedObserver::join(parts).unwrap();
-            assert_eq!((calls[0], calls[threads + 1]), (("begin", last), ("end", 8)));
+            assert_eq!((calls[0], calls[threads + 1]), (("begin", last), ("end", instant(8))));
             assert_eq!(calls.len(), threads + 2);
         }
     }

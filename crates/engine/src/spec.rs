@@ -1,8 +1,8 @@
 //! Specification of a segment, and its output types.
 
 use crate::change::Change;
-use link::{Cause, Channel, Direction, Frame, Impairment, Instant, Replay, StatesSpec};
-use units::Span;
+use link::{Cause, Channel, Direction, Frame, Impairment, Replay, StatesSpec};
+use units::{Instant, Span};
 
 /// One attachment to a segment, with its settings in each direction.
 #[derive(Debug, Clone, Default)]

@@ -1,14 +1,14 @@
 //! Stalls: times in which the medium had work but did not run.
 
-use link::Instant;
 use serde::{Deserialize, Serialize};
+use units::{Instant, Span};
 
 /// A wait that ends this much late counts as a stall: timers are late by some tens of
 /// microseconds, on a busy machine by some hundreds.
-const MAX_TIMER_LATENESS: Instant = 1_000_000;
+const MAX_TIMER_LATENESS: Span = Span::from_ms(1);
 /// Between two clock reads the medium processes one frame, at most a multicast to thousands
 /// of members.
-const MAX_WORK: Instant = 3_000_000;
+const MAX_WORK: Span = Span::from_ms(3);
 
 /// Times in which the machine did not run the medium: the hypervisor gave the CPU to
 /// another guest, or another thread had it.
@@ -55,7 +55,7 @@ impl StallDetector {
 
     /// The clock was read during work.
     pub fn on_work(&mut self, now: Instant) {
-        let gap = now.saturating_sub(self.last);
+        let gap = now - self.last;
         self.last = now;
         if gap > MAX_WORK {
             self.note(gap);
@@ -73,7 +73,7 @@ impl StallDetector {
     pub fn on_wait(&mut self, until: Option<Instant>, now: Instant) {
         self.last = now;
         self.woken_at = Some(now);
-        let late = until.map_or(0, |until| now.saturating_sub(until));
+        let late = until.map_or(Span::ZERO, |until| now - until);
         if late > MAX_TIMER_LATENESS {
             self.woken_at = None;
             self.note(late);
@@ -84,16 +84,16 @@ impl StallDetector {
     /// the medium overslept for as long as the first frame waited.
     pub fn on_frame(&mut self, arrived: Instant) {
         let Some(woken_at) = self.woken_at.take() else { return };
-        let late = woken_at.saturating_sub(arrived);
+        let late = woken_at - arrived;
         if late > MAX_TIMER_LATENESS {
             self.note(late);
         }
     }
 
-    /// A frame counts from `ns` after its arrival.
-    pub fn on_backlog(&mut self, ns: Instant) {
+    /// A frame counts from this long after its arrival.
+    pub fn on_backlog(&mut self, behind: Span) {
         if self.measuring {
-            self.stalls.behind_ns = self.stalls.behind_ns.max(ns);
+            self.stalls.behind_ns = self.stalls.behind_ns.max(behind.as_ns());
         }
     }
 
@@ -102,11 +102,11 @@ impl StallDetector {
         self.stalls
     }
 
-    fn note(&mut self, ns: Instant) {
+    fn note(&mut self, late: Span) {
         if self.measuring {
             self.stalls.count += 1;
-            self.stalls.total_ns += ns;
-            self.stalls.longest_ns = self.stalls.longest_ns.max(ns);
+            self.stalls.total_ns += late.as_ns();
+            self.stalls.longest_ns = self.stalls.longest_ns.max(late.as_ns());
         }
     }
 }
@@ -114,12 +114,13 @@ impl StallDetector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::{instant, span};
 
-    const MS: Instant = 1_000_000;
+    const MS: u64 = 1_000_000;
 
     fn watch() -> StallDetector {
         let mut watch = StallDetector::default();
-        watch.on_wait(None, 100 * MS);
+        watch.on_wait(None, instant(100 * MS));
         watch.measure(true);
         watch
     }
@@ -127,36 +128,36 @@ mod tests {
     #[test]
     fn waits_that_end_in_time_and_work_are_no_stalls() {
         let mut watch = watch();
-        watch.on_work(101 * MS);
-        watch.on_wait(Some(130 * MS), 130 * MS + 400_000);
-        watch.on_frame(130 * MS);
-        watch.on_wait(None, 900 * MS);
-        watch.on_frame(900 * MS - 50_000);
+        watch.on_work(instant(101 * MS));
+        watch.on_wait(Some(instant(130 * MS)), instant(130 * MS + 400_000));
+        watch.on_frame(instant(130 * MS));
+        watch.on_wait(None, instant(900 * MS));
+        watch.on_frame(instant(900 * MS - 50_000));
         assert_eq!(watch.stalls(), Stalls::default());
     }
 
     #[test]
     fn who_dozes_lets_frames_wait_but_is_not_to_oversleep() {
         let mut watch = watch();
-        watch.on_doze(Some(101 * MS), 101 * MS + 50_000);
-        watch.on_frame(99 * MS);
+        watch.on_doze(Some(instant(101 * MS)), instant(101 * MS + 50_000));
+        watch.on_frame(instant(99 * MS));
         assert_eq!(watch.stalls(), Stalls::default());
-        watch.on_doze(Some(102 * MS), 109 * MS);
+        watch.on_doze(Some(instant(102 * MS)), instant(109 * MS));
         assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 7 * MS));
     }
 
     #[test]
     fn each_kind_is_counted_once() {
         let mut watch = watch();
-        watch.on_wait(Some(130 * MS), 138 * MS);
-        watch.on_frame(129 * MS);
+        watch.on_wait(Some(instant(130 * MS)), instant(138 * MS));
+        watch.on_frame(instant(129 * MS));
         assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 8 * MS));
-        watch.on_wait(None, 150 * MS);
-        watch.on_frame(145 * MS);
-        watch.on_frame(145 * MS);
+        watch.on_wait(None, instant(150 * MS));
+        watch.on_frame(instant(145 * MS));
+        watch.on_frame(instant(145 * MS));
         assert_eq!((watch.stalls().count, watch.stalls().total_ns), (2, 13 * MS));
-        watch.on_work(151 * MS);
-        watch.on_work(171 * MS);
+        watch.on_work(instant(151 * MS));
+        watch.on_work(instant(171 * MS));
         assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (3, 20 * MS));
     }
 
@@ -164,8 +165,8 @@ mod tests {
     fn nothing_counts_before_and_after_measuring() {
         let mut watch = watch();
         watch.measure(false);
-        watch.on_wait(Some(0), 500 * MS);
-        watch.on_backlog(7);
+        watch.on_wait(Some(instant(0)), instant(500 * MS));
+        watch.on_backlog(span(7));
         assert_eq!(watch.stalls(), Stalls::default());
     }
 }

@@ -2,7 +2,8 @@
 //! 31, 1988). Buckets are sorted one at a time.
 
 use crate::in_flight::{Due, InFlight, touch};
-use link::{Frame, Instant};
+use link::Frame;
+use units::Instant;
 
 /// A bucket covers 2^14 ns: at a million frames per second, it holds sixteen.
 const SHIFT: u32 = 14;
@@ -57,14 +58,16 @@ impl TimerWheel {
     /// Time and order of the earliest frame.
     #[inline]
     pub fn first(&self) -> Option<Due> {
-        self.open.last().map(|key| Due { at: (key >> 64) as Instant, order: (key >> 32) as u32 })
+        self.open
+            .last()
+            .map(|key| Due { at: Instant::from_ns((key >> 64) as u64), order: (key >> 32) as u32 })
     }
 
     /// Stores a frame, or returns it if it is due before the open bucket ends or later than
     /// the wheel covers.
     #[inline]
     pub fn push(&mut self, entry: InFlight) -> Result<(), InFlight> {
-        let tick = entry.at >> SHIFT;
+        let tick = entry.at.as_ns() >> SHIFT;
         if self.is_empty() {
             if self.heads.is_empty() {
                 self.heads = vec![NONE; BUCKETS];
@@ -84,7 +87,7 @@ impl TimerWheel {
         }
         self.last = self.last.max(tick);
         let InFlight { at, frame, arrived, order, spot } = entry;
-        let within = at as u32 & ((1 << SHIFT) - 1);
+        let within = at.as_ns() as u32 & ((1 << SHIFT) - 1);
         let held = Slot { frame: Some(frame), arrived, within, order, spot, next: NONE };
         let slot = self.keep(held);
         self.put(tick, slot);
@@ -100,7 +103,7 @@ impl TimerWheel {
         let key = self.open.pop()?;
         let slot = key as u32;
         let held = &mut self.held[slot as usize];
-        let (at, order) = ((key >> 64) as Instant, held.order);
+        let (at, order) = (Instant::from_ns((key >> 64) as u64), held.order);
         let earliest = InFlight {
             at,
             frame: held.frame.take()?,
@@ -196,18 +199,25 @@ impl TimerWheel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::instant;
     use std::rc::Rc;
 
     fn in_flight(at: Instant, order: u32) -> InFlight {
-        InFlight { at, frame: Rc::from(&[0; 60][..]), arrived: at / 2, order, spot: 7 }
+        InFlight {
+            at,
+            frame: Rc::from(&[0; 60][..]),
+            arrived: instant(at.as_ns() / 2),
+            order,
+            spot: 7,
+        }
     }
 
-    fn drain(wheel: &mut TimerWheel) -> Vec<(Instant, u32)> {
+    fn drain(wheel: &mut TimerWheel) -> Vec<(u64, u32)> {
         let all = std::iter::from_fn(|| {
             let first = wheel.first();
             let next = wheel.pop()?;
-            assert_eq!((first, next.arrived), (Some(next.due()), next.at / 2));
-            Some((next.at, next.order))
+            assert_eq!((first, next.arrived), (Some(next.due()), instant(next.at.as_ns() / 2)));
+            Some((next.at.as_ns(), next.order))
         });
         all.collect()
     }
@@ -217,15 +227,21 @@ mod tests {
         let mut wheel = TimerWheel::default();
         let ms = 1_000_000;
         for (order, at) in [250 * ms, 100 * ms, 3 * ms, 4 * ms, 200 * ms].into_iter().enumerate() {
-            assert!(wheel.push(in_flight(at, order as u32)).is_ok());
+            assert!(wheel.push(in_flight(instant(at), order as u32)).is_ok());
             assert_eq!(wheel.len(), order + 1);
         }
-        let (soon, late) = (wheel.push(in_flight(3 * ms, 9)), wheel.push(in_flight(300 * ms, 9)));
+        let (soon, late) = (
+            wheel.push(in_flight(instant(3 * ms), 9)),
+            wheel.push(in_flight(instant(300 * ms), 9)),
+        );
         assert!(soon.is_err(), "of the open bucket");
         assert!(late.is_err(), "268 ms after the first");
         let all = [(3 * ms, 2), (4 * ms, 3), (100 * ms, 1), (200 * ms, 4), (250 * ms, 0)];
         assert_eq!(drain(&mut wheel), all);
-        assert!(wheel.push(in_flight(300 * ms, 5)).is_ok(), "an empty one begins anywhere");
+        assert!(
+            wheel.push(in_flight(instant(300 * ms), 5)).is_ok(),
+            "an empty one begins anywhere"
+        );
         assert_eq!((drain(&mut wheel), wheel.len()), (vec![(300 * ms, 5)], 0));
     }
 
@@ -237,10 +253,10 @@ mod tests {
         for order in 0..20_000u32 {
             let now = u64::from(order) * 777_777;
             let at = now + 1_000_000 + u64::from(order).wrapping_mul(0x9e37_79b9) % 200_000_000;
-            while wheel.first().is_some_and(|due| due.at <= now) {
-                down.push(wheel.pop().map(|next| (next.at, next.order)).unwrap());
+            while wheel.first().is_some_and(|due| due.at <= instant(now)) {
+                down.push(wheel.pop().map(|next| (next.at.as_ns(), next.order)).unwrap());
             }
-            if wheel.push(in_flight(at, order)).is_ok() {
+            if wheel.push(in_flight(instant(at), order)).is_ok() {
                 all.push((at, order));
             }
         }

@@ -3,7 +3,8 @@
 mod commands;
 
 use crate::io::FrameIo;
-use crate::observer::{Observer, Place};
+use crate::moderation::Moderation;
+use crate::observer::{LinkInterval, Observer, Place};
 use crate::outcome::Outcome;
 use crate::priority::Governor;
 use crate::remote::Commands;
@@ -11,15 +12,17 @@ use crate::segment::Segment;
 use crate::shared_observer::SharedObserver;
 use crate::spec::{Delivery, SegmentSpec};
 use crate::stalls::StallDetector;
-use link::{Instant, Interval, Totals};
+use link::{Direction, Totals};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use units::{Instant, Span};
 
 /// Signals to a worker, and its counters.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     pub begin: AtomicBool,
+    pub begun: AtomicBool,
     pub end: AtomicBool,
     pub ended: AtomicBool,
     pub stop: AtomicBool,
@@ -42,17 +45,39 @@ pub(crate) struct Worker<Io, O> {
     observer: SharedObserver<O>,
     commands: Arc<Commands<O>>,
     watch: StallDetector,
-    spin: Instant,
+    spin: Span,
     /// Frames to send, each with its send time and whether the port accepted it; empty
     /// between calls.
     leaving: Vec<(Delivery, Instant, bool)>,
 }
 
-/// Maximum interval of counters and settings, in ns: a minute's outage is visible, and
-/// 4,096 nodes for an hour take tens of megabytes.
-const MAX_INTERVAL: Instant = 10_000_000_000;
+/// Circumstances of a sleep.
+struct Sleep {
+    from: Instant,
+    /// When the next frame is due.
+    until: Option<Instant>,
+    /// No frame that arrives after `from` is due before this time.
+    known_until: Instant,
+    /// Time to ignore arrivals for, so that receivers run.
+    pause: Span,
+}
 
-type Measured = (Vec<Vec<[Totals; 2]>>, Vec<Vec<[Vec<Interval>; 2]>>);
+impl Sleep {
+    /// The time until which arrivals may be ignored, if the next frame needs the engine at `wake_at`.
+    fn doze_until(&self, wake_at: Option<Instant>) -> Option<Instant> {
+        if self.until.is_some_and(|until| until <= self.known_until) {
+            return wake_at;
+        }
+        let end = self.from + self.pause;
+        (self.pause > Span::ZERO).then(|| wake_at.map_or(end, |wake_at| wake_at.min(end)))
+    }
+}
+
+/// Maximum interval of counters and settings: a minute's outage is visible.
+const MAX_INTERVAL: Span = Span::from_s(10);
+
+/// Totals of each link, by segment and endpoint.
+type Measured = Vec<Vec<[Totals; 2]>>;
 
 /// Maximum frames read before due ones are checked again.
 const BATCH: usize = 64;
@@ -63,21 +88,21 @@ const BUFFER_SIZE: usize = 65_536 + 18 + 10;
 const MAX_ROW: usize = 16;
 /// Maximum wait of a due frame for older frames that have arrived but are not yet read.
 /// After that the due frame leaves, and the older ones count from then.
-const MAX_REORDER_WAIT: Instant = 200_000;
+const MAX_REORDER_WAIT: Span = Span::from_us(200);
 /// The longest busy-wait before a due time: a generous bound for timer lateness.
-const MAX_SPIN: Instant = 60_000;
+const MAX_SPIN: Span = Span::from_us(60);
 /// The longest sleep without waking for arrivals; the kernel's ring holds them meanwhile.
-const MAX_DOZE: Instant = 1_000_000;
+const MAX_DOZE: Span = Span::from_ms(1);
 
 impl<Io: FrameIo, O: Observer> Worker<Io, O> {
-    /// A worker that busy-waits for `spin` ns (at most 60 us) before a frame is due.
+    /// A worker that busy-waits for `spin` (at most 60 us) before a frame is due.
     pub fn new(
         io: Io,
         segments: &[SegmentSpec],
         places: Vec<Place>,
         observer: SharedObserver<O>,
         commands: Arc<Commands<O>>,
-        spin: Instant,
+        spin: Span,
     ) -> Self {
         let segments: Vec<_> = segments.iter().map(Segment::new).collect();
         let mut ports: Vec<_> = segments.iter().map(|s| vec![0; s.endpoints()]).collect();
@@ -88,7 +113,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             }
         }
         Self {
-            clocks: vec![0; segments.len()],
+            clocks: vec![Instant::START; segments.len()],
             io,
             segments,
             places,
@@ -103,12 +128,13 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
 
     /// Carries frames until `control` stops it.
     pub fn run(mut self, control: &Control) -> io::Result<Outcome<SharedObserver<O>>> {
-        let mut now = clock::now_ns();
+        let mut now = clock::now();
         let mut governor = Governor::raise(now);
+        let mut moderation = Moderation::new(now);
         let mut buffer = vec![0; BUFFER_SIZE];
         let mut begun = false;
         let mut measured = None;
-        let mut interval = 0;
+        let mut interval = Instant::START;
         self.watch.on_wait(None, now);
         while !control.stop.load(Relaxed) {
             // Frames that arrived before now use the settings that applied until now.
@@ -122,6 +148,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                 self.segments.iter_mut().for_each(|segment| segment.impair(now));
                 self.observer.begin(now);
                 self.watch.measure(true);
+                control.begun.store(true, Relaxed);
             }
             if measured.is_none() && control.end.load(Relaxed) {
                 measured = Some(self.measured(now));
@@ -131,7 +158,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             }
             self.execute(now);
             if begun && measured.is_none() && now >= interval {
-                self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
+                self.end_interval(now);
                 interval = now + MAX_INTERVAL;
             }
             control.frames.fetch_add(taken as u64, Relaxed);
@@ -140,41 +167,67 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             let until = self.segments.iter().filter_map(Segment::next).min();
             // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
-            let known_until = now + lookahead.unwrap_or(0).min(MAX_DOZE);
-            now = clock::now_ns();
+            let known_until = now + lookahead.unwrap_or_default().min(MAX_DOZE);
+            now = clock::now();
             self.watch.on_work(now);
+            let pause = moderation.pause(taken, now);
             let due = until.is_some_and(|until| until <= now + self.spin);
             if taken >= BATCH || due {
                 governor.waited(now, now);
                 continue;
             }
-            let dozes = until.is_some_and(|until| until <= known_until) && self.io.can_doze();
-            let wake_at = until.map(|until| until - self.spin);
-            match wake_at.filter(|_| dozes) {
-                Some(wake_at) => self.io.doze(now, wake_at)?,
-                None => self.io.wait(now, wake_at)?,
-            }
-            let from = std::mem::replace(&mut now, clock::now_ns());
-            match dozes {
-                true => self.watch.on_doze(until, now),
-                false => self.watch.on_wait(until, now),
-            }
+            let from = now;
+            now = self.sleep(Sleep { from, until, known_until, pause })?;
             governor.waited(from, now);
         }
-        let (totals, intervals) = measured.unwrap_or_else(|| self.measured(clock::now_ns()));
+        let totals = measured.unwrap_or_else(|| self.measured(clock::now()));
         let overflows = self.segments.iter().map(Segment::overflows).collect();
         let refused = self.segments.iter_mut().flat_map(Segment::refused).collect();
         let priority = governor.priority();
         let stalls = self.watch.stalls();
         let observer = self.observer;
-        Ok(Outcome { observer, priority, totals, intervals, overflows, refused, stalls })
+        Ok(Outcome { observer, priority, totals, overflows, refused, stalls })
     }
 
-    /// Counters so far, in total and by interval.
+    /// Sleeps, and returns the time.
+    fn sleep(&mut self, sleep: Sleep) -> io::Result<Instant> {
+        let wake_at = sleep.until.map(|until| until - self.spin);
+        let doze_until = sleep.doze_until(wake_at).filter(|_| self.io.can_doze());
+        match doze_until {
+            Some(wake_at) => self.io.doze(sleep.from, wake_at)?,
+            None => self.io.wait(sleep.from, wake_at)?,
+        }
+        let now = clock::now();
+        match doze_until {
+            Some(_) => self.watch.on_doze(doze_until, now),
+            None => self.watch.on_wait(sleep.until, now),
+        }
+        Ok(now)
+    }
+
+    /// Counters so far.
     fn measured(&mut self, now: Instant) -> Measured {
-        self.segments.iter_mut().for_each(|segment| segment.end_interval(now));
-        let totals = self.segments.iter().map(Segment::totals).collect();
-        (totals, self.segments.iter_mut().map(Segment::intervals).collect())
+        self.end_interval(now);
+        self.segments.iter().map(Segment::totals).collect()
+    }
+
+    /// Ends an interval of all links, and passes all that ended since the last call to the observer:
+    /// kept here, they would grow with the duration of a run.
+    fn end_interval(&mut self, now: Instant) {
+        let mut ended = Vec::new();
+        for (number, segment) in self.segments.iter_mut().enumerate() {
+            segment.end_interval(now);
+            for (endpoint, ways) in segment.intervals().into_iter().enumerate() {
+                let place = Place { segment: number, endpoint };
+                for (direction, intervals) in Direction::BOTH.into_iter().zip(ways) {
+                    let row = |interval| LinkInterval { place, direction, interval };
+                    ended.extend(intervals.into_iter().map(row));
+                }
+            }
+        }
+        if !ended.is_empty() {
+            self.observer.with(|observer| observer.intervals(ended));
+        }
     }
 
     /// Reads frames, oldest first, and forwards those due by then. Returns the number of
@@ -200,7 +253,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
                     self.watch.on_frame(arrived);
                     arrived
                 }
-                None => clock::now_ns(),
+                None => clock::now(),
             };
             last = self.clocks[place.segment].max(at);
             self.clocks[place.segment] = last;
@@ -239,7 +292,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
         for (delivery, at, sent) in &mut self.leaving {
             let port = self.ports[segment][delivery.endpoint];
             *sent = self.io.send(port, &delivery.frame);
-            *at = clock::now_ns();
+            *at = clock::now();
             self.watch.on_work(*at);
         }
         let any = !self.leaving.is_empty();
@@ -247,7 +300,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             self.observer.with(|observer| {
                 for (delivery, at, sent) in self.leaving.drain(..) {
                     if sent {
-                        let late = at.saturating_sub(delivery.intended);
+                        let late = at - delivery.intended;
                         own.delivered(delivery.endpoint, late);
                         observer.delivered(segment, &delivery, at);
                     } else {
@@ -257,5 +310,29 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             });
         }
         any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_ends_when_a_frame_is_due() {
+        let dozes = |until: Option<u64>, known_until, pause| {
+            let until = until.map(Instant::from_ns);
+            let (from, known_until) = (Instant::from_ns(1_000), Instant::from_ns(known_until));
+            let sleep = Sleep { from, until, known_until, pause: Span::from_ns(pause) };
+            sleep.doze_until(until.map(|until| until - Span::from_ns(5))).map(Instant::as_ns)
+        };
+        assert_eq!((dozes(None, 1_000, 0), dozes(Some(1_500), 1_000, 0)), (None, None));
+        assert_eq!(dozes(None, 1_000, 200), Some(1_200));
+        assert_eq!(dozes(Some(1_150), 1_000, 200), Some(1_145));
+        assert_eq!(dozes(Some(1_900), 1_000, 200), Some(1_200));
+        // Nothing else can be due before.
+        assert_eq!(
+            (dozes(Some(1_900), 2_000, 200), dozes(Some(1_900), 2_000, 0)),
+            (Some(1_895), Some(1_895))
+        );
     }
 }

@@ -5,6 +5,7 @@ use engine::{Endpoint, Segment, SegmentSpec};
 use link::Impairment;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use units::Instant;
 
 /// The system's allocator, with the number of allocated bytes.
 struct Counting;
@@ -143,9 +144,13 @@ fn hostile_frames_are_held_in_bounded_memory() {
     let endpoints = (0..NODES).map(endpoint).collect();
     let mut segment = Segment::new(&SegmentSpec { endpoints, ..SegmentSpec::switch(1) });
     // Node 3 joins a group before the flood; node 2 sends to it and to node 3.
-    segment.send(3, &ethernet([1, 0, 0x5e, 0, 0, 22], own(3), 0x0800, &igmp(GROUP)), 0);
-    while segment.due(0).is_some() {}
-    segment.impair(0);
+    segment.send(
+        3,
+        &ethernet([1, 0, 0x5e, 0, 0, 22], own(3), 0x0800, &igmp(GROUP)),
+        Instant::START,
+    );
+    while segment.due(Instant::START).is_some() {}
+    segment.impair(Instant::START);
     let datagram = [0, 9, 0, 9, 0, 8, 0, 0];
     let multicast = ethernet(
         [1, 0, 0x5e, 0x7f, 0, 1],
@@ -159,7 +164,7 @@ fn hostile_frames_are_held_in_bounded_memory() {
     let before = ALLOCATED.load(Relaxed);
     let (mut most, mut received) = (0, [0; NODES]);
     for number in 0..FRAMES {
-        let now = u64::from(number) * 10_000;
+        let now = Instant::from_ns(u64::from(number) * 10_000);
         segment.send(0, &hostile(number, own(0), &mut noise), now);
         if number.is_multiple_of(EVERY) {
             segment.send(2, &multicast, now);

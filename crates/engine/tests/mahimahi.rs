@@ -9,6 +9,7 @@
 use engine::{Endpoint, Segment, SegmentSpec};
 use link::{Impairment, Limit, Scheduler, Trace};
 use std::path::Path;
+use units::Instant;
 
 const MS: u64 = 1_000_000;
 const ETHERNET_HEADER: usize = 14;
@@ -44,18 +45,18 @@ fn each_packet_departs_when_mahimahi_lets_it() {
         // millisecond's opportunities.
         let next = sent.peek().map(|(ms, _)| ms * MS + MS / 2);
         match (next, link.next()) {
-            (Some(at), due) if due.is_none_or(|due| at < due) => {
+            (Some(at), due) if due.is_none_or(|due| at < due.as_ns()) => {
                 let bytes = sent.next().unwrap().1;
                 sizes.insert(bytes);
                 let mut frame = vec![0; bytes - TUN_HEADER + ETHERNET_HEADER];
                 frame[..6].fill(0xff);
                 frame[6] = 2;
-                link.send(0, &frame, at);
+                link.send(0, &frame, Instant::from_ns(at));
             }
             (_, Some(due)) => {
                 while let Some(delivery) = link.due(due) {
                     let bytes = delivery.frame.len() - ETHERNET_HEADER + TUN_HEADER;
-                    departed.push((delivery.intended / MS, bytes));
+                    departed.push((delivery.intended.as_ns() / MS, bytes));
                 }
             }
             (None, None) => break,

@@ -1,9 +1,10 @@
 //! Clones of nodes, for a lab that grows while it runs.
 
 use crate::mac::Mac;
-use crate::plan::{Backend, Plan, PlannedLink, PlannedNode};
+use crate::plan::{Backend, Plan, PlannedLink, PlannedNetwork, PlannedNode};
+use crate::resolve::of_mac;
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 impl Plan {
     /// Returns `count` clones of the node at index `node`, with the next free numbers of its group
@@ -19,7 +20,7 @@ impl Plan {
         self.check_clonable(original)?;
         let mut names: HashSet<String> = self.nodes.iter().map(|node| node.name.clone()).collect();
         let links = self.nodes.iter().flat_map(|node| &node.links);
-        let mut taken: HashSet<Ipv4Addr> = links.map(|link| link.address).collect();
+        let mut taken: HashSet<IpAddr> = links.flat_map(PlannedLink::addresses).collect();
         let mut number = self.highest(&original.group);
         let mut clones = Vec::with_capacity(count);
         while clones.len() < count {
@@ -77,31 +78,43 @@ impl Plan {
     fn clone_link(
         &self,
         link: &PlannedLink,
-        taken: &mut HashSet<Ipv4Addr>,
+        taken: &mut HashSet<IpAddr>,
     ) -> Result<PlannedLink, String> {
         let network = self.network(&link.network);
-        let subnet = network.map(|network| network.subnet);
-        let free = subnet.and_then(|subnet| {
-            let all = (0..subnet.room()).map_while(|index| subnet.address(index));
-            all.into_iter().find(|address| !taken.contains(address))
+        let free = network.and_then(|network| {
+            let all = (0..network.subnet.room()).map_while(|index| addresses(network, index));
+            all.into_iter().find(|(address, second)| {
+                !taken.contains(address) && second.is_none_or(|second| !taken.contains(&second))
+            })
         });
-        let Some(address) = free else {
-            let subnet = subnet.map_or(String::new(), |subnet| format!(", {subnet},"));
+        let Some((address, second_address)) = free else {
+            let subnet = network.map_or(String::new(), |network| format!(", {},", network.subnet));
             return Err(format!("the network `{}`{subnet} has no free address", link.network));
         };
+        taken.extend(second_address);
         taken.insert(address);
-        Ok(PlannedLink { address, mac: Mac::from(address), by_dhcp: false, ..link.clone() })
+        let mac = Mac::from(of_mac(address, second_address));
+        Ok(PlannedLink { address, second_address, mac, by_dhcp: false, ..link.clone() })
     }
 
     /// The gateway that DHCP would have announced to the node.
-    fn gateway_of(&self, node: &PlannedNode) -> Option<Ipv4Addr> {
+    fn gateway_of(&self, node: &PlannedNode) -> Option<IpAddr> {
         let asks = node.links.iter().filter(|link| link.by_dhcp);
         asks.map(|link| &link.network).find_map(|network| {
             let gateways = self.nodes.iter().filter(|node| node.services.is_some_and(|s| s.nat));
             let mut links = gateways.flat_map(|gateway| &gateway.links);
-            links.find(|link| link.network == *network).map(|link| link.address)
+            links.find(|link| link.network == *network).and_then(PlannedLink::ipv4)
         })
     }
+}
+
+/// The addresses of the node at `index` of a network; `None` beyond the last of a subnet.
+fn addresses(network: &PlannedNetwork, index: u64) -> Option<(IpAddr, Option<IpAddr>)> {
+    let second = match network.second_subnet {
+        Some(second) => Some(second.address(index)?),
+        None => None,
+    };
+    Some((network.subnet.address(index)?, second))
 }
 
 #[cfg(test)]

@@ -115,6 +115,15 @@ impl Expect {
         self.say.as_ref().map_or("", |say| &say.value)
     }
 
+    /// Whether a cell has a value that its axis lacks.
+    pub(crate) fn names_missing_value(&self, matrix: &Matrix) -> bool {
+        let sides = [&self.of, &self.than].into_iter().flatten();
+        let lacks = |axis: &str, value: &str| {
+            matrix.values(axis).is_some_and(|values| !values.iter().any(|known| known == value))
+        };
+        sides.flat_map(|side| side.value.iter()).any(|(axis, _, value)| lacks(axis, &value.value))
+    }
+
     /// Reports unknown cells and metrics.
     pub(crate) fn check(
         &self,

@@ -1,11 +1,12 @@
 //! A checked experiment file.
 
-use crate::clock::Clock;
+use crate::defaults;
 use crate::expect::Expect;
 use crate::file::File;
-use crate::matrix::{Cell, Matrix};
+use crate::matrix::Matrix;
 use crate::metric::Programs;
 use crate::only::Only;
+use crate::overrides::{self, Overrides};
 use crate::plan::Plan;
 use crate::problem::{Errors, Problem};
 use crate::profile;
@@ -14,7 +15,9 @@ use crate::resolve::resolve;
 use crate::source::Source;
 use crate::substitute::Substitution;
 use crate::tree::{self, Content, Node};
-use std::collections::HashSet;
+use record::Cell;
+use record::Clock;
+use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,6 +40,13 @@ pub struct Experiment {
     /// Files and folders for guests with a separate file system, in addition to those detected
     /// automatically; relative to the file's folder.
     pub files: Vec<String>,
+    /// Number of expectations that name values which `--set` removed from the matrix.
+    pub skipped_expectations: usize,
+    /// Environment variables that the file reads.
+    pub variables: Vec<String>,
+    /// Their values, of those that are set.
+    pub environment: BTreeMap<String, String>,
+    changed: bool,
     source: Arc<Source>,
     base: PathBuf,
     tree: Node,
@@ -49,8 +59,15 @@ const MAX_FILE_BYTES: u64 = 8 << 20;
 const MAX_NODES: usize = if cfg!(test) { 50_000 } else { 2_000_000 };
 
 impl Experiment {
-    /// Reads and checks the file at `path`. Paths in it are relative to its folder.
+    /// Reads and checks the file at `path`. Paths in it are relative to its folder, and environment
+    /// variables are those of this process.
     pub fn read(path: &Path) -> Result<Self, Errors> {
+        let environment = |name: &str| std::env::var(name).ok();
+        Self::read_with(path, Overrides { set: &[], environment: &environment })
+    }
+
+    /// Like `read`, with other values for axes and keys.
+    pub fn read_with(path: &Path, overrides: Overrides<'_>) -> Result<Self, Errors> {
         let cannot = |why: String, advice: &str| {
             let text = format!("could not read the experiment file {}: {why}", path.display());
             Errors::bare(Problem::new(text).label(advice))
@@ -72,20 +89,57 @@ impl Experiment {
             let why = format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to());
             cannot(why, "an experiment is YAML in UTF-8")
         })?;
-        Self::parse(&text, path, path.parent().unwrap_or(Path::new("")))
+        Self::parse_with(&text, path, path.parent().unwrap_or(Path::new("")), overrides)
     }
 
-    /// Reads and checks `text`. Errors call it `file_name`; paths in it are relative to `base`.
+    /// Reads and checks `text`, without an environment. Errors call it `file_name`; paths in it are
+    /// relative to `base`.
     pub fn parse(
         text: &str,
         file_name: impl AsRef<Path>,
         base: impl AsRef<Path>,
     ) -> Result<Self, Errors> {
-        let file = file_name.as_ref().to_owned();
+        Self::parse_with(text, file_name, base, Overrides { set: &[], environment: &|_| None })
+    }
+
+    /// Like `parse`, with other values for axes and keys.
+    pub fn parse_with(
+        text: &str,
+        file_name: impl AsRef<Path>,
+        base: impl AsRef<Path>,
+        overrides: Overrides<'_>,
+    ) -> Result<Self, Errors> {
         // A byte order mark belongs to the encoding; editors do not show it.
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
-        let source = Arc::new(Source { file, text });
-        let base = base.as_ref().to_owned();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut file = file_name.as_ref().to_owned();
+        let done = overrides::apply(text, overrides).map_err(|(text, problems)| {
+            Errors::new(Arc::new(Source { file: file.clone(), text }), problems)
+        })?;
+        if !overrides.set.is_empty() {
+            let mut name = file.into_os_string();
+            name.push(" with --set");
+            file = name.into();
+        }
+        let changed = done.text != text;
+        let source = Arc::new(Source { file, text: done.text });
+        let read = Self::checked(source, base.as_ref(), done.other_axes)?;
+        let (variables, environment) = (done.variables, done.environment);
+        Ok(Self { changed, variables, environment, ..read })
+    }
+
+    /// Reads a text that `source` returned, possibly of an experiment with other values for axes.
+    pub fn parse_stored(
+        text: &str,
+        file_name: impl AsRef<Path>,
+        base: impl AsRef<Path>,
+    ) -> Result<Self, Errors> {
+        let source = Source { file: file_name.as_ref().to_owned(), text: text.to_owned() };
+        Self::checked(Arc::new(source), base.as_ref(), true)
+    }
+
+    /// Reads and checks a text. `other_axes`: expectations may name values that the matrix lacks.
+    fn checked(source: Arc<Source>, base: &Path, other_axes: bool) -> Result<Self, Errors> {
+        let base = base.to_owned();
         let fail = |problems| Errors::new(source.clone(), problems);
         let (tree, mut problems) = tree::parse(&source.text).map_err(|p| fail(vec![p]))?;
         if !matches!(tree.content, Content::Map(_)) {
@@ -108,7 +162,7 @@ impl Experiment {
             }
             if let (None, Some(file), Some(plan)) = (&first, file, plan) {
                 sink.replaced.clear();
-                first = Some(finish(file, plan, &matrix, &base, &mut sink));
+                first = Some(finish(file, plan, &matrix, &base, other_axes, &mut sink));
             }
             problems.append(&mut sink.problems);
         }
@@ -127,6 +181,10 @@ impl Experiment {
                 expect: first.expect,
                 reference: first.reference,
                 files: first.files,
+                skipped_expectations: first.skipped_expectations,
+                variables: Vec::new(),
+                environment: BTreeMap::new(),
+                changed: false,
                 source,
                 base,
                 tree,
@@ -136,9 +194,14 @@ impl Experiment {
         }
     }
 
-    /// Text of the file, as given.
+    /// Text of the experiment: that of the file, with changes by `--set` and environment variables.
     pub fn source(&self) -> &str {
         &self.source.text
+    }
+
+    /// Whether `--set` or environment variables changed the text of the file.
+    pub fn is_changed(&self) -> bool {
+        self.changed
     }
 
     /// Name of the file, as given.
@@ -218,7 +281,7 @@ fn resolve_cell(
         replaced: substitution.replaced,
         cell: cell.to_string(),
     };
-    let tree = profile::expand(&tree, base, &mut sink);
+    let tree = defaults::expand(&profile::expand(&tree, base, &mut sink));
     let file = File::read(&tree, &mut sink);
     let plan = file.as_ref().map(|file| resolve(file, cell, base, &mut sink));
     (file, plan, sink)
@@ -231,12 +294,23 @@ struct Settings {
     seed: u64,
     clock: Clock,
     expect: Vec<Expect>,
+    skipped_expectations: usize,
     reference: Option<PathBuf>,
     files: Vec<String>,
 }
 
-fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink) -> Settings {
-    let expect = file.expect.unwrap_or_default();
+fn finish(
+    file: File,
+    plan: Plan,
+    matrix: &Matrix,
+    base: &Path,
+    other_axes: bool,
+    sink: &mut Sink,
+) -> Settings {
+    let mut expect = file.expect.unwrap_or_default();
+    let all = expect.len();
+    expect.retain(|expect| !other_axes || !expect.names_missing_value(matrix));
+    let skipped_expectations = all - expect.len();
     if let Some(groups) = &file.nodes {
         let programs = Programs::of(&plan);
         expect.iter().for_each(|expect| expect.check(matrix, groups, &programs, sink));
@@ -257,6 +331,7 @@ fn finish(file: File, plan: Plan, matrix: &Matrix, base: &Path, sink: &mut Sink)
         seed: plan.seed,
         clock: file.clock.map_or(Clock::default(), |clock| clock.value),
         expect,
+        skipped_expectations,
         reference,
         files: file.files.unwrap_or_default().into_iter().map(|file| file.value).collect(),
     }

@@ -17,6 +17,8 @@ use units::{Draw, Span};
 const FRAME_S: f64 = 4e-6;
 /// CPU time of programs and of nodes' kernels per message sent or received, s.
 const MESSAGE_S: f64 = 60e-6;
+/// Bytes of a frame without payload: Ethernet, IP, TCP with options, and the models' own headers.
+const FRAME_BYTES: f64 = 100.0;
 /// Header bytes of a packet: IP and the smallest transport.
 const HEADERS: u64 = 28;
 
@@ -27,6 +29,8 @@ pub struct Forecast {
     pub frames_s: f64,
     /// Messages, requests and answers, per second.
     pub messages_s: f64,
+    /// Bytes of these frames, per second.
+    pub bytes_s: f64,
     /// CPUs that the medium needs.
     pub medium_cpus: f64,
     /// CPUs that programs need, including service times of busy devices.
@@ -83,6 +87,8 @@ impl Forecast {
         // an occasional acknowledgement.
         let both = frames(it.payload_bytes) + frames(it.reply_payload_bytes);
         self.frames_s += rate * sinks * both * 1.5;
+        let payload = (it.payload_bytes + it.reply_payload_bytes) as f64;
+        self.bytes_s += rate * sinks * (payload + both * 1.5 * FRAME_BYTES);
         self.messages_s += rate * sinks * 4.0;
     }
 
@@ -92,6 +98,8 @@ impl Forecast {
         // Each hop carries the message, TCP's acknowledgement and the packets of the QoS level.
         let packets = [1.0, 2.0, 4.0][usize::from(mqtt.qos.min(2))];
         self.frames_s += rate * 2.0 * (frames + packets);
+        let payload = mqtt.payload_bytes as f64;
+        self.bytes_s += rate * 2.0 * (payload + (frames + packets) * FRAME_BYTES);
         self.messages_s += rate * 2.0 * (1.0 + packets);
     }
 
@@ -106,6 +114,7 @@ impl Forecast {
             _ => 10.0 + frames / 2.0,
         };
         self.frames_s += rate * (frames + around);
+        self.bytes_s += rate * (bytes + (frames + around) * FRAME_BYTES);
         self.messages_s += rate * around.max(2.0);
     }
 
@@ -125,6 +134,7 @@ impl Forecast {
             Scheme::Http | Scheme::Mqtt | Scheme::Tcp => 4.0,
         };
         self.frames_s += rate * frames;
+        self.bytes_s += rate * frames * 2.0 * FRAME_BYTES;
         self.messages_s += rate * 4.0;
         self.program_cpus += rate * busy_s(plan, made);
     }

@@ -10,6 +10,10 @@
 mod board;
 mod clock;
 mod clones;
+mod defaults;
+mod destination;
+mod disk_forecast;
+mod edit;
 mod exchange;
 mod expect;
 mod experiment;
@@ -17,6 +21,7 @@ mod fan_out;
 mod fault;
 mod file;
 mod forecast;
+pub mod import;
 mod key_schema;
 mod link_change;
 mod load;
@@ -28,12 +33,17 @@ mod nearest;
 mod node_change;
 mod only;
 mod outcome;
+mod overrides;
 mod pattern;
+mod placeholders;
 mod plan;
+mod plan_machine_text;
+mod plan_routes_text;
 mod plan_text;
 mod problem;
 mod profile;
 mod program;
+mod program_check;
 mod program_metric;
 mod read;
 mod resolve;
@@ -46,7 +56,8 @@ mod target;
 mod tree;
 
 pub use board::{Board, Radio};
-pub use clock::{CPU_AXIS, Clock, Cpu};
+pub use destination::Destination;
+pub use disk_forecast::DiskForecast;
 pub use exchange::{Exchange, Pair};
 pub use expect::Expect;
 pub use experiment::Experiment;
@@ -55,20 +66,22 @@ pub use forecast::Forecast;
 pub use link_change::{RunningLink, link_change};
 pub use load::{Contention, Device, Load, Made, Probe, Requests};
 pub use mac::Mac;
-pub use matrix::Cell;
 pub use mqtt::{Mqtt, MqttClient, MqttMessage, MqttPattern, MqttTls};
 pub use node_change::{NodeChange, node_change};
 pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
+pub use overrides::Overrides;
 pub use plan::{
     Backend, Command, FanOut, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile,
-    PlannedRoot, PlannedServices, SourceAddresses, Workload,
+    PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};
 pub use program::{Program, Ready};
-pub use program_metric::{Pattern, ProgramMetric, Rule, Stream};
+pub use program_check::{OutputCheck, OutputRule, ProgramCheck};
+pub use program_metric::{OTLP, Pattern, ProgramMetric, Rule, STATSD, Scrape, Stream};
+pub use record::{Cell, Clock, Cpu};
 pub use schema::schema;
 pub use subnet::Subnet;
 pub use target::Target;

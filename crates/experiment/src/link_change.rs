@@ -41,7 +41,9 @@ fn read(keys: &[(String, String)]) -> Result<Keys, Errors> {
     let source = source(keys, "");
     let fail = |problems| Errors::new(source.clone(), problems);
     let (set, _, mut sink) = parse(&source).map_err(fail)?;
-    let Some(set) = set.filter(|_| sink.is_clean()) else { return Err(fail(sink.problems)) };
+    let Some(set) = set.filter(|_| sink.is_clean()) else {
+        return Err(fail(sink.problems.into_iter().map(for_nodes).collect()));
+    };
     let mut changes = changed_keys(&set, &mut sink);
     if !sink.is_clean() {
         return Err(fail(sink.problems));
@@ -49,6 +51,18 @@ fn read(keys: &[(String, String)]) -> Result<Keys, Errors> {
     let removed = keys.iter().filter(|(_, value)| value.is_empty());
     changes.0.extend(removed.map(|(key, _)| (key.clone(), Value::Null)));
     Ok(changes)
+}
+
+/// Adds where to set a key that is not one of links but of nodes.
+fn for_nodes(problem: Problem) -> Problem {
+    let named =
+        problem.message().strip_prefix("unknown key `").map(|key| key.trim_end_matches('`'));
+    match ["cpus", "cpu", "memory", "hostname", "mtu"].into_iter().find(|key| Some(*key) == named) {
+        Some(key) => {
+            problem.note(format!("`{key}` is a key of nodes: `thingbed set NODE {key}=...`"))
+        }
+        None => problem,
+    }
 }
 
 /// Checks the keys together with the configured impairments of a link.

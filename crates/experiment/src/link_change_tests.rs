@@ -58,7 +58,8 @@ fn a_key_without_a_value_is_taken_off() {
 fn what_a_file_would_be_refused_for_is_refused() {
     let none = Configured::default();
     for (keys, words) in [
-        (&["los=10%"][..], &["unknown key `los`", "did you mean `loss`?"][..]),
+        (&["cpu=200 MHz"][..], &["thingbed set NODE cpu="][..]),
+        (&["los=10%"], &["unknown key `los`", "did you mean `loss`?"]),
         (&["lost="], &["unknown key `lost`"]),
         (&["delay=80"], &["link set:2:10", "80 ms"]),
         (&["loss=110%"], &["100 %"]),
@@ -115,6 +116,7 @@ fn every_configuration_can_be_changed() {
         "cell": {"size": "48 B", "overhead": "5 B"}, "queue": "9 kB",
         "codel": {"target": "5 ms", "interval": "100 ms"},
         "slot": {"min": "1 ms", "max": "2 ms", "packets": 5, "bytes": "1500 B"},
+        "handover": {"every": "15 s", "spread": "30 ms", "pause": "0.1 s"},
         "outage": [{"at": "1 s", "lasts": "1 s"}]
     });
     let grant = json!({"grant": {"tti": "20 ms", "transport_block": "148 B"},
@@ -145,6 +147,7 @@ fn sample(key: &Key, trace: &str) -> String {
         Kind::Word(_, words) => (*words.last().unwrap()).to_owned(),
         Kind::WordOr(words, _) => words.last().unwrap().0.to_owned(),
         Kind::OneOrMore(_) => "{at: 1 s, lasts: 2 s}".to_owned(),
+        Kind::Map(model) if model.name == "Handover" => "{every: 5 s, pause: 5 ms}".to_owned(),
         Kind::Map(model) => {
             let required = model.keys.iter().filter(|key| key.is_required);
             let keys = required.map(|key| format!("{}: {}", key.name, sample(key, trace)));

@@ -220,10 +220,12 @@ pub struct Device {
     /// Time between changes of observed values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<String>,
-    /// Share of requests answered with garbage instead of a valid message.
-    pub garbage: Ratio,
+    /// Share of requests answered with a corrupt message.
+    #[serde(alias = "garbage")]
+    pub corrupt: Ratio,
     /// Share of requests answered twice.
-    pub twice: Ratio,
+    #[serde(alias = "twice")]
+    pub duplicate: Ratio,
     /// Share of requests answered late.
     pub late: Ratio,
     /// Delay of late answers.

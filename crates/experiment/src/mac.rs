@@ -2,18 +2,32 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 /// An Ethernet address, written `02:00:0a:00:00:01`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Mac(pub [u8; 6]);
 
-impl From<Ipv4Addr> for Mac {
-    /// Makes a locally administered address that ends with the IPv4 address.
-    fn from(address: Ipv4Addr) -> Self {
-        let [a, b, c, d] = address.octets();
-        Self([2, 0, a, b, c, d])
+impl From<IpAddr> for Mac {
+    /// Makes a locally administered address. It ends with the IPv4 address, or with a number of
+    /// the IPv6 network and the last three bytes of the address.
+    fn from(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(address) => {
+                let [a, b, c, d] = address.octets();
+                Self([2, 0, a, b, c, d])
+            }
+            IpAddr::V6(address) => {
+                let address = u128::from(address);
+                // Different networks of a router have different link addresses.
+                let network = address >> 24;
+                let number = units::mix(network as u64 ^ (network >> 64) as u64);
+                let [_, c, d, e] = (address as u32).to_be_bytes();
+                // Bit 7 keeps the addresses apart from those made of IPv4 addresses.
+                Self([2, number as u8 | 0x80, (number >> 8) as u8, c, d, e])
+            }
+        }
     }
 }
 
@@ -53,9 +67,13 @@ mod tests {
 
     #[test]
     fn an_ethernet_address_ends_with_the_ip_address() {
-        let mac = Mac::from(Ipv4Addr::new(10, 0, 1, 44));
+        let mac = Mac::from(IpAddr::from([10, 0, 1, 44]));
         assert_eq!(mac.to_string(), "02:00:0a:00:01:2c");
         assert_eq!("02:00:0a:00:01:2c".parse(), Ok(mac));
+        let of = |text: &str| Mac::from(text.parse::<IpAddr>().unwrap());
+        let six = of("fd00::9:a00:12c");
+        assert_eq!((six.0[0], &six.0[3..]), (2, &[0, 1, 0x2c][..]));
+        assert!(six != of("fd00:1::9:a00:12c") && six != of("fd00::9:a00:12d"));
         assert!("02:00:0a:00:01".parse::<Mac>().is_err());
     }
 }

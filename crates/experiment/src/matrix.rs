@@ -6,73 +6,11 @@ use crate::read::{Fixed, Named, Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
 use indexmap::IndexMap;
-use serde::{Deserialize, Serialize};
+use record::Cell;
 use std::collections::HashMap;
-use std::fmt;
 
 /// Maximum number of cells; more are probably a mistake.
 const MAX_CELLS: usize = 4096;
-
-/// One combination of the matrix: a value for each axis, in the file's order.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Cell(IndexMap<String, String>);
-
-impl Cell {
-    /// Value of `axis`.
-    pub fn get(&self, axis: &str) -> Option<&str> {
-        self.0.get(axis).map(String::as_str)
-    }
-
-    /// The same cell with `value` on `axis`, appended as last axis if it is new.
-    pub fn with(&self, axis: &str, value: &str) -> Self {
-        let mut cell = self.clone();
-        cell.0.insert(axis.to_owned(), value.to_owned());
-        cell
-    }
-
-    /// Axes and values, in the order of the file.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(axis, value)| (axis.as_str(), value.as_str()))
-    }
-
-    /// The same cell without `axis`.
-    pub fn without(&self, axis: &str) -> Self {
-        self.iter().filter(|(other, _)| *other != axis).collect()
-    }
-
-    /// Whether the cell has no axes.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Name of the cell's folder: the values joined by `-`; `run` without axes.
-    pub fn folder(&self) -> String {
-        let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-        let values: Vec<String> = self.0.values().map(|v| v.chars().map(safe).collect()).collect();
-        let name = values.join("-");
-        if name.trim_matches('.').is_empty() { "run".to_owned() } else { name }
-    }
-}
-
-impl<A: Into<String>, V: Into<String>> FromIterator<(A, V)> for Cell {
-    fn from_iter<I: IntoIterator<Item = (A, V)>>(pairs: I) -> Self {
-        Self(pairs.into_iter().map(|(axis, value)| (axis.into(), value.into())).collect())
-    }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str("(no matrix)");
-        }
-        for (index, (axis, value)) in self.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            write!(f, "{comma}{axis}={value}")?;
-        }
-        Ok(())
-    }
-}
 
 /// Axes of an experiment.
 #[derive(Debug, Clone, Default)]
@@ -131,7 +69,7 @@ impl Matrix {
     fn check_folders(&self, place: Place, sink: &mut Sink) {
         let mut folders: HashMap<String, Cell> = HashMap::new();
         for cell in self.cells() {
-            if let Some(other) = folders.insert(cell.folder(), cell.clone()) {
+            if let Some(other) = folders.insert(cell.file_name(), cell.clone()) {
                 let text = format!("the cells {other} and {cell} would share one results folder");
                 sink.add(Problem::new(text).at(place).label(
                     "use values that differ in letters or \
@@ -170,16 +108,10 @@ impl Matrix {
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell::default()];
         for (axis, (_, values)) in self.axes.iter().filter(|(_, (_, values))| !values.is_empty()) {
-            cells = cells
+            let each = cells
                 .iter()
-                .flat_map(|cell| {
-                    values.iter().map(|value| {
-                        let mut cell = cell.clone();
-                        cell.0.insert(axis.clone(), value.clone());
-                        cell
-                    })
-                })
-                .collect();
+                .flat_map(|cell| values.iter().map(|value| cell.clone().with(axis, value)));
+            cells = each.collect();
         }
         cells
     }
@@ -226,13 +158,13 @@ mod tests {
         let matrix = Matrix::from_pairs([("a", vec!["1", "2"]), ("b", vec!["x", "y"])]);
         let cells: Vec<String> = matrix.cells().iter().map(Cell::to_string).collect();
         assert_eq!(cells, ["a=1,b=x", "a=1,b=y", "a=2,b=x", "a=2,b=y"]);
-        assert_eq!(matrix.cells()[1].folder(), "1-y");
+        assert_eq!(matrix.cells()[1].file_name(), "1-y");
         assert_eq!(Matrix::default().cells().len(), 1);
     }
 
     #[test]
     fn a_folder_has_no_slashes() {
-        assert_eq!(Cell::from_iter([("a", "../x y")]).folder(), ".._x_y");
-        assert_eq!(Cell::from_iter([("a", "..")]).folder(), "run");
+        assert_eq!(Cell::from_iter([("a", "../x y")]).file_name(), ".._x_y");
+        assert_eq!(Cell::from_iter([("a", "..")]).file_name(), "run");
     }
 }

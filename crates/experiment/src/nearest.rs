@@ -20,6 +20,17 @@ pub(crate) fn nearest<'a, T: AsRef<str> + ?Sized + 'a>(
         .map(|(_, candidate)| candidate)
 }
 
+/// Keys of earlier versions and their names now.
+const RENAMED: [(&str, &str); 2] = [("garbage", "corrupt"), ("twice", "duplicate")];
+
+/// Advice for an unknown key: its name now if it was renamed, or as [`advice`].
+pub(crate) fn key_advice(key: &str, known: &[&str]) -> String {
+    match RENAMED.iter().find(|(former, name)| *former == key && known.contains(name)) {
+        Some((_, name)) => format!("this key is now `{name}`"),
+        None => advice(key, known),
+    }
+}
+
 /// `did you mean ...?`, or the list of known words.
 pub(crate) fn advice<'a, T: AsRef<str> + ?Sized + 'a>(
     word: &str,

@@ -1,6 +1,6 @@
 //! Changes of a running node: `limits` with the file's keys and checks, host name and MTU.
 
-use crate::file::Limits;
+use crate::file::{Limits, cpus};
 use crate::plan::PlannedCpu;
 use crate::problem::{Errors, Problem};
 use crate::read::{At, Fields, Read, Sink};
@@ -39,7 +39,8 @@ impl Read for Typed {
             limits: Limits {
                 processes: None,
                 storage: None,
-                cpus: fields.optional("cpus"),
+                output: None,
+                cpus: cpus(&mut fields),
                 cpu: fields.optional("cpu"),
                 memory: fields.optional("memory"),
             },
@@ -76,7 +77,22 @@ pub fn node_change(keys: &[(String, String)]) -> Result<NodeChange, Errors> {
     let change = typed.map(|typed| resolve(&typed, &mut sink));
     match change {
         Some(change) if sink.is_clean() => Ok(change),
-        _ => Err(fail(sink.problems)),
+        _ => Err(fail(sink.problems.into_iter().map(for_links).collect())),
+    }
+}
+
+/// Adds where to set a key that is not one of nodes but of links.
+fn for_links(problem: Problem) -> Problem {
+    let named =
+        problem.message().strip_prefix("unknown key `").map(|key| key.trim_end_matches('`'));
+    let key = link::Impairment::all_keys().find(|key| Some(key.name) == named);
+    match key {
+        Some(key) => {
+            let text =
+                format!("`{0}` is a key of links: `thingbed link set NODE {0}=...`", key.name);
+            problem.note(text)
+        }
+        None => problem,
     }
 }
 
@@ -134,6 +150,9 @@ mod tests {
             (&["hostname=a b"], "host name"),
             (&["mtu=65535 B"], "65521 B"),
             (&["colour=red"], "unknown key `colour`"),
+            (&["delay=80ms"], "thingbed link set NODE delay="),
+            (&["cpu=0.5"], "the key is `cpus`: `cpus: 0.5`"),
+            (&["cpus=200 MHz"], "the key is `cpu`: `cpu: 200 MHz`"),
             (&["cpus=much"], "number"),
         ] {
             let message = change(keys).unwrap_err();

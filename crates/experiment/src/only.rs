@@ -1,8 +1,9 @@
 //! Selection of matrix cells.
 
-use crate::matrix::{Cell, Matrix};
+use crate::matrix::Matrix;
 use crate::problem::{Errors, Problem};
 use indexmap::IndexMap;
+use record::Cell;
 use std::str::FromStr;
 
 /// Selects cells by axis, as in `model=udp-rr|tcp-ps,network=ideal`. Axes that are not named are
@@ -73,7 +74,7 @@ mod tests {
         ]);
         let only = Only::parse(text).map_err(|errors| errors.to_string())?;
         let cells = only.pick(&matrix).map_err(|p| format!("{}; {}", p.message, p.label))?;
-        Ok(cells.iter().map(Cell::folder).collect())
+        Ok(cells.iter().map(Cell::file_name).collect())
     }
 
     #[test]

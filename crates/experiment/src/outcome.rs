@@ -1,8 +1,8 @@
 //! Evaluation of the checks (`expect`).
 
 use crate::expect::{Comparison, Expect};
-use crate::matrix::Cell;
 use crate::read::{Fixed, Named};
+use record::Cell;
 use record::Summary;
 use serde::Serialize;
 use serde_json::Value;
@@ -130,7 +130,7 @@ impl Expect {
 
 /// Name of a cell in texts: that of its folder.
 fn values(cell: &Cell) -> String {
-    if cell.is_empty() { "the run".to_owned() } else { cell.folder() }
+    if cell.is_empty() { "the run".to_owned() } else { cell.file_name() }
 }
 
 fn cell(side: &Option<Fixed<Named<Fixed<String>>>>) -> Cell {
@@ -147,7 +147,7 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
             Some(other) => Some(other.to_string()),
             None => None,
         };
-        cell.iter().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
+        cell.axes().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
     };
     let trusted = |summary: &&&Value| {
         !matches!(

@@ -1,8 +1,12 @@
 //! The plan: an experiment resolved for one run, with all nodes, addresses, links and schedules.
 
+mod machine;
 mod network;
 mod node;
+mod route;
+mod way;
 
+pub use self::machine::PlannedMachine;
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{
     Backend, PlannedChange, PlannedChangeKind, PlannedNetwork, SourceAddresses,
@@ -11,15 +15,19 @@ pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
     PlannedServices,
 };
+pub use self::route::PlannedRoute;
+pub use self::way::Way;
+pub(crate) use self::way::way;
 
 use crate::exchange::Exchange;
 use crate::fault::PlannedFault;
 use crate::load::{Device, Load, Probe};
-use crate::matrix::Cell;
 use crate::mqtt::Mqtt;
 use crate::problem::{Errors, Problem};
+use crate::program_check::ProgramCheck;
 use crate::program_metric::ProgramMetric;
 use indexmap::IndexMap;
+use record::Cell;
 use record::{DirectorModel, InteractionPattern};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -68,6 +76,11 @@ impl Plan {
     /// Network `name`.
     pub fn network(&self, name: &str) -> Option<&PlannedNetwork> {
         self.networks.iter().find(|network| network.name == name)
+    }
+
+    /// How a node reaches a network: by its link to it, or by a route.
+    pub fn way(&self, node: &str, network: &str) -> Option<Way<'_>> {
+        way(self.node(node)?, self.network(network)?, &self.networks)
     }
 
     /// Checks that a run has something to measure. A plan without can still be brought up.
@@ -232,4 +245,7 @@ pub struct Command {
     /// Values to find in its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<ProgramMetric>,
+    /// What it must do.
+    #[serde(default, skip_serializing_if = "ProgramCheck::is_empty")]
+    pub check: ProgramCheck,
 }

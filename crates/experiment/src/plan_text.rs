@@ -7,6 +7,8 @@ use crate::plan::{
     Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedLink, PlannedNode,
     Workload,
 };
+use crate::plan_machine_text::write_programs;
+use crate::plan_routes_text::write_routes;
 use link::time_text as time;
 use record::{Connection, ExchangeProtocol, InteractionPattern};
 use std::fmt;
@@ -30,7 +32,8 @@ impl fmt::Display for Plan {
                 }
                 link::Channel::Cell { up, down } => format!("cell, {up} up, {down} down"),
             };
-            let (name, subnet, mtu) = (&network.name, network.subnet, network.mtu);
+            let subnets: Vec<_> = network.subnets().map(|subnet| subnet.to_string()).collect();
+            let (name, subnet, mtu) = (&network.name, subnets.join(" and "), network.mtu);
             let by = if network.backend == Backend::Netem { ", impaired by netem" } else { "" };
             let offload = if network.offload { ", segmentation offload" } else { "" };
             writeln!(f, "\nnetwork {name}: {subnet}, MTU {mtu}, {channel}{offload}{by}")?;
@@ -96,6 +99,9 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(processes) = first.limits.processes {
         write!(f, ", {processes} processes each")?;
     }
+    if let Some(output) = first.limits.output {
+        write!(f, ", {output} of output each")?;
+    }
     if let Some(storage) = first.limits.storage {
         write!(f, ", {storage} of storage each")?;
     }
@@ -112,6 +118,11 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     if let Some(interface) = &first.external {
         write!(f, ", hardware behind {interface}")?;
     }
+    if first.sets_mac
+        && let Some(link) = first.links.first()
+    {
+        write!(f, ", Ethernet address {}", link.mac)?;
+    }
     for device in &first.devices {
         write!(f, ", {}", device.display())?;
     }
@@ -127,23 +138,16 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
         let has: Vec<_> = has.iter().filter(|(has, _)| *has).map(|(_, what)| *what).collect();
         write!(f, ", {}", has.join(", "))?;
     }
+    if first.forward {
+        write!(f, ", forwards packets")?;
+    }
     if let Some(root) = &first.root {
         write!(f, ", root {}", root.path.display())?;
         root.image.iter().try_for_each(|image| write!(f, " ({image})"))?;
     }
     writeln!(f)?;
-    if let Some(program) = &first.program {
-        match &program.run[..] {
-            [] => write!(f, "    run: command of the image")?,
-            run => write!(f, "    run: {}", run.join(" "))?,
-        }
-        if let Some(ready) = &program.ready {
-            write!(f, ", ready when {ready}")?;
-        }
-        writeln!(f)?;
-        program.env.iter().try_for_each(|(key, v)| writeln!(f, "    {key}={v}"))?;
-    }
-    Ok(())
+    write_routes(f, nodes)?;
+    write_programs(f, first)
 }
 
 fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode]) -> fmt::Result {
@@ -153,9 +157,12 @@ fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode])
     let first = nodes.first().and_then(|node| Some((node, link(node)?)));
     let last = nodes.last().and_then(link);
     let (Some((node, first)), Some(last)) = (first, last) else { return Ok(()) };
-    write!(f, "  {}: {} {}", node.group, first.interface, first.address)?;
-    if nodes.len() > 1 {
-        write!(f, " .. {}", last.address)?;
+    write!(f, "  {}: {}", node.group, first.interface)?;
+    for (place, (address, last)) in first.addresses().zip(last.addresses()).enumerate() {
+        write!(f, "{} {address}", if place > 0 { " and" } else { "" })?;
+        if nodes.len() > 1 {
+            write!(f, " .. {last}")?;
+        }
     }
     writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
     if let Some(profile) = &first.profile {

@@ -1,5 +1,6 @@
 //! Nodes' `run` programs.
 
+use crate::program_check::ProgramCheck;
 use crate::program_metric::ProgramMetric;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
@@ -17,6 +18,9 @@ pub struct Program {
     /// Values to find in its output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<ProgramMetric>,
+    /// What it must do.
+    #[serde(default, skip_serializing_if = "ProgramCheck::is_empty")]
+    pub check: ProgramCheck,
 }
 
 /// Condition for a node's program to be ready.
@@ -29,6 +33,10 @@ pub enum Ready {
     Udp(u16),
     /// Standard output or standard error contains this text.
     Log(String),
+    /// The machine has printed this text on its console.
+    Console(String),
+    /// All steps on the machine's console are done.
+    Steps,
 }
 
 impl fmt::Display for Ready {
@@ -37,6 +45,8 @@ impl fmt::Display for Ready {
             Self::Tcp(port) => write!(f, "TCP port {port} listens"),
             Self::Udp(port) => write!(f, "UDP port {port} is bound"),
             Self::Log(text) => write!(f, "its output contains `{text}`"),
+            Self::Console(text) => write!(f, "its console shows `{text}`"),
+            Self::Steps => write!(f, "the steps on its console are done"),
         }
     }
 }

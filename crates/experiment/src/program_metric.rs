@@ -3,6 +3,7 @@
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use units::{Bytes, Rate, Span};
 
 /// Name of the group of a pattern that is the value.
@@ -57,13 +58,44 @@ pub enum Rule {
     /// A regular expression for each line. Its group `value`, or else its first group, is the
     /// value; without a group, each match counts as 1. The group `unit` is the value's unit.
     Match(String),
+    /// The name of a metric that programs send to their node's collector in StatsD's line format.
+    Statsd(String),
+    /// A series of a page of Prometheus metrics.
+    Prometheus(Scrape),
+    /// A metric that programs send to their node's collector with an SDK of OpenTelemetry, with optional attributes.
+    Opentelemetry(String),
 }
+
+/// A series of a page in Prometheus's text format, and how to read the page.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scrape {
+    /// Its name, with optional labels: `requests_total{code="200"}`.
+    pub series: String,
+    /// The page's TCP port in the node.
+    pub port: u16,
+    /// The page's path.
+    pub path: String,
+    /// Interval of requests.
+    pub every: Span,
+}
+
+/// Where programs find the collector of their node: the address to which libraries for StatsD send
+/// by default.
+pub const STATSD: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 8125);
+
+/// Where the collector receives OpenTelemetry's protocol over HTTP: the default of its SDKs.
+pub const OTLP: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4318);
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Json(path) => write!(f, "the JSON path `{path}`"),
             Self::Match(pattern) => write!(f, "the pattern `{pattern}`"),
+            Self::Statsd(name) => write!(f, "the StatsD metric `{name}`"),
+            Self::Opentelemetry(name) => write!(f, "the OpenTelemetry metric `{name}`"),
+            Self::Prometheus(Scrape { series, port, path, .. }) => {
+                write!(f, "the series `{series}` of http://127.0.0.1:{port}{path}")
+            }
         }
     }
 }
@@ -106,6 +138,11 @@ impl Pattern {
     /// Whether the pattern only counts matches.
     pub fn counts(&self) -> bool {
         self.value.is_none()
+    }
+
+    /// Whether it has a match in a line.
+    pub(crate) fn matches(&self, line: &str) -> bool {
+        self.regex.is_match(line)
     }
 
     /// The values in a line, in `unit`. A match whose value is not a number, or whose unit does not

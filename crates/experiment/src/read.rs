@@ -1,6 +1,6 @@
 //! Reads typed values from the tree, and collects problems instead of stopping at the first.
 
-use crate::nearest::{advice, list};
+use crate::nearest::{advice, key_advice, list};
 use crate::problem::Problem;
 use crate::source::Place;
 use crate::tree::{Content, Key, Node};
@@ -262,7 +262,7 @@ impl<'n, 's> Fields<'n, 's> {
         for (key, _) in unknown {
             let mut problem = Problem::new(format!("unknown key `{}`", key.text))
                 .at(key.place)
-                .label(advice(&key.text, &self.known));
+                .label(key_advice(&key.text, &self.known));
             if !problem.label.starts_with("known") {
                 problem = problem.note(format!("known: {}", list(&self.known)));
             }

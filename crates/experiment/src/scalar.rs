@@ -20,6 +20,11 @@ fn text<'n>(node: &'n Node, what: &str, sink: &mut Sink) -> Option<&'n str> {
     }
 }
 
+/// Whether the node is the scalar `word`.
+pub(crate) fn scalar_is(node: &Node, word: &str) -> bool {
+    matches!(&node.content, Content::Scalar(text) if text.trim() == word)
+}
+
 impl Read for String {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         text(node, "a text", sink).map(str::to_owned)
@@ -217,11 +222,11 @@ fn unit_advice(unit: &str, known: &str) -> Option<String> {
 
 impl Read for Subnet {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        match text(node, "a subnet such as `10.0.0.0/16`", sink)?.parse() {
+        match text(node, "a subnet such as `10.0.0.0/16` or `fd00::/64`", sink)?.parse() {
             Ok(subnet) => Some(subnet),
             Err(error) => {
                 let problem = Problem::new(error).at(node.place);
-                sink.add(problem.label("expected a subnet such as `10.0.0.0/16`"));
+                sink.add(problem.label("expected a subnet such as `10.0.0.0/16` or `fd00::/64`"));
                 None
             }
         }
@@ -246,6 +251,7 @@ macro_rules! recorded {
     )*};
 }
 recorded!(
+    Clock,
     Connection,
     CoapTransport,
     HttpMethod,

@@ -1,11 +1,10 @@
 //! JSON Schema of the file format, for editors.
 
-use crate::clock::Clock;
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, File,
-    Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, Protocol, QuicKeys, Ready,
-    Resources, Sweep, Tls, TlsFiles,
+    Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, ProgramExpect, Protocol, Qemu,
+    QuicKeys, Ready, Resources, Routes, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -17,6 +16,7 @@ use crate::read::{At, Named, OneOrMore};
 use crate::scalar::{Frequency, Word};
 use crate::subnet::Subnet;
 use link::{Limit, SignedBytes};
+use record::Clock;
 use record::{
     CoapTransport, Connection, HttpMethod, InteractionPattern, Method, MqttVersion, Timestamps,
 };
@@ -147,6 +147,14 @@ impl Describe for Payload {
     }
 }
 
+impl Describe for Routes {
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let via = String::describe(generator);
+        let named = json_schema!({ "type": "object", "additionalProperties": via });
+        json_schema!({ "anyOf": [{ "const": "none" }, named] })
+    }
+}
+
 impl Describe for Resources {
     fn describe(generator: &mut SchemaGenerator) -> Schema {
         let text = String::describe(generator);
@@ -196,7 +204,7 @@ macro_rules! derived {
 }
 derived!(bool, f64, u32, u64, Channel, Cell);
 derived!(Board, BoardCpu, BoardRadio);
-derived!(Ready);
+derived!(ProgramExpect, Qemu, Ready);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
     fn describe(_: &mut SchemaGenerator) -> Schema {
@@ -238,8 +246,8 @@ impl Describe for Subnet {
     fn describe(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "pattern": r"^[0-9.]+/[0-9]+$",
-            "examples": ["10.0.0.0/16"],
+            "pattern": r"^[0-9a-fA-F.:]+/[0-9]+$",
+            "examples": ["10.0.0.0/16", "fd00::/64"],
         })
     }
 }
@@ -331,7 +339,7 @@ mod tests {
             )*};
         }
         same!(file::File, file::Group, file::Limits, file::Network, file::Profile, file::Link);
-        same!(file::Change, file::Fault, Ready);
+        same!(file::Change, file::Fault, ProgramExpect, Qemu, Ready);
         same!(file::Impairment, file::Model, file::Interaction, file::Command, Expect);
         same!(file::Mqtt, file::Reconnect, file::TlsFiles);
         same!(file::Exchange, CoapKeys, MqttKeys, Sweep);

@@ -1,21 +1,21 @@
-//! An IPv4 subnet.
+//! A subnet of IPv4 or IPv6.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An IPv4 subnet, written `10.0.0.0/16`.
+/// A subnet, written `10.0.0.0/16` or `fd00::/64`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subnet {
-    base: u32,
+    base: IpAddr,
     prefix: u8,
 }
 
 impl Subnet {
     /// Network address, which no node gets.
-    pub fn base(self) -> Ipv4Addr {
-        Ipv4Addr::from(self.base)
+    pub fn base(self) -> IpAddr {
+        self.base
     }
 
     /// Prefix length in bits.
@@ -23,28 +23,42 @@ impl Subnet {
         self.prefix
     }
 
-    /// Number of addresses for nodes: all without network and broadcast address.
-    pub fn room(self) -> u64 {
-        (1u64 << (32 - u32::from(self.prefix))) - 2
+    /// Whether it is a subnet of IPv6.
+    pub fn is_ipv6(self) -> bool {
+        self.base.is_ipv6()
     }
 
-    /// Address of the node at `index`; the first is `.1`. `None` beyond the last.
-    pub fn address(self, index: u64) -> Option<Ipv4Addr> {
-        let index = u32::try_from(index).ok().filter(|index| u64::from(*index) < self.room())?;
-        Some(Ipv4Addr::from(self.base + index + 1))
+    /// Number of addresses for nodes: in IPv4 all without network and broadcast address, in IPv6
+    /// all without the anycast address of routers (RFC 4291, 2.6.1), and at most 2^24 - 1.
+    pub fn room(self) -> u64 {
+        match self.base {
+            IpAddr::V4(_) => (1u64 << (32 - u32::from(self.prefix))) - 2,
+            IpAddr::V6(_) => (1u64 << (128 - u32::from(self.prefix)).min(MAX_BITS)) - 1,
+        }
+    }
+
+    /// Address of the node at `index`; the first is `.1` or `::1`. `None` beyond the last.
+    pub fn address(self, index: u64) -> Option<IpAddr> {
+        (index < self.room()).then(|| address(self.base, number(self.base) + u128::from(index) + 1))
     }
 
     /// Whether the subnets share an address.
     pub fn overlaps(self, other: Self) -> bool {
-        let shared = mask(self.prefix.min(other.prefix));
-        self.base & shared == other.base & shared
+        let prefix = self.prefix.min(other.prefix);
+        self.is_ipv6() == other.is_ipv6() && base(self.base, prefix) == base(other.base, prefix)
+    }
+
+    /// Whether `address` belongs to it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        address.is_ipv6() == self.is_ipv6() && base(address, self.prefix) == self.base
     }
 
     /// The smallest subnet that contains this one and has room for `nodes`.
     pub(crate) fn widen_for(self, nodes: u64) -> Option<Self> {
-        (MIN_PREFIX..=self.prefix)
+        let shortest = if self.is_ipv6() { MIN_PREFIX_V6 } else { MIN_PREFIX };
+        (shortest..=self.prefix)
             .rev()
-            .map(|prefix| Self { base: self.base & mask(prefix), prefix })
+            .map(|prefix| Self { base: base(self.base, prefix), prefix })
             .find(|subnet| subnet.room() >= nodes)
     }
 }
@@ -53,9 +67,58 @@ impl Subnet {
 const MIN_PREFIX: u8 = 8;
 /// Maximum prefix length with room for two nodes.
 const MAX_PREFIX: u8 = 30;
+/// Prefix lengths of IPv6: a registry's block, and room for two nodes.
+const MIN_PREFIX_V6: u8 = 16;
+const MAX_PREFIX_V6: u8 = 126;
+/// Host bits of an IPv6 subnet that are used: link addresses have room for this many.
+const MAX_BITS: u32 = 24;
 
-fn mask(prefix: u8) -> u32 {
-    u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0)
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u32::from(address).into(),
+        IpAddr::V6(address) => address.into(),
+    }
+}
+
+/// The address with this number in the family of `family`.
+fn address(family: IpAddr, number: u128) -> IpAddr {
+    match family {
+        IpAddr::V4(_) => Ipv4Addr::from(number as u32).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(number).into(),
+    }
+}
+
+/// The address with all bits after the prefix cleared.
+pub(crate) fn base(of: IpAddr, prefix: u8) -> IpAddr {
+    let bits = if of.is_ipv6() { 128 } else { 32 };
+    let mask = u128::MAX.checked_shl(bits - u32::from(prefix)).unwrap_or(0);
+    address(of, number(of) & mask)
+}
+
+/// Why nodes cannot have addresses of this network; `None` if they can.
+fn reserved(base: IpAddr) -> Option<&'static str> {
+    match base {
+        IpAddr::V4(v4) => {
+            let first = v4.octets()[0];
+            (v4.is_loopback() || first == 0 || first >= 224).then_some("it is a reserved range")
+        }
+        IpAddr::V6(v6) => match v6.segments() {
+            [0, 0, 0, 0, 0, 0xffff, ..] => Some(
+                "these are IPv4 addresses written as IPv6; write the IPv4 subnet, such as \
+                 `10.0.0.0/24`",
+            ),
+            [first, ..] if first >> 8 == 0xff => {
+                Some("it is for multicast groups; write for example `fd00::/64`")
+            }
+            [first, ..] if first & 0xffc0 == 0xfe80 => Some(
+                "each interface has a link-local address already; write for example `fd00::/64`",
+            ),
+            [first, ..] if first >> 8 == 0 => {
+                Some("it is a reserved range; write for example `fd00::/64`")
+            }
+            _ => None,
+        },
+    }
 }
 
 impl FromStr for Subnet {
@@ -63,22 +126,29 @@ impl FromStr for Subnet {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let Some((address, prefix)) = text.split_once('/') else {
-            return Err(format!("`{text}` has no prefix length; write for example `{text}/24`"));
+        let Some((written, prefix)) = text.split_once('/') else {
+            let usual = if text.contains(':') { 64 } else { 24 };
+            return Err(format!(
+                "`{text}` has no prefix length; write for example `{text}/{usual}`"
+            ));
         };
-        let address: Ipv4Addr =
-            address.parse().map_err(|_| format!("`{address}` is not an IPv4 address"))?;
-        let prefix: u8 = prefix
+        let address: IpAddr = written
             .parse()
-            .ok()
-            .filter(|prefix| (MIN_PREFIX..=MAX_PREFIX).contains(prefix))
-            .ok_or_else(|| format!("use a prefix length between {MIN_PREFIX} and {MAX_PREFIX}"))?;
-        let subnet = Self { base: u32::from(address) & mask(prefix), prefix };
-        if subnet.base != u32::from(address) {
-            return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
+            .map_err(|_| format!("`{written}` is neither an IPv4 nor an IPv6 address"))?;
+        let prefix: Option<u8> = prefix.parse().ok();
+        let (shortest, longest) = match address {
+            IpAddr::V4(_) => (MIN_PREFIX, MAX_PREFIX),
+            IpAddr::V6(_) => (MIN_PREFIX_V6, MAX_PREFIX_V6),
+        };
+        if let Some(why) = reserved(address) {
+            return Err(format!("nodes cannot use addresses of `{text}`: {why}"));
         }
-        if address.is_loopback() || address.octets()[0] == 0 || address.octets()[0] >= 224 {
-            return Err(format!("nodes cannot use addresses of `{text}`; it is a reserved range"));
+        let prefix = prefix
+            .filter(|prefix| (shortest..=longest).contains(prefix))
+            .ok_or_else(|| format!("use a prefix length between {shortest} and {longest}"))?;
+        let subnet = Self { base: base(address, prefix), prefix };
+        if subnet.base != address {
+            return Err(format!("`{text}` is an address inside a subnet; write `{subnet}`"));
         }
         Ok(subnet)
     }
@@ -86,7 +156,7 @@ impl FromStr for Subnet {
 
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.base(), self.prefix)
+        write!(f, "{}/{}", self.base, self.prefix)
     }
 }
 
@@ -113,10 +183,10 @@ mod tests {
     #[test]
     fn addresses_begin_at_one_and_end_before_broadcast() {
         let small = subnet("10.0.0.0/24");
-        assert_eq!(small.address(0), Some(Ipv4Addr::new(10, 0, 0, 1)));
-        assert_eq!(small.address(253), Some(Ipv4Addr::new(10, 0, 0, 254)));
+        assert_eq!(small.address(0), Some([10, 0, 0, 1].into()));
+        assert_eq!(small.address(253), Some([10, 0, 0, 254].into()));
         assert_eq!(small.address(254), None);
-        assert_eq!(subnet("10.0.0.0/16").address(255), Some(Ipv4Addr::new(10, 0, 1, 0)));
+        assert_eq!(subnet("10.0.0.0/16").address(255), Some([10, 0, 1, 0].into()));
     }
 
     #[test]
@@ -140,8 +210,45 @@ mod tests {
         assert!(error("10.0.0.0").contains("write for example `10.0.0.0/24`"));
         assert!(error("10.0.0.7/24").contains("write `10.0.0.0/24`"));
         assert!(error("10.0.0.0/33").contains("between 8 and 30"));
-        assert!(error("10.0.0/24").contains("not an IPv4 address"));
+        assert!(error("10.0.0/24").contains("neither an IPv4 nor an IPv6 address"));
         assert!(error("127.0.0.0/8").contains("a reserved range"));
         assert!(error("240.0.0.0/8").contains("a reserved range"));
+    }
+
+    #[test]
+    fn addresses_of_ipv6() {
+        let wide = subnet("fd00:0:0:1::/64");
+        assert_eq!(wide.address(0).unwrap().to_string(), "fd00:0:0:1::1");
+        assert_eq!(wide.address(0xffff).unwrap().to_string(), "fd00::1:0:0:1:0");
+        assert_eq!(wide.room(), (1 << 24) - 1);
+        let small = subnet("fd00::8/126");
+        assert_eq!((small.room(), small.address(3)), (3, None));
+        assert_eq!(small.widen_for(4).unwrap().to_string(), "fd00::8/125");
+        assert!(subnet("fd00::/16").overlaps(wide) && !subnet("fd01::/64").overlaps(wide));
+        assert!(!subnet("10.0.0.0/8").overlaps(subnet("a00::/16")), "of different families");
+        assert!(wide.contains("fd00:0:0:1::7".parse().unwrap()));
+        assert!(!wide.contains("fd00:0:0:2::7".parse().unwrap()));
+        assert!(!wide.contains("10.0.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn ipv6_that_is_no_subnet_of_nodes_is_refused() {
+        for (text, words) in [
+            ("fd00::", "write for example `fd00::/64`"),
+            ("fd00::7/64", "write `fd00::/64`"),
+            ("fd00::/127", "between 16 and 126"),
+            ("fd00::/8", "between 16 and 126"),
+            ("::/0", "a reserved range; write for example `fd00::/64`"),
+            ("::ffff:10.0.0.0/120", "write the IPv4 subnet"),
+            ("ff05::/64", "multicast"),
+            ("fe80::/64", "link-local"),
+            ("::1/128", "reserved"),
+            ("fd00:::/64", "neither"),
+            ("fd00::%eth0/64", "neither"),
+            ("fd00::/-1", "between 16 and 126"),
+        ] {
+            let error = text.parse::<Subnet>().unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! Replaces `${axis}` by a cell's values.
 
-use crate::matrix::{Cell, Matrix};
+use crate::matrix::Matrix;
 use crate::nearest::advice;
 use crate::problem::Problem;
 use crate::read::Replaced;
 use crate::source::Place;
 use crate::tree::{Content, Node};
+use record::Cell;
 use std::collections::HashSet;
 
 /// Keys that all cells share, so that they cannot contain an axis.

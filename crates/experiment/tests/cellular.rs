@@ -12,6 +12,7 @@
 use experiment::LinkProfile;
 use link::Grant;
 use std::path::Path;
+use units::{Instant, Span};
 
 const MS: f64 = 1e6;
 /// Overhead of a frame: Ethernet, IPv4 and TCP; or UDP and CoAP.
@@ -28,23 +29,25 @@ const MQTT: usize = 61;
 struct Cell {
     up: Grant,
     down: Grant,
-    delays: [u64; 2],
+    delays: [Span; 2],
 }
 
 impl Cell {
     fn new(profile: &LinkProfile) -> Self {
         let grant = |way: &link::Impairment| Grant::new(way.transmission.grant().unwrap().clone());
-        let delays = [&profile.up, &profile.down].map(|way| way.delay.mean.as_ns());
+        let delays = [&profile.up, &profile.down].map(|way| way.delay.mean);
         Self { up: grant(&profile.up), down: grant(&profile.down), delays }
     }
 
     /// Arrival time of the last of `frames`, which the device sends at `now`.
     fn up(&mut self, frames: &[usize], now: u64) -> u64 {
-        frames.iter().map(|len| self.up.send(*len, now)).last().unwrap() + self.delays[0]
+        let now = Instant::from_ns(now);
+        let left = frames.iter().map(|len| self.up.send(*len, now)).last().unwrap();
+        (left + self.delays[0]).as_ns()
     }
 
     fn down(&mut self, frame: usize, now: u64) -> u64 {
-        self.down.send(frame, now) + self.delays[1]
+        (self.down.send(frame, Instant::from_ns(now)) + self.delays[1]).as_ns()
     }
 
     /// End times of the sections of a new MQTT connection.

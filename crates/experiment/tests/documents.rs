@@ -32,9 +32,15 @@ fn check(text: &str) {
 
 #[test]
 fn whole_examples_are_good() {
-    let whole = ["README.md", "docs/experiment-file.md", "docs/lab.md", "docs/profiles.md"]
-        .map(blocks)
-        .concat();
+    let whole = [
+        "README.md",
+        "docs/experiment-file.md",
+        "docs/lab.md",
+        "docs/profiles.md",
+        "docs/devices.md",
+    ]
+    .map(blocks)
+    .concat();
     let whole: Vec<_> = whole.iter().filter(|text| text.contains("experiment: ")).collect();
     assert!(whole.len() >= 3);
     whole.into_iter().for_each(|text| check(text));

@@ -191,12 +191,12 @@ fn settle() {
     std::thread::sleep(LEAST_AGE.saturating_sub(now));
 }
 
-/// Waits for process `wanted` and returns its exit status; also reaps orphans.
-fn exit_of(wanted: i32) -> io::Result<i32> {
+/// Waits for process `selected` and returns its exit status; also reaps orphans.
+fn exit_of(selected: i32) -> io::Result<i32> {
     loop {
         match wait()? {
-            WaitStatus::Exited(pid, code) if pid.as_raw() == wanted => return Ok(code),
-            WaitStatus::Signaled(pid, signal, _) if pid.as_raw() == wanted => {
+            WaitStatus::Exited(pid, code) if pid.as_raw() == selected => return Ok(code),
+            WaitStatus::Signaled(pid, signal, _) if pid.as_raw() == selected => {
                 return Ok(128 + signal as i32);
             }
             _ => {}
@@ -234,7 +234,7 @@ fn serial(line: &str, how: &mut OpenOptions) -> io::Result<File> {
 
 /// Writes the content of the folders, and the names of files that programs opened, as a tar
 /// archive to the memory shared with the host.
-fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
+fn hand_over(folders: &[Mount], requested: &BTreeSet<String>) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(SHARED)?;
     let mut archive = tar::Builder::new(io::BufWriter::with_capacity(1 << 20, file));
     archive.mode(tar::HeaderMode::Deterministic);
@@ -244,7 +244,7 @@ fn hand_over(folders: &[Mount], asked: &BTreeSet<String>) -> io::Result<()> {
     for (number, Mount { guest, .. }) in folders.iter().enumerate() {
         archive.append_dir_all(number.to_string(), guest)?;
     }
-    let names = serde_json::to_vec(asked)?;
+    let names = serde_json::to_vec(requested)?;
     let mut header = tar::Header::new_gnu();
     header.set_size(names.len() as u64);
     header.set_mode(0o644);

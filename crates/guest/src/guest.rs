@@ -2,11 +2,12 @@
 
 use crate::boot::{self, Exit};
 use crate::console::{is_out_of_memory, last_words};
+use crate::kernel_process::prepare;
 use crate::leftovers;
 use crate::machine::Engine;
 use crate::monitor::Monitor;
 use crate::open_trace;
-use crate::{Error, Image, Machine, Mount, Running, qemu, uml};
+use crate::{Error, Image, Machine, Mount, Running, qemu, snapshot, uml};
 use nix::fcntl::Flock;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::statvfs::statvfs;
@@ -14,7 +15,7 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -102,7 +103,9 @@ impl Guest {
         let folder = Home::make(image.memory_bytes)?;
         // The output file must exist before QEMU starts, also for the QEMU that makes the snapshot.
         let output = output(folder.path()).map_err(Error::io("create the guest's output file"))?;
-        let mut command = qemu::command(image, cache, folder.path())?;
+        let shape = qemu::Shape::of(image)?;
+        let state = snapshot::state(image, shape, cache, folder.path())?;
+        let mut command = qemu::command(image, shape, state, folder.path())?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guest = Self::start(command, folder, output, results)?;
         let monitor = Monitor::of(&mut guest.child).and_then(|mut monitor| {
@@ -300,20 +303,6 @@ fn output(folder: &Path) -> io::Result<File> {
     let path = path.join(boot::OUTPUT);
     File::create(&path)?;
     File::open(&path)
-}
-
-/// Puts the kernel into a separate process group, and kills it when the tool ends.
-pub(crate) fn prepare(command: &mut Command) {
-    command.process_group(0);
-    // SAFETY: between fork and exec only system calls that may be used there.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            // No address space randomisation: addresses are the same in each run.
-            libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
-            Ok(())
-        });
-    }
 }
 
 /// The folder for the file of the guest's memory: in memory if it has enough space, because on a

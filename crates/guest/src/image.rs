@@ -2,7 +2,6 @@
 
 use crate::boot::{self, Job};
 use crate::files::{Entry, Files};
-use crate::snapshot::boot_files;
 use crate::{Error, Machine, QemuKernel};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -89,5 +88,20 @@ fn files(machine: &Machine) -> io::Result<BTreeMap<PathBuf, Entry>> {
     }
     let job = serde_json::to_vec(&Job::of(machine))?;
     files.put(&Path::new(boot::OWN).join("job"), Entry::Text(job, 0o644));
+    Ok(files.entries)
+}
+
+/// The boot files of a guest: the tool as init, folders, and the kernel's modules.
+fn boot_files(machine: &Machine, kernel: &QemuKernel) -> io::Result<BTreeMap<PathBuf, Entry>> {
+    let mut files = Files::default();
+    files.add(&machine.tool)?;
+    files.put(Path::new("/init"), Entry::Link(machine.tool.clone()));
+    for folder in ["/dev", "/proc", "/sys", boot::NEW_ROOT] {
+        files.put(Path::new(folder), Entry::Folder);
+    }
+    for (number, module) in kernel.modules.iter().enumerate() {
+        let name = format!("{}/{number:03}.ko", boot::MODULES);
+        files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
+    }
     Ok(files.entries)
 }

@@ -13,9 +13,9 @@ pub const KERNEL: &str = "thingbed-linux";
 /// # Errors
 /// When none exists.
 pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
-    if let Some(wanted) = std::env::var_os("THINGBED_KERNEL") {
-        let wanted = PathBuf::from(wanted);
-        return if is_program(&wanted) { Ok(wanted) } else { Err(Error::WrongKernel(wanted)) };
+    if let Some(named) = std::env::var_os("THINGBED_KERNEL") {
+        let named = PathBuf::from(named);
+        return if is_program(&named) { Ok(named) } else { Err(Error::WrongKernel(named)) };
     }
     let folders = folders(tool);
     let found = folders.iter().map(|folder| folder.join(KERNEL)).find(|path| is_program(path));

@@ -41,9 +41,12 @@ impl Libraries {
             strings.get(usize::try_from(offset).ok()?).ok().map(str::to_owned)
         };
         let dynamic = file.dynamic().ok().flatten();
-        let tags = |wanted: i64| -> Vec<String> {
+        let tags = |requested: i64| -> Vec<String> {
             let entries = dynamic.iter().flat_map(|table| table.iter());
-            entries.filter(|entry| entry.d_tag == wanted).filter_map(|e| text(e.d_val())).collect()
+            entries
+                .filter(|entry| entry.d_tag == requested)
+                .filter_map(|e| text(e.d_val()))
+                .collect()
         };
         let own = path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
         let paths = [tags(DT_RPATH), tags(DT_RUNPATH)].concat();
@@ -70,6 +73,14 @@ impl Libraries {
     }
 }
 
+/// The file of the library with this name, e.g. `libc.so.6`, which a program loads only when it
+/// needs it, so that its file does not name it.
+pub fn library(name: &str) -> Option<PathBuf> {
+    let given = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
+    Libraries::default().find(name, &folders)
+}
+
 /// The 64-bit libraries that `ldconfig -p` lists.
 fn cache() -> HashMap<String, PathBuf> {
     let programs = ["/sbin/ldconfig", "/usr/sbin/ldconfig", "ldconfig"];
@@ -86,4 +97,16 @@ fn cache() -> HashMap<String, PathBuf> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_found_by_its_name() {
+        let libc = library("libc.so.6").unwrap();
+        assert!(libc.is_absolute() && libc.is_file(), "{}", libc.display());
+        assert_eq!(library("libnone.so.0"), None);
+    }
 }

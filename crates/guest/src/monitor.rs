@@ -1,11 +1,12 @@
 //! A client of the QEMU Machine Protocol (QMP): JSON, one value per line.
 
-use crate::snapshot::STATE;
 use serde_json::{Value, json};
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::Duration;
 
+/// The name of the snapshot's file in the folder in which QEMU writes it.
+pub(crate) const STATE: &str = "state";
 /// Polling interval of QEMU's progress in saving or loading a snapshot.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -96,17 +97,17 @@ mod tests {
 
     #[test]
     fn what_qemu_says_is_heard_until_the_state_is_written() {
-        let said = concat!(
+        let text = concat!(
             "{\"QMP\": {}}\n{\"return\": {}}\n{\"return\": {}}\n{\"event\": \"RESUME\"}\n{\"event\": \"STOP\"}\n",
             "{\"return\": {}}\n{\"event\": \"MIGRATION\"}\n{\"return\": {\"status\": \"active\"}}\n",
             "{\"return\": {\"status\": \"completed\"}}\n"
         );
-        let mut monitor = Monitor { input: Vec::new(), output: said.as_bytes() };
+        let mut monitor = Monitor { input: Vec::new(), output: text.as_bytes() };
         monitor.save().unwrap();
         let asked = String::from_utf8(monitor.input).unwrap();
         assert_eq!(asked.matches("query-migrate").count(), 2);
-        for said in ["", "{\"error\": {\"desc\": \"no\"}}\n", "{\"return\": {}}\n"] {
-            let mut monitor = Monitor { input: Vec::new(), output: said.as_bytes() };
+        for text in ["", "{\"error\": {\"desc\": \"no\"}}\n", "{\"return\": {}}\n"] {
+            let mut monitor = Monitor { input: Vec::new(), output: text.as_bytes() };
             assert!(monitor.save().is_err());
         }
     }

@@ -18,7 +18,7 @@ const KIB: &str = "4096";
 /// Maximum number of names.
 const MOST: usize = 10_000;
 /// Paths that programs open without needing them, or that each guest has itself.
-const USUAL: [&str; 26] = [
+const USUAL: [&str; 28] = [
     "/dev",
     "/proc",
     "/sys",
@@ -32,6 +32,8 @@ const USUAL: [&str; 26] = [
     "/etc/host.conf",
     "/etc/gai.conf",
     "/etc/services",
+    "/etc/subgid",
+    "/etc/subuid",
     "/etc/protocols",
     "/etc/networks",
     "/etc/inputrc",
@@ -70,17 +72,21 @@ pub(crate) fn end() -> io::Result<BTreeSet<String>> {
     Ok(names.take(MOST * 100).collect::<BTreeSet<_>>().into_iter().take(MOST).collect())
 }
 
-/// The name in a line of the trace: `... asked: (getname_flags+0x0/0x1e0) name="/etc/passwd"`.
+/// The name in a line of the trace: `... requested: (getname_flags+0x0/0x1e0) name="/etc/passwd"`.
 fn name(line: &[u8]) -> Option<String> {
     let line = std::str::from_utf8(line).ok()?;
     let (_, name) = line.split_once(" name=\"")?;
     Some(name.strip_suffix('"')?.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The names in `asked` that are files of this host but not in `known`, the guest's files.
+/// The names in `requested` that are files of this host but not in `known`, the guest's files.
 /// Relative names are relative to `home`.
-pub(crate) fn missing(asked: &[String], known: &BTreeSet<PathBuf>, home: &Path) -> Vec<PathBuf> {
-    let paths: BTreeSet<PathBuf> = asked.iter().map(|name| home.join(name)).collect();
+pub(crate) fn missing(
+    requested: &[String],
+    known: &BTreeSet<PathBuf>,
+    home: &Path,
+) -> Vec<PathBuf> {
+    let paths: BTreeSet<PathBuf> = requested.iter().map(|name| home.join(name)).collect();
     // One file may have many names, of which the guest may have another one.
     let real = |path: PathBuf| {
         let usual = USUAL.iter().any(|usual| path.starts_with(usual)) && !path.starts_with(home);
@@ -98,7 +104,7 @@ mod tests {
     #[test]
     fn a_name_is_what_stands_between_the_quotes() {
         let line =
-            br#"  sh-97  [000] .....  10.467: asked: (getname_flags+0x0/0x1e0) name="/a "b""#;
+            br#"  sh-97  [000] .....  10.467: requested: (getname_flags+0x0/0x1e0) name="/a "b""#;
         assert_eq!(name(line).as_deref(), Some("/a \"b"));
         assert_eq!(name(b"# tracer: nop"), None);
         assert_eq!(name(br#"sh-97 ... name=(fault)"#), None);
@@ -107,7 +113,7 @@ mod tests {
     #[test]
     fn a_file_of_the_host_that_the_guest_lacks_is_missing() {
         let dir = tempfile::Builder::new()
-            .prefix("asked")
+            .prefix("requested")
             .tempdir_in(env!("CARGO_MANIFEST_DIR"))
             .unwrap();
         let home = fs::canonicalize(dir.path()).unwrap();
@@ -115,7 +121,7 @@ mod tests {
             fs::write(home.join(name), "").unwrap();
         }
         let known = BTreeSet::from([home.join("have")]);
-        let asked = ["have", "lack", "nowhere", "/proc/self/maps", "/usr"].map(str::to_owned);
-        assert_eq!(missing(&asked, &known, &home), [home.join("lack")]);
+        let requested = ["have", "lack", "nowhere", "/proc/self/maps", "/usr"].map(str::to_owned);
+        assert_eq!(missing(&requested, &known, &home), [home.join("lack")]);
     }
 }

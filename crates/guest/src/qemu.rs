@@ -6,7 +6,6 @@
 use crate::acpi;
 use crate::boot;
 use crate::files::in_path;
-use crate::snapshot;
 use crate::{Error, Image, Mount, initramfs};
 use nix::errno::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -51,12 +50,17 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The parameters of a guest with the memory of `image` and `packed` bytes of files, which are
-    /// twice in memory during unpacking.
-    fn of(image: &Image, packed: u64) -> Self {
+    /// The parameters of a guest with the memory of `image` and its files, which are twice in
+    /// memory during unpacking.
+    ///
+    /// # Errors
+    /// When a file of the image cannot be read.
+    pub fn of(image: &Image) -> Result<Self, Error> {
+        let packed = initramfs::write(&image.files, io::sink());
+        let packed = packed.map_err(Error::io("read the guest's files"))?;
         let memory = (image.memory_bytes + 2 * packed).max(LEAST_BYTES).next_power_of_two();
         let shared_bytes = packed.max(RESULTS_BYTES).next_power_of_two();
-        Self { mips: image.mips, memory_mib: memory >> 20, shared_bytes }
+        Ok(Self { mips: image.mips, memory_mib: memory >> 20, shared_bytes })
     }
 
     /// The `shift` of QEMU's `-icount`: see [`shift`].
@@ -77,12 +81,14 @@ pub fn emulator() -> Option<String> {
     String::from_utf8_lossy(&output.stdout).lines().next().map(str::to_owned)
 }
 
-/// The command that runs the guest of `image` from a snapshot in `cache`. Puts its files into
+/// The command that runs the guest of `image` from the snapshot `state`. Puts its files into
 /// `folder`, which must be its working directory.
-pub(crate) fn command(image: &Image, cache: &Path, folder: &Path) -> Result<Command, Error> {
-    let packed = initramfs::write(&image.files, io::sink());
-    let shape = Shape::of(image, packed.map_err(Error::io("read the guest's files"))?);
-    let state = snapshot::state(image, shape, cache, folder)?;
+pub(crate) fn command(
+    image: &Image,
+    shape: Shape,
+    state: File,
+    folder: &Path,
+) -> Result<Command, Error> {
     share(folder, shape)?;
     OpenOptions::new()
         .write(true)

@@ -30,8 +30,8 @@ mod tests {
     #[test]
     fn the_kernels_answer_is_read() {
         let found = Running::from_line("guest: at 1200 ns, running a (b) \u{7}c (57)\r");
-        let wanted = Running { at_ns: 1_200, program: "a (b)  c".to_owned(), pid: 57 };
-        assert_eq!(found, Some(wanted));
+        let requested = Running { at_ns: 1_200, program: "a (b)  c".to_owned(), pid: 57 };
+        assert_eq!(found, Some(requested));
         for other in ["", "guest: could not", "guest: at x ns, running a (1)", "guest: at 1 ns"] {
             assert_eq!(Running::from_line(other), None, "{other}");
         }

@@ -7,8 +7,9 @@
 //! (by the `pvpanic` device). Nothing in the guest is random yet: its memory is always identical.
 
 use crate::files::Entry;
-use crate::monitor::Monitor;
-use crate::{Error, Image, boot, initramfs, qemu};
+use crate::kernel_process::prepare;
+use crate::monitor::{Monitor, STATE};
+use crate::{Error, Image, initramfs, qemu};
 use nix::fcntl::{Flock, FlockArg};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -26,8 +27,6 @@ use std::time::{Duration, SystemTime};
 const FORM: &str = "1";
 /// Maximum number of snapshots in the cache; the least recently used ones are removed.
 const KEPT: usize = 6;
-/// The name of the snapshot's file in the folder in which QEMU writes it.
-pub(crate) const STATE: &str = "state";
 /// The extension of an incomplete copy in the cache.
 const UNFINISHED: &str = "unfinished";
 /// A copy takes seconds: an incomplete copy of this age is left over from a killed tool.
@@ -176,7 +175,7 @@ fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> 
     let mut command: Command = qemu::base(image, shape, scratch)?;
     command.args(["-icount", &qemu::icount(shape)]);
     command.current_dir(scratch).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(console);
-    crate::guest::prepare(&mut command);
+    prepare(&mut command);
     let mut child = command.spawn().map_err(Error::io("start QEMU"))?;
     let asked = Monitor::of(&mut child).and_then(|mut monitor| monitor.save());
     let _ = child.kill();
@@ -217,24 +216,6 @@ fn begin_at_zero(path: &Path, shift: u32) -> io::Result<()> {
     file.seek(SeekFrom::Start(from + at as u64))?;
     file.write_all(&bias.to_be_bytes())?;
     file.write_all(&0_i64.to_be_bytes())
-}
-
-/// The boot files of a guest: the tool as init, folders, and the kernel's modules.
-pub(crate) fn boot_files(
-    machine: &crate::Machine,
-    kernel: &crate::QemuKernel,
-) -> io::Result<BTreeMap<PathBuf, Entry>> {
-    let mut files = crate::files::Files::default();
-    files.add(&machine.tool)?;
-    files.put(Path::new("/init"), Entry::Link(machine.tool.clone()));
-    for folder in ["/dev", "/proc", "/sys", boot::NEW_ROOT] {
-        files.put(Path::new(folder), Entry::Folder);
-    }
-    for (number, module) in kernel.modules.iter().enumerate() {
-        let name = format!("{}/{number:03}.ko", boot::MODULES);
-        files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
-    }
-    Ok(files.entries)
 }
 
 #[cfg(test)]

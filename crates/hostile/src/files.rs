@@ -1,15 +1,19 @@
 //! Files of others.
 
 use crate::input::{pieces, scratch};
+use ::capsule::Capsule;
 use ::experiment::{Experiment, LinkProfile, Only};
 use ::image::Archive;
 use ::trace::{Arrivals, Method, Mix, Reader, Tally, read_resources};
 use director::{Conditions, PerformanceMap};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use link::{Distribution, Impairment, Keys, Table, Trace};
 use record::event::{
     self, ExchangeEvent, MessageEvent, Probed, SectionEvent, SinkEvent, SourceEvent,
 };
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use units::Draw;
 
@@ -179,4 +183,46 @@ pub(crate) fn image(bytes: &[u8]) {
     let count = |folder: &Path| fs::read_dir(folder).expect("a folder").count();
     assert_eq!(count(dir.path()), 2, "something was written outside of it");
     assert_eq!(count(&dir.path().join("box")), 1);
+}
+
+/// Any bytes as a capsule, as the archive in it, or as its manifest with an empty file; and nothing is
+/// ever written outside of the folder that it is unpacked into.
+pub(crate) fn capsule(bytes: &[u8]) {
+    let Some((&part, bytes)) = bytes.split_first() else { return };
+    let dir = scratch();
+    let (file, parent) = (dir.path().join("any.capsule"), dir.path().join("box"));
+    fs::create_dir(&parent).expect("a folder in memory");
+    let packed = match part % 3 {
+        0 => bytes.to_vec(),
+        1 => compressed(bytes),
+        _ => compressed(&archive(bytes)),
+    };
+    fs::write(&file, packed).expect("a file in memory");
+    let count = |folder: &Path| fs::read_dir(folder).expect("a folder").count();
+    match Capsule::open_in(&file, &parent) {
+        Ok(capsule) => assert!(capsule.file().starts_with(&parent)),
+        Err(error) => assert!(!error.is_empty()),
+    }
+    assert_eq!(count(dir.path()), 2, "something was written outside of it");
+    assert_eq!(count(&parent), 0, "its folder is removed");
+}
+
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut out = GzEncoder::new(Vec::new(), Compression::fast());
+    out.write_all(bytes).and_then(|()| out.finish()).expect("memory")
+}
+
+/// An archive with a manifest and the file of no bytes, by its digest.
+fn archive(manifest: &[u8]) -> Vec<u8> {
+    let blob = "blobs/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, bytes) in
+        [("capsule.json", manifest), (blob, &[]), ("home/e.yaml", b"experiment: e")]
+    {
+        let mut header = tar::Header::new_ustar();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, bytes).expect("memory");
+    }
+    archive.into_inner().expect("memory")
 }

@@ -6,6 +6,7 @@ use engine::{Endpoint, Segment, SegmentSpec};
 use link::Impairment;
 use measure::Classifier;
 use std::cell::RefCell;
+use units::{Instant, Span};
 
 /// Link types that are read; other numbers are those of ones that are not, too.
 const READ: [u32; 16] = [1, 0, 9, 12, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 228, 276];
@@ -35,9 +36,9 @@ pub(crate) fn frames(bytes: &[u8]) {
     for (now, frame) in frames.iter().enumerate() {
         let bytes = classifier.classify(0, frame).traffic().bytes;
         assert_eq!(bytes, frame.len() as u64, "every byte is of some layer");
-        segment.send(now % ENDPOINTS, frame, now as u64 * 1_000);
+        segment.send(now % ENDPOINTS, frame, Instant::from_ns(now as u64 * 1_000));
     }
-    let delivered = std::iter::from_fn(|| segment.due(u64::MAX)).count();
+    let delivered = std::iter::from_fn(|| segment.due(Instant::NEVER)).count();
     // To three others, and every copy may be copied on both ways.
     assert!(delivered <= 12 * frames.len());
 }
@@ -46,12 +47,12 @@ pub(crate) fn frames(bytes: &[u8]) {
 struct Living {
     segment: Segment,
     frames: u64,
-    now: u64,
+    now: Instant,
 }
 
 thread_local! {
     static LIVING: RefCell<Living> =
-        RefCell::new(Living { segment: switch(), frames: 0, now: 0 });
+        RefCell::new(Living { segment: switch(), frames: 0, now: Instant::START });
 }
 
 /// Any frames for a segment that lives on from try to try, for a million frames, so that what it keeps
@@ -71,14 +72,14 @@ pub(crate) fn segment(bytes: &[u8]) {
                 let from = living.frames as usize % ENDPOINTS;
                 living.segment.send(from, &frame, living.now);
                 living.frames += 1;
-                living.now += 10_000;
+                living.now += Span::from_us(10);
                 while living.segment.due(living.now).is_some() {}
                 living.segment.decided().for_each(drop);
                 living.segment.drops().for_each(drop);
             }
         }
         if living.frames > LIFE {
-            *living = Living { segment: switch(), frames: 0, now: 0 };
+            *living = Living { segment: switch(), frames: 0, now: Instant::START };
         }
     });
 }

@@ -11,7 +11,7 @@ mod messages;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     ("frames", frames::frames),
     ("segment", frames::segment),
     ("capture", frames::capture),
@@ -28,6 +28,7 @@ pub const TARGETS: [Target; 16] = [
     ("map", files::map),
     ("trace", files::trace),
     ("image", files::image),
+    ("capsule", files::capsule),
 ];
 
 /// Feeds `bytes` to the target `name`.

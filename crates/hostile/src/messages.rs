@@ -3,7 +3,7 @@
 use crate::input::{made, pieces};
 use arbitrary::Arbitrary;
 use director::session::{Config, Hub, Member, Security};
-use director::{Pattern, PerformanceMap};
+use director::{Pattern, PerformanceMap, Seed};
 use record::control::{Command, Status, take_lines};
 use runner::{Reply, Request};
 use std::sync::Arc;
@@ -35,8 +35,9 @@ impl Pair {
         let mut config = Config::new(Pattern::PublishCollect, security.clone());
         config.models = vec![models[usize::from(model) % models.len()]];
         let map = Arc::new(PerformanceMap::new());
-        let mut hub = Hub::new(config, map, 3, 1, 7).expect("it suits");
-        let member = Member::new(security.clone(), 42, 7).expect("a key that is long enough");
+        let mut hub = Hub::new(config, map, 3, &Seed::reproducible(7)).expect("it suits");
+        let member =
+            Member::new(security, 42, &Seed::reproducible(7)).expect("a key that is long enough");
         // Not all models carry as much as this.
         let _ = hub.send(&[5; 3_000], 0);
         hub.send(&[5; 1_000], 0).expect("it is carried");

@@ -1,6 +1,7 @@
 //! Applies one layer: a tar stream whose entries go over the content of lower layers.
 
 use crate::budget::Budget;
+use crate::entry_error::EntryError;
 use crate::error::Fault;
 use crate::tree::{Metadata, Tree};
 use flate2::bufread::MultiGzDecoder;
@@ -61,29 +62,6 @@ pub(crate) fn apply(
         }
     }
     tree.finish().map_err(Fault::cache("set the times of folders"))
-}
-
-/// Why an entry was not extracted.
-#[derive(Debug)]
-pub(crate) enum EntryError {
-    /// The entry is forbidden.
-    Refused(String),
-    /// The entry cannot be read.
-    Damaged(io::Error),
-    /// The entry cannot be written.
-    Disk(io::Error),
-}
-
-impl From<io::Error> for EntryError {
-    fn from(error: io::Error) -> Self {
-        Self::Disk(error)
-    }
-}
-
-impl From<nix::errno::Errno> for EntryError {
-    fn from(errno: nix::errno::Errno) -> Self {
-        Self::Disk(errno.into())
-    }
 }
 
 fn place<R: Read>(

@@ -9,6 +9,7 @@ mod budget;
 mod cache;
 mod config;
 mod digest;
+mod entry_error;
 mod error;
 mod layer;
 mod manifest;

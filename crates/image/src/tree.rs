@@ -4,7 +4,7 @@
 //! a link of a lower layer that leads out of the root, even if another process swaps files
 //! in the meantime.
 
-use crate::layer::EntryError;
+use crate::entry_error::EntryError;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::sys::stat::{Mode, UtimensatFlags, fchmod, fstatat, mkdirat, utimensat};

@@ -1,5 +1,6 @@
 //! The list of a run's files, with which a reader notices what is missing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,7 +8,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// Size and checksum of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Length in bytes.
     pub bytes: u64,
@@ -18,7 +19,7 @@ pub struct Entry {
 }
 
 /// The files of a run, by their path below its folder.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Contents(BTreeMap<String, Entry>);
 

@@ -7,7 +7,11 @@
 mod contents;
 mod draft;
 mod lock;
+mod space;
+mod spill;
 
 pub use contents::{Contents, Damage, Entry};
 pub use draft::{Draft, copy, sync, write};
 pub use lock::{LOCK, Lock, LockError};
+pub use space::{Reserve, free_space, preallocate};
+pub use spill::{Spill, Spilled};

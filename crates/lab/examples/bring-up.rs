@@ -15,7 +15,9 @@ fn main() -> std::process::ExitCode {
         let members: Vec<_> = (1..=nodes).map(|i| member(i, nodes)).collect();
         let hosts: String = members
             .iter()
-            .map(|m| format!("{} {}\n", m.spec.interfaces[0].address, m.spec.name))
+            .filter_map(|m| {
+                Some(format!("{} {}\n", m.spec.interfaces[0].addresses.first()?.0, m.spec.name))
+            })
             .collect();
         let begin = Instant::now();
         let tool = std::env::current_exe().unwrap_or_default();
@@ -50,11 +52,11 @@ fn member(i: u16, nodes: u16) -> Member {
     let interface = Interface {
         name: "eth0".into(),
         mac: mac(i),
-        address: address(i),
-        prefix: 16,
+        addresses: vec![(address(i).into(), 16)],
         mtu: 113,
         offload: false,
-        neighbours: known.map(|j| (address(j), mac(j))).collect(),
+        neighbours: known.map(|j| (address(j).into(), mac(j))).collect(),
+        tap: None,
     };
     let spec = NodeSpec {
         name: format!("node-{i}"),

@@ -16,7 +16,7 @@ mod masks;
 
 pub(crate) use masks::mask;
 
-use crate::wire::Failure;
+use crate::failure::Failure;
 use caps::Capability;
 use nix::errno::Errno;
 use seccompiler::BpfProgram;
@@ -68,6 +68,11 @@ const MACHINE: [Capability; 8] = [
     Capability::CAP_WAKE_ALARM,
 ];
 
+/// Further capabilities that the kernel checks against the node's own user namespace. All others
+/// are about the machine, and have no effect in such a namespace (user_namespaces(7)).
+const OF_NODES: [Capability; 3] =
+    [Capability::CAP_SYS_PTRACE, Capability::CAP_IPC_OWNER, Capability::CAP_NET_BROADCAST];
+
 /// Number of bits in the kernel's capability sets (capset(2)).
 const BITS: u8 = 64;
 
@@ -90,7 +95,14 @@ impl Boundary {
         })
     }
 
-    /// Prepares what [`Seal::apply`] does to each program.
+    /// Whether its programs are in a user namespace of the node: not if the file allows what only
+    /// the machine's users may do.
+    pub fn has_own_users(&self) -> bool {
+        let of_nodes = |one: Capability| CONTAINER.contains(&one) || OF_NODES.contains(&one);
+        self.rooted && !self.privileged && self.added().all(of_nodes)
+    }
+
+    /// Prepares what [`Seal::bound`] and [`Seal::close`] do to each program.
     ///
     /// # Errors
     /// When the list of refused system calls does not compile for this processor.
@@ -159,13 +171,15 @@ const PASSED_ON: [&str; 12] = [
 ];
 /// How the names of Thingbed's own variables begin.
 const OWN: &str = "THINGBED_";
+/// The variable with the token of a page, which gives control of the lab; no program in a node gets it.
+pub const PAGE_TOKEN: &str = "THINGBED_PAGE_TOKEN";
 
 /// Gives a program only the variables of this process that it needs: others may be secrets.
 pub fn clean_environment(command: &mut Command) {
     command.env_clear();
     command.envs(std::env::vars_os().filter(|(name, _)| {
         let name = name.to_string_lossy();
-        PASSED_ON.contains(&&*name) || name.starts_with(OWN)
+        PASSED_ON.contains(&&*name) || name.starts_with(OWN) && name != PAGE_TOKEN
     }));
 }
 
@@ -285,6 +299,19 @@ mod tests {
         let privileged = Boundary { privileged: true, ..rooted };
         assert_eq!(privileged.bounding(), u64::MAX);
         assert!(privileged.seal().unwrap().filters.is_empty());
+    }
+
+    #[test]
+    fn what_only_the_machines_users_may_do_needs_them() {
+        let with = |name: &str| Boundary {
+            rooted: true,
+            capabilities: vec![name.to_owned()],
+            privileged: false,
+        };
+        assert!(with("SYS_PTRACE").has_own_users() && with("CHOWN").has_own_users());
+        assert!(!with("SYS_TIME").has_own_users() && !with("SYS_ADMIN").has_own_users());
+        assert!(!Boundary { privileged: true, ..with("CHOWN") }.has_own_users());
+        assert!(!Boundary::default().has_own_users());
     }
 
     #[test]

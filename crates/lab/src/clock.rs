@@ -1,7 +1,7 @@
 //! A separate clock for a node: a time namespace (time_namespaces(7)), in which CLOCK_MONOTONIC and
 //! CLOCK_BOOTTIME are ahead of the machine's. The kernel has only one CLOCK_REALTIME.
 
-use crate::wire::Failure;
+use crate::failure::Failure;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::{Signal, kill};

@@ -1,7 +1,7 @@
 //! Errors of a lab, each with its likely cause and fix.
 
+use crate::failure::Failure;
 use crate::veth::PUT_NETEM;
-use crate::wire::Failure;
 use std::path::PathBuf;
 
 /// Why a lab could not be created or used.

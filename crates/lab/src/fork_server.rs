@@ -3,10 +3,13 @@
 //! A separate process, because cloning without exec is safe only in a process with one thread, and
 //! because pages shared with one small parent keep nodes cheap.
 
+use crate::failure::Failure;
 use crate::init;
 use crate::netlink;
+use crate::shared::Shared;
 use crate::sysfs;
-use crate::wire::{Failure, FromForkServer, Link, ToForkServer, receive, send};
+use crate::users;
+use crate::wire::{FromForkServer, Link, ToForkServer, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
@@ -60,8 +63,8 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
                     FromForkServer::Ready
                 })
             }
-            ToForkServer::Spawn => match fds.into_iter().next() {
-                Some(control) => spawn(socket, control, &shared).map(|pid| {
+            ToForkServer::Spawn { slot, own_users } => match fds.into_iter().next() {
+                Some(control) => spawn(socket, control, &shared, slot, own_users).map(|pid| {
                     children.push(pid);
                     FromForkServer::Spawned(pid.as_raw())
                 }),
@@ -98,15 +101,6 @@ fn discard(children: &mut Vec<Pid>, pids: &[i32], numbers: Range<u32>) {
     for number in numbers {
         let _ = netlink::remove(number);
     }
-}
-
-/// State shared by all nodes.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// With veth pairs, the network namespace of the medium's ends.
-    pub wire: Option<OwnedFd>,
-    /// Mounts below the host's `/sys`.
-    pub mounted: Vec<PathBuf>,
 }
 
 /// Creates the mount namespace that all nodes copy: private, with the lab's hosts file mounted over
@@ -170,7 +164,8 @@ fn write_hosts(file: &Path, hosts: &str) -> Result<(), Failure> {
 }
 
 /// Limits the processes of all nodes together, where no group may limit those of each: the kernel
-/// counts them for the user in the lab's user namespace, and root's not at all (getrlimit(2)).
+/// counts them for the user in its user namespace, and those of the host's root not at all
+/// (getrlimit(2)).
 fn limit_processes(most: u64) {
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NPROC) {
         let most = most.min(hard);
@@ -195,15 +190,23 @@ fn user_namespace() -> Result<(), Failure> {
     write("/proc/self/gid_map", format!("0 {group} 1"))
 }
 
-/// Clones an init into new namespaces.
-fn spawn(socket: &OwnedFd, control: OwnedFd, shared: &Shared) -> Result<Pid, Failure> {
-    let namespaces = libc::CLONE_NEWNET
-        | libc::CLONE_NEWNS
-        | libc::CLONE_NEWPID
-        | libc::CLONE_NEWUTS
-        | libc::CLONE_NEWIPC;
+/// How many nodes the numbers of labs whose fork servers started after each other are apart.
+const SLOTS_OF_LAB: u32 = 127;
+
+/// Clones an init into new namespaces, without those that belong to users of the node.
+fn spawn(
+    socket: &OwnedFd,
+    control: OwnedFd,
+    shared: &Shared,
+    slot: u32,
+    own_users: bool,
+) -> Result<Pid, Failure> {
+    let owned = if own_users { 0 } else { users::OWNED.bits() };
+    let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWPID | owned;
     // SAFETY: an all-zero clone_args is valid.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    // Other labs at the same time begin elsewhere.
+    let slot = slot.wrapping_add(std::process::id().wrapping_mul(SLOTS_OF_LAB));
     args.flags = namespaces as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     let size = std::mem::size_of::<libc::clone_args>();
@@ -215,7 +218,7 @@ fn spawn(socket: &OwnedFd, control: OwnedFd, shared: &Shared) -> Result<Pid, Fai
     if pid == 0 {
         // SAFETY: the child's own copy of a descriptor that it does not need.
         unsafe { libc::close(socket.as_raw_fd()) };
-        init::init(&control, shared);
+        init::init(&control, shared, slot);
     }
     Ok(Pid::from_raw(pid as i32))
 }

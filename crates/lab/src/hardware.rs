@@ -5,9 +5,9 @@
 //! tool ends.
 
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::interface::{request, set, socket};
 use crate::veth::{index, packets_at};
-use crate::wire::Failure;
 use nix::errno::Errno;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -94,24 +94,24 @@ fn merges_frames(ioctls: &OwnedFd, name: &str) -> bool {
     }
     const GET_JOINING: u32 = 0x2b;
     let mut value = Value { command: GET_JOINING, data: 0 };
-    let Ok(mut asked) = request(name) else { return false };
-    asked.ifr_ifru.ifru_data = (&raw mut value).cast();
-    let said = set(ioctls, libc::SIOCETHTOOL as libc::Ioctl, &mut asked, String::new);
-    said.is_ok() && value.data != 0
+    let Ok(mut request_data) = request(name) else { return false };
+    request_data.ifr_ifru.ifru_data = (&raw mut value).cast();
+    let result = set(ioctls, libc::SIOCETHTOOL as libc::Ioctl, &mut request_data, String::new);
+    result.is_ok() && value.data != 0
 }
 
 /// Receives frames for other addresses, too, while the socket is open.
 fn set_promiscuous(packets: &OwnedFd, number: u32) -> Result<(), Errno> {
     // SAFETY: an all-zero request is valid, and it lives over the call.
     unsafe {
-        let mut asked: libc::packet_mreq = std::mem::zeroed();
-        asked.mr_ifindex = number as i32;
-        asked.mr_type = libc::PACKET_MR_PROMISC as libc::c_ushort;
+        let mut request_data: libc::packet_mreq = std::mem::zeroed();
+        request_data.mr_ifindex = number as i32;
+        request_data.mr_type = libc::PACKET_MR_PROMISC as libc::c_ushort;
         let set = libc::setsockopt(
             packets.as_raw_fd(),
             libc::SOL_PACKET,
             libc::PACKET_ADD_MEMBERSHIP,
-            (&raw const asked).cast(),
+            (&raw const request_data).cast(),
             size_of::<libc::packet_mreq>() as u32,
         );
         Errno::result(set).map(drop)

@@ -3,32 +3,39 @@
 
 use crate::boundary;
 use crate::clock::Clock;
-use crate::fork_server::Shared;
+use crate::failure::Failure;
 use crate::interface;
+use crate::machine_tap;
 use crate::nat;
 use crate::program::{self, Own, Start};
 use crate::root;
+use crate::routing::{self, Routing};
+use crate::shared::Shared;
 use crate::sysfs;
+use crate::users::{self, Ids, Separate, Users};
 use crate::veth::{self, Veth};
-use crate::wire::{Exit, Failure, FromInit, Link, NodeSpec, ToInit, UPLINK, Usage, receive, send};
+use crate::wire::{
+    Exit, FromInit, Link, NodeSpec, Route, Setting, ToInit, UPLINK, Usage, receive, send,
+};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sched::{CpuSet, sched_setaffinity, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::MsgFlags;
 use nix::unistd::Pid;
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Runs the init.
-pub(crate) fn init(socket: &OwnedFd, shared: &Shared) -> ! {
+/// Runs the init of the node with the number `slot`.
+pub(crate) fn init(socket: &OwnedFd, shared: &Shared, slot: u32) -> ! {
     // The end of file of the socket has the same effect; this also works if only the fork server is
     // killed.
     let _ = set_pdeathsig(Signal::SIGKILL);
-    let status = match live(socket, shared) {
+    let status = match live(socket, shared, slot) {
         Ok(()) => 0,
         Err(failure) => {
             let _ = send(socket, &FromInit::Failed(failure), &[]);
@@ -40,7 +47,7 @@ pub(crate) fn init(socket: &OwnedFd, shared: &Shared) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
+fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
     let wire = shared.wire.as_ref();
     let failed = |error: std::io::Error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
@@ -51,12 +58,12 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     else {
         return Ok(());
     };
+    let mut same_users = None;
+    let separate = separate(&spec.setting, slot, &mut same_users)?;
     let taps = set_up(&spec, first, link, wire)?;
     pin_to(&spec.setting.cores)?;
     sysfs::mount_own(&shared.mounted);
-    if let Some(gateway) = spec.setting.gateway {
-        interface::default_route(gateway)?;
-    }
+    set_routes(&spec)?;
     if spec.setting.forwards {
         nat::gateway(UPLINK)?;
     }
@@ -64,7 +71,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     let links = Links { first, names, wire };
     // Last, because the host's files are hidden from then on.
     let home = match &spec.setting.root {
-        Some(root) => Some(root::enter(&spec, root)?),
+        Some(root) => Some(root::enter(&spec, root, separate)?),
         None => {
             // The node sees the host's devices already; the configured ones must exist.
             for device in &spec.setting.devices {
@@ -82,7 +89,7 @@ fn live(socket: &OwnedFd, shared: &Shared) -> Result<(), Failure> {
     let seal = spec.setting.boundary().seal().map_err(boundary::failed)?;
     let own = Own { home, clock, seal };
     let raw: Vec<_> = taps.iter().chain(&host).map(AsRawFd::as_raw_fd).collect();
-    send(socket, &FromInit::Up, &raw).map_err(failed)?;
+    send(socket, &FromInit::Up { same_users }, &raw).map_err(failed)?;
     drop((taps, host));
 
     let mut mask = SigSet::empty();
@@ -132,6 +139,30 @@ fn pin_to(cores: &[u32]) -> Result<(), Failure> {
     sched_setaffinity(Pid::from_raw(0), &set).map_err(failed)
 }
 
+/// Mounts this PID namespace's `/proc`, and creates the users of a node that has its own. If this
+/// machine cannot create them, `same_users` is the failed step.
+fn separate(
+    setting: &Setting,
+    slot: u32,
+    same_users: &mut Option<Failure>,
+) -> Result<Option<Separate>, Failure> {
+    // From the host's /proc.
+    let ids = Ids::of_node(slot);
+    let none: Option<&str> = None;
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, none)
+        .map_err(|errno| Failure::of("mount /proc", errno))?;
+    let root = setting.root.as_ref().filter(|_| setting.has_own_users());
+    let Some(root) = root else { return Ok(None) };
+    let failure = match Users::create(ids, &root::lower(root)?) {
+        Ok(separate) => return Ok(Some(separate)),
+        Err(failure) => failure,
+    };
+    *same_users = Some(failure);
+    unshare(users::OWNED).map_err(|errno| Failure::of("create namespaces", errno))?;
+    Ok(None)
+}
+
 fn set_up(
     spec: &NodeSpec,
     first: u32,
@@ -140,17 +171,36 @@ fn set_up(
 ) -> Result<Vec<OwnedFd>, Failure> {
     nix::unistd::sethostname(&spec.name)
         .map_err(|errno| Failure::of(format!("set the host name {}", spec.name), errno))?;
-    let none: Option<&str> = None;
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, none)
-        .map_err(|errno| Failure::of("mount /proc", errno))?;
     interface::loopback()?;
     let made = spec.interfaces.iter().zip(first..);
-    made.map(|(spec, number)| match wire {
-        Some(wire) => veth::make_veth(spec, number, wire.as_fd(), link == Link::Veth),
-        None => interface::make_tap(spec, number),
+    made.map(|(spec, number)| {
+        let link = match wire {
+            Some(wire) => veth::make_veth(spec, number, wire.as_fd(), link == Link::Veth),
+            None => interface::make_tap(spec, number),
+        };
+        spec.tap.iter().try_for_each(|tap| machine_tap::connect(spec, tap))?;
+        link
     })
     .collect()
+}
+
+/// Sets the node's routes, and whether it forwards packets.
+fn set_routes(spec: &NodeSpec) -> Result<(), Failure> {
+    let Setting { gateway, routes, is_router, .. } = &spec.setting;
+    let any = |family: IpAddr| match family {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    };
+    let default = gateway.map(|via| Route { to: any(via), prefix: 0, via });
+    if default.is_some() || !routes.is_empty() {
+        let routing = Routing::open()?;
+        routes.iter().chain(&default).try_for_each(|route| routing.add_route(route))?;
+    }
+    if *is_router {
+        let names = spec.interfaces.iter().map(|interface| interface.name.clone());
+        routing::forward(&names.collect::<Vec<_>>())?;
+    }
+    Ok(())
 }
 
 /// The node's links that are veth pairs.
@@ -220,8 +270,8 @@ fn execute(
         // The other nodes share the fork server's file. If a program has damaged /etc, the node
         // misses new names.
         ToInit::Hosts { hosts } => {
-            if own.home.is_some() {
-                let _ = root::write_etc("hosts", hosts.as_bytes());
+            if let Some(home) = &own.home {
+                let _ = home.set_hosts(&hosts);
             }
         }
         // SAFETY: a plain system call; from an init it reaches its whole namespace except itself.

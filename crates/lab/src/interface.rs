@@ -1,9 +1,11 @@
-//! Creates and configures a node's interfaces by ioctl, from inside the node.
+//! Creates and configures a node's interfaces, from inside the node: by ioctl, and IPv6 by netlink.
 
+use crate::failure::Failure;
 use crate::netem;
-use crate::wire::{Failure, Interface};
+use crate::routing::{Routing, enable_ipv6};
+use crate::wire::Interface;
 use nix::errno::Errno;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Transmit queue of frames that wait for the medium. The kernel's default of 1,000 overflows when
@@ -32,9 +34,9 @@ pub fn make_tap(spec: &Interface, number: u32) -> Step<OwnedFd> {
 }
 
 pub(crate) fn mtu(socket: &OwnedFd, name: &str, mtu: u32) -> Step<()> {
-    let mut asked = request(name)?;
-    asked.ifr_ifru.ifru_mtu = mtu as libc::c_int;
-    set(socket, libc::SIOCSIFMTU, &mut asked, || format!("set the MTU {mtu} of {name}"))
+    let mut request_data = request(name)?;
+    request_data.ifr_ifru.ifru_mtu = mtu as libc::c_int;
+    set(socket, libc::SIOCSIFMTU, &mut request_data, || format!("set the MTU {mtu} of {name}"))
 }
 
 /// Changes the MTU of an interface that is up.
@@ -43,16 +45,26 @@ pub(crate) fn change_mtu(name: &str, bytes: u32) -> std::io::Result<()> {
     changed.map_err(|failure| std::io::Error::from_raw_os_error(failure.errno))
 }
 
+/// The Ethernet address of the node's interface when its machine has the configured one. A bridge keeps
+/// frames to the addresses of its ports.
+pub(crate) fn other_mac(mac: [u8; 6]) -> [u8; 6] {
+    let [first, rest @ ..] = mac;
+    let [b, c, d, e, f] = rest;
+    // Locally administered, and another one.
+    [(first | 2) ^ 4, b, c, d, e, f]
+}
+
 /// Configures the addresses, routes and neighbours of an existing interface.
 pub(crate) fn set_up(spec: &Interface) -> Step<()> {
     let socket = socket()?;
     let named = |what: &str| format!("{what} of {}", spec.name);
+    let mac = if spec.tap.is_some() { other_mac(spec.mac) } else { spec.mac };
 
     let mut hardware = request(&spec.name)?;
     // SAFETY: the union's address field is plain bytes; six fit in fourteen.
     unsafe {
         hardware.ifr_ifru.ifru_hwaddr.sa_family = libc::ARPHRD_ETHER;
-        for (to, from) in hardware.ifr_ifru.ifru_hwaddr.sa_data.iter_mut().zip(spec.mac) {
+        for (to, from) in hardware.ifr_ifru.ifru_hwaddr.sa_data.iter_mut().zip(mac) {
             *to = from as libc::c_char;
         }
     }
@@ -68,23 +80,45 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
         Err(failure) if failure.errno != libc::EPERM => return Err(failure),
         _ => {}
     }
-    disable_ipv6(&spec.name);
-
-    // An interface without an address gets one by DHCP.
-    if !spec.address.is_unspecified() {
+    let has_ipv6 = spec.addresses.iter().any(|(address, _)| address.is_ipv6());
+    match has_ipv6 {
+        true => enable_ipv6(&spec.name)?,
+        false => disable_ipv6(&spec.name),
+    }
+    for (own, prefix) in &spec.addresses {
+        let IpAddr::V4(own) = own else { continue };
         let mut address = request(&spec.name)?;
-        address.ifr_ifru.ifru_addr = internet(spec.address);
-        set(&socket, libc::SIOCSIFADDR, &mut address, || {
-            named(&format!("set the address {}", spec.address))
-        })?;
+        address.ifr_ifru.ifru_addr = internet(*own);
+        set(&socket, libc::SIOCSIFADDR, &mut address, || named(&format!("set the address {own}")))?;
         let mut mask = request(&spec.name)?;
-        mask.ifr_ifru.ifru_netmask = internet(netmask(spec.prefix));
+        mask.ifr_ifru.ifru_netmask = internet(netmask(*prefix));
         set(&socket, libc::SIOCSIFNETMASK, &mut mask, || named("set the subnet mask"))?;
     }
     up(&socket, &spec.name)?;
+    if spec.tap.is_some() {
+        return Ok(());
+    }
     multicast_route(&socket, &spec.name)?;
     for (address, mac) in &spec.neighbours {
-        neighbour(&socket, &spec.name, *address, *mac)?;
+        if let IpAddr::V4(address) = address {
+            neighbour(&socket, &spec.name, *address, *mac)?;
+        }
+    }
+    if has_ipv6 { set_up_ipv6(spec) } else { Ok(()) }
+}
+
+/// Adds the IPv6 addresses and neighbours of an interface that is up.
+fn set_up_ipv6(spec: &Interface) -> Step<()> {
+    let routing = Routing::open()?;
+    for (address, prefix) in &spec.addresses {
+        if let IpAddr::V6(address) = address {
+            routing.add_address(&spec.name, *address, *prefix)?;
+        }
+    }
+    for (address, mac) in &spec.neighbours {
+        if let IpAddr::V6(address) = address {
+            routing.add_neighbour(&spec.name, *address, *mac)?;
+        }
     }
     Ok(())
 }
@@ -126,22 +160,6 @@ pub(crate) fn up(socket: &OwnedFd, name: &str) -> Step<()> {
     // SAFETY: the call above has set the flags.
     unsafe { flags.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short };
     set(socket, libc::SIOCSIFFLAGS, &mut flags, || format!("bring {name} up"))
-}
-
-/// Adds a default route to the gateway at `address`.
-pub fn default_route(address: Ipv4Addr) -> Step<()> {
-    let socket = socket()?;
-    // SAFETY: an all-zero route entry is valid, and lives over the call.
-    unsafe {
-        let mut route: libc::rtentry = std::mem::zeroed();
-        route.rt_dst = internet(Ipv4Addr::UNSPECIFIED);
-        route.rt_genmask = internet(Ipv4Addr::UNSPECIFIED);
-        route.rt_gateway = internet(address);
-        route.rt_flags = (libc::RTF_UP | libc::RTF_GATEWAY) as libc::c_ushort;
-        let result = libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &raw const route);
-        let failed = |errno| Failure::of(format!("add the default route by {address}"), errno);
-        Errno::result(result).map(drop).map_err(failed)
-    }
 }
 
 /// Adds a multicast route, for programs that name no interface.
@@ -192,9 +210,8 @@ fn neighbour(socket: &OwnedFd, name: &str, address: Ipv4Addr, mac: [u8; 6]) -> S
     }
 }
 
-/// Disables IPv6 on an interface: router and neighbour discovery of hundreds of nodes would be
-/// unwanted traffic, and nodes use IPv4 on their links so far. A kernel without IPv6 has no such
-/// file and needs no change.
+/// Disables IPv6 on an interface without an IPv6 address: router and neighbour discovery of hundreds
+/// of nodes would be unwanted traffic. A kernel without IPv6 has no such file and needs no change.
 pub(crate) fn disable_ipv6(name: &str) {
     let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
 }
@@ -247,6 +264,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_other_address_is_another_one_of_a_single_station() {
+        for mac in [[2, 0, 10, 0, 0, 1], [0x52, 0x54, 0, 1, 2, 3], [0xf4, 1, 2, 3, 4, 5]] {
+            let other = other_mac(mac);
+            assert_ne!(other, mac);
+            assert_eq!((other[0] & 1, other[0] & 2), (0, 2));
+        }
+    }
+
+    #[test]
     fn masks() {
         assert_eq!(netmask(0), Ipv4Addr::new(0, 0, 0, 0));
         assert_eq!(netmask(16), Ipv4Addr::new(255, 255, 0, 0));
@@ -267,15 +293,15 @@ mod tests {
             if nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).is_err() {
                 return eprintln!("NOT RUN: needs root");
             }
-            let to = Ipv4Addr::new(10, 0, 0, 2);
+            let to = IpAddr::from([10, 0, 0, 2]);
             let spec = Interface {
                 name: "eth0".into(),
                 mac: [2, 0, 10, 0, 0, 1],
-                address: Ipv4Addr::new(10, 0, 0, 1),
-                prefix: 24,
+                addresses: vec![([10, 0, 0, 1].into(), 24)],
                 mtu: 1500,
                 offload: false,
                 neighbours: vec![(to, [2, 0, 10, 0, 0, 2])],
+                tap: None,
             };
             let _tap = make_tap(&spec, 1000).unwrap();
             assert_eq!(netem::discipline(1000).unwrap(), "noqueue");

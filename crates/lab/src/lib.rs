@@ -10,13 +10,16 @@ mod cgroup;
 mod clock;
 mod enter;
 mod error;
+mod failure;
 mod fork_server;
 mod hardware;
 mod hierarchy;
 mod init;
 mod interface;
 mod ledger;
+mod machine_tap;
 mod meter;
+mod mount_tree;
 mod nat;
 mod netem;
 mod netlink;
@@ -25,18 +28,22 @@ mod nodes;
 mod ports;
 mod program;
 mod root;
+mod routing;
+mod shared;
 mod switches;
 mod sysfs;
 mod trial;
 mod usage;
 mod user;
+mod users;
 mod veth;
 mod wire;
 
-pub use boundary::{Boundary, Seal, clean_environment, close_from, has_seccomp};
+pub use boundary::{Boundary, PAGE_TOKEN, Seal, clean_environment, close_from, has_seccomp};
 pub use cgroup::{Limits, OutOfMemory, PROCESSES, can_limit, can_limit_processes};
-pub use enter::{enter, enter_files, set_host_name, set_mtu};
+pub use enter::{enter, enter_files, enter_network, set_host_name, set_mtu};
 pub use error::Error;
+pub use failure::Failure;
 pub use fork_server::{FORK_SERVER, fork_server};
 pub use hardware::attach;
 pub use ledger::{Leftover, collect, ledger_dir, own_dir};
@@ -48,9 +55,9 @@ pub use node::{Event, Node, NodeKind, Program};
 pub use nodes::{FIRST_INTERFACE, Lab, Member};
 pub use ports::Ports;
 pub use program::PATH;
-pub use trial::{try_netem, try_node};
+pub use trial::{try_machine, try_netem, try_node, try_own_users};
 pub use usage::{Counters, Sample, Scheduled, counters, members, sample, scheduled, socket_drops};
 pub use wire::{
-    Direction, Exit, Failure, Interface, Link, NodeSpec, Root, Setting, UPLINK, Usage, VNET_HEADER,
+    Direction, Exit, Interface, Link, NodeSpec, Root, Route, Setting, UPLINK, Usage, VNET_HEADER,
     can_have_taps,
 };

@@ -1,8 +1,8 @@
 //! NAT gateway: forwards packets and replaces the source address of those that leave by one
 //! interface (masquerading). Uses nf_tables over netlink in the node's own network namespace.
 
+use crate::failure::Failure;
 use crate::netlink::{Message, NESTED, exchange};
-use crate::wire::Failure;
 use nix::errno::Errno;
 
 /// Message types and attributes of linux/netfilter/nf_tables.h and nfnetlink.h.

@@ -1,6 +1,6 @@
 //! Messages to and from the kernel's network configuration, by rtnetlink(7).
 
-use crate::wire::Failure;
+use crate::failure::Failure;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::sys::time::TimeVal;

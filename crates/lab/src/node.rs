@@ -2,8 +2,9 @@
 
 use crate::cgroup::OutOfMemory;
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::netem::{Netem, Passed};
-use crate::wire::{Direction, Exit, Failure, FromInit, ToInit, Usage, pair, receive, send};
+use crate::wire::{Direction, Exit, FromInit, ToInit, Usage, pair, receive, send};
 use nix::sys::socket::{MsgFlags, Shutdown, shutdown};
 use std::fmt::Debug;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -59,6 +59,8 @@ pub struct Lab {
     groups: Option<(Groups, Page)>,
     /// Why nodes are in no groups that count, if so.
     uncounted: Option<String>,
+    /// Why a node with a separate root has no separate users, if so.
+    same_users: Option<String>,
 }
 
 impl Lab {
@@ -98,10 +100,14 @@ impl Lab {
             control: Some(control),
             groups,
             uncounted,
+            same_users: None,
         };
         let must = limited.is_some();
         let hidden = crate::ledger::control_dirs();
-        let processes = processes(members.len());
+        // Root of a node with its own users is an ordinary user to the kernel, which would count
+        // against this limit; its group limits it.
+        let grouped = nix::unistd::geteuid().is_root() && lab.groups.is_some();
+        let processes = if grouped { u64::MAX } else { processes(members.len()) };
         let (_, attached) = lab.ask_for(
             &ToForkServer::Prepare { hosts: hosts.to_owned(), link, hidden, processes },
             &[],
@@ -172,6 +178,12 @@ impl Lab {
     /// Why [`Self::meter`] has no control groups to read, if so.
     pub fn uncounted(&self) -> Option<&str> {
         self.uncounted.as_deref()
+    }
+
+    /// Why the programs of a node with a separate root share the users of the host, if this machine
+    /// cannot give them others.
+    pub fn same_users(&self) -> Option<&str> {
+        self.same_users.as_deref()
     }
 
     /// Whether a process of a node was killed for lack of memory since the last call. Unknown

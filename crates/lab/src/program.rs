@@ -2,8 +2,9 @@
 
 use crate::boundary::{Seal, close_from};
 use crate::clock::Clock;
+use crate::failure::Failure;
 use crate::root::Home;
-use crate::wire::Failure;
+use crate::users::Users;
 use nix::errno::Errno;
 use std::ffi::CString;
 use std::io::Read;
@@ -61,6 +62,8 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
         Some(_) if control.is_some() => use_host_files(&mut command, host.as_ref(), &folder)?,
         Some(home) => {
             folder.clone_from(&home.root.cwd);
+            // First, because the kernel gives all capabilities in a namespace to who enters it.
+            become_root(&mut command, home);
             own.seal.bound(&mut command);
             use_node_root(&mut command, home, [&stdout, &stderr]);
         }
@@ -114,6 +117,14 @@ fn use_host_files(
     Ok(())
 }
 
+/// Lets a program be a user of the node, if the node has its own.
+fn become_root(command: &mut Command, home: &Home) {
+    let Some(users) = home.users.as_ref().map(Users::entrance) else { return };
+    // SAFETY: only system calls between fork and exec; the descriptor is the init's and lives as
+    // long as the init.
+    unsafe { command.pre_exec(move || crate::users::become_root(users)) };
+}
+
 /// Sets the environment, directory and user of the node's root.
 fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     command.env_clear().env("PATH", PATH).env("HOME", &home.who.home);
@@ -122,12 +133,17 @@ fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
     }
     command.envs(home.root.env.iter().map(|(key, value)| (key, value)));
     command.current_dir(&home.root.cwd);
+    let ids = home.users.as_ref().map(|users| users.ids);
+    let (user, group) = (home.who.uid, home.who.gid);
+    let (user, group) = ids.map_or((user, group), |ids| (ids.user(user), ids.group(group)));
+    if (user, group) != (0, 0) {
+        for output in outputs {
+            // Many programs reopen /dev/stdout by name.
+            let _ = nix::unistd::fchown(output, Some(user.into()), Some(group.into()));
+        }
+    }
     if home.who.is_root() {
         return;
-    }
-    for output in outputs {
-        // Many programs reopen /dev/stdout by name.
-        let _ = nix::unistd::fchown(output, Some(home.who.uid.into()), Some(home.who.gid.into()));
     }
     let who = home.who.clone();
     // SAFETY: only system calls between fork and exec.

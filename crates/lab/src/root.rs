@@ -4,19 +4,24 @@
 //! namespace, as all mounts made here do.
 
 use crate::boundary;
+use crate::failure::Failure;
+use crate::mount_tree::put;
 use crate::user::Who;
-use crate::wire::{Failure, NodeSpec, Root};
+use crate::users::{Ids, Separate, Users};
+use crate::wire::{NodeSpec, Root};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use nix::sys::stat::Mode;
+use nix::sys::stat::{Mode, SFlag, fstat, mknod};
 use nix::unistd::{chdir, pivot_root};
 use std::fs;
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{
+    DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown, fchown, symlink,
+};
 use std::path::{Path, PathBuf};
 
 /// A node with a separate root, as seen from its init.
@@ -26,6 +31,45 @@ pub(crate) struct Home {
     pub root: Root,
     /// The user of its programs.
     pub who: Who,
+    /// Its own users, unless they are those of the init.
+    pub users: Option<Users>,
+}
+
+impl Home {
+    /// The root of the node, in the init's numbering.
+    fn owner(&self) -> Owner {
+        Owner::among(self.users.as_ref().map(|users| users.ids))
+    }
+
+    /// Replaces the node's hosts file.
+    pub fn set_hosts(&self, hosts: &str) -> Result<(), Failure> {
+        write_etc("hosts", hosts.as_bytes(), self.owner())
+    }
+}
+
+/// Whom the files belong to that the init creates for the node.
+#[derive(Debug, Clone, Copy)]
+struct Owner {
+    user: u32,
+    group: u32,
+}
+
+impl Owner {
+    fn among(ids: Option<Ids>) -> Self {
+        Self { user: ids.map_or(0, |ids| ids.user(0)), group: ids.map_or(0, |ids| ids.group(0)) }
+    }
+}
+
+/// The folder of a root, opened in the mount namespace of its overlay, or a detached copy of its
+/// mount.
+enum Below {
+    Folder(OwnedFd),
+    Detached(OwnedFd),
+}
+
+/// Opens the folder of a root.
+pub(crate) fn lower(root: &Root) -> Result<OwnedFd, Failure> {
+    path_to(&root.lower, OFlag::O_PATH | OFlag::O_DIRECTORY)
 }
 
 const NONE: Option<&str> = None;
@@ -37,11 +81,20 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 /// Makes `root` the root of this process. Also returns the mount namespace with the host's files,
 /// for Thingbed's own programs.
-pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<(Home, OwnedFd), Failure> {
+pub(crate) fn enter(
+    spec: &NodeSpec,
+    root: &Root,
+    separate: Option<Separate>,
+) -> Result<(Home, OwnedFd), Failure> {
+    let Separate { users, lower: shifted } = separate.unwrap_or_default();
+    let owner = Owner::among(users.as_ref().map(|users| users.ids));
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(of("create a mount namespace for the root"))?;
     // Everything needed from the host is opened first, because it becomes hidden.
-    let below = path_to(&root.lower, OFlag::O_PATH | OFlag::O_DIRECTORY)?;
+    let below = match shifted {
+        Some(tree) => Below::Detached(tree),
+        None => Below::Folder(lower(root)?),
+    };
     let mode = fs::metadata(&root.lower).map_or(0o755, |meta| meta.mode() & 0o7777);
     let hosts = fs::read("/etc/hosts").unwrap_or_default();
     let common = DEVICES.iter().map(|name| Path::new("/dev").join(name));
@@ -56,19 +109,19 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<(Home, OwnedFd), Fai
         0 => STORAGE,
         bytes => bytes,
     };
-    overlay(&below, mode, storage).map_err(|failure| named(failure, root))?;
+    overlay(&below, mode, storage, owner).map_err(|failure| named(failure, root))?;
     drop(below);
     chdir("/tmp/root").map_err(of("enter the root"))?;
     // Afterwards the old root is mounted over the new one.
     pivot_root(".", ".").map_err(of("change the root"))?;
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    folder("/proc", 0o555)?;
+    folder("/proc", 0o555, owner)?;
     mount(Some("proc"), "/proc", Some("proc"), quiet, NONE).map_err(of("mount /proc"))?;
-    folder("/sys", 0o555)?;
+    folder("/sys", 0o555, owner)?;
     // Refused to unprivileged users in a container that masks parts of the host's; few programs
     // need it.
     let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), quiet | MsFlags::MS_RDONLY, NONE);
-    make_dev(&devices, storage)?;
+    make_dev(&devices, storage, owner)?;
     drop(devices);
     umount2(".", MntFlags::MNT_DETACH).map_err(of("detach the host's files"))?;
     chdir("/").map_err(of("enter the root"))?;
@@ -77,19 +130,19 @@ pub(crate) fn enter(spec: &NodeSpec, root: &Root) -> Result<(Home, OwnedFd), Fai
     if !spec.setting.privileged {
         boundary::mask()?;
     }
-    folder("/tmp", 0o1777)?;
-    folder("/etc", 0o755)?;
-    write_etc("hosts", &hosts)?;
-    write_etc("hostname", format!("{}\n", spec.name).as_bytes())?;
-    write_etc("resolv.conf", resolver(spec.setting.resolver).as_bytes())?;
-    let who = Who::find(&root.user)?;
+    folder("/tmp", 0o1777, owner)?;
+    folder("/etc", 0o755, owner)?;
+    write_etc("hosts", &hosts, owner)?;
+    write_etc("hostname", format!("{}\n", spec.name).as_bytes(), owner)?;
+    write_etc("resolv.conf", resolver(spec.setting.resolver).as_bytes(), owner)?;
+    let who = Who::find(&root.user, users.as_ref().map(|users| users.ids))?;
     // Allows unprivileged ping, as in other containers; the kernel's default denies it to all.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
-    Ok((Home { root: root.clone(), who }, host))
+    Ok((Home { root: root.clone(), who, users }, host))
 }
 
 /// The text of a resolv.conf with this `server`.
-pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
+pub(crate) fn resolver(server: Option<IpAddr>) -> String {
     match server {
         Some(address) => format!("nameserver {address}\n"),
         None => "# No name server here: names of nodes are in /etc/hosts.\n".to_owned(),
@@ -97,7 +150,7 @@ pub(crate) fn resolver(server: Option<Ipv4Addr>) -> String {
 }
 
 /// Sets the name `server` of a node that sees the host's files.
-pub(crate) fn set_name_server(server: Ipv4Addr) -> Result<(), Failure> {
+pub(crate) fn set_name_server(server: IpAddr) -> Result<(), Failure> {
     let size = Some("mode=755,size=16k");
     mount(Some("names"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
         .map_err(of("mount a tmpfs"))?;
@@ -121,15 +174,24 @@ pub(crate) fn device(path: &Path) -> Result<OwnedFd, Failure> {
 }
 
 /// Mounts the overlay at `/tmp/root`, on a tmpfs that is visible only for a moment.
-fn overlay(below: &OwnedFd, mode: u32, storage: u64) -> Result<(), Failure> {
+fn overlay(below: &Below, mode: u32, storage: u64, owner: Owner) -> Result<(), Failure> {
     let size = format!("mode=755,size={storage}");
     mount(Some("changes"), "/tmp", Some("tmpfs"), MsFlags::empty(), Some(size.as_str()))
         .map_err(of("mount a tmpfs for changes"))?;
     for name in ["upper", "work", "root"] {
-        folder(&format!("/tmp/{name}"), mode)?;
+        folder(&format!("/tmp/{name}"), mode, owner)?;
     }
-    // By number, because commas and colons in a path have a meaning here.
-    let below = format!("/proc/self/fd/{}", below.as_raw_fd());
+    let below = match below {
+        // The kernel accepts it by number only from Linux 6.15 on.
+        Below::Detached(tree) => {
+            let place = "/tmp/below";
+            folder(place, mode, owner)?;
+            put(tree, Path::new(place)).map_err(of("attach the folder of the root"))?;
+            place.to_owned()
+        }
+        // By number, because commas and colons in a path have a meaning here.
+        Below::Folder(folder) => format!("/proc/self/fd/{}", folder.as_raw_fd()),
+    };
     let users = if is_host_root() { "" } else { ",userxattr" };
     let options = format!("lowerdir={below},upperdir=/tmp/upper,workdir=/tmp/work{users}");
     let flags = MsFlags::MS_NODEV;
@@ -145,22 +207,21 @@ fn is_host_root() -> bool {
 
 /// Creates the node's `/dev`, with only these `devices` of the host and shared memory of `storage`
 /// bytes.
-fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64) -> Result<(), Failure> {
-    folder("/dev", 0o755)?;
+fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64, owner: Owner) -> Result<(), Failure> {
+    folder("/dev", 0o755, owner)?;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
-    mount(Some("dev"), "/dev", Some("tmpfs"), flags, Some("mode=755,size=1m"))
+    let options = format!("mode=755,size=1m,uid={},gid={}", owner.user, owner.group);
+    mount(Some("dev"), "/dev", Some("tmpfs"), flags, Some(options.as_str()))
         .map_err(of("mount /dev"))?;
     for (device, path) in devices {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).map_err(io(format!("create {}", dir.display())))?;
         }
-        let what = format!("pass the device {} to the node", path.display());
-        fs::write(path, b"").map_err(io(what.clone()))?;
-        let from = format!("/proc/self/fd/{}", device.as_raw_fd());
-        mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE).map_err(of(what))?;
+        pass(device, path, owner)
+            .map_err(io(format!("pass the device {} to the node", path.display())))?;
     }
-    folder("/dev/pts", 0o755)?;
-    folder("/dev/shm", 0o1777)?;
+    folder("/dev/pts", 0o755, owner)?;
+    folder("/dev/shm", 0o1777, owner)?;
     let options = Some("newinstance,ptmxmode=0666,mode=0620");
     // A passed device may be a terminal of the host: then /dev/pts has the host's, and needs no own
     // ones.
@@ -169,7 +230,7 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64) -> Result<(), Failure>
             .map_err(of("mount /dev/pts"))?;
         link("pts/ptmx", "ptmx")?;
     }
-    let size = format!("mode=1777,size={storage}");
+    let size = format!("mode=1777,size={storage},uid={},gid={}", owner.user, owner.group);
     let flags = flags | MsFlags::MS_NODEV;
     mount(Some("shm"), "/dev/shm", Some("tmpfs"), flags, Some(size.as_str()))
         .map_err(of("mount /dev/shm"))?;
@@ -184,27 +245,46 @@ fn make_dev(devices: &[(OwnedFd, PathBuf)], storage: u64) -> Result<(), Failure>
     Ok(())
 }
 
+/// Creates a device of the host in the node's `/dev`: the same file, or, if the node has other
+/// users, another file for the same device, which belongs to the node's root.
+fn pass(device: &OwnedFd, path: &Path, owner: Owner) -> std::io::Result<()> {
+    if owner.user == 0 {
+        fs::write(path, b"")?;
+        let from = format!("/proc/self/fd/{}", device.as_raw_fd());
+        return Ok(mount(Some(from.as_str()), path, NONE, MsFlags::MS_BIND, NONE)?);
+    }
+    let theirs = fstat(device)?;
+    mknod(path, SFlag::S_IFCHR, Mode::empty(), theirs.st_rdev)?;
+    chown(path, Some(owner.user), Some(owner.group))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(theirs.st_mode & 0o777))
+}
+
 fn link(to: &str, name: &str) -> Result<(), Failure> {
     symlink(to, Path::new("/dev").join(name)).map_err(io(format!("link /dev/{name}")))
 }
 
 /// Writes a file into the node's `/etc`. An existing one may be a link to any place.
-pub(crate) fn write_etc(name: &str, text: &[u8]) -> Result<(), Failure> {
+fn write_etc(name: &str, text: &[u8], owner: Owner) -> Result<(), Failure> {
     let path = Path::new("/etc").join(name);
     let _ = fs::remove_file(&path);
     // A new file: the node's programs may put a link back, and this process may write more than they.
     let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-    file.and_then(|mut file| file.write_all(text)).map_err(io(format!("write {}", path.display())))
+    file.and_then(|mut file| {
+        fchown(&file, Some(owner.user), Some(owner.group))?;
+        file.write_all(text)
+    })
+    .map_err(io(format!("write {}", path.display())))
 }
 
 /// Creates a folder unless it exists.
-fn folder(path: &str, mode: u32) -> Result<(), Failure> {
+fn folder(path: &str, mode: u32, owner: Owner) -> Result<(), Failure> {
     if Path::new(path).is_dir() {
         return Ok(());
     }
     let made = fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-    let made = made.and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)));
-    made.map_err(io(format!("create the folder {path}")))
+    made.and_then(|()| chown(path, Some(owner.user), Some(owner.group)))
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(mode)))
+        .map_err(io(format!("create the folder {path}")))
 }
 
 fn path_to(path: &Path, how: OFlag) -> Result<OwnedFd, Failure> {

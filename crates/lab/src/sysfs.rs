@@ -2,11 +2,11 @@
 //!
 //! Mounts below the host's `/sys`, such as control groups, stay available.
 
+use crate::mount_tree::{put, tree};
 use nix::errno::Errno;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use std::ffi::{CString, OsStr, OsString};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// The topmost mounts below `/sys` in this mount namespace.
@@ -78,38 +78,6 @@ fn mount_sysfs() -> Result<(), Errno> {
     let none: Option<&str> = None;
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC | MsFlags::MS_RDONLY;
     mount(Some("sysfs"), "/sys", Some("sysfs"), flags, none)
-}
-
-fn path(path: &Path) -> Result<CString, Errno> {
-    CString::new(OsStr::as_bytes(path.as_os_str())).map_err(|_| Errno::EINVAL)
-}
-
-/// A detached copy of the mounts at and below `place` (open_tree(2)).
-fn tree(place: &Path) -> Result<OwnedFd, Errno> {
-    let place = path(place)?;
-    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC | libc::AT_RECURSIVE as u32;
-    // SAFETY: the path lives over the call; a valid descriptor is owned at once.
-    unsafe {
-        let fd = libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, place.as_ptr(), flags);
-        Ok(OwnedFd::from_raw_fd(Errno::result(fd)? as i32))
-    }
-}
-
-/// Attaches such a copy (move_mount(2)).
-fn put(tree: &OwnedFd, place: &Path) -> Result<(), Errno> {
-    let place = path(place)?;
-    // SAFETY: both paths live over the call.
-    let moved = unsafe {
-        libc::syscall(
-            libc::SYS_move_mount,
-            tree.as_raw_fd(),
-            c"".as_ptr(),
-            libc::AT_FDCWD,
-            place.as_ptr(),
-            libc::MOVE_MOUNT_F_EMPTY_PATH,
-        )
-    };
-    Errno::result(moved).map(drop)
 }
 
 #[cfg(test)]

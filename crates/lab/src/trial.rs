@@ -4,8 +4,7 @@ use crate::cgroup::Limits;
 use crate::error::Error;
 use crate::netem::Netem;
 use crate::nodes::{Lab, Member};
-use crate::wire::{Direction, Interface, Link, NodeSpec, Setting};
-use std::net::Ipv4Addr;
+use crate::wire::{Direction, Interface, Link, NodeSpec, Root, Setting};
 use std::path::Path;
 
 /// Creates a node with one link of this kind and removes it. `tool` is as for [`Lab::up`].
@@ -13,7 +12,7 @@ use std::path::Path;
 /// # Errors
 /// The failed step.
 pub fn try_node(tool: &Path, link: Link) -> Result<(), Error> {
-    temporary(tool, link).map(drop)
+    temporary(tool, link, None).map(drop)
 }
 
 /// Tests whether this machine's kernel has netem, at both ends of a link of a temporary node.
@@ -22,7 +21,7 @@ pub fn try_node(tool: &Path, link: Link) -> Result<(), Error> {
 /// # Errors
 /// The failed step.
 pub fn try_netem(tool: &Path) -> Result<(), Error> {
-    let lab = temporary(tool, Link::Veth)?;
+    let lab = temporary(tool, Link::Veth, None)?;
     let netem = Netem { limit: 1, ..Netem::default() };
     for way in [Direction::Up, Direction::Down] {
         lab.nodes()[0].kind.impair(0, way, &netem)?;
@@ -30,19 +29,45 @@ pub fn try_netem(tool: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// A lab of one node.
-fn temporary(tool: &Path, link: Link) -> Result<Lab, Error> {
+/// Tests whether a node's machine can have a TAP in place of the node's interface. `tool` is as for
+/// [`Lab::up`].
+///
+/// # Errors
+/// The failed step.
+pub fn try_machine(tool: &Path) -> Result<(), Error> {
+    temporary(tool, Link::Veth, Some("tap0")).map(drop)
+}
+
+/// Tests whether nodes with a separate root get separate users here, with a temporary node whose
+/// root is this machine's. `tool` is as for [`Lab::up`].
+///
+/// # Errors
+/// The reason why not, as text.
+pub fn try_own_users(tool: &Path) -> Result<(), String> {
+    let root = Root { lower: "/".into(), cwd: "/".to_owned(), ..Root::default() };
+    let setting = Setting { root: Some(root), ..Setting::default() };
+    let spec = NodeSpec { name: "trial".into(), interfaces: Vec::new(), setting };
+    let lab = one_node(tool, spec, Link::Tap).map_err(|error| error.to_string())?;
+    lab.same_users().map_or(Ok(()), |why| Err(why.to_owned()))
+}
+
+/// A lab of one node with one link.
+fn temporary(tool: &Path, link: Link, tap: Option<&str>) -> Result<Lab, Error> {
     let interface = Interface {
         name: "eth0".into(),
         mac: [2, 0, 10, 0, 0, 1],
-        address: Ipv4Addr::new(10, 0, 0, 1),
-        prefix: 24,
+        addresses: if tap.is_some() { Vec::new() } else { vec![([10, 0, 0, 1].into(), 24)] },
         mtu: 1500,
         offload: false,
         neighbours: Vec::new(),
+        tap: tap.map(str::to_owned),
     };
     let spec =
         NodeSpec { name: "trial".into(), interfaces: vec![interface], setting: Setting::default() };
+    one_node(tool, spec, link)
+}
+
+fn one_node(tool: &Path, spec: NodeSpec, link: Link) -> Result<Lab, Error> {
     let member = Member { spec, limits: Limits::default() };
     Lab::up(tool, &[member], "127.0.0.1 localhost\n", link).map(|(lab, _)| lab)
 }

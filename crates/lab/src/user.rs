@@ -1,6 +1,7 @@
 //! The user of a node's programs, from the node's own user database.
 
-use crate::wire::Failure;
+use crate::failure::Failure;
+use crate::users::Ids;
 use nix::errno::Errno;
 use std::fs;
 use std::io;
@@ -16,11 +17,12 @@ pub(crate) struct Who {
 
 impl Who {
     /// Finds `user`: empty for root, else `user` or `user:group`, by name or number, in this root's
-    /// `/etc/passwd` and `/etc/group`.
-    pub fn find(user: &str) -> Result<Self, Failure> {
+    /// `/etc/passwd` and `/etc/group`. `ids` are the users of the node, if it has its own.
+    pub fn find(user: &str, ids: Option<Ids>) -> Result<Self, Failure> {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let who = Self::among(user, &read("/etc/passwd"), &read("/etc/group"))?;
-        let mapped = |file: &str, id: u32| holds(&read(file), id);
+        let mapped =
+            |file: &str, id: u32| ids.map_or_else(|| holds(&read(file), id), |ids| ids.has(id));
         if !mapped("/proc/self/uid_map", who.uid) || !mapped("/proc/self/gid_map", who.gid) {
             return Err(Failure::of(format!("switch to the image's user `{user}`"), Errno::EPERM));
         }

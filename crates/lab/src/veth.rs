@@ -1,9 +1,10 @@
 //! Creates veth pairs as links, and impairs them with the kernel's netem.
 
+use crate::failure::Failure;
 use crate::interface::{Step, disable_ipv6, mtu, request, set, set_up, socket, up};
 use crate::netem::{self, Netem, Passed};
 use crate::netlink;
-use crate::wire::{Direction, Failure, Interface};
+use crate::wire::{Direction, Interface};
 use nix::errno::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

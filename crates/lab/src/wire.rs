@@ -2,12 +2,13 @@
 //! with attached descriptors.
 
 use crate::boundary::Boundary;
+use crate::failure::Failure;
 use crate::netem::{Netem, Passed};
 use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -18,18 +19,21 @@ pub struct Interface {
     pub name: String,
     /// Its link address.
     pub mac: [u8; 6],
-    /// Its IPv4 address; 0.0.0.0 for none, so that a program may set one.
-    pub address: Ipv4Addr,
-    /// The subnet's prefix length, 0 to 32.
-    pub prefix: u8,
+    /// Its addresses with the prefix lengths of their subnets; none if a program sets them. Without
+    /// an IPv6 address, the interface has no IPv6.
+    pub addresses: Vec<(IpAddr, u8)>,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
     /// Whether the packet socket of its veth pair gives, and accepts, unsegmented TCP without
     /// checksums, with all frames behind a `struct virtio_net_hdr` of [`VNET_HEADER`] bytes. Only
     /// with [`Link::Veth`].
     pub offload: bool,
-    /// Permanent neighbour entries, which need no ARP over the network.
-    pub neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+    /// Permanent neighbour entries, which need no ARP or neighbour discovery over the network.
+    pub neighbours: Vec<(IpAddr, [u8; 6])>,
+    /// Name of a TAP through which a program of the node, such as an emulator, has this interface in
+    /// place of the node's kernel. Then there must be neither address nor neighbours.
+    #[serde(default)]
+    pub tap: Option<String>,
 }
 
 /// The type of a node's interfaces, and of the descriptors that the lab returns for them.
@@ -89,11 +93,17 @@ pub struct Setting {
     #[serde(default)]
     pub cores: Vec<u32>,
     /// Its name server, in place of the host's.
-    pub resolver: Option<Ipv4Addr>,
+    pub resolver: Option<IpAddr>,
     /// Its default gateway.
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
     /// Whether it is a gateway to the network behind the interface [`UPLINK`].
     pub forwards: bool,
+    /// Whether it forwards packets between its interfaces.
+    #[serde(default)]
+    pub is_router: bool,
+    /// Its routes, in addition to those of its interfaces.
+    #[serde(default)]
+    pub routes: Vec<Route>,
     /// Capabilities of its programs besides those of its kind of node, such as `SYS_TIME`.
     #[serde(default)]
     pub capabilities: Vec<String>,
@@ -112,6 +122,24 @@ impl Setting {
         let (capabilities, privileged) = (self.capabilities.clone(), self.privileged);
         Boundary { rooted: self.root.is_some(), capabilities, privileged }
     }
+
+    /// Whether its programs are in a user namespace of the node. A terminal of the host can be
+    /// passed only as it is, and belongs to a user of the host.
+    pub fn has_own_users(&self) -> bool {
+        let terminal = self.devices.iter().any(|device| device.starts_with("/dev/pts"));
+        self.boundary().has_own_users() && !terminal
+    }
+}
+
+/// A route of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Route {
+    /// Network address of the destination; unspecified for a default route.
+    pub to: IpAddr,
+    /// Prefix length of the destination; 0 for a default route.
+    pub prefix: u8,
+    /// Address of the next hop, on one of the node's networks.
+    pub via: IpAddr,
 }
 
 /// A gateway's interface to the outside; the uplink's program creates it.
@@ -136,8 +164,9 @@ pub(crate) enum ToForkServer {
     /// The lab's hosts file, the type of interfaces, the folders that no node sees, and the number of
     /// processes that an ordinary user's nodes may have together; sent first, once.
     Prepare { hosts: String, link: Link, hidden: Vec<PathBuf>, processes: u64 },
-    /// Create a node; the init's control socket is attached.
-    Spawn,
+    /// Create a node with this number; the init's control socket is attached. If it has its own
+    /// users, the init creates the namespaces that belong to them.
+    Spawn { slot: u32, own_users: bool },
     /// End these inits, and remove the other ends of veth pairs with these ifindexes: the kernel
     /// removes a namespace asynchronously, and the numbers are needed again.
     Discard { pids: Vec<i32>, numbers: std::ops::Range<u32> },
@@ -157,32 +186,11 @@ pub(crate) enum FromForkServer {
     Failed(Failure),
 }
 
-/// A step that failed inside a node.
-#[derive(Debug, Clone, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Failure {
-    /// The step, e.g. `open /dev/net/tun`.
-    pub tried: String,
-    /// The kernel's error number.
-    pub errno: i32,
-}
-
-impl std::fmt::Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.tried, io::Error::from_raw_os_error(self.errno))
-    }
-}
-
-impl Failure {
-    pub(crate) fn of(tried: impl Into<String>, errno: Errno) -> Self {
-        Self { tried: tried.into(), errno: errno as i32 }
-    }
-}
-
 /// From the tool to an init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToInit {
     /// Set up the node; sent first. Its interfaces are numbered from `first`.
-    SetUp { spec: NodeSpec, first: u32, link: Link },
+    SetUp { spec: Box<NodeSpec>, first: u32, link: Link },
     /// Run a program; its standard output, standard error and, with `control`, its control socket
     /// are attached, and last, if the node has a separate root, the mount namespace for it.
     Run { id: u64, argv: Vec<String>, env: Vec<(String, String)>, cwd: String, control: bool },
@@ -203,8 +211,9 @@ pub(crate) enum ToInit {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum FromInit {
     /// The node is up; its TAPs or packet sockets are attached, in the order of interfaces, and last,
-    /// if it has a separate root, the mount namespace with the host's files.
-    Up,
+    /// if it has a separate root, the mount namespace with the host's files. If it should have its
+    /// own users and this machine cannot do that, the failed step.
+    Up { same_users: Option<Failure> },
     /// A program has started, with this process id inside the node.
     Started { id: u64 },
     /// A program could not be started.

@@ -10,6 +10,7 @@ use engine::{
 use lab::{Event, Exit, FIRST_INTERFACE, Lab, Link, Ports};
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
+use units::Span;
 
 /// Nodes and the ring that receives their frames, with `spare` free places; `None` if this machine
 /// does not allow a ring.
@@ -45,8 +46,8 @@ fn next(io: &mut impl FrameIo, buffer: &mut [u8]) -> Option<Received> {
         if let Some(received) = io.receive(buffer) {
             return Some(received);
         }
-        let now = clock::now_ns();
-        io.wait(now, Some(now + 100_000_000)).unwrap();
+        let now = clock::now();
+        io.wait(now, Some(now + Span::from_ms(100))).unwrap();
     }
     None
 }
@@ -58,13 +59,13 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
     let Some((lab, mut ring)) = ring(2, 65_521, 0) else { return };
     let mut buffer = vec![0; 70_000];
     for (id, bytes) in [8, 62, 63, 1_472, 1_473, 9_000, 40_000, 65_493].into_iter().enumerate() {
-        let before = clock::now_ns();
+        let before = clock::now();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
             let got = next(&mut ring, &mut buffer).expect("a frame");
             assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
             let arrived = got.arrived.expect("a time");
-            assert!(before < arrived && arrived <= clock::now_ns());
+            assert!(before < arrived && arrived <= clock::now());
             assert_eq!(buffer[..12], [mac(0), mac(1)].concat());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
@@ -121,12 +122,12 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
     helper(&lab, 1, 0, "send", "3 100 0");
     (0..3).for_each(|_| assert!(next(&mut ring, &mut buffer).is_some()));
     ended(&lab, vec![0]);
-    let begin = clock::now_ns();
+    let begin = clock::now();
     helper(&lab, 1, 1, "send", "50 100 0");
-    let until = begin + 500_000_000;
+    let until = begin + Span::from_ms(500);
     ring.doze(begin, until).unwrap();
-    let end = clock::now_ns();
-    assert!(end >= until, "{} ns too soon", until - end);
+    let end = clock::now();
+    assert!(end >= until, "{:?} too soon", until - end);
     ended(&lab, vec![1]);
     for _ in 0..50 {
         let arrived = next(&mut ring, &mut buffer).expect("a frame").arrived;
@@ -138,13 +139,13 @@ fn arrivals_do_not_end_a_doze_and_who_wakes_does() {
             std::thread::sleep(Duration::from_millis(20));
             waker.wake();
         });
-        let now = clock::now_ns();
-        ring.doze(now, now + 600_000_000_000).unwrap();
+        let now = clock::now();
+        ring.doze(now, now + Span::from_ms(600_000)).unwrap();
     });
     // It was used once and ends one wait.
-    let now = clock::now_ns();
-    ring.doze(now, now + 1_000_000).unwrap();
-    assert!(clock::now_ns() >= now + 1_000_000);
+    let now = clock::now();
+    ring.doze(now, now + Span::from_ms(1)).unwrap();
+    assert!(clock::now() >= now + Span::from_ms(1));
 }
 
 #[test]
@@ -244,11 +245,11 @@ fn the_ring_never_sleeps_through_a_frame() {
         while ring.receive(&mut buffer).is_some() {
             got += 1;
         }
-        let now = clock::now_ns();
-        let until = now + 20_000_000_000;
+        let now = clock::now();
+        let until = now + Span::from_ms(20_000);
         if got < 40_000 {
             ring.wait(now, Some(until)).unwrap();
-            assert!(clock::now_ns() < until, "slept until its time-out after {got} frames");
+            assert!(clock::now() < until, "slept until its time-out after {got} frames");
         }
     }
     ended(&lab, vec![1, 2]);
@@ -278,12 +279,12 @@ struct Wire {
 }
 
 impl Observer for Wire {
-    fn begin(&mut self, _at: u64) {}
-    fn end(&mut self, _at: u64) {}
-    fn sent(&mut self, _from: Place, frame: &[u8], at: u64) {
+    fn begin(&mut self, _at: units::Instant) {}
+    fn end(&mut self, _at: units::Instant) {}
+    fn sent(&mut self, _from: Place, frame: &[u8], at: units::Instant) {
         self.frames += 1;
         self.longest = self.longest.max(frame.len());
-        self.late_times += u64::from(at > clock::now_ns());
+        self.late_times += u64::from(at > clock::now());
         // IPv4 without options, TCP: the sum over segment and pseudo-header is 0.
         if frame[12..15] == [8, 0, 0x45] && frame[23] == 6 {
             let len = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
@@ -298,9 +299,9 @@ impl Observer for Wire {
             self.wrong += u64::from(sum != 0xffff);
         }
     }
-    fn delivered(&mut self, _segment: usize, _delivery: &Delivery, _at: u64) {}
-    fn dropped(&mut self, _segment: usize, _drop: Drop, _at: u64) {}
-    fn refused(&mut self, _to: Place, _at: u64) {}
+    fn delivered(&mut self, _segment: usize, _delivery: &Delivery, _at: units::Instant) {}
+    fn dropped(&mut self, _segment: usize, _drop: Drop, _at: units::Instant) {}
+    fn refused(&mut self, _to: Place, _at: units::Instant) {}
 }
 
 /// The carrier of a path; `None` if this machine does not allow it.
@@ -380,7 +381,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
     let mut packet = engine::Packet::new(sockets).unwrap();
     let mut buffer = vec![0; 70_000];
     for (id, bytes) in [8, 1_472, 8_972].into_iter().enumerate() {
-        let before = clock::now_ns();
+        let before = clock::now();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
             let got = loop {
@@ -392,7 +393,7 @@ fn packet_sockets_bring_frames_with_port_and_time() {
             };
             assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
             let arrived = got.arrived.expect("a time");
-            assert!(before < arrived && arrived <= clock::now_ns());
+            assert!(before < arrived && arrived <= clock::now());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
         ended(&lab, vec![id as u64]);

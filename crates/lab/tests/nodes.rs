@@ -4,7 +4,6 @@ use lab::{Event, Exit, Interface, Lab, Limits, Link, Member, NodeSpec, Program, 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +12,11 @@ fn member(i: u8) -> Member {
     let interface = Interface {
         name: "eth0".into(),
         mac: [2, 0, 10, 0, 0, i],
-        address: Ipv4Addr::new(10, 0, 0, i),
-        prefix: 24,
+        addresses: vec![([10, 0, 0, i].into(), 24)],
         mtu: 113,
         offload: false,
-        neighbours: vec![(Ipv4Addr::new(10, 0, 0, 77), [2, 0, 10, 0, 0, 77])],
+        neighbours: vec![([10, 0, 0, 77].into(), [2, 0, 10, 0, 0, 77])],
+        tap: None,
     };
     let spec = NodeSpec {
         name: format!("meter-{i}"),
@@ -219,10 +218,14 @@ fn what_nodes_use_is_counted_by_their_groups() {
         (ns(&after[node]) - ns(&before[node])) / 1000
     };
     // The kernel's figures for the program itself, without the init's.
-    let told = usage.user_us + usage.system_us;
+    let reported = usage.user_us + usage.system_us;
     let by_tick = if groups.is_ok() { 0 } else { 20_000 };
-    assert!(used(0) + by_tick >= told && used(0) < told + 50_000, "{} us, {told}", used(0));
-    assert!(used(1) < told / 10 + by_tick, "the other node did nothing: {} us", used(1));
+    assert!(
+        used(0) + by_tick >= reported && used(0) < reported + 50_000,
+        "{} us, {reported}",
+        used(0)
+    );
+    assert!(used(1) < reported / 10 + by_tick, "the other node did nothing: {} us", used(1));
     assert!(after[0].memory > 0 && after[0].memory_peak >= after[0].memory);
     assert!(after[0].voluntary > before[0].voluntary);
     assert_eq!(after[1].disk_written, before[1].disk_written);

@@ -4,8 +4,10 @@ use lab::{Event, Exit, Failure, Lab, Limits, Link, Member, NodeSpec, Program, Ro
 use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -156,6 +158,122 @@ fn programs_run_as_whom_the_image_says() {
     }
     let text = up(vec![setting(system.path(), "stranger")]).unwrap_err().to_string();
     assert!(text.contains("node-0") && text.contains("`stranger`"), "{text}");
+}
+
+/// A node whose programs have the host's users, which is what the tests compare with.
+fn privileged(lower: &Path) -> Setting {
+    Setting { privileged: true, ..setting(lower, "") }
+}
+
+/// The users of the host that the processes of a node are, except its init.
+fn users_of(lab: &Lab, node: usize) -> Vec<u32> {
+    let init = lab.nodes()[node].kind.pid();
+    let others = lab::members(init).into_iter().filter(|pid| *pid != init);
+    let user = |pid: i32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap().to_owned();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    others.map(user).collect()
+}
+
+/// Starts a program that waits.
+fn wait_in(lab: &Lab, node: usize) {
+    let null = || OwnedFd::from(File::options().write(true).open("/dev/null").unwrap());
+    let argv = ["busybox", "sleep", "600"].map(str::to_owned).to_vec();
+    let (stdout, stderr) = (null(), null());
+    let program = Program { argv, env: vec![], cwd: "/".into(), stdout, stderr, control: None };
+    lab.nodes()[node].kind.run(9, program).unwrap();
+    let started = lab.events().recv_timeout(Duration::from_secs(120)).unwrap();
+    assert_eq!(started, Event::Started { id: 9 });
+}
+
+#[test]
+fn root_of_a_node_is_nobody_on_the_host() {
+    let Some(system) = system() else { return };
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let nodes = [setting(system.path(), ""), setting(system.path(), "meter")];
+    let lab = up([&nodes[..], &[privileged(system.path())]].concat()).unwrap();
+    assert_eq!(lab.same_users(), None, "this machine cannot give nodes their own users");
+    (0..3).for_each(|node| wait_in(&lab, node));
+    let [first, second] = [0, 1].map(|node| users_of(&lab, node));
+    assert!(first.len() == 1 && first[0] > 65_535, "{first:?}");
+    assert!(
+        second.len() == 1 && second[0] > 65_535 && second[0] % 65_536 == first[0] % 65_536 + 1000
+    );
+    assert!(first[0].abs_diff(second[0]) >= 65_536 - 1000, "{first:?} {second:?}");
+    assert_eq!(users_of(&lab, 2), [0]);
+    // Inside, nothing is different.
+    assert_eq!(says(&lab, 0, "id -u; id -G"), "0\n0");
+}
+
+#[test]
+fn files_belong_to_the_users_of_the_node() {
+    let Some(system) = system() else { return };
+    let lab = up(vec![setting(system.path(), "")]).unwrap();
+    let of = |path: &str| says(&lab, 0, &format!("busybox stat -c %u:%g {path}"));
+    for path in ["/", "/etc/passwd", "/etc/hosts", "/tmp", "/dev", "/dev/shm", "/srv/below"] {
+        assert_eq!(of(path), "0:0", "{path}");
+    }
+    if nix::unistd::geteuid().is_root() {
+        assert_eq!(of("/dev/null"), "0:0");
+        let line = "cd /srv; touch new; busybox chown 1000:7 new below; busybox chmod 600 below; \
+                    cat below; busybox stat -c %u:%g new below";
+        assert_eq!(says(&lab, 0, line), "below\n1000:7\n1000:7");
+        let below = fs::metadata(system.path().join("srv/below")).unwrap();
+        assert_eq!(below.uid(), 0, "the image is as before");
+    }
+}
+
+/// A descriptor of the host's folder that a program of the node has by mistake opens nothing more.
+#[test]
+fn a_leaked_descriptor_opens_no_file_of_the_host() {
+    let Some(system) = system() else { return };
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let lab = up(vec![setting(system.path(), ""), privileged(system.path())]).unwrap();
+    let host = tempfile::tempdir().unwrap();
+    let secret = host.path().join("secret");
+    let opened = |node: usize| {
+        fs::write(&secret, "secret").unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        let pid = lab.nodes()[node].kind.pid();
+        // Only children of the process that enters have a /proc/self there.
+        let line = "cat /proc/self/fd/0/secret; busybox cp /srv/below /proc/self/fd/0/secret; true";
+        let mut command = Command::new("/bin/busybox");
+        command.args(["sh", "-c", line]).stdin(File::open(host.path()).unwrap());
+        // SAFETY: the child has one thread; the allocator works after fork in this C library.
+        unsafe { command.pre_exec(move || lab::enter(pid).map_err(std::io::Error::other)) };
+        let answer = command.output().unwrap();
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        (text, fs::read_to_string(&secret).unwrap())
+    };
+    assert_eq!(opened(0), (String::new(), "secret".to_owned()));
+    // That of the host's root would.
+    assert_eq!(opened(1), ("secret".to_owned(), "below\n".to_owned()));
+}
+
+/// A program may not put a file of the host's root with the set-user-ID bit into the run folder.
+#[test]
+fn output_of_a_node_does_not_belong_to_the_hosts_root() {
+    let Some(system) = system() else { return };
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let lab = up(vec![setting(system.path(), "")]).unwrap();
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let file = || OwnedFd::from(File::options().write(true).open(output.path()).unwrap());
+    let argv = ["sh", "-c", "busybox chmod 4755 /proc/self/fd/1"].map(str::to_owned).to_vec();
+    let (stdout, stderr) = (file(), file());
+    let program = Program { argv, env: vec![], cwd: "/".into(), stdout, stderr, control: None };
+    lab.nodes()[0].kind.run(1, program).unwrap();
+    let wait = || lab.events().recv_timeout(Duration::from_secs(120)).unwrap();
+    while !matches!(wait(), Event::Ended { .. }) {}
+    let meta = output.as_file().metadata().unwrap();
+    assert!(meta.mode() & 0o4000 == 0 || meta.uid() != 0, "{:o} of {}", meta.mode(), meta.uid());
 }
 
 #[test]

@@ -2,10 +2,10 @@
 
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
-use crate::{CsmaSpec, Impairment, Instant, Serialiser};
+use crate::{CsmaSpec, Impairment, Serialiser};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use units::{Bytes, Draw, Rate};
+use units::{Bytes, Draw, Instant, Rate};
 
 /// How the members of a network share its capacity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl SharedLink {
             configs,
             turns: VecDeque::new(),
             fair,
-            busy_until: 0,
+            busy_until: Instant::START,
             sending: (0, 0),
             turn_requested: false,
             dropped: Vec::new(),

@@ -1,9 +1,8 @@
 //! CoDel (controlled delay, RFC 8289): drops frames by their queueing delay.
 
-use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model};
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Instant, Span};
 
 /// CoDel parameters; RFC 8289, section 4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,7 +66,7 @@ impl CodelState {
             config,
             first_above: None,
             dropping: false,
-            drop_next: 0,
+            drop_next: Instant::START,
             count: 0,
             last_count: 0,
             largest: 0,
@@ -76,8 +75,8 @@ impl CodelState {
     }
 
     /// Whether to drop the frame of `len` bytes that would leave at `now` after waiting
-    /// `waited` ns, with `behind` bytes queued behind it.
-    pub fn drops(&mut self, waited: u64, behind: u64, len: u64, now: Instant) -> bool {
+    /// `waited`, with `behind` bytes queued behind it.
+    pub fn drops(&mut self, waited: Span, behind: u64, len: u64, now: Instant) -> bool {
         self.largest = self.largest.max(len);
         let above = self.is_above(waited, behind, now);
         if self.dropping {
@@ -98,7 +97,7 @@ impl CodelState {
         // its delay. If the last dropping state ended recently, drops resume at nearly the
         // same rate.
         self.dropping = true;
-        let recent = now.saturating_sub(self.drop_next) < 16 * self.config.interval.as_ns();
+        let recent = now - self.drop_next < self.config.interval * 16;
         let before = self.count - self.last_count.min(self.count);
         self.count = if before > 1 && recent { before } else { 1 };
         self.drop_next = self.next_drop(now);
@@ -115,14 +114,14 @@ impl CodelState {
     }
 
     /// Whether the delay has exceeded the target for a whole interval.
-    fn is_above(&mut self, waited: u64, behind: u64, now: Instant) -> bool {
-        if waited < self.config.target.as_ns() || behind <= self.largest {
+    fn is_above(&mut self, waited: Span, behind: u64, now: Instant) -> bool {
+        if waited < self.config.target || behind <= self.largest {
             self.first_above = None;
             return false;
         }
         match self.first_above {
             None => {
-                self.first_above = Some(now + self.config.interval.as_ns());
+                self.first_above = Some(now + self.config.interval);
                 false
             }
             Some(at) => now >= at,
@@ -131,22 +130,24 @@ impl CodelState {
 
     /// The control law: the interval divided by the square root of the drop count.
     fn next_drop(&self, from: Instant) -> Instant {
-        from + (self.config.interval.as_ns() as f64 / f64::from(self.count).sqrt()) as u64
+        let interval = self.config.interval.as_ns() as f64;
+        from + Span::from_ns((interval / f64::from(self.count).sqrt()) as u64)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::{at, span};
 
-    const MS: Instant = 1_000_000;
+    const MS: u64 = 1_000_000;
 
     /// Sends one frame of 1500 bytes per millisecond with a delay of `waited`. Returns the
     /// drop times in ms.
     fn drops(codel: &mut CodelState, ms: std::ops::Range<u64>, waited: u64) -> Vec<u64> {
         let mut times = Vec::new();
         for now in ms {
-            while codel.drops(waited * MS, 100_000, 1500, now * MS) {
+            while codel.drops(span(waited * MS), 100_000, 1500, at(now * MS)) {
                 times.push(now);
             }
         }
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn a_short_queue_is_left_alone() {
         let mut codel = CodelState::new(Codel::default());
-        let any = (0..1000).any(|now| codel.drops(20 * MS, 1500, 1500, now * MS));
+        let any = (0..1000).any(|now| codel.drops(span(20 * MS), 1500, 1500, at(now * MS)));
         assert!(!any, "no more than one frame waits behind");
     }
 

@@ -14,6 +14,7 @@
 //!
 //! Pure: takes times and random numbers, returns outcomes.
 
+use units::Instant;
 mod attempt;
 mod spec;
 
@@ -25,11 +26,11 @@ mod tests;
 pub use attempt::{Arrival, Attempt, Ending, Usage};
 pub use spec::CsmaSpec;
 
-use crate::Instant;
+use crate::carried::Carried;
 use attempt::Frame;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use units::{Draw, Purpose};
+use units::{Draw, Purpose, Span};
 
 /// Events, ordered within one instant. Intervals are half open: a CCA does not detect a
 /// transmission that ends when the CCA begins or begins when the CCA ends.
@@ -92,8 +93,8 @@ impl Csma {
             silent: BinaryHeap::new(),
             reporting: BinaryHeap::new(),
             on_air: Vec::new(),
-            idle_since: 0,
-            clock: 0,
+            idle_since: Instant::START,
+            clock: Instant::START,
             #[cfg(test)]
             trace: Vec::new(),
         }
@@ -102,6 +103,16 @@ impl Csma {
     /// Adds a link, numbered after the others.
     pub fn attach(&mut self) {
         self.links.push(Link::default());
+    }
+
+    /// What the channel carries.
+    pub fn carried(&self) -> Carried {
+        self.spec.carries
+    }
+
+    /// Airtime of a frame of `len` bytes.
+    pub fn airtime(&self, len: usize) -> Span {
+        self.spec.airtime(len)
     }
 
     /// Starts contention for the frame at the head of a link's queue. `len` is its length
@@ -146,8 +157,8 @@ impl Csma {
         let reporting = self.reporting.peek().map(|Reverse((at, ..))| *at);
         // A CCA or a transmission start has its first effect after another CCA, or after
         // the airtime of a header.
-        let least = self.spec.cca.min(self.spec.airtime(0)).as_ns();
-        let silent = self.silent.peek().map(|Reverse((at, ..))| at + least);
+        let least = self.spec.cca.min(self.spec.airtime(0));
+        let silent = self.silent.peek().map(|Reverse((at, ..))| *at + least);
         [reporting, silent].into_iter().flatten().min()
     }
 
@@ -180,7 +191,7 @@ impl Csma {
                 Step::FrameEnds => self.on_frame_end(link, at, received),
                 Step::AckStarts => {
                     self.enter(link, at);
-                    self.report_at(at + self.spec.ack_airtime().as_ns(), Step::AckEnds, link);
+                    self.report_at(at + self.spec.ack_airtime(), Step::AckEnds, link);
                     None
                 }
                 Step::AckEnds => self.on_ack_end(link, at),
@@ -212,7 +223,7 @@ impl Csma {
             | u64::from(frame.attempt) << 4
             | u64::from(frame.backoff);
         let units = self.draw.uniform(Purpose::Backoff, place) * f64::from(1u32 << exponent);
-        let wait = units as u64 * self.spec.unit_backoff.as_ns() + self.spec.cca.as_ns();
+        let wait = units as u64 * self.spec.unit_backoff + self.spec.cca;
         let last = frame.backoff == self.spec.max_backoffs;
         match last {
             true => self.report_at(from + wait, Step::CcaEnds, link),
@@ -225,8 +236,8 @@ impl Csma {
     }
 
     fn on_cca_end(&mut self, link: usize, at: Instant) -> Option<Attempt> {
-        if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca.as_ns() {
-            let starts = at + self.spec.turnaround.as_ns();
+        if self.on_air.is_empty() && self.idle_since <= at - self.spec.cca {
+            let starts = at + self.spec.turnaround;
             self.silent.push(Reverse((starts, Step::FrameStarts, link)));
             return None;
         }
@@ -242,7 +253,7 @@ impl Csma {
 
     fn start(&mut self, link: usize, at: Instant) {
         let Some(frame) = &self.links[link].frame else { return };
-        let ends = at + self.spec.airtime(frame.len).as_ns();
+        let ends = at + self.spec.airtime(frame.len);
         self.links[link].usage.transmissions += 1;
         self.enter(link, at);
         self.report_at(ends, Step::FrameEnds, link);
@@ -290,15 +301,15 @@ impl Csma {
                 (false, true) => Ending::Collided,
                 (false, false) => Ending::Lost,
             };
-            let free = at + self.spec.interframe(frame.len).as_ns();
+            let free = at + self.spec.interframe(frame.len);
             return self.finish(link, at, outcome, free);
         }
         match arrived {
             true => {
-                let starts = at + self.spec.turnaround.as_ns();
+                let starts = at + self.spec.turnaround;
                 self.silent.push(Reverse((starts, Step::AckStarts, link)));
             }
-            false => self.report_at(at + self.spec.ack_wait.as_ns(), Step::AckMissed, link),
+            false => self.report_at(at + self.spec.ack_wait, Step::AckMissed, link),
         }
         None
     }
@@ -308,12 +319,12 @@ impl Csma {
         let frame = self.links[link].frame.as_mut()?;
         if collided {
             frame.collided = true;
-            let took = self.spec.turnaround.as_ns() + self.spec.ack_airtime().as_ns();
-            let missed = at + self.spec.ack_wait.as_ns().saturating_sub(took);
+            let took = self.spec.turnaround + self.spec.ack_airtime();
+            let missed = at + (self.spec.ack_wait - took);
             self.report_at(missed, Step::AckMissed, link);
             return None;
         }
-        let free = at + self.spec.interframe(frame.len).as_ns();
+        let free = at + self.spec.interframe(frame.len);
         self.finish(link, at, Ending::Sent, free)
     }
 

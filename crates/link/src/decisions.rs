@@ -1,7 +1,7 @@
 //! Random impairment decisions for each frame of a direction.
 
-use crate::{Frame, Instant};
-use units::Draw;
+use crate::Frame;
+use units::{Draw, Instant, Span};
 
 /// A frame to decide about.
 #[derive(Debug)]
@@ -25,6 +25,6 @@ pub struct Decision {
     pub overtakes: bool,
     /// Position of the flipped bit, as a fraction of the frame's length in units of 2^-32.
     pub corrupt: Option<u32>,
-    /// Time from the end of serialisation to delivery, in ns.
-    pub delay: u64,
+    /// Time from the end of serialisation to delivery.
+    pub delay: Span,
 }

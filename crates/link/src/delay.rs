@@ -55,10 +55,10 @@ impl Delay {
         self.mean.as_ns() as f64 + self.distribution.mean() * self.jitter.as_ns() as f64
     }
 
-    /// The delay in ns that deviates from the mean by `jitters`.
-    fn at(&self, jitters: f64) -> u64 {
+    /// The delay that deviates from the mean by `jitters`.
+    fn at(&self, jitters: f64) -> Span {
         let offset = jitters * self.jitter.as_ns() as f64;
-        (self.mean.as_ns() as f64 + offset).max(0.0) as u64
+        Span::from_ns((self.mean.as_ns() as f64 + offset).max(0.0) as u64)
     }
 }
 
@@ -199,7 +199,7 @@ impl Stage for Delay {
         }
     }
 
-    fn least_delay_ns(&self) -> u64 {
+    fn least_delay(&self) -> Span {
         self.at(self.distribution.least())
     }
 
@@ -223,8 +223,8 @@ impl Stage for Delay {
 
     fn decide_delay(&self, flow: &mut Correlated, frame: &Arrival<'_>, decision: &mut Decision) {
         decision.delay = match decision.overtakes {
-            true => 0,
-            false if self.jitter == Span::ZERO => self.mean.as_ns(),
+            true => Span::ZERO,
+            false if self.jitter == Span::ZERO => self.mean,
             false => {
                 let draws = frame.draw.of(Purpose::Jitter);
                 self.at(flow.shaped(&self.distribution, draws, frame.index))
@@ -234,7 +234,7 @@ impl Stage for Delay {
 
     fn decide_copy(&self, draw: Draw, index: u64, decision: &mut Decision) {
         decision.delay = match self.jitter {
-            Span::ZERO => self.mean.as_ns(),
+            Span::ZERO => self.mean,
             _ => self.at(self.distribution.quantile(draw.uniform(Purpose::Jitter, index))),
         };
     }

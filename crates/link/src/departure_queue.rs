@@ -1,7 +1,8 @@
 //! Queue of frames with a departure time that is known on arrival.
 
-use crate::{Instant, Limit};
+use crate::Limit;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Queued frames with known departure times, in order of departure.
 #[derive(Debug, Clone, Default)]
@@ -33,18 +34,19 @@ impl DepartureQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
     use units::Bytes;
 
     #[test]
     fn what_has_left_makes_room() {
         let mut ahead = DepartureQueue::default();
         for left in [10, 20] {
-            assert!(ahead.has_room(100, Limit::Frames(2), 0));
-            ahead.add(100, left);
+            assert!(ahead.has_room(100, Limit::Frames(2), at(0)));
+            ahead.add(100, at(left));
         }
-        assert!(!ahead.has_room(100, Limit::Frames(2), 9));
-        assert!(ahead.has_room(100, Limit::Frames(2), 10));
-        assert!(!ahead.has_room(100, Limit::Bytes(Bytes::new(199)), 10));
-        assert!(ahead.has_room(100, Limit::Bytes(Bytes::new(200)), 10));
+        assert!(!ahead.has_room(100, Limit::Frames(2), at(9)));
+        assert!(ahead.has_room(100, Limit::Frames(2), at(10)));
+        assert!(!ahead.has_room(100, Limit::Bytes(Bytes::new(199)), at(10)));
+        assert!(ahead.has_room(100, Limit::Bytes(Bytes::new(200)), at(10)));
     }
 }

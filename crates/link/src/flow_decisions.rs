@@ -2,10 +2,10 @@
 
 use crate::decisions::{Arrival, Decision};
 use crate::impairment::Decider;
-use crate::{Flow, Frame, Impairment, Instant};
+use crate::{Flow, Frame, Impairment};
 use rustc_hash::FxBuildHasher;
 use std::sync::Arc;
-use units::{BoundedTable, Draw};
+use units::{BoundedTable, Draw, Instant};
 
 /// Flows of a direction that are remembered, about 300 kB. Beyond, the senders with the most flows
 /// lose those that were idle for longest: a node that invents addresses neither fills the memory
@@ -144,6 +144,7 @@ impl FlowDecisions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
     use crate::{GilbertElliott, Loss};
     use etherparse::PacketBuilder;
     use units::Ratio;
@@ -167,7 +168,7 @@ mod tests {
         let mut flows = FlowDecisions::new(&config, Draw::new(7, 1, 0));
         let decide = |frame: Frame| {
             let position = flows.position(&frame, 0);
-            (position, flows.decide(&config, position, &frame, 0).lost)
+            (position, flows.decide(&config, position, &frame, at(0)).lost)
         };
         frames.map(decide).collect()
     }
@@ -253,7 +254,7 @@ mod tests {
             let config = Arc::new(config());
             let decide = |flows: &mut FlowDecisions, frame: &Frame, sender| {
                 let position = flows.position(frame, sender);
-                (position, flows.decide(&config, position, frame, 0).lost)
+                (position, flows.decide(&config, position, frame, at(0)).lost)
             };
             let mut alone = FlowDecisions::new(&config, Draw::new(7, 1, 0));
             let mut flooded = alone.clone();

@@ -25,6 +25,7 @@
 //!
 //! Pure: takes lengths and times, returns times.
 
+use units::{Instant, Span};
 mod spec;
 
 #[cfg(test)]
@@ -32,8 +33,6 @@ mod tests;
 
 pub(crate) use spec::GRANT;
 pub use spec::GrantSpec;
-
-use crate::Instant;
 
 /// Bytes of an emulated frame that are not sent by radio: its Ethernet header.
 pub(crate) const LINK_HEADER: usize = 14;
@@ -59,7 +58,7 @@ impl Grant {
     pub fn new(spec: GrantSpec) -> Self {
         // Avoids a division by 0 with an unchecked spec.
         let capacity = spec.capacity().max(1);
-        Self { spec, capacity, block: None, left: 0, limit: None, granted: 0 }
+        Self { spec, capacity, block: None, left: 0, limit: None, granted: Instant::START }
     }
 
     /// Arrival time behind the radio of a frame of `len` bytes, including the link header,
@@ -67,15 +66,15 @@ impl Grant {
     pub fn send(&mut self, len: usize, now: Instant) -> Instant {
         let packet = len.saturating_sub(LINK_HEADER) as u64;
         let bytes = packet.saturating_add(self.spec.overhead.get()).saturating_mul(1_000).max(1);
-        let tti = self.spec.tti.as_ns();
+        let tti = self.spec.tti;
         let mut block = match self.block {
             Some(block) if now <= block => block,
-            Some(block) if now < block.saturating_add(tti) => {
+            Some(block) if now < block + tti => {
                 // That block has already begun; this frame starts in the next one.
                 self.left = 0;
                 block
             }
-            last => self.begin(last.map(|block| block.saturating_add(tti)), now),
+            last => self.begin(last.map(|block| block + tti), now),
         };
         match self.limit {
             Some(limit) if bytes <= limit => self.limit = Some(limit - bytes),
@@ -84,13 +83,13 @@ impl Grant {
         }
         block = self.fill(block, bytes);
         self.block = Some(block);
-        block.saturating_add(tti)
+        block + tti
     }
 
     /// The first block for a frame that finds an empty queue; `ended` is the end of the
     /// last used block.
     fn begin(&mut self, ended: Option<Instant>, now: Instant) -> Instant {
-        let hold = self.spec.hold.map_or(0, |hold| hold.as_ns());
+        let hold = self.spec.hold.unwrap_or_default();
         let held = ended.is_some_and(|ended| now - ended <= hold);
         self.left = self.capacity;
         if held || !self.spec.asks() {
@@ -98,9 +97,8 @@ impl Grant {
             return self.boundary(now);
         }
         self.limit = self.spec.initial.map(|initial| initial.get().saturating_mul(1_000));
-        let requested =
-            self.spec.request_period.map_or(now, |period| self.next(now, period.as_ns()));
-        self.granted = requested.saturating_add(self.answer());
+        let requested = self.spec.request_period.map_or(now, |period| self.next(now, period));
+        self.granted = requested + self.answer();
         self.boundary(self.granted)
     }
 
@@ -108,7 +106,7 @@ impl Grant {
     /// last used block of that grant.
     fn second(&mut self, block: Instant, now: Instant) -> Instant {
         self.limit = None;
-        let granted = self.granted.max(now).saturating_add(self.answer());
+        let granted = self.granted.max(now) + self.answer();
         let second = self.boundary(granted);
         if second <= block {
             return block;
@@ -118,8 +116,8 @@ impl Grant {
     }
 
     /// Time from a request to its grant.
-    fn answer(&self) -> u64 {
-        self.spec.cycle.or(self.spec.delay).map_or(0, |answer| answer.as_ns())
+    fn answer(&self) -> Span {
+        self.spec.cycle.or(self.spec.delay).unwrap_or_default()
     }
 
     /// Puts `bytes`/1000 bytes into `block` and the following blocks; returns the last one
@@ -132,18 +130,20 @@ impl Grant {
         let over = bytes - self.left;
         let blocks = over.div_ceil(self.capacity);
         self.left = blocks.saturating_mul(self.capacity) - over;
-        block.saturating_add(blocks.saturating_mul(self.spec.tti.as_ns()))
+        block + self.spec.tti * blocks
     }
 
     /// The first start of a block at or after `at`.
     fn boundary(&self, at: Instant) -> Instant {
-        self.next(at, self.spec.tti.as_ns())
+        self.next(at, self.spec.tti)
     }
 
     /// The first multiple of `period` at or after `at`, counted from `offset`.
-    fn next(&self, at: Instant, period: u64) -> Instant {
-        let (offset, period) = (self.spec.offset.as_ns(), period.max(1));
-        let periods = at.saturating_sub(offset).div_ceil(period);
-        offset.saturating_add(periods.saturating_mul(period))
+    fn next(&self, at: Instant, period: Span) -> Instant {
+        let first = Instant::START + self.spec.offset;
+        // Avoids a division by 0 with an unchecked spec.
+        let period = period.max(Span::from_ns(1));
+        let periods = (at - first).as_ns().div_ceil(period.as_ns());
+        first + period * periods
     }
 }

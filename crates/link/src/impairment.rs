@@ -4,6 +4,7 @@ use crate::corrupt::Corrupt;
 use crate::decisions::{Arrival, Decision};
 use crate::delay::Delay;
 use crate::duplicate::Duplicate;
+use crate::handover::Handovers;
 use crate::keys::{Contradictions, Key, Keys, Quantity};
 use crate::loss::Loss;
 use crate::outage::Outages;
@@ -14,7 +15,7 @@ use crate::slot::Slotting;
 use crate::stage::{ChannelWait, Stage};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::path::Path;
-use units::{Draw, Rate};
+use units::{Draw, Rate, Span};
 
 /// Declares the stages of a link, in the order of their keys in the experiment file.
 macro_rules! stages {
@@ -173,10 +174,10 @@ macro_rules! stages {
                 None
             }
 
-            /// Minimum delay of any frame, in ns.
-            pub(crate) fn least_delay_ns(&self) -> u64 {
+            /// Minimum delay of any frame.
+            pub(crate) fn least_delay(&self) -> Span {
                 let may_undelay = false $(|| self.$stage.may_undelay())*;
-                if may_undelay { 0 } else { 0 $(+ self.$stage.least_delay_ns())* }
+                if may_undelay { Span::ZERO } else { Span::ZERO $(+ self.$stage.least_delay())* }
             }
 
             /// Long-term share of frames lost.
@@ -216,6 +217,8 @@ stages! {
     queue: QueueSpec,
     /// Slots in which collected frames leave together.
     slot: Slotting,
+    /// Changes of the path at fixed times.
+    handover: Handovers,
     /// Times without any forwarding.
     outage: Outages,
 }
@@ -248,7 +251,7 @@ impl<'de> Deserialize<'de> for Impairment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::{Ratio, Span};
+    use units::Ratio;
 
     #[test]
     fn keys_are_written_as_they_are_read() {
@@ -261,6 +264,7 @@ mod tests {
             "burst": "1600 B", "overhead": "-14 B", "cell": {"size": "48 B", "overhead": "5 B"},
             "queue": "9 kB", "codel": {"target": "5 ms", "interval": "100 ms"},
             "slot": {"min": "1 ms", "max": "2 ms", "packets": 5, "bytes": "1500 B"},
+            "handover": {"every": "15 s", "spread": "30 ms", "pause": "0.1 s"},
             "outage": [{"at": "1 s", "lasts": "1 s"}]
         });
         let expected: Keys = serde_json::from_value(all.clone()).unwrap();

@@ -3,6 +3,7 @@
 //! Pure: settings, frames, times and random numbers in, decisions and steps out. Nothing here
 //! does I/O, reads a clock or starts a thread. `engine` does the waiting.
 
+mod carried;
 mod channel;
 mod codel;
 mod correlated;
@@ -18,6 +19,7 @@ mod flow;
 mod flow_decisions;
 mod frame_share;
 mod grant;
+mod handover;
 mod impairment;
 mod keys;
 mod link;
@@ -37,10 +39,13 @@ mod slot;
 mod stage;
 mod states;
 mod step;
+#[cfg(test)]
+mod test_times;
 mod totals;
 mod trace;
 mod train;
 
+pub use carried::Carried;
 pub use channel::{Channel, ChannelEvent};
 pub use codel::Codel;
 pub use corrupt::{Corrupt, Corruption};
@@ -54,6 +59,7 @@ pub use flow::Flow;
 pub use flow_decisions::Position;
 pub use frame_share::FrameShare;
 pub use grant::{Grant, GrantSpec};
+pub use handover::{Handover, Handovers};
 pub use impairment::Impairment;
 pub use keys::{Contradiction, Contradictions, Key, Keys, Kind, Model, Quantity, time_text};
 pub use link::Link;
@@ -65,7 +71,7 @@ pub use red::Red;
 pub use reorder::Reorder;
 pub use replay::{Decided, Recorded, Replay};
 pub use serialiser::{Cell, Framing, Serialiser, SignedBytes};
-pub use server::{Scheduler, Transmission};
+pub use server::{SCHEDULERS, Scheduler, Transmission};
 pub use shared_channel::SharedChannel;
 pub use slot::{Slot, Slotting};
 pub use stage::ChannelWait;
@@ -74,9 +80,6 @@ pub use step::{Cause, StampedFrame, Step, TransitFrame};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};
 pub use train::Trains;
-
-/// Time on the run's clock, in nanoseconds.
-pub type Instant = u64;
 
 /// One frame as on the wire, including the link header.
 pub type Frame = std::rc::Rc<[u8]>;

@@ -3,10 +3,10 @@
 use crate::link_pipe::{LinkPipe, Radio};
 use crate::states::{States, StatesSpec};
 use crate::step::{StampedFrame, Step};
-use crate::{Direction, Frame, Impairment, Instant, Replay};
+use crate::{Direction, Frame, Impairment, Replay};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
-use units::Draw;
+use units::{Draw, Instant};
 
 /// A link: a pipe in each direction, and the radio whose states both share.
 ///

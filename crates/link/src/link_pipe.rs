@@ -15,9 +15,9 @@ use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{Cause, StampedFrame, Step, TransitFrame};
 use crate::totals::{Interval, Record, Totals};
-use crate::{Direction, Frame, Impairment, Instant, Keys, States};
+use crate::{Direction, Frame, Impairment, Keys, States};
 use std::sync::Arc;
-use units::{Draw, Span};
+use units::{Draw, Instant, Span};
 
 /// State of one direction of a link at one time.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,14 +93,14 @@ impl LinkPipe {
             down: false,
             queue: Queue::new(config.queue),
             server: Server::new(config.transmission.scheduler.as_ref()),
-            busy_until: 0,
+            busy_until: Instant::START,
             sending: 0,
             turn_requested: false,
             slots: config.slot.0.map(|slot| Box::new(Slots::new(slot, draw))),
             record: Record::default(),
             in_flight: 0,
-            last_release: 0,
-            epoch: 0,
+            last_release: Instant::START,
+            epoch: Instant::START,
             ramps: None,
             dropped: Vec::new(),
             ahead: DepartureQueue::default(),
@@ -119,7 +119,7 @@ impl LinkPipe {
         self.random = self.config.is_random();
         self.alike = !self.random
             && self.server.is_none()
-            && self.gates.is_empty()
+            && (self.gates.is_empty() && self.config.handover.0.is_none())
             && !self.has_timetable
             && self.replay.is_none()
             && !self.decisions.has_state();
@@ -159,14 +159,14 @@ impl LinkPipe {
         }
     }
 
-    /// Minimum delay of any frame in ns, while settings do not change.
-    pub fn least_delay_ns(&self) -> u64 {
+    /// Minimum delay of any frame, while settings do not change.
+    pub fn least_delay(&self) -> Span {
         if self.replay.is_some() {
-            return 0;
+            return Span::ZERO;
         }
         match &self.ramps {
-            Some(ramps) => ramps.least_delay_ns(),
-            None => self.config.least_delay_ns(),
+            Some(ramps) => ramps.least_delay(),
+            None => self.config.least_delay(),
         }
     }
 
@@ -248,8 +248,8 @@ impl LinkPipe {
         self.record.end_interval(&self.config, self.ramps.is_some(), now);
     }
 
-    /// Counts a delivered frame and its lateness in ns.
-    pub fn released(&mut self, late: u64) {
+    /// Counts a delivered frame and its lateness.
+    pub fn released(&mut self, late: Span) {
         self.record.totals.released += 1;
         self.record.totals.late_sum += late;
     }
@@ -305,7 +305,7 @@ impl LinkPipe {
         steps: &mut Vec<Step>,
     ) -> (Position, Decision) {
         if !self.counts_flows() {
-            let delay = self.config.delay.mean.as_ns();
+            let delay = self.config.delay.mean;
             return (Position::default(), Decision { delay, ..Decision::default() });
         }
         let position = self.decisions.position(frame, sender);
@@ -315,8 +315,7 @@ impl LinkPipe {
             None => self.decisions.decide(&self.config, position, frame, now),
         };
         if self.random {
-            let replay = self.replay.as_ref();
-            let departure = replay.and_then(|replay| {
+            let departure = self.replay.as_ref().and_then(|replay| {
                 departure(frame, position, recorded, replay.has_ended(position.flow))
             });
             let length = frame.len() as u32;
@@ -331,7 +330,7 @@ impl LinkPipe {
         if self.ramps.is_some() || !self.alike || self.down || !self.queue.is_empty() {
             return None;
         }
-        let decision = Decision { delay: self.config.delay.mean.as_ns(), ..Decision::default() };
+        let decision = Decision { delay: self.config.delay.mean, ..Decision::default() };
         self.record.totals.frames += 1;
         self.record.totals.bytes += frame.len() as u64;
         let release = self.release_time(&decision, now);
@@ -341,7 +340,7 @@ impl LinkPipe {
 
     /// Decides about a frame whose last bit left at `left`.
     pub fn depart(&mut self, mut frame: TransitFrame, left: Instant, steps: &mut Vec<Step>) {
-        let since = left.saturating_sub(self.epoch);
+        let since = left - self.epoch;
         // Call every gate: each advances its state.
         let down = self.gates.iter_mut().fold(false, |down, gate| gate.is_down(since) | down);
         if down || self.down {
@@ -366,7 +365,8 @@ impl LinkPipe {
 
     /// Release time of a frame that left at `left`.
     fn release_time(&mut self, decision: &Decision, left: Instant) -> Instant {
-        let mut release = left + decision.delay;
+        let handover = self.config.handover.delay(self.draw, left - self.epoch);
+        let mut release = left + decision.delay + handover;
         if self.config.delay.keep_order && !decision.overtakes {
             release = release.max(self.last_release);
             self.last_release = release;
@@ -375,7 +375,7 @@ impl LinkPipe {
     }
 
     /// Counts a frame with this delay.
-    fn delayed(&mut self, delay: u64) {
+    fn delayed(&mut self, delay: Span) {
         self.record.totals.passed += 1;
         self.record.totals.delay_sum += delay;
         self.record.totals.delay_max = self.record.totals.delay_max.max(delay);

@@ -1,16 +1,17 @@
 //! Tests of directions in virtual time.
 
 use super::*;
+use crate::test_times::at;
 use crate::{
-    Cell, Codel, Discipline, Keys, Limit, Outage, Outages, Scheduler, Serialiser, Slot, Trace,
-    Transmission,
+    Cell, Codel, Delay, Discipline, Handover, Handovers, Keys, Limit, Outage, Outages, Scheduler,
+    Serialiser, Slot, Trace, Transmission,
 };
 use units::{Bytes, Rate, Ratio};
 
 const FRAME: [u8; 127] = [0; 127];
-const MS: Instant = 1_000_000;
+const MS: u64 = 1_000_000;
 /// 127 bytes at 250 kbit/s.
-const TIME: Instant = 4_064_000;
+const TIME: Span = Span::from_ns(4_064_000);
 
 fn rate(bit_s: u64) -> Transmission {
     Rate::from_bit_s(bit_s).unwrap().into()
@@ -71,9 +72,9 @@ impl Pipe {
     }
 
     /// Outcomes of `frames` frames, one per `gap`.
-    fn outcomes(&mut self, frames: u64, gap: Instant) -> Vec<Outcome> {
-        (0..frames).for_each(|i| self.send(&FRAME, i * gap));
-        self.turns_until(Instant::MAX);
+    fn outcomes(&mut self, frames: u64, gap: Span) -> Vec<Outcome> {
+        (0..frames).for_each(|i| self.send(&FRAME, at(0) + gap * i));
+        self.turns_until(Instant::NEVER);
         std::mem::take(&mut self.outcomes)
     }
 }
@@ -88,19 +89,22 @@ fn share(percent: f64) -> Ratio {
     Ratio::from_fraction(percent / 100.0).unwrap()
 }
 
-fn span(ms: u64) -> units::Span {
-    units::Span::from_ns(ms * MS)
+fn span(ms: u64) -> Span {
+    Span::from_ms(ms)
 }
 
 #[test]
 fn nothing_asked_nothing_done() {
-    assert_eq!(Pipe::new(|_| ()).outcomes(3, 5), [0, 5, 10].map(Outcome::Release));
+    assert_eq!(
+        Pipe::new(|_| ()).outcomes(3, Span::from_ns(5)),
+        [0, 5, 10].map(at).map(Outcome::Release)
+    );
 }
 
 #[test]
 fn loss_is_the_share_asked_and_independent() {
     let mut link = Pipe::new(|config| config.loss = share(30.0).into());
-    let outcomes = link.outcomes(1_000_000, 1);
+    let outcomes = link.outcomes(1_000_000, Span::from_ns(1));
     let lost: Vec<bool> =
         outcomes.iter().map(|outcome| *outcome == Outcome::Dropped(Cause::Lost)).collect();
     let mean = |n: usize| n as f64 / 1e6;
@@ -118,7 +122,7 @@ fn jitter_reorders_unless_order_is_kept() {
             (config.delay.mean, config.delay.jitter) = (span(30), span(5));
             config.delay.keep_order = keep;
         });
-        releases(&link.outcomes(1000, 100_000)).is_sorted()
+        releases(&link.outcomes(1000, Span::from_us(100))).is_sorted()
     };
     assert!(in_order(true) && !in_order(false));
 }
@@ -129,10 +133,10 @@ fn a_full_queue_drops_and_drains_at_the_rate() {
         config.transmission = rate(250_000);
         config.queue.limit = Limit::Frames(3);
     });
-    (0..5).for_each(|_| link.send(&FRAME, 0));
-    link.send(&FRAME, TIME);
-    link.turns_until(Instant::MAX);
-    assert_eq!(releases(&link.outcomes), [1, 2, 3, 4].map(|n| n * TIME));
+    (0..5).for_each(|_| link.send(&FRAME, at(0)));
+    link.send(&FRAME, at(0) + TIME);
+    link.turns_until(Instant::NEVER);
+    assert_eq!(releases(&link.outcomes), [1, 2, 3, 4].map(|n| at(0) + n * TIME));
     let dropped = link.outcomes.iter().filter(|f| **f == Outcome::Dropped(Cause::Overflow)).count();
     assert_eq!((dropped, link.pipe.totals().overflow), (2, 2));
 }
@@ -143,10 +147,10 @@ fn the_throughput_is_the_rates_over_a_long_time() {
         config.transmission = rate(1_000_000);
         config.queue.limit = Limit::Frames(100_000);
     });
-    let last = *releases(&link.outcomes(10_000, 0)).last().unwrap();
-    assert_eq!(last, 10_000 * 127 * 8_000);
+    let last = *releases(&link.outcomes(10_000, Span::ZERO)).last().unwrap();
+    assert_eq!(last, at(10_000 * 127 * 8_000));
     let totals = link.pipe.totals();
-    assert_eq!((totals.wire_bytes, totals.busy), (1_270_000, last));
+    assert_eq!((totals.wire_bytes, totals.busy), (1_270_000, last.since_start()));
 }
 
 #[test]
@@ -157,17 +161,17 @@ fn overhead_and_cells_take_their_share_of_the_rate() {
         let cell = Cell { size: Bytes::new(48), overhead: Bytes::new(5) };
         config.transmission.framing.cell = Some(cell);
     });
-    assert_eq!(link.outcomes(1, 0), [Outcome::Release(3 * 53 * 1000)]);
+    assert_eq!(link.outcomes(1, Span::ZERO), [Outcome::Release(at(3 * 53 * 1000))]);
 }
 
 #[test]
 fn a_trace_is_followed_from_the_start_of_impairments() {
     let trace = Trace::parse("t".as_ref(), "2\n10\n").unwrap();
     let mut link = Pipe::new(|config| config.transmission = Scheduler::Trace(trace).into());
-    link.pipe.begin(100 * MS);
-    link.send(&FRAME, 101 * MS);
-    link.send(&FRAME, 103 * MS);
-    assert_eq!(releases(&link.outcomes), [102 * MS, 110 * MS]);
+    link.pipe.begin(at(100 * MS));
+    link.send(&FRAME, at(101 * MS));
+    link.send(&FRAME, at(103 * MS));
+    assert_eq!(releases(&link.outcomes), [102 * MS, 110 * MS].map(at));
 }
 
 #[test]
@@ -184,8 +188,8 @@ fn codel_keeps_the_wait_near_its_target() {
         // Frames leave in order, so the delay of the last frame is its departure minus its
         // arrival.
         let left = releases(&outcomes);
-        let came = 20_000 * gap;
-        waits.push(left.last().unwrap().saturating_sub(came) as f64 / MS as f64);
+        let came = at(0) + gap * 20_000;
+        waits.push((*left.last().unwrap() - came).as_ms());
         waits[0]
     };
     let (with, without) = (wait(Some(Codel::default())), wait(None));
@@ -199,10 +203,40 @@ fn an_outage_takes_what_leaves_in_it() {
         let outage = Outage::Scheduled { at: span(10), lasts: span(5), every: None };
         config.outage = Outages(vec![outage]);
     });
-    let outcomes = link.outcomes(20, MS);
+    let outcomes = link.outcomes(20, span(1));
     let gone = |i: usize| outcomes[i] == Outcome::Dropped(Cause::Outage);
     assert!((0..20).all(|i| gone(i) == (10..15).contains(&i)), "{outcomes:?}");
     assert_eq!(link.pipe.totals().outage, 5);
+}
+
+#[test]
+fn frames_of_a_handover_arrive_together_and_in_order() {
+    let mut link = Pipe::new(|config| {
+        config.delay = Delay { mean: span(20), keep_order: true, ..Delay::default() };
+        let handover = Handover { every: span(100), spread: span(0), pause: span(30) };
+        config.handover = Handovers(Some(handover));
+    });
+    let releases = releases(&link.outcomes(20, span(10)));
+    let expected = |sent: u64| match sent % 100 {
+        within if within < 30 => sent - within + 50,
+        _ => sent + 20,
+    };
+    let times: Vec<Instant> = (0..20).map(|n| at(expected(n * 10) * MS)).collect();
+    assert_eq!(releases, times);
+    assert_eq!(link.pipe.totals().passed, 20);
+}
+
+#[test]
+fn a_path_with_less_delay_never_overtakes_if_order_is_kept() {
+    for keep_order in [true, false] {
+        let mut link = Pipe::new(|config| {
+            config.delay.keep_order = keep_order;
+            let handover = Handover { every: span(10), spread: span(100), pause: span(0) };
+            config.handover = Handovers(Some(handover));
+        });
+        let releases = releases(&link.outcomes(100, span(5)));
+        assert_eq!(releases.is_sorted(), keep_order, "{releases:?}");
+    }
 }
 
 #[test]
@@ -211,7 +245,7 @@ fn a_copy_comes_as_well_and_has_delays_of_its_own() {
         config.duplicate.share = share(100.0);
         (config.delay.mean, config.delay.jitter) = (span(30), span(5));
     });
-    let releases = releases(&link.outcomes(100, 100 * MS));
+    let releases = releases(&link.outcomes(100, span(100)));
     assert_eq!(releases.len(), 200);
     assert!(releases.chunks(2).all(|pair| pair[0] != pair[1]));
     assert_eq!(link.pipe.totals().duplicated, 100);
@@ -220,7 +254,7 @@ fn a_copy_comes_as_well_and_has_delays_of_its_own() {
 #[test]
 fn corruption_turns_one_bit_over() {
     let mut link = Pipe::new(|config| config.corrupt.share = share(100.0));
-    link.outcomes(100, 1);
+    link.outcomes(100, Span::from_ns(1));
     let bits = |frame: &Frame| frame.iter().map(|byte| byte.count_ones()).sum::<u32>();
     assert!(link.frames.iter().all(|frame| frame.len() == 127 && bits(frame) == 1));
 }
@@ -232,20 +266,23 @@ fn what_overtakes_is_not_delayed() {
         config.reorder.share = share(100.0);
         config.reorder.gap = 2;
     });
-    assert_eq!(releases(&link.outcomes(4, MS)), [30 * MS, MS, 32 * MS, 3 * MS]);
+    assert_eq!(releases(&link.outcomes(4, span(1))), [30, 1, 32, 3].map(|ms| at(ms * MS)));
 }
 
 #[test]
 fn a_change_holds_from_its_moment() {
     let mut link = Pipe::new(|config| config.transmission = rate(250_000));
-    (0..3).for_each(|_| link.send(&FRAME, 0));
+    (0..3).for_each(|_| link.send(&FRAME, at(0)));
     let faster = serde_json::from_str::<Keys>("{\"rate\": \"2.5 Mbit/s\"}").unwrap();
-    link.pipe.set(&faster, Span::ZERO, MS).unwrap();
-    link.turns_until(Instant::MAX);
+    link.pipe.set(&faster, Span::ZERO, at(MS)).unwrap();
+    link.turns_until(Instant::NEVER);
     // The first frame is already on the wire; the others take a tenth of the time.
-    assert_eq!(releases(&link.outcomes), [TIME, TIME + TIME / 10, TIME + TIME / 5]);
+    assert_eq!(
+        releases(&link.outcomes),
+        [TIME, TIME + TIME / 10, TIME + TIME / 5].map(|time| at(0) + time)
+    );
     assert_eq!(link.pipe.record.intervals.len(), 1);
-    assert_eq!(link.pipe.record.intervals[0].got.frames, 3);
+    assert_eq!(link.pipe.record.intervals[0].measured.frames, 3);
 }
 
 #[test]
@@ -266,7 +303,7 @@ fn the_same_frames_meet_the_same_fate() {
             let outage = Outage::Random { mean_up: span(500), mean_down: span(50) };
             config.outage = Outages(vec![outage]);
         })
-        .outcomes(10_000, 100_000)
+        .outcomes(10_000, Span::from_us(100))
     };
     assert_eq!(run(), run());
 }
@@ -278,8 +315,8 @@ fn serialisers_of_the_first_version_give_the_same_times() {
         let (rate, burst) = (Rate::from_bit_s(250_000).unwrap(), Bytes::new(1600));
         config.transmission = Scheduler::Rate { rate, burst }.into();
     });
-    let want: Vec<_> = (0..50).map(|_| serialiser.send(127, 0)).collect();
-    assert_eq!(releases(&link.outcomes(50, 0)), want);
+    let want: Vec<_> = (0..50).map(|_| serialiser.send(127, at(0))).collect();
+    assert_eq!(releases(&link.outcomes(50, Span::ZERO)), want);
 }
 
 #[test]
@@ -293,8 +330,8 @@ fn a_replay_decides_again_what_was_decided() {
         let mut decided = Vec::new();
         for i in 0..1000 {
             let mut steps = Vec::new();
-            let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: i };
-            pipe.admit(frame, 0, i, false, None, &mut steps);
+            let frame = StampedFrame { frame: FRAME.as_slice().into(), arrived: at(i) };
+            pipe.admit(frame, 0, at(i), false, None, &mut steps);
             let made = steps.iter().filter_map(|step| match step {
                 Step::Decided(recorded, _) => Some(*recorded),
                 _ => None,

@@ -1,6 +1,7 @@
 //! Loss: random, and in bursts from Markov chains.
 
 mod chains;
+mod flow;
 
 use crate::Trains;
 use crate::correlated::Correlated;
@@ -8,6 +9,7 @@ use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, share_text};
 use crate::stage::{ChannelWait, Stage};
 pub use chains::{GilbertElliott, Markov};
+pub(crate) use flow::LossFlow;
 use serde::{Deserialize, Serialize};
 use units::{Draw, Purpose, Ratio};
 
@@ -45,20 +47,6 @@ pub enum LossUnit {
     /// As `Datagram`, and back-to-back segments of one TCP flow up to 64 KiB: what a shaper
     /// sees behind segmentation offload.
     Train,
-}
-
-/// State of a loss model in one flow.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct LossFlow {
-    draws: Correlated,
-    /// Numbers the loss units of several frames.
-    trains: Option<Box<Trains>>,
-    /// The last such unit, and whether it is lost.
-    last: Option<(u64, bool)>,
-    /// Gilbert-Elliott: whether the state is bad; `None` before the first frame.
-    bad: Option<bool>,
-    /// Markov: 1 to 4; `None` before the first frame.
-    state: Option<u8>,
 }
 
 impl Default for Loss {

@@ -1,6 +1,5 @@
 //! Times in which a link carries nothing.
 
-use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
 use serde::Serialize;
@@ -181,34 +180,34 @@ pub(crate) struct Gate {
     /// For random outages: whether the link is down until `until`, and the number of
     /// changes so far.
     down: bool,
-    until: Instant,
+    until: Span,
     changes: u64,
 }
 
 impl Gate {
     pub fn new(config: Outage, draw: Draw, number: u64) -> Self {
         // Starts down before time 0, so that the first check draws the first up time.
-        Self { config, draw, number, down: true, until: 0, changes: 0 }
+        Self { config, draw, number, down: true, until: Span::ZERO, changes: 0 }
     }
 
-    /// Whether the link is down `at` ns after the start of impairments. Times must not
+    /// Whether the link is down `since` after the start of impairments. Times must not
     /// decrease.
-    pub fn is_down(&mut self, at: Instant) -> bool {
+    pub fn is_down(&mut self, since: Span) -> bool {
         match self.config {
-            Outage::Scheduled { at: from, lasts, every } => {
-                let Some(since) = at.checked_sub(from.as_ns()) else { return false };
-                let within = every.map_or(since, |every| since % every.as_ns().max(1));
+            Outage::Scheduled { at, lasts, every } => {
+                let Some(after) = since.as_ns().checked_sub(at.as_ns()) else { return false };
+                let within = every.map_or(after, |every| after % every.as_ns().max(1));
                 within < lasts.as_ns()
             }
             Outage::Random { mean_up, mean_down } => {
-                while self.until <= at {
+                while self.until <= since {
                     self.down = !self.down;
                     let mean = if self.down { mean_down } else { mean_up };
                     let place = (self.number << 48) | self.changes;
                     let u = self.draw.uniform(Purpose::Outage, place);
                     let span = -(1.0 - u).ln() * mean.as_ns() as f64;
                     // At least 1 ns, so that the loop ends.
-                    self.until += (span as u64).max(1);
+                    self.until += Span::from_ns((span as u64).max(1));
                     self.changes += 1;
                 }
                 self.down
@@ -221,7 +220,7 @@ impl Gate {
 mod tests {
     use super::*;
 
-    const S: Instant = 1_000_000_000;
+    const S: u64 = 1_000_000_000;
 
     fn span(s: u64) -> Span {
         Span::from_ns(s * S)
@@ -231,8 +230,8 @@ mod tests {
         Gate::new(config, Draw::new(7, 1, 0), 0)
     }
 
-    fn down(gate: &mut Gate, times: &[Instant]) -> Vec<bool> {
-        times.iter().map(|at| gate.is_down(*at)).collect()
+    fn down(gate: &mut Gate, times: &[u64]) -> Vec<bool> {
+        times.iter().map(|since| gate.is_down(Span::from_ns(*since))).collect()
     }
 
     #[test]
@@ -255,7 +254,8 @@ mod tests {
         let config = Outage::Random { mean_up: span(9), mean_down: span(1) };
         let mut random = gate(config);
         let seconds = 1_000_000;
-        let states: Vec<_> = (0..10 * seconds).map(|t| random.is_down(t * S / 10)).collect();
+        let states: Vec<_> =
+            (0..10 * seconds).map(|t| random.is_down(Span::from_ns(t * S / 10))).collect();
         let share = states.iter().filter(|down| **down).count() as f64 / states.len() as f64;
         // 100,000 down periods: 4 standard errors are 1.7 % of a tenth.
         assert!((share - config.share()).abs() < 0.002, "{share}");

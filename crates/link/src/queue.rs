@@ -1,13 +1,13 @@
 //! Queue of a link and its drop policy.
 
-use crate::Instant;
 use crate::codel::{CODEL, Codel, CodelState};
 use crate::keys::{Contradictions, Key, Keys, Kind, REMOVE, REMOVE_ONE};
 use crate::red::{RED, Red, RedState};
+use crate::server::check_rate;
 use crate::stage::{ChannelWait, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use units::{Bytes, Draw};
+use units::{Bytes, Draw, Instant};
 
 /// Queue limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,21 +148,6 @@ impl Stage for QueueSpec {
     }
 }
 
-/// Reports a `key` that has no effect if frames never queue: without a rate, and without a channel
-/// for which frames queue as they do for a rate.
-pub(crate) fn check_rate(keys: &Keys, key: &str, wait: ChannelWait, found: &mut Contradictions) {
-    let rated = ["rate", "trace", "grant"].iter().any(|rate| keys.has(rate));
-    if keys.has(key) && !rated && wait == ChannelWait::No {
-        needs_rate(key, found);
-    }
-}
-
-/// Reports a `key` that has no effect without a rate.
-pub(crate) fn needs_rate(key: &str, found: &mut Contradictions) {
-    let text = format!("`{key}` without a `rate` has no effect");
-    found.add(key, text, format!("add a `rate`, or remove `{key}`"));
-}
-
 /// State of a drop policy.
 #[derive(Debug, Clone)]
 pub(crate) enum DisciplineState {
@@ -243,7 +228,7 @@ impl<T> Queue<T> {
     pub fn pop(&mut self, now: Instant, dropped: &mut Vec<T>) -> Option<T> {
         loop {
             let next = self.take(now)?;
-            let waited = now.saturating_sub(next.since);
+            let waited = now - next.since;
             let drops = match &mut self.discipline {
                 DisciplineState::Codel(codel) => {
                     codel.drops(waited, self.bytes, next.len.into(), now)
@@ -279,6 +264,7 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
 
     fn draw() -> Draw {
         Draw::new(7, 1, 0)
@@ -287,23 +273,23 @@ mod tests {
     #[test]
     fn a_limit_in_frames_counts_the_one_on_the_wire() {
         let mut queue = Queue::new(Limit::Frames(2).into());
-        assert_eq!(queue.push('a', 100, 0, draw(), 0, Some(100)), Ok(()));
-        assert_eq!(queue.push('b', 100, 0, draw(), 1, Some(100)), Err('b'));
-        assert_eq!(queue.push('b', 100, 0, draw(), 1, None), Ok(()));
+        assert_eq!(queue.push('a', 100, at(0), draw(), 0, Some(100)), Ok(()));
+        assert_eq!(queue.push('b', 100, at(0), draw(), 1, Some(100)), Err('b'));
+        assert_eq!(queue.push('b', 100, at(0), draw(), 1, None), Ok(()));
         let mut dropped = Vec::new();
         assert_eq!(
-            [queue.pop(5, &mut dropped), queue.pop(5, &mut dropped)],
+            [queue.pop(at(5), &mut dropped), queue.pop(at(5), &mut dropped)],
             [Some('a'), Some('b')]
         );
-        assert_eq!((queue.pop(5, &mut dropped), dropped.len()), (None, 0));
+        assert_eq!((queue.pop(at(5), &mut dropped), dropped.len()), (None, 0));
     }
 
     #[test]
     fn a_limit_in_bytes_lets_small_frames_where_large_ones_do_not_fit() {
         let mut queue = Queue::new(Limit::Bytes(Bytes::new(1000)).into());
-        assert_eq!(queue.push('a', 900, 0, draw(), 0, None), Ok(()));
-        assert_eq!(queue.push('b', 200, 0, draw(), 1, None), Err('b'));
-        assert_eq!(queue.push('c', 100, 0, draw(), 2, None), Ok(()));
+        assert_eq!(queue.push('a', 900, at(0), draw(), 0, None), Ok(()));
+        assert_eq!(queue.push('b', 200, at(0), draw(), 1, None), Err('b'));
+        assert_eq!(queue.push('c', 100, at(0), draw(), 2, None), Ok(()));
         assert_eq!(queue.items.len(), 2);
     }
 

@@ -1,7 +1,7 @@
 //! Linear changes of settings: several at once, each for separate keys.
 
-use crate::{Impairment, Instant, Quantity};
-use units::Span;
+use crate::{Impairment, Quantity};
+use units::{Instant, Span};
 
 /// One quantity in transition.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ impl Ramps {
                 (None, Quantity::Rate(_)) => continue,
                 (None, _) => 0.0,
             };
-            let (to, end) = (to.get(), now.saturating_add(over.as_ns()));
+            let (to, end) = (to.get(), now + over);
             self.ramps.push(Ramp { key: name.to_owned(), from, to, begin: now, end });
         }
         self.target = target;
@@ -61,8 +61,8 @@ impl Ramps {
     pub fn at(&self, now: Instant) -> Impairment {
         let mut current = self.target.clone();
         for ramp in &self.ramps {
-            let passed = now.saturating_sub(ramp.begin) as f64;
-            let part = passed / ramp.end.saturating_sub(ramp.begin).max(1) as f64;
+            let passed = (now - ramp.begin).as_ns() as f64;
+            let part = passed / (ramp.end - ramp.begin).as_ns().max(1) as f64;
             if let Some(quantity) = current.quantity(&ramp.key).filter(|_| part < 1.0) {
                 quantity.set(ramp.from + (ramp.to - ramp.from) * part);
             }
@@ -81,8 +81,8 @@ impl Ramps {
         self.ramps.is_empty()
     }
 
-    /// Minimum delay of any frame in ns during these ramps.
-    pub fn least_delay_ns(&self) -> u64 {
+    /// Minimum delay of any frame during these ramps.
+    pub fn least_delay(&self) -> Span {
         // Linear changes have their extremes at the ends. The smallest delay with the
         // largest jitter is a lower bound for all combinations.
         let mut least = self.target.clone();
@@ -95,13 +95,14 @@ impl Ramps {
                 quantity.set(extreme);
             }
         }
-        least.least_delay_ns()
+        least.least_delay()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
     use crate::{Delay, Transmission};
     use units::{Rate, Ratio};
 
@@ -139,51 +140,51 @@ mod tests {
             ..start()
         };
         let mut ramps = Ramps::at_rest(start());
-        ramps.set(["loss", "delay", "rate"].into_iter(), target.clone(), 1000, over(1000));
-        let half = ramps.at(1500);
+        ramps.set(["loss", "delay", "rate"].into_iter(), target.clone(), at(1000), over(1000));
+        let half = ramps.at(at(1500));
         assert_eq!(half.delay.mean, span("80 ms"));
         assert!((100.0 * half.mean_loss() - 30.0).abs() < 1e-9);
         assert_eq!(half.rate(), Some(rate(2_000_000)));
-        assert_eq!((ramps.at(500), ramps.at(9000)), (start(), target));
-        assert!(!ramps.settle(1999) && ramps.settle(2000));
+        assert_eq!((ramps.at(at(500)), ramps.at(at(9000))), (start(), target));
+        assert!(!ramps.settle(at(1999)) && ramps.settle(at(2000)));
     }
 
     #[test]
     fn a_change_of_another_key_leaves_a_ramp_as_it_is() {
         let mut ramps = Ramps::at_rest(start());
         let longer = Impairment { delay: span("130 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), longer.clone(), 0, over(1000));
+        ramps.set(["delay"].into_iter(), longer.clone(), at(0), over(1000));
         let lossy = Impairment { loss: share("90 %").into(), ..longer.clone() };
-        ramps.set(["loss"].into_iter(), lossy.clone(), 500, Span::ZERO);
-        assert_eq!(ramps.at(500).loss, lossy.loss);
-        assert_eq!(ramps.at(750).delay.mean, span("105 ms"));
+        ramps.set(["loss"].into_iter(), lossy.clone(), at(500), Span::ZERO);
+        assert_eq!(ramps.at(at(500)).loss, lossy.loss);
+        assert_eq!(ramps.at(at(750)).delay.mean, span("105 ms"));
         // A ramp of the loss runs in parallel with the first.
-        ramps.set(["loss"].into_iter(), longer.clone(), 600, over(800));
-        let both = ramps.at(1000);
+        ramps.set(["loss"].into_iter(), longer.clone(), at(600), over(800));
+        let both = ramps.at(at(1000));
         assert_eq!(both.delay.mean, span("130 ms"));
         assert!((100.0 * both.mean_loss() - 50.0).abs() < 1e-9);
-        assert!(!ramps.settle(1000) && ramps.at(1400) == longer && ramps.settle(1400));
+        assert!(!ramps.settle(at(1000)) && ramps.at(at(1400)) == longer && ramps.settle(at(1400)));
     }
 
     #[test]
     fn a_change_of_the_same_key_takes_its_place() {
         let mut ramps = Ramps::at_rest(start());
         let longer = Impairment { delay: span("130 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), longer, 0, over(1000));
+        ramps.set(["delay"].into_iter(), longer, at(0), over(1000));
         let short = Impairment { delay: span("5 ms").into(), ..start() };
-        ramps.set(["delay"].into_iter(), short.clone(), 500, over(100));
-        assert_eq!(ramps.at(500).delay.mean, span("80 ms"), "from where it is");
-        assert_eq!(ramps.at(700), short);
-        assert!(ramps.settle(700));
+        ramps.set(["delay"].into_iter(), short.clone(), at(500), over(100));
+        assert_eq!(ramps.at(at(500)).delay.mean, span("80 ms"), "from where it is");
+        assert_eq!(ramps.at(at(700)), short);
+        assert!(ramps.settle(at(700)));
     }
 
     #[test]
     fn an_unlimited_rate_is_on_no_line() {
         let mut ramps =
             Ramps::at_rest(Impairment { transmission: Transmission::default(), ..start() });
-        ramps.set(["rate"].into_iter(), start(), 0, over(1000));
-        assert_eq!(ramps.at(1), start());
-        assert!(ramps.settle(0));
+        ramps.set(["rate"].into_iter(), start(), at(0), over(1000));
+        assert_eq!(ramps.at(at(1)), start());
+        assert!(ramps.settle(at(0)));
     }
 
     #[test]
@@ -193,9 +194,9 @@ mod tests {
             delay: Delay { mean: span("10 ms"), jitter: span("5 ms"), ..Delay::default() },
             ..start()
         };
-        ramps.set(["delay", "jitter"].into_iter(), near, 0, over(1000));
-        let least = ramps.least_delay_ns();
-        assert_eq!(least, 5_000_000);
-        assert!((0..=1000).all(|now| ramps.at(now).least_delay_ns() >= least));
+        ramps.set(["delay", "jitter"].into_iter(), near, at(0), over(1000));
+        let least = ramps.least_delay();
+        assert_eq!(least, Span::from_ms(5));
+        assert!((0..=1000).all(|now| ramps.at(at(now)).least_delay() >= least));
     }
 }

@@ -1,9 +1,8 @@
 //! RED (random early detection): drops by the mean queue length.
 
-use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Draw, Purpose, Ratio};
+use units::{Bytes, Draw, Instant, Purpose, Ratio};
 
 /// RED parameters (S. Floyd, V. Jacobson, "Random early detection gateways for congestion
 /// avoidance", IEEE/ACM ToN 1(4), 1993).
@@ -80,7 +79,14 @@ pub(crate) struct RedState {
 
 impl RedState {
     pub fn new(config: Red) -> Self {
-        Self { config, mean: 0.0, count: None, idle_since: Some(0), last: 0, gap: 0.0 }
+        Self {
+            config,
+            mean: 0.0,
+            count: None,
+            idle_since: Some(Instant::START),
+            last: Instant::START,
+            gap: 0.0,
+        }
     }
 
     /// The queue is empty from `now`.
@@ -94,12 +100,12 @@ impl RedState {
         match self.idle_since.take() {
             // As if frames had found an empty queue in the meantime.
             Some(since) if self.gap > 0.0 => {
-                let frames = now.saturating_sub(since) as f64 / self.gap;
+                let frames = (now - since).as_ns() as f64 / self.gap;
                 self.mean *= (1.0 - weight).powf(frames);
             }
             Some(_) => {}
             None => {
-                let gap = now.saturating_sub(self.last) as f64;
+                let gap = (now - self.last).as_ns() as f64;
                 self.gap = if self.gap == 0.0 { gap } else { 0.9 * self.gap + 0.1 * gap };
             }
         }
@@ -127,6 +133,7 @@ impl RedState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
 
     fn red() -> RedState {
         let share = |percent: f64| Ratio::from_fraction(percent / 100.0).unwrap();
@@ -143,7 +150,7 @@ mod tests {
         let mut red = red();
         let draw = Draw::new(7, 1, 0);
         let drops: Vec<u64> =
-            (0..200_000).filter(|i| red.drops(bytes, i * 1000, draw, *i)).collect();
+            (0..200_000).filter(|i| red.drops(bytes, at(i * 1000), draw, *i)).collect();
         drops.windows(2).map(|pair| pair[1] - pair[0]).skip(100).collect()
     }
 
@@ -169,11 +176,11 @@ mod tests {
         let mut red = red();
         let draw = Draw::new(7, 1, 0);
         for i in 0..1000 {
-            red.drops(20_000, i * 1000, draw, i);
+            red.drops(20_000, at(i * 1000), draw, i);
         }
         let before = red.mean;
-        red.idle(1_000_000);
-        red.drops(0, 1_000_000 + 500 * 1000, draw, 1000);
+        red.idle(at(1_000_000));
+        red.drops(0, at(1_000_000 + 500 * 1000), draw, 1000);
         // 500 frame times with a weight of 1 %.
         assert!((red.mean / before - 0.99f64.powi(501)).abs() < 0.01, "{} {before}", red.mean);
     }

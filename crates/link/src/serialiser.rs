@@ -1,11 +1,10 @@
 //! Data rate as serialisation time, with a token bucket's burst.
 
-use crate::Instant;
 use crate::keys::{Key, Kind, Model};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use units::{Bytes, Rate};
+use units::{Bytes, Instant, Rate, Span};
 
 /// A size that may be negative, such as `-14 B`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -101,31 +100,33 @@ impl Framing {
 #[derive(Debug, Clone)]
 pub struct Serialiser {
     rate: Rate,
-    burst_ns: u64,
+    /// The time that the burst takes at the rate.
+    burst: Span,
     busy_until: Instant,
 }
 
 impl Serialiser {
     /// A serialiser at `rate` that sends `burst` bytes at once after an idle period.
     pub fn new(rate: Rate, burst: Bytes) -> Self {
-        Self { rate, burst_ns: rate.serialisation(burst.get()).as_ns(), busy_until: 0 }
+        Self { rate, burst: rate.serialisation(burst.get()), busy_until: Instant::START }
     }
 
     /// Departure time of the last bit of `len` bytes that arrive at `now`.
     pub fn send(&mut self, len: u64, now: Instant) -> Instant {
-        self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len).as_ns();
-        now.max(self.busy_until.saturating_sub(self.burst_ns))
+        self.busy_until = self.busy_until.max(now) + self.rate.serialisation(len);
+        now.max(self.busy_until - self.burst)
     }
 
     /// Changes the rate; frames already sent are not affected.
     pub fn change(&mut self, rate: Rate, burst: Bytes) {
-        (self.rate, self.burst_ns) = (rate, rate.serialisation(burst.get()).as_ns());
+        (self.rate, self.burst) = (rate, rate.serialisation(burst.get()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
 
     fn at_1_mbit(burst: u64) -> Serialiser {
         Serialiser::new(Rate::from_bit_s(1_000_000).unwrap(), Bytes::new(burst))
@@ -134,16 +135,16 @@ mod tests {
     #[test]
     fn back_to_back_frames_leave_one_serialisation_time_apart() {
         let mut link = at_1_mbit(0);
-        assert_eq!(link.send(125, 0), 1_000_000);
-        assert_eq!(link.send(125, 0), 2_000_000);
-        assert_eq!(link.send(125, 10_000_000), 11_000_000);
+        assert_eq!(link.send(125, at(0)), at(1_000_000));
+        assert_eq!(link.send(125, at(0)), at(2_000_000));
+        assert_eq!(link.send(125, at(10_000_000)), at(11_000_000));
     }
 
     #[test]
     fn a_burst_passes_at_once_and_then_the_rate_holds() {
         let mut link = at_1_mbit(250);
-        let left: Vec<_> = (0..4).map(|_| link.send(125, 5)).collect();
-        assert_eq!(left, [5, 5, 1_000_005, 2_000_005]);
+        let left: Vec<_> = (0..4).map(|_| link.send(125, at(5))).collect();
+        assert_eq!(left, [5, 5, 1_000_005, 2_000_005].map(at));
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn over_a_long_time_throughput_is_the_rate_plus_one_burst() {
         let mut link = at_1_mbit(1_600);
-        let last = (0..10_000).map(|_| link.send(100, 0)).last().unwrap();
-        assert_eq!(last, (10_000 * 100 - 1_600) * 8_000);
+        let last = (0..10_000).map(|_| link.send(100, at(0))).last().unwrap();
+        assert_eq!(last, at((10_000 * 100 - 1_600) * 8_000));
     }
 }

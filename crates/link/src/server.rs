@@ -2,13 +2,12 @@
 
 use crate::grant::GRANT;
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
-use crate::queue::{check_rate, needs_rate};
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
-use crate::{Cell, Framing, Grant, GrantSpec, Instant, Serialiser, Trace};
+use crate::{Cell, Framing, Grant, GrantSpec, Serialiser, Trace};
 use std::path::Path;
-use units::{Bytes, Rate};
+use units::{Bytes, Instant, Rate};
 
 /// What determines when frames leave.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +66,8 @@ impl Transmission {
     }
 }
 
+/// Keys of the schedulers, of which a link has one: each decides when frames are sent.
+pub const SCHEDULERS: [&str; 3] = ["rate", "trace", "grant"];
 /// Minimum rate of netem, bit/s: it counts whole bytes per second.
 const NETEM_RATE: u64 = 8;
 
@@ -124,9 +125,8 @@ impl Stage for Transmission {
     }
 
     fn check(keys: &Keys, wait: ChannelWait, found: &mut Contradictions) {
-        let schedulers = ["rate", "trace", "grant"];
-        found.add_second(keys, &schedulers, "only one can schedule the link");
-        for key in schedulers.iter().filter(|key| wait == ChannelWait::Shared && keys.has(key)) {
+        found.add_second(keys, &SCHEDULERS, "only one can schedule the link");
+        for key in SCHEDULERS.iter().filter(|key| wait == ChannelWait::Shared && keys.has(key)) {
             found.add(*key, "the rate of a shared channel applies to frames going up", REMOVE);
         }
         if keys.has("burst") && !keys.has("rate") {
@@ -254,11 +254,27 @@ impl Server {
     /// Departure time of the last bit of a frame of `len` bytes (`on_wire` bytes on the
     /// link) that starts at `now`; `epoch` is the start of impairments.
     pub fn send(&mut self, len: usize, on_wire: u64, now: Instant, epoch: Instant) -> Instant {
-        let since = now.saturating_sub(epoch);
+        // The clocks of a trace and of grants start with the impairments.
+        let since = Instant::START + (now - epoch);
         match self {
             Self::Rate(serialiser) => serialiser.send(on_wire, now),
-            Self::Trace(follower) => epoch + follower.send(on_wire, since),
-            Self::Grant(grant) => epoch + grant.send(len, since),
+            Self::Trace(follower) => epoch + follower.send(on_wire, since).since_start(),
+            Self::Grant(grant) => epoch + grant.send(len, since).since_start(),
         }
     }
+}
+
+/// Reports a `key` that has no effect if frames never queue: without a rate, and without a channel
+/// for which frames queue as they do for a rate.
+pub(crate) fn check_rate(keys: &Keys, key: &str, wait: ChannelWait, found: &mut Contradictions) {
+    let rated = SCHEDULERS.iter().any(|key| keys.has(key));
+    if keys.has(key) && !rated && wait == ChannelWait::No {
+        needs_rate(key, found);
+    }
+}
+
+/// Reports a `key` that has no effect without a rate.
+fn needs_rate(key: &str, found: &mut Contradictions) {
+    let text = format!("`{key}` without a `rate` has no effect");
+    found.add(key, text, format!("add a `rate`, or remove `{key}`"));
 }

@@ -4,8 +4,8 @@ use crate::channel::{Channel, ChannelEvent, SharedLink};
 use crate::csma::Usage;
 use crate::shared_medium::SharedMedium;
 use crate::step::TransitFrame;
-use crate::{Direction, Instant, Link, LinkPipe};
-use units::Draw;
+use crate::{Direction, Link, LinkPipe};
+use units::{Draw, Instant};
 
 /// A shared channel in one direction, behind the links' pipes.
 #[derive(Debug)]

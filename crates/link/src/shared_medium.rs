@@ -1,11 +1,12 @@
 //! Shared medium with contention: the links' queues around CSMA-CA.
 
+use crate::carried::AirFrame;
 use crate::channel::ChannelEvent;
 use crate::csma::{Arrival, Csma, CsmaSpec, Ending, Usage};
 use crate::queue::Queue;
 use crate::step::{Cause, TransitFrame};
-use crate::{Impairment, Instant, LinkPipe};
-use units::{Draw, Purpose};
+use crate::{Impairment, LinkPipe};
+use units::{Draw, Instant, Purpose, Span};
 
 /// The queues of all links and the channel that they contend for.
 #[derive(Debug)]
@@ -75,6 +76,15 @@ impl SharedMedium {
         now: Instant,
         events: &mut Vec<ChannelEvent>,
     ) {
+        let on_air = match self.csma.carried().on_air(&frame.frame) {
+            AirFrame::Contends(_) => None,
+            AirFrame::Acknowledgement(len) => Some(self.csma.airtime(len)),
+            AirFrame::Nothing => Some(Span::ZERO),
+        };
+        if let Some(airtime) = on_air {
+            events.push(ChannelEvent::Left(link, frame, now + airtime));
+            return;
+        }
         if self.heads[link].is_none() {
             self.contend(link, frame, now);
         } else {
@@ -113,9 +123,14 @@ impl SharedMedium {
     }
 
     fn contend(&mut self, link: usize, frame: TransitFrame, now: Instant) {
-        let len = frame.frame.len();
+        let carried = self.csma.carried();
+        let len = match carried.on_air(&frame.frame) {
+            AirFrame::Contends(len) => len,
+            _ => frame.frame.len(),
+        };
         // The lowest bit of an Ethernet address's first byte marks a group address.
-        match frame.frame.first().is_some_and(|first| first & 1 == 1) {
+        let is_group = frame.frame.first().is_some_and(|first| first & 1 == 1);
+        match is_group || !carried.is_ethernet() {
             true => self.csma.ready_for_all(link, len, now),
             false => self.csma.ready(link, len, now),
         }

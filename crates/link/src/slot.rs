@@ -1,10 +1,9 @@
 //! Slots: frames are gathered and leave together, as on a medium with time slots.
 
-use crate::Instant;
 use crate::keys::{Contradictions, Key, Keys, Kind, Model, time_text};
 use crate::stage::{ChannelWait, Stage};
 use serde::Serialize;
-use units::{Bytes, Draw, Purpose, Span};
+use units::{Bytes, Draw, Instant, Purpose, Span};
 
 /// Slots of a link; `None` without slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -129,9 +128,9 @@ impl Slots {
     }
 
     fn open(&mut self, after: Instant) -> Instant {
-        let (min, max) = (self.config.min.as_ns(), self.config.max.as_ns());
+        let Slot { min, max, .. } = self.config;
         let u = self.draw.uniform(Purpose::Slot, self.number);
-        let at = after + min + (u * max.saturating_sub(min) as f64) as u64;
+        let at = after + min + Span::from_ns((u * (max - min).as_ns() as f64) as u64);
         self.number += 1;
         (self.packets, self.bytes) = (0, 0);
         self.at = Some(at);
@@ -142,8 +141,9 @@ impl Slots {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::at;
 
-    const MS: Instant = 1_000_000;
+    const MS: u64 = 1_000_000;
 
     fn slots(packets: Option<u32>, bytes: Option<u64>) -> Slots {
         let (min, max) = (Span::from_ns(10 * MS), Span::from_ns(10 * MS));
@@ -154,16 +154,19 @@ mod tests {
     #[test]
     fn frames_leave_together() {
         let mut slots = slots(None, None);
-        let times = [0, 3, 10, 11, 25].map(|ready| slots.send(100, ready * MS) / MS);
+        let times = [0, 3, 10, 11, 25].map(|ready| slots.send(100, at(ready * MS)).as_ns() / MS);
         assert_eq!(times, [10, 10, 10, 21, 35]);
     }
 
     #[test]
     fn a_full_slot_sends_the_rest_to_the_next() {
         let mut by_packets = slots(Some(2), None);
-        assert_eq!([0, 0, 0, 0, 0].map(|t| by_packets.send(100, t) / MS), [10, 10, 20, 20, 30]);
+        assert_eq!(
+            [0, 0, 0, 0, 0].map(|t| by_packets.send(100, at(t)).as_ns() / MS),
+            [10, 10, 20, 20, 30]
+        );
         let mut by_bytes = slots(None, Some(150));
-        assert_eq!([0, 0, 0].map(|t| by_bytes.send(100, t) / MS), [10, 10, 20]);
+        assert_eq!([0, 0, 0].map(|t| by_bytes.send(100, at(t)).as_ns() / MS), [10, 10, 20]);
     }
 
     #[test]
@@ -172,7 +175,7 @@ mod tests {
         let mut slots =
             Slots::new(Slot { min, max, packets: None, bytes: None }, Draw::new(7, 1, 0));
         let waits: Vec<f64> = (0..10_000)
-            .map(|i| (slots.send(100, i * 100 * MS) - i * 100 * MS) as f64 / MS as f64)
+            .map(|i| (slots.send(100, at(i * 100 * MS)) - at(i * 100 * MS)).as_ms())
             .collect();
         let mean = waits.iter().sum::<f64>() / waits.len() as f64;
         // Four standard errors of a mean of 10,000: 0.115.

@@ -6,7 +6,7 @@ use crate::decisions::{Arrival, Decision};
 use crate::keys::{Contradictions, Key, Keys, Quantity};
 use std::fmt::Debug;
 use std::path::Path;
-use units::Draw;
+use units::{Draw, Span};
 
 /// What frames of a direction wait for, in addition to the link's own rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +62,9 @@ pub(crate) trait Stage: Debug + Clone + PartialEq + Default {
     fn quantity(&mut self, _key: &str) -> Option<Quantity<'_>> {
         None
     }
-    /// Minimum delay of a frame that is not undelayed by another stage, in ns.
-    fn least_delay_ns(&self) -> u64 {
-        0
+    /// Minimum delay of a frame that is not undelayed by another stage.
+    fn least_delay(&self) -> Span {
+        Span::ZERO
     }
     /// Whether some frames pass without delay.
     fn may_undelay(&self) -> bool {

@@ -19,6 +19,7 @@
 //!
 //! Pure: takes lengths and times, returns times. States are updated when a frame arrives.
 
+use units::Instant;
 mod spec;
 
 #[cfg(test)]
@@ -26,8 +27,8 @@ mod tests;
 
 pub use spec::{Promotion, Service, Slow, State, StatesSpec};
 
+use crate::Direction;
 use crate::grant::LINK_HEADER;
-use crate::{Direction, Instant};
 use std::collections::VecDeque;
 
 /// Frames of one direction in flight.
@@ -58,7 +59,7 @@ impl States {
     /// [`StatesSpec::check`].
     pub fn new(spec: StatesSpec) -> Self {
         let state = spec.initial.as_ref().and_then(|name| spec.place(name)).unwrap_or(0);
-        Self { spec, state, promotion: None, active: 0, queues: Default::default() }
+        Self { spec, state, promotion: None, active: Instant::START, queues: Default::default() }
     }
 
     /// Arrival time behind the radio of a frame of `len` bytes, including the link header,
@@ -89,7 +90,7 @@ impl States {
             Some(Service::Slow { up, down }) => {
                 let slow = if way == Direction::Up { up } else { down };
                 let start = from.max(queue.slow_until);
-                queue.slow_until = start.saturating_add(slow.time(bytes).as_ns());
+                queue.slow_until = start + slow.time(bytes);
                 queue.slow_until
             }
             // In a checked spec, no promotion leads to a state without service.
@@ -124,7 +125,7 @@ impl States {
         }
         while self.state > 0
             && let Some(after) = self.spec.states[self.state].inactivity
-            && let left = self.active.saturating_add(after.as_ns())
+            && let left = self.active + after
             && left <= now
         {
             self.state -= 1;
@@ -142,6 +143,6 @@ impl States {
         }
         let highest = self.spec.states.len() - 1;
         let to = promotion.to.as_ref().and_then(|name| self.spec.place(name)).unwrap_or(highest);
-        Some((to, now.saturating_add(promotion.delay.as_ns())))
+        Some((to, now + promotion.delay))
     }
 }

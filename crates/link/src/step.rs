@@ -1,8 +1,9 @@
 //! Frames in a pipe, and their steps.
 
+use crate::Frame;
 use crate::decisions::Decision;
 use crate::replay::Recorded;
-use crate::{Frame, Instant};
+use units::Instant;
 
 /// A frame with a timestamp.
 #[derive(Debug, Clone)]

@@ -1,7 +1,8 @@
 //! Counters of one direction of a link.
 
-use crate::{Impairment, Instant};
+use crate::Impairment;
 use std::sync::Arc;
+use units::{Instant, Span};
 
 /// Counters over some time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,18 +36,18 @@ pub struct Totals {
     /// Frames that overtook others.
     pub reordered: u64,
     /// Sum of the times from the end of serialisation to release over the frames that
-    /// passed, in nanoseconds.
-    pub delay_sum: u64,
-    /// The longest such time, in nanoseconds.
-    pub delay_max: u64,
+    /// passed.
+    pub delay_sum: Span,
+    /// The longest such time.
+    pub delay_max: Span,
     /// Bytes serialised, as on the link's wire.
     pub wire_bytes: u64,
-    /// Transmission time of the link, in nanoseconds.
-    pub busy: u64,
-    /// Frames delivered, and the sum of their lateness in nanoseconds. Downlink only.
+    /// Transmission time of the link.
+    pub busy: Span,
+    /// Frames delivered, and the sum of their lateness. Downlink only.
     pub released: u64,
     /// See `released`.
-    pub late_sum: u64,
+    pub late_sum: Span,
 }
 
 impl Totals {
@@ -89,11 +90,11 @@ pub struct Interval {
     /// End of the interval.
     pub to: Instant,
     /// Configured settings; during a ramp, those at the end of the interval.
-    pub asked: Arc<Impairment>,
+    pub configured: Arc<Impairment>,
     /// Whether the settings changed during the interval, as on a ramp.
     pub changing: bool,
     /// Measured counters.
-    pub got: Totals,
+    pub measured: Totals,
 }
 
 /// Counters of a direction, and its intervals so far.
@@ -117,8 +118,8 @@ impl Record {
     pub fn end_interval(&mut self, config: &Arc<Impairment>, changing: bool, now: Instant) {
         let (from, before) = *self.cut;
         if self.totals != before {
-            let (config, got) = (config.clone(), self.totals.since(&before));
-            self.intervals.push(Interval { from, to: now, asked: config, changing, got });
+            let (configured, measured) = (config.clone(), self.totals.since(&before));
+            self.intervals.push(Interval { from, to: now, configured, changing, measured });
         }
         *self.cut = (now, self.totals);
     }

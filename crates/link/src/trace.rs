@@ -1,9 +1,9 @@
 //! Links that follow a recorded one: Mahimahi's packet-delivery traces.
 
-use crate::Instant;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::{Instant, Span};
 
 /// Bytes per delivery opportunity: an IP packet of 1,500 bytes and the header of the TUN
 /// device that Mahimahi reads it from (`PACKET_SIZE` in its link_queue.hh).
@@ -11,7 +11,7 @@ const OPPORTUNITY: u64 = 1504;
 /// The Ethernet header, present in our frames but not in Mahimahi's packets.
 const ETHERNET_HEADER: u64 = 14;
 const TUN_HEADER: u64 = 4;
-const MS: Instant = 1_000_000;
+const MS: Span = Span::from_ms(1);
 
 /// A trace of delivery opportunities.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -155,7 +155,7 @@ impl Follower {
     }
 
     /// Departure time of the last byte of a frame of `len` bytes, including the Ethernet
-    /// header, that is at the head of the queue `at` ns after the start. Opportunities
+    /// header, that is at the head of the queue at `at` of a clock that starts with the trace. Opportunities
     /// without a queued frame pass unused. As in Mahimahi, the frame takes the bytes of its
     /// IP packet and 4 more.
     pub fn send(&mut self, len: u64, at: Instant) -> Instant {
@@ -183,16 +183,16 @@ impl Follower {
         done
     }
 
-    /// Time of the opportunity `place`, in ns.
+    /// Time of the opportunity `place`.
     fn time(&self, place: u64) -> Instant {
         let all = self.trace.at_ms.len() as u64;
         let within = u64::from(self.trace.at_ms[(place % all) as usize]);
-        (place / all * self.length() + within) * MS
+        Instant::START + MS * (place / all * self.length() + within)
     }
 
     /// The first opportunity at or after `at`.
     fn first(&self, at: Instant) -> u64 {
-        let ms = at.div_ceil(MS);
+        let ms = at.as_ns().div_ceil(MS.as_ns());
         // Times within a repetition are from 1 to its length: its end is the time of its
         // last opportunity.
         let round = ms.saturating_sub(1) / self.length();
@@ -209,6 +209,7 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::{at, span};
 
     fn trace(text: &str) -> Result<Trace, TraceError> {
         Trace::parse(Path::new("a.trace"), text)
@@ -221,32 +222,46 @@ mod tests {
     #[test]
     fn each_opportunity_carries_a_frame_with_a_packet_of_1500_bytes() {
         let mut link = follower("2\n5\n5\n10\n");
-        let times: Vec<_> = (0..6).map(|_| link.send(1514, 0) / MS).collect();
+        let times: Vec<_> = (0..6).map(|_| link.send(1514, at(0)).as_ns() / MS.as_ns()).collect();
         assert_eq!(times, [2, 5, 5, 10, 12, 15], "and starts again after the last");
     }
 
     #[test]
     fn small_frames_share_one_and_large_ones_take_several() {
         let mut link = follower("2\n5\n10\n");
-        assert_eq!([710, 710, 710].map(|len| link.send(len, 0) / MS), [2, 2, 5]);
-        assert_eq!(link.send(3010, 0) / MS, 12, "908 B at 5, 1504 B at 10, the rest at 2 again");
+        assert_eq!(
+            [710, 710, 710].map(|len| link.send(len, at(0)).as_ns() / MS.as_ns()),
+            [2, 2, 5]
+        );
+        assert_eq!(
+            link.send(3010, at(0)).as_ns() / MS.as_ns(),
+            12,
+            "908 B at 5, 1504 B at 10, the rest at 2 again"
+        );
     }
 
     #[test]
     fn opportunities_that_find_nothing_pass() {
         let mut link = follower("2\n5\n10\n");
-        assert_eq!(link.send(100, 3 * MS) / MS, 5);
-        assert_eq!(link.send(100, 5 * MS + 1) / MS, 10);
-        assert_eq!(link.send(100, 10 * MS) / MS, 10, "one that is now is used");
-        assert_eq!(link.send(100, 1_000_000 * MS + 3 * MS) / MS, 1_000_005);
+        assert_eq!(link.send(100, Instant::START + 3 * MS).as_ns() / MS.as_ns(), 5);
+        assert_eq!(link.send(100, Instant::START + 5 * MS + span(1)).as_ns() / MS.as_ns(), 10);
+        assert_eq!(
+            link.send(100, Instant::START + 10 * MS).as_ns() / MS.as_ns(),
+            10,
+            "one that is now is used"
+        );
+        assert_eq!(
+            link.send(100, Instant::START + 1_000_000 * MS + 3 * MS).as_ns() / MS.as_ns(),
+            1_000_005
+        );
     }
 
     #[test]
     fn the_throughput_is_the_traces() {
         let mut link = follower("1\n3\n4\n8\n");
         let frames = 100_000;
-        let last = (0..frames).map(|_| link.send(1010, 0)).last().unwrap();
-        let got = frames as f64 * 8000.0 / (last as f64 / 1e9);
+        let last = (0..frames).map(|_| link.send(1010, at(0))).last().unwrap();
+        let got = frames as f64 * 8000.0 / (last.as_ns() as f64 / 1e9);
         let mean = trace("1\n3\n4\n8\n").unwrap().mean_bit_s();
         assert!((got / mean - 1.0).abs() < 1e-3, "{got} {mean}");
     }

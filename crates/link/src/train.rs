@@ -1,16 +1,15 @@
 //! Loss units of several frames: the fragments of a datagram, and back-to-back segments of
 //! a TCP flow.
 
-use crate::Instant;
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
-use units::BoundedTable;
+use units::{BoundedTable, Instant, Span};
 
 /// Segments of one flow further apart than this are separate trains. A segmentation-offload
 /// burst leaves a stack within microseconds; the bound leaves room for a preempted sender.
-const GAP: Instant = 1_000_000;
+const GAP: Span = Span::from_ms(1);
 /// Maximum gap between fragments: as long as a receiver waits for them (RFC 1122, section
 /// 3.3.2, specifies 60 to 120 s; Linux waits for 30 s).
-const REASSEMBLY: Instant = 30_000_000_000;
+const REASSEMBLY: Span = Span::from_s(30);
 /// The largest IP packet, and so the largest segmentation-offload burst.
 const MAX_BYTES: usize = 65_536;
 /// Trains of one flow that can be open at a time; beyond, those that were idle for longest end. A
@@ -63,7 +62,7 @@ impl Trains {
         let keyed = key(frame)
             .filter(|(key, ..)| !self.fragments || matches!(key, TrainKey::Fragment { .. }));
         let Some((key, sequence, bytes)) = keyed else { return self.begin() };
-        let gap = |train: &Train| now.saturating_sub(train.last);
+        let gap = |train: &Train| now - train.last;
         let joined = self.open.get(&key).map(|(train, _)| *train).filter(|train| match key {
             TrainKey::Fragment { .. } => gap(train) <= REASSEMBLY,
             TrainKey::Flow { .. } => {
@@ -107,6 +106,7 @@ fn key(frame: &[u8]) -> Option<(TrainKey, u32, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::{at, span};
     use etherparse::{IpFragOffset, IpNumber, Ipv4Header, PacketBuilder};
 
     fn segment(port: u16, sequence: u32) -> Vec<u8> {
@@ -134,7 +134,7 @@ mod tests {
     fn fragments_of_one_datagram_are_one_train() {
         let mut trains = Trains::default();
         let numbers: Vec<_> = [(1, 0), (1, 88), (1, 176), (2, 0), (2, 88)]
-            .map(|(id, offset)| trains.number(&fragment(id, offset), 0))
+            .map(|(id, offset)| trains.number(&fragment(id, offset), at(0)))
             .to_vec();
         assert_eq!(numbers, [1, 1, 1, 2, 2]);
     }
@@ -143,11 +143,11 @@ mod tests {
     fn contiguous_segments_are_one_train_until_a_gap_or_another_flow() {
         let mut trains = Trains::default();
         let numbers = [
-            trains.number(&segment(5, 0), 0),
-            trains.number(&segment(5, 73), 10),
-            trains.number(&segment(5, 146), 10 + GAP + 1),
-            trains.number(&segment(6, 219), 10 + GAP + 1),
-            trains.number(&segment(6, 219), 10 + GAP + 1),
+            trains.number(&segment(5, 0), at(0)),
+            trains.number(&segment(5, 73), at(10)),
+            trains.number(&segment(5, 146), at(10) + GAP + span(1)),
+            trains.number(&segment(6, 219), at(10) + GAP + span(1)),
+            trains.number(&segment(6, 219), at(10) + GAP + span(1)),
         ];
         assert_eq!(numbers, [1, 1, 2, 3, 4], "late, other flow, retransmission");
     }
@@ -156,10 +156,10 @@ mod tests {
     fn datagrams_are_tied_and_segments_not() {
         let mut datagrams = Trains::of_datagrams();
         let numbers = [
-            datagrams.number(&segment(5, 0), 0),
-            datagrams.number(&segment(5, 73), 1),
-            datagrams.number(&fragment(1, 0), 2),
-            datagrams.number(&fragment(1, 88), 3),
+            datagrams.number(&segment(5, 0), at(0)),
+            datagrams.number(&segment(5, 73), at(1)),
+            datagrams.number(&fragment(1, 0), at(2)),
+            datagrams.number(&fragment(1, 88), at(3)),
         ];
         assert_eq!(numbers, [1, 2, 3, 3]);
     }
@@ -168,24 +168,24 @@ mod tests {
     fn trains_that_run_through_each_other_stay_whole() {
         let mut trains = Trains::default();
         let numbers = [
-            trains.number(&segment(5, 0), 0),
-            trains.number(&fragment(1, 0), 1),
-            trains.number(&segment(6, 500), 2),
-            trains.number(&segment(5, 73), 3),
-            trains.number(&[1, 2, 3], 4),
-            trains.number(&fragment(1, 88), 5),
-            trains.number(&segment(6, 573), 6),
+            trains.number(&segment(5, 0), at(0)),
+            trains.number(&fragment(1, 0), at(1)),
+            trains.number(&segment(6, 500), at(2)),
+            trains.number(&segment(5, 73), at(3)),
+            trains.number(&[1, 2, 3], at(4)),
+            trains.number(&fragment(1, 88), at(5)),
+            trains.number(&segment(6, 573), at(6)),
         ];
         assert_eq!(numbers, [1, 2, 3, 1, 4, 2, 3]);
     }
 
     #[test]
     fn the_number_of_trains_is_limited() {
-        for gap in [0, GAP] {
+        for gap in [Span::ZERO, GAP] {
             let mut trains = Trains::default();
             for i in 0..60_000u16 {
-                trains.number(&segment(i, 0), u64::from(i) * gap);
-                trains.number(&fragment(i, 0), u64::from(i) * gap);
+                trains.number(&segment(i, 0), at(0) + u64::from(i) * gap);
+                trains.number(&fragment(i, 0), at(0) + u64::from(i) * gap);
             }
             assert!(trains.open.len() <= MAX_OPEN, "{}", trains.open.len());
         }
@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn a_train_ends_at_64_kib() {
         let mut trains = Trains::default();
-        let last = (0..1000).map(|i| trains.number(&segment(5, i * 73), 0)).last();
+        let last = (0..1000).map(|i| trains.number(&segment(5, i * 73), at(0))).last();
         assert_eq!(last, Some(2), "897 segments of 73 bytes fit");
     }
 
     #[test]
     fn what_cannot_be_read_is_a_train_of_one() {
         let mut trains = Trains::default();
-        assert_eq!([trains.number(&[1, 2, 3], 0), trains.number(&[1, 2, 3], 0)], [1, 2]);
+        assert_eq!([trains.number(&[1, 2, 3], at(0)), trains.number(&[1, 2, 3], at(0))], [1, 2]);
     }
 }

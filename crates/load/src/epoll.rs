@@ -1,6 +1,5 @@
 //! epoll: waits for events on several descriptors.
 
-use crate::time::Nanos;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use units::Span;
@@ -44,12 +43,12 @@ impl Epoll {
         unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), what, fd, &raw mut event) };
     }
 
-    /// Waits for at most `ns`. Replaces the content of `ready` with the numbers of the
+    /// Waits for at most `most`. Replaces the content of `ready` with the numbers of the
     /// ready descriptors.
-    pub fn wait(&self, ns: Nanos, ready: &mut Vec<usize>) {
+    pub fn wait(&self, most: Span, ready: &mut Vec<usize>) {
         // SAFETY: all zero are valid events; they are only read as far as was written.
         let mut events: [libc::epoll_event; EVENTS] = unsafe { std::mem::zeroed() };
-        let span = clock::timespec(Span::from_ns(ns));
+        let span = clock::timespec(most);
         // SAFETY: the array has room for EVENTS and lives over the call; no signal mask.
         let count = unsafe {
             libc::epoll_pwait2(
@@ -78,14 +77,14 @@ mod tests {
         let (far, _) = listener.accept().unwrap();
         let (epoll, mut ready) = (Epoll::new().unwrap(), vec![9]);
         epoll.add(3, far.as_raw_fd(), false);
-        epoll.wait(0, &mut ready);
+        epoll.wait(Span::ZERO, &mut ready);
         assert!(ready.is_empty());
         near.write_all(b"x").unwrap();
-        epoll.wait(5_000_000_000, &mut ready);
+        epoll.wait(Span::from_s(5), &mut ready);
         assert_eq!(ready, [3]);
         epoll.add(4, near.as_raw_fd(), false);
         epoll.change(4, near.as_raw_fd(), true);
-        epoll.wait(5_000_000_000, &mut ready);
+        epoll.wait(Span::from_s(5), &mut ready);
         ready.sort_unstable();
         assert_eq!(ready, [3, 4]);
     }

@@ -1,6 +1,5 @@
 //! The results of a load.
 
-use crate::time::Nanos;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use record::event::{LoadResults, Loop, Pace, SeriesResults};
@@ -9,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 use trace::{HistogramSummary, Method};
-use units::Histogram;
+use units::{Histogram, Span};
 
 /// Operations of one class at one node: a method and a device.
 #[derive(Debug, Clone)]
@@ -53,14 +52,16 @@ impl Series {
     }
 
     /// Records the wait of an operation before it was sent.
-    pub(crate) fn waited(&mut self, wait: Nanos) {
-        self.wait.get_or_insert_with(|| Histogram::with_digits(self.digits)).record(wait);
+    pub(crate) fn waited(&mut self, wait: Span) {
+        self.wait.get_or_insert_with(|| Histogram::with_digits(self.digits)).record(wait.as_ns());
     }
 
     /// Records the time between a notification and the previous one.
-    pub(crate) fn notified(&mut self, since: Nanos) {
+    pub(crate) fn notified(&mut self, since: Span) {
         let digits = self.digits;
-        self.notification.get_or_insert_with(|| Histogram::with_digits(digits)).record(since);
+        self.notification
+            .get_or_insert_with(|| Histogram::with_digits(digits))
+            .record(since.as_ns());
     }
 
     /// Adds another series: counts and histograms are added, nothing is averaged.
@@ -100,12 +101,12 @@ pub struct Figures {
     pub submission: Submission,
     /// Requests and answers over time.
     pub timeline: Timeline,
-    /// From the start to the last operation that was due, in ns.
-    pub schedule: Nanos,
+    /// From the start to the last operation that was due.
+    pub schedule: Span,
     /// The number of sender threads.
     pub senders: usize,
-    /// From the start to the last operation sent, in ns.
-    pub span: Nanos,
+    /// From the start to the last operation sent.
+    pub span: Span,
     /// Answers by code, e.g. 2.05.
     pub codes: BTreeMap<String, u64>,
     /// Messages that are neither a request nor its answer in time.
@@ -116,11 +117,11 @@ pub struct Figures {
     pub faults: u64,
     /// Errors by text, with their number.
     pub reasons: BTreeMap<String, u64>,
-    /// The largest slip, in ns.
-    pub behind: Nanos,
-    /// The slip of the operation sent last, in ns; only if operations may wait for a
+    /// The largest slip.
+    pub max_lag: Span,
+    /// The slip of the operation sent last; only if operations may wait for a
     /// connection.
-    pub lag: Nanos,
+    pub lag: Span,
     /// The start on the wall clock, since 1970.
     pub began: Duration,
 }
@@ -158,8 +159,8 @@ impl Figures {
             (self.submission.expected.mean_ns(), self.submission.submitted.mean_ns());
         // In a short burst the mean is the slip of its last operation.
         let off = (submitted - expected).abs() * self.submission.expected.count() as f64;
-        let off = off.max(self.lag as f64);
-        let wrong = off > 0.01 * self.span.max(1) as f64 && off > 1e6;
+        let off = off.max(self.lag.as_ns() as f64);
+        let wrong = off > 0.01 * self.span.as_ns().max(1) as f64 && off > 1e6;
         if all.counts.unsent > 0 || wrong {
             return Pace::NotKept;
         }
@@ -170,7 +171,7 @@ impl Figures {
     /// The results; times in us.
     pub fn results(&self) -> LoadResults {
         let all = self.all();
-        let seconds = self.span as f64 / 1e9;
+        let seconds = self.span.as_ns() as f64 / 1e9;
         LoadResults {
             r#loop: if self.closed.is_some() { Loop::Closed } else { Loop::Open },
             users: self.closed,
@@ -179,12 +180,12 @@ impl Figures {
             seconds,
             rate: if seconds > 0.0 { all.counts.sent as f64 / seconds } else { 0.0 },
             counts: all.counts,
-            quarters: self.timeline.quarters(self.schedule),
+            quarters: self.timeline.quarters(self.schedule.as_ns()),
             codes: self.codes.clone(),
             odd: OddCounts { trace_faults: self.faults, ..self.others },
             observed: self.observed,
             reasons: self.reasons.clone(),
-            behind_us: self.behind as f64 / 1e3,
+            max_lag_us: self.max_lag.as_ns() as f64 / 1e3,
             between_expected: HistogramSummary::from(&self.submission.expected),
             between_submitted: HistogramSummary::from(&self.submission.submitted),
             between_distance: self.submission.expected.distance(&self.submission.submitted),
@@ -221,7 +222,7 @@ pub fn write_log(figures: &Figures, mut out: impl io::Write) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let wrong = |error: String| io::Error::other(error);
     let began = figures.began;
-    let span = Duration::from_nanos(figures.span);
+    let span = Duration::from(figures.span);
     let base = std::time::UNIX_EPOCH + began;
     let mut log = IntervalLogWriterBuilder::new()
         .add_comment("thingbed load: class;device;latency, in ns")
@@ -255,7 +256,7 @@ mod tests {
         for i in 1..=90 {
             one.response.record(i * 1_000);
             two.response.record(i * 10_000);
-            two.waited(i * 100);
+            two.waited(Span::from_ns(i * 100));
         }
         one.counts =
             RequestCounts { scheduled: 100, sent: 100, answered: 90, timed_out: 10, ..one.counts };
@@ -265,16 +266,16 @@ mod tests {
             series: vec![one, two],
             submission: Submission::default(),
             timeline: Timeline::default(),
-            schedule: 0,
+            schedule: Span::ZERO,
             senders: 1,
-            span: 1_000_000_000,
+            span: Span::from_s(1),
             codes: BTreeMap::new(),
             others: OddCounts::default(),
             observed: Observed::default(),
             faults: 0,
             reasons: BTreeMap::new(),
-            behind: 0,
-            lag: 0,
+            max_lag: Span::ZERO,
+            lag: Span::ZERO,
             began: Duration::from_secs(1),
         }
     }

@@ -5,6 +5,7 @@ use crate::connection::mqtt;
 use crate::device::{Head, Transfers, head};
 use crate::http::{Answers, Found};
 use std::net::SocketAddr;
+use units::Instant;
 
 /// Feeds messages as answers to one request of `body` bytes. Asserts that what is sent lies
 /// within the request.
@@ -29,7 +30,7 @@ pub fn requests(messages: &[Vec<u8>]) {
         assert!(path.len() <= bytes.len());
         if let Some(block) = options.block1 {
             let (key, carried) = (transfer_key(&message), message.payload.len());
-            transfers.take(peer, key, block, carried, options.size1, now as u64);
+            transfers.take(peer, key, block, carried, options.size1, Instant::from_ns(now as u64));
         }
     }
 }

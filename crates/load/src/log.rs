@@ -1,31 +1,31 @@
 //! The log of operations, written by a separate thread.
 
 use crate::slots::State;
-use crate::time::Nanos;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use trace::Method;
+use units::Span;
 
 /// Operations per chunk.
 const CHUNK: usize = 4_096;
 /// Chunks that may wait for the disk before senders block.
 const MAX_CHUNKS: usize = 64;
 
-/// A finished operation; times in ns since the start, 0 for none.
+/// A finished operation; times since the start, 0 for none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FinishedOperation {
     pub method: Method,
     pub device: Option<u32>,
-    pub intended: Nanos,
-    pub sent: Nanos,
-    pub answered: Nanos,
+    pub intended: Span,
+    pub sent: Span,
+    pub answered: Span,
     pub code: u16,
     pub state: State,
     /// How long it waited for a free connection.
-    pub wait: Nanos,
+    pub wait: Span,
 }
 
 /// A sender's end of the log.
@@ -88,10 +88,10 @@ fn write(from: &Receiver<Vec<FinishedOperation>>, file: &mut impl Write) -> io::
                 Some(device) => write!(file, "{device}")?,
                 None => file.write_all(b"rest")?,
             }
-            write!(file, ",{},{},", done.method, done.intended)?;
+            write!(file, ",{},{},", done.method, done.intended.as_ns())?;
             for time in [done.sent, done.answered] {
-                if time > 0 {
-                    write!(file, "{time}")?;
+                if time > Span::ZERO {
+                    write!(file, "{}", time.as_ns())?;
                 }
                 file.write_all(b",")?;
             }
@@ -106,7 +106,7 @@ fn write(from: &Receiver<Vec<FinishedOperation>>, file: &mut impl Write) -> io::
             if done.code > 0 {
                 write!(file, "{}", crate::template::code_name(done.code))?;
             }
-            writeln!(file, ",{outcome},{}", done.wait)?;
+            writeln!(file, ",{outcome},{}", done.wait.as_ns())?;
         }
     }
     file.flush()

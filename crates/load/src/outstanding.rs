@@ -10,9 +10,9 @@ use crate::log::{FinishedOperation, Log};
 use crate::reasons::Reasons;
 use crate::request_feed::Operation;
 use crate::slots::{Slot, State, queued, slot, time_out};
-use crate::time::Nanos;
 use record::{Observed, OddCounts, Timeline};
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use units::{Instant, Span};
 
 /// Operations in the order of their intended times. Their numbers start at 0 and have no
 /// gaps.
@@ -25,13 +25,13 @@ pub(crate) struct Outstanding {
     checked: u64,
     waiting: usize,
     finished: usize,
-    timeout: Nanos,
-    start: Nanos,
-    last_intended: Option<Nanos>,
-    last_submitted: Option<Nanos>,
-    last_sent: Nanos,
+    timeout: Span,
+    start: Instant,
+    last_intended: Option<Instant>,
+    last_submitted: Option<Instant>,
+    last_sent: Instant,
     /// Waits for a connection by operation number; operations that did not wait are absent.
-    waits: HashMap<u64, Nanos>,
+    waits: HashMap<u64, Span>,
     queues: bool,
     log: Option<Log>,
     pub series: Vec<Series>,
@@ -41,14 +41,14 @@ pub(crate) struct Outstanding {
     pub others: OddCounts,
     pub observed: Observed,
     pub reasons: Reasons,
-    /// The largest slip, in ns.
-    pub behind: Nanos,
-    /// The slip of the operation sent last, in ns; only if operations are queued.
-    pub lag: Nanos,
+    /// The largest slip.
+    pub max_lag: Span,
+    /// The slip of the operation sent last; only if operations are queued.
+    pub lag: Span,
 }
 
 impl Outstanding {
-    pub fn new(timeout: Nanos, start: Nanos, log: Option<Log>) -> Self {
+    pub fn new(timeout: Span, start: Instant, log: Option<Log>) -> Self {
         Self {
             // Room for this many operations before it has to grow.
             slots: VecDeque::with_capacity(1 << 16),
@@ -71,8 +71,8 @@ impl Outstanding {
             others: OddCounts::default(),
             observed: Observed::default(),
             reasons: Reasons::default(),
-            behind: 0,
-            lag: 0,
+            max_lag: Span::ZERO,
+            lag: Span::ZERO,
         }
     }
 
@@ -91,18 +91,18 @@ impl Outstanding {
         std::mem::take(&mut self.finished)
     }
 
-    /// From the start to the last operation sent, in ns.
-    pub fn span(&self) -> Nanos {
-        self.last_sent.saturating_sub(self.start)
+    /// From the start to the last operation sent.
+    pub fn span(&self) -> Span {
+        self.last_sent - self.start
     }
 
-    /// From the start to the last operation that was due, in ns.
-    pub fn schedule(&self) -> Nanos {
-        self.last_intended.map_or(0, |last| last.saturating_sub(self.start))
+    /// From the start to the last operation that was due.
+    pub fn schedule(&self) -> Span {
+        self.last_intended.map_or(Span::ZERO, |last| last - self.start)
     }
 
     /// The template, series and send time of an operation that waits for its answer.
-    pub fn find_waiting(&self, number: u64) -> Option<(u32, u32, Nanos)> {
+    pub fn find_waiting(&self, number: u64) -> Option<(u32, u32, Instant)> {
         let at = usize::try_from(number.checked_sub(self.base)?).ok()?;
         let slot = self.slots.get(at).filter(|slot| slot.state == State::Waiting)?;
         Some((slot.template, u32::from(slot.series), slot.sent))
@@ -112,8 +112,8 @@ impl Outstanding {
     pub fn sent(
         &mut self,
         operation: Operation,
-        intended: Nanos,
-        sent: Nanos,
+        intended: Instant,
+        sent: Instant,
         answers: bool,
     ) -> u64 {
         let number = self.next();
@@ -121,13 +121,13 @@ impl Outstanding {
         self.submit(sent);
         self.last_sent = sent;
         self.series[operation.series as usize].counts.scheduled += 1;
-        let state = self.leave(operation.series, sent.saturating_sub(intended), answers);
+        let state = self.leave(operation.series, sent - intended, answers);
         self.push(operation, intended, sent, state);
         number
     }
 
     /// Records an operation that is due and joins the queue of its target at `now`.
-    pub fn queued(&mut self, operation: Operation, intended: Nanos, now: Nanos) -> u64 {
+    pub fn queued(&mut self, operation: Operation, intended: Instant, now: Instant) -> u64 {
         let number = self.next();
         self.queues = true;
         self.expect(intended);
@@ -138,12 +138,12 @@ impl Outstanding {
 
     /// Records that a queued operation was sent. `wait` is its wait for a connection; the
     /// rest of its delay is slip.
-    pub fn dequeued(&mut self, number: u64, sent: Nanos, wait: Nanos, answers: bool) {
+    pub fn dequeued(&mut self, number: u64, sent: Instant, wait: Span, answers: bool) {
         let Some(slot) = queued(&mut self.slots, self.base, number) else { return };
         slot.sent = sent;
-        let (series, delay) = (u32::from(slot.series), sent.saturating_sub(slot.intended));
+        let (series, delay) = (u32::from(slot.series), sent - slot.intended);
         let wait = wait.min(delay);
-        if wait > 0 {
+        if wait > Span::ZERO {
             self.waits.insert(number, wait);
         }
         self.series[series as usize].waited(wait);
@@ -183,11 +183,11 @@ impl Outstanding {
     }
 
     /// Counts an operation as sent. Returns its new state.
-    fn leave(&mut self, series: u32, slip: Nanos, answers: bool) -> State {
-        self.behind = self.behind.max(slip);
+    fn leave(&mut self, series: u32, slip: Span, answers: bool) -> State {
+        self.max_lag = self.max_lag.max(slip);
         let of = &mut self.series[series as usize];
         of.counts.sent += 1;
-        of.slip.record(slip);
+        of.slip.record(slip.as_ns());
         if answers {
             self.waiting += 1;
             State::Waiting
@@ -198,12 +198,12 @@ impl Outstanding {
         }
     }
 
-    fn push(&mut self, operation: Operation, intended: Nanos, sent: Nanos, state: State) {
+    fn push(&mut self, operation: Operation, intended: Instant, sent: Instant, state: State) {
         let (template, series) = (operation.template, operation.series as u16);
         self.slots.push_back(Slot {
             intended,
             sent,
-            answered: 0,
+            answered: Instant::START,
             template,
             series,
             code: 0,
@@ -212,43 +212,43 @@ impl Outstanding {
     }
 
     /// Records the scheduled time of the next operation.
-    fn expect(&mut self, intended: Nanos) {
+    fn expect(&mut self, intended: Instant) {
         if let Some(before) = self.last_intended {
-            self.submission.expected.record(intended.saturating_sub(before));
+            self.submission.expected.record((intended - before).as_ns());
         }
         self.last_intended = Some(intended);
-        self.timeline.offered(intended.saturating_sub(self.start));
+        self.timeline.offered((intended - self.start).as_ns());
     }
 
     /// Records when this machine was ready to send the next operation of the schedule. An
     /// operation that was ready before its predecessor counts as ready at the predecessor's
     /// time; the mean interval does not change.
-    fn submit(&mut self, at: Nanos) {
+    fn submit(&mut self, at: Instant) {
         let before = self.last_submitted.unwrap_or(at);
         if self.last_submitted.is_some() {
-            self.submission.submitted.record(at.saturating_sub(before));
+            self.submission.submitted.record((at - before).as_ns());
         }
         self.last_submitted = Some(at.max(before));
     }
 
     /// Records an answer to an operation, its arrival time and code; `bad` marks an error
     /// code.
-    pub fn answered(&mut self, number: u64, at: Nanos, code: u16, bad: bool) {
+    pub fn answered(&mut self, number: u64, at: Instant, code: u16, bad: bool) {
         let Some(slot) = slot(&mut self.slots, self.base, number) else {
-            self.others.stray += 1;
+            self.others.unexpected += 1;
             return;
         };
         match slot.state {
-            State::Waiting if at.saturating_sub(slot.sent) <= self.timeout => {
+            State::Waiting if at - slot.sent <= self.timeout => {
                 slot.state = State::Answered;
                 (slot.answered, slot.code) = (at, code);
                 let of = &mut self.series[usize::from(slot.series)];
                 of.counts.answered += 1;
                 of.counts.errors += u64::from(bad);
-                of.response.record(at.saturating_sub(slot.intended));
-                of.service.record(at.saturating_sub(slot.sent));
+                of.response.record((at - slot.intended).as_ns());
+                of.service.record((at - slot.sent).as_ns());
                 *self.codes.entry(code).or_default() += 1;
-                let since = |moment: Nanos| moment.saturating_sub(self.start);
+                let since = |moment: Instant| (moment - self.start).as_ns();
                 self.timeline.answered(since(slot.intended), since(at));
                 self.waiting -= 1;
                 self.finished += 1;
@@ -261,12 +261,12 @@ impl Outstanding {
                 self.others.late += 1;
             }
             // The first answer after the timeout is late; further ones are duplicates.
-            State::TimedOut if slot.answered == 0 => {
+            State::TimedOut if slot.answered == Instant::START => {
                 slot.answered = at;
                 self.others.late += 1;
             }
-            State::Answered | State::TimedOut => self.others.twice += 1,
-            _ => self.others.stray += 1,
+            State::Answered | State::TimedOut => self.others.duplicates += 1,
+            _ => self.others.unexpected += 1,
         }
     }
 
@@ -295,7 +295,7 @@ impl Outstanding {
     }
 
     /// Records a notification of an observation and the time since the previous one.
-    pub fn notified(&mut self, series: u32, since: Nanos) {
+    pub fn notified(&mut self, series: u32, since: Span) {
         self.series[series as usize].notified(since);
     }
 
@@ -305,10 +305,10 @@ impl Outstanding {
     }
 
     /// Times out operations and forgets old ones.
-    pub fn expire(&mut self, now: Nanos) {
+    pub fn expire(&mut self, now: Instant) {
         while let Some(slot) = slot(&mut self.slots, self.base, self.checked) {
             // The queue handles the timeout of queued operations.
-            if slot.state == State::Queued || now.saturating_sub(slot.sent) <= self.timeout {
+            if slot.state == State::Queued || now - slot.sent <= self.timeout {
                 break;
             }
             if slot.state == State::Waiting {
@@ -320,7 +320,7 @@ impl Outstanding {
         }
         // Operations stay for a second timeout, to recognise late and duplicate answers.
         while let Some(first) = self.slots.front() {
-            if self.base >= self.checked || now.saturating_sub(first.sent) <= 2 * self.timeout {
+            if self.base >= self.checked || now - first.sent <= 2 * self.timeout {
                 break;
             }
             self.forget();
@@ -345,7 +345,7 @@ impl Outstanding {
     fn forget(&mut self) {
         let Some(slot) = self.slots.pop_front() else { return };
         let wait = if self.waits.is_empty() { None } else { self.waits.remove(&self.base) };
-        let wait = wait.unwrap_or(0);
+        let wait = wait.unwrap_or(Span::ZERO);
         self.base += 1;
         // In schedule order, and without the wait that the target added.
         if self.queues {
@@ -357,9 +357,9 @@ impl Outstanding {
             log.add(FinishedOperation {
                 method: of.method,
                 device: of.device,
-                intended: slot.intended.saturating_sub(self.start),
-                sent: if never { 0 } else { slot.sent.saturating_sub(self.start) },
-                answered: slot.answered.saturating_sub(self.start),
+                intended: slot.intended - self.start,
+                sent: if never { Span::ZERO } else { slot.sent - self.start },
+                answered: slot.answered - self.start,
                 code: slot.code,
                 state: slot.state,
                 wait,
@@ -373,10 +373,18 @@ mod tests {
     use super::*;
     use trace::Method;
 
-    const FIRST: Operation = Operation { at: 0, template: 7, series: 0 };
+    const FIRST: Operation = Operation { at: Span::ZERO, template: 7, series: 0 };
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
+    fn span(ns: u64) -> Span {
+        Span::from_ns(ns)
+    }
 
     fn outstanding() -> Outstanding {
-        let mut outstanding = Outstanding::new(100, 0, None);
+        let mut outstanding = Outstanding::new(span(100), at(0), None);
         outstanding.series.push(Series::new(Method::Get, Some(0), 3));
         outstanding
     }
@@ -384,47 +392,50 @@ mod tests {
     #[test]
     fn three_latencies_from_three_times() {
         let mut outstanding = outstanding();
-        let number = outstanding.sent(FIRST, 1_000, 1_030, true);
-        outstanding.answered(number, 1_100, 0x45, false);
+        let number = outstanding.sent(FIRST, at(1_000), at(1_030), true);
+        outstanding.answered(number, at(1_100), 0x45, false);
         let of = &outstanding.series[0];
         assert_eq!(of.response.quantile_ns(1.0), 100);
         assert_eq!(of.service.quantile_ns(1.0), 70);
         assert_eq!(of.slip.quantile_ns(1.0), 30);
-        assert_eq!((of.counts.answered, outstanding.waiting(), outstanding.behind), (1, 0, 30));
+        assert_eq!(
+            (of.counts.answered, outstanding.waiting(), outstanding.max_lag),
+            (1, 0, span(30))
+        );
     }
 
     #[test]
     fn what_is_late_or_twice_or_never_is_counted_as_such() {
         let mut outstanding = outstanding();
         for i in 0..4 {
-            outstanding.sent(FIRST, i, i, true);
+            outstanding.sent(FIRST, at(i), at(i), true);
         }
-        outstanding.answered(0, 50, 0x45, false);
-        outstanding.answered(0, 51, 0x45, false);
-        outstanding.expire(150);
-        outstanding.answered(1, 160, 0x45, false);
-        outstanding.answered(1, 161, 0x45, false);
-        outstanding.answered(99, 60, 0x45, false);
+        outstanding.answered(0, at(50), 0x45, false);
+        outstanding.answered(0, at(51), 0x45, false);
+        outstanding.expire(at(150));
+        outstanding.answered(1, at(160), 0x45, false);
+        outstanding.answered(1, at(161), 0x45, false);
+        outstanding.answered(99, at(60), 0x45, false);
         outstanding.unreachable(2, "refused");
         let counts = outstanding.series[0].counts;
         assert_eq!((counts.answered, counts.timed_out, counts.unreachable), (1, 3, 0));
         assert_eq!(
-            (outstanding.others.late, outstanding.others.twice, outstanding.others.stray),
+            (outstanding.others.late, outstanding.others.duplicates, outstanding.others.unexpected),
             (1, 2, 1)
         );
         assert_eq!(outstanding.take_finished(), 4);
         // After twice the timeout, the operations are unknown.
-        outstanding.expire(1_000);
-        outstanding.answered(3, 1_001, 0x45, false);
-        assert_eq!((outstanding.others.late, outstanding.others.stray), (1, 2));
+        outstanding.expire(at(1_000));
+        outstanding.answered(3, at(1_001), 0x45, false);
+        assert_eq!((outstanding.others.late, outstanding.others.unexpected), (1, 2));
     }
 
     #[test]
     fn an_answer_in_the_very_moment_of_the_timeout_counts_once() {
         let mut outstanding = outstanding();
-        outstanding.sent(FIRST, 0, 0, true);
-        outstanding.answered(0, 101, 0x45, false);
-        outstanding.expire(500);
+        outstanding.sent(FIRST, at(0), at(0), true);
+        outstanding.answered(0, at(101), 0x45, false);
+        outstanding.expire(at(500));
         outstanding.close();
         let counts = outstanding.series[0].counts;
         assert_eq!((counts.timed_out, counts.answered, outstanding.others.late), (1, 0, 1));
@@ -434,8 +445,8 @@ mod tests {
     #[test]
     fn what_waits_at_the_end_has_timed_out() {
         let mut outstanding = outstanding();
-        outstanding.sent(FIRST, 0, 0, true);
-        outstanding.sent(FIRST, 0, 0, false);
+        outstanding.sent(FIRST, at(0), at(0), true);
+        outstanding.sent(FIRST, at(0), at(0), false);
         outstanding.unsent(0);
         outstanding.close();
         let counts = outstanding.series[0].counts;
@@ -446,28 +457,31 @@ mod tests {
     #[test]
     fn a_wait_for_a_connection_is_no_slip() {
         let mut outstanding = outstanding();
-        let number = outstanding.queued(FIRST, 1_000, 1_001);
+        let number = outstanding.queued(FIRST, at(1_000), at(1_001));
         assert_eq!((outstanding.series[0].counts.sent, outstanding.waiting()), (0, 0));
         assert_eq!(outstanding.find_waiting(number), None);
-        outstanding.dequeued(number, 1_050, 45, true);
-        assert_eq!(outstanding.find_waiting(number), Some((7, 0, 1_050)));
-        outstanding.answered(number, 1_100, 0x45, false);
+        outstanding.dequeued(number, at(1_050), span(45), true);
+        assert_eq!(outstanding.find_waiting(number), Some((7, 0, at(1_050))));
+        outstanding.answered(number, at(1_100), 0x45, false);
         let of = &outstanding.series[0];
         assert_eq!(of.response.quantile_ns(1.0), 100, "a user sees both");
         assert_eq!(of.service.quantile_ns(1.0), 50);
         assert_eq!(of.wait.as_ref().unwrap().quantile_ns(1.0), 45);
-        assert_eq!((of.slip.quantile_ns(1.0), outstanding.behind, outstanding.lag), (5, 5, 5));
+        assert_eq!(
+            (of.slip.quantile_ns(1.0), outstanding.max_lag, outstanding.lag),
+            (5, span(5), span(5))
+        );
     }
 
     #[test]
     fn what_never_gets_a_connection_has_timed_out_and_what_this_machine_missed_is_unsent() {
         let mut outstanding = outstanding();
-        let numbers: Vec<u64> = (0..4).map(|i| outstanding.queued(FIRST, i, i)).collect();
+        let numbers: Vec<u64> = (0..4).map(|i| outstanding.queued(FIRST, at(i), at(i))).collect();
         outstanding.no_connection(numbers[0]);
         outstanding.too_late(numbers[1]);
         outstanding.unreachable(numbers[2], "refused");
         outstanding.no_connection(numbers[2]);
-        outstanding.dequeued(numbers[0], 9, 0, true);
+        outstanding.dequeued(numbers[0], at(9), span(0), true);
         outstanding.close();
         let counts = outstanding.series[0].counts;
         assert_eq!((counts.scheduled, counts.sent, counts.unsent), (4, 0, 1));
@@ -480,28 +494,29 @@ mod tests {
     #[test]
     fn time_between_operations_is_without_what_the_target_added() {
         let mut outstanding = outstanding();
-        let numbers: Vec<u64> = (0..4).map(|i| outstanding.queued(FIRST, i * 10, i * 10)).collect();
-        outstanding.dequeued(numbers[1], 11, 0, false);
-        outstanding.dequeued(numbers[3], 32, 0, false);
-        outstanding.dequeued(numbers[0], 90, 89, false);
-        outstanding.dequeued(numbers[2], 95, 73, false);
+        let numbers: Vec<u64> =
+            (0..4).map(|i| outstanding.queued(FIRST, at(i * 10), at(i * 10))).collect();
+        outstanding.dequeued(numbers[1], at(11), span(0), false);
+        outstanding.dequeued(numbers[3], at(32), span(0), false);
+        outstanding.dequeued(numbers[0], at(90), span(89), false);
+        outstanding.dequeued(numbers[2], at(95), span(73), false);
         outstanding.close();
         assert_eq!(outstanding.submission.expected.mean_ns(), 10.0);
         // 1, 11, 22, 32.
         let submitted = &outstanding.submission.submitted;
         assert_eq!((submitted.count(), submitted.min_ns()), (3, 10));
         assert!((submitted.mean_ns() - 31.0 / 3.0).abs() < 1e-9);
-        assert_eq!(outstanding.span(), 95);
+        assert_eq!(outstanding.span(), span(95));
     }
 
     #[test]
     fn time_between_operations_is_kept_as_asked_and_as_had() {
         let mut outstanding = outstanding();
         for (intended, sent) in [(0, 5), (10, 12), (20, 40)] {
-            outstanding.sent(FIRST, intended, sent, false);
+            outstanding.sent(FIRST, at(intended), at(sent), false);
         }
         assert_eq!(outstanding.submission.expected.mean_ns(), 10.0);
         assert_eq!(outstanding.submission.submitted.mean_ns(), 17.5);
-        assert_eq!(outstanding.span(), 40);
+        assert_eq!(outstanding.span(), span(40));
     }
 }

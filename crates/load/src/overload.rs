@@ -8,67 +8,68 @@ use crate::request_feed::{FeedSummary, Operation};
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
 use crate::run::figures;
 use crate::settings::Settings;
-use crate::time::Nanos;
 use record::event::Pace;
 use std::collections::VecDeque;
 use std::time::Duration;
 use trace::Method;
+use units::{Instant, Span};
 
-const US: Nanos = 1_000;
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000_000_000;
+const US: Span = Span::from_us(1);
+const MS: Span = Span::from_ms(1);
+const SECOND: Span = Span::from_s(1);
 
 /// The parameters of a simulation.
 struct Scenario {
     /// Time between two requests, and the number of requests.
-    every: Nanos,
+    every: Span,
     count: u64,
     connections: usize,
     /// Requests that the server handles in parallel, and its service time.
     workers: usize,
-    service: Nanos,
+    service: Span,
     /// The sender's CPU time to send a request or to receive an answer.
-    step: Nanos,
+    step: Span,
     /// The sender gets no CPU: from when, and for how long.
-    stall: (Nanos, Nanos),
-    timeout: Nanos,
+    stall: (Instant, Span),
+    timeout: Span,
 }
 
 const SLOW_SERVER: Scenario = Scenario {
-    every: 5 * MS,
+    every: Span::from_ms(5),
     count: 1_000,
     connections: 4,
     workers: 2,
-    service: 20 * MS,
-    step: 10 * US,
-    stall: (0, 0),
-    timeout: 2 * SECOND,
+    service: Span::from_ms(20),
+    step: Span::from_us(10),
+    stall: (Instant::START, Span::ZERO),
+    timeout: Span::from_s(2),
 };
 
 #[derive(Clone, Copy, Default)]
 struct Connection {
     slot: SlotTimes,
     /// The request under way: its number, send time and answer time.
-    in_flight: Option<(u64, Nanos, Nanos)>,
+    in_flight: Option<(u64, Instant, Instant)>,
 }
 
 /// Runs the simulation with the loop of the real sender.
 fn run(scenario: &Scenario) -> Figures {
-    let mut outstanding = Outstanding::new(scenario.timeout, 0, None);
+    let mut outstanding = Outstanding::new(scenario.timeout, Instant::START, None);
     outstanding.series.push(Series::new(Method::Get, Some(0), 3));
     let mut queue = RequestQueue::default();
     let mut connections = vec![Connection::default(); scenario.connections];
     let mut free: VecDeque<usize> = (0..scenario.connections).collect();
-    let mut workers = vec![0; scenario.workers];
-    let (mut now, mut next, mut stalled) = (0, 0, false);
+    let mut workers = vec![Instant::START; scenario.workers];
+    let (mut now, mut next, mut stalled) = (Instant::START, 0, false);
+    let due_at = |number: u64| Instant::START + scenario.every * number;
     loop {
-        if !stalled && scenario.stall.1 > 0 && now >= scenario.stall.0 {
+        if !stalled && scenario.stall.1 > Span::ZERO && now >= scenario.stall.0 {
             (now, stalled) = (now + scenario.stall.1, true);
         }
         let mut idle = true;
-        while next < scenario.count && next * scenario.every <= now {
-            let operation = Operation { at: 0, template: 0, series: 0 };
-            let intended = next * scenario.every;
+        while next < scenario.count && due_at(next) <= now {
+            let operation = Operation { at: Span::ZERO, template: 0, series: 0 };
+            let intended = due_at(next);
             let number = outstanding.queued(operation, intended, now);
             queue.push(Waiting { number, intended, operation });
             (next, idle) = (next + 1, false);
@@ -101,7 +102,7 @@ fn run(scenario: &Scenario) -> Figures {
         }
         outstanding.expire(now);
         let arrivals = connections.iter().filter_map(|c| Some(c.in_flight?.2));
-        let due = (next < scenario.count).then_some(next * scenario.every);
+        let due = (next < scenario.count).then(|| due_at(next));
         match arrivals.chain(due).min() {
             None if queue.is_empty() => break,
             Some(at) if idle => now = now.max(at),
@@ -124,21 +125,26 @@ fn a_slow_server_is_responsible_for_what_waits_for_it() {
     // machine.
     assert!((290..=300).contains(&all.counts.no_connection), "{:?}", all.counts);
     assert_eq!(all.counts.timed_out, all.counts.no_connection);
-    assert!(all.slip.quantile_ns(0.99) <= 50 * US, "{}", all.slip.quantile_ns(0.99));
+    assert!(all.slip.quantile_ns(0.99) <= (50 * US).as_ns(), "{}", all.slip.quantile_ns(0.99));
     let wait = all.wait.as_ref().unwrap();
-    assert!(wait.quantile_ns(0.5) > SECOND && wait.quantile_ns(1.0) <= 2 * SECOND);
-    assert!(all.response.quantile_ns(1.0) > 2 * SECOND, "responses have the wait in them");
-    assert!(all.service.quantile_ns(1.0) <= 41 * MS);
+    assert!(
+        wait.quantile_ns(0.5) > SECOND.as_ns() && wait.quantile_ns(1.0) <= (2 * SECOND).as_ns()
+    );
+    assert!(
+        all.response.quantile_ns(1.0) > (2 * SECOND).as_ns(),
+        "responses have the wait in them"
+    );
+    assert!(all.service.quantile_ns(1.0) <= (41 * MS).as_ns());
 }
 
 #[test]
 fn a_single_stall_of_the_sender_does_not_make_it_responsible() {
-    let figures = run(&Scenario { stall: (2 * SECOND, 100 * MS), ..SLOW_SERVER });
+    let figures = run(&Scenario { stall: (Instant::START + SECOND * 2, MS * 100), ..SLOW_SERVER });
     let all = figures.all();
     assert_eq!((figures.pace(), all.counts.unsent), (Pace::Kept, 0));
-    assert!(all.wait.unwrap().quantile_ns(0.5) > SECOND);
+    assert!(all.wait.unwrap().quantile_ns(0.5) > SECOND.as_ns());
     // Slip shows the requests that the stall delayed.
-    assert!(all.slip.quantile_ns(1.0) > 50 * MS);
+    assert!(all.slip.quantile_ns(1.0) > (50 * MS).as_ns());
 }
 
 #[test]
@@ -156,8 +162,12 @@ fn a_sender_that_cannot_make_the_rate_is_responsible() {
     let all = figures.all();
     assert_eq!(figures.pace(), Pace::NotKept);
     assert_eq!(all.counts.no_connection, 0, "the server was always quick");
-    assert!(all.counts.unsent > 0 && all.slip.quantile_ns(0.9) > SECOND, "{:?}", all.counts);
-    assert!(all.wait.unwrap().quantile_ns(0.9) < MS);
+    assert!(
+        all.counts.unsent > 0 && all.slip.quantile_ns(0.9) > SECOND.as_ns(),
+        "{:?}",
+        all.counts
+    );
+    assert!(all.wait.unwrap().quantile_ns(0.9) < MS.as_ns());
 }
 
 #[test]

@@ -5,18 +5,17 @@ use crate::outstanding::Outstanding;
 use crate::request_feed::{Chunk, Operation};
 use crate::settings::Closed;
 use crate::template::Template;
-use crate::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use trace::Distribution;
-use units::{Draw, Purpose};
+use units::{Draw, Instant, Purpose, Span};
 
 /// The time of the next action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// An operation is due at this time.
-    At(Nanos),
+    At(Instant),
     /// After the next answer.
     AfterAnswer,
     /// The request feed has not kept up.
@@ -32,7 +31,7 @@ pub(crate) struct Pacer {
     operations: Vec<Operation>,
     at: usize,
     over: bool,
-    start: Nanos,
+    start: Instant,
     users: Option<Users>,
     pub templates: Vec<Template>,
 }
@@ -40,7 +39,7 @@ pub(crate) struct Pacer {
 /// The users of a closed loop.
 #[derive(Debug)]
 struct Users {
-    ready: BinaryHeap<Reverse<Nanos>>,
+    ready: BinaryHeap<Reverse<Instant>>,
     think: Option<Distribution>,
     draw: Draw,
     thought: u64,
@@ -51,7 +50,7 @@ impl Pacer {
     /// loop this sender has `users` users.
     pub fn new(
         from: Receiver<Chunk>,
-        start: Nanos,
+        start: Instant,
         closed: Option<(&Closed, usize)>,
         draw: Draw,
     ) -> Self {
@@ -66,7 +65,11 @@ impl Pacer {
     }
 
     /// Takes the next operation if it is due, with its intended time.
-    pub fn due(&mut self, now: Nanos, outstanding: &mut Outstanding) -> Option<(Nanos, Operation)> {
+    pub fn due(
+        &mut self,
+        now: Instant,
+        outstanding: &mut Outstanding,
+    ) -> Option<(Instant, Operation)> {
         match self.next(outstanding) {
             Next::At(at) if at <= now => {
                 let operation = self.operations[self.at];
@@ -93,7 +96,7 @@ impl Pacer {
             }
         }
         match &self.users {
-            None => Next::At(self.start.saturating_add(self.operations[self.at].at)),
+            None => Next::At(self.start + self.operations[self.at].at),
             Some(users) => users.ready.peek().map_or(Next::AfterAnswer, |at| Next::At(at.0)),
         }
     }
@@ -110,13 +113,14 @@ impl Pacer {
     }
 
     /// `count` users have their answer, or no longer wait for it.
-    pub fn finished(&mut self, count: usize, now: Nanos) {
+    pub fn finished(&mut self, count: usize, now: Instant) {
         let Some(users) = &mut self.users else { return };
         for _ in 0..count {
             let chance = users.draw.uniform(Purpose::Arrival, users.thought);
             let think = users.think.as_ref().map_or(0, |of| of.draw_ns(chance, users.thought));
+            let think = Span::from_ns(think);
             users.thought += 1;
-            users.ready.push(Reverse(now.saturating_add(think)));
+            users.ready.push(Reverse(now + think));
         }
     }
 
@@ -141,23 +145,29 @@ mod tests {
     use std::sync::mpsc::sync_channel;
     use trace::Method;
 
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
     fn pacer(closed: Option<&Closed>) -> (Pacer, Outstanding) {
         let (to, from) = sync_channel(2);
-        let operations = (0..4).map(|i| Operation { at: i * 10, template: 0, series: 0 }).collect();
+        let operation = |i: u64| Operation { at: Span::from_ns(i * 10), template: 0, series: 0 };
+        let operations = (0..4).map(operation).collect();
         let series = vec![(Method::Get, Some(0))];
         to.send(Chunk { operations, templates: Vec::new(), series }).unwrap();
         let closed = closed.map(|closed| (closed, closed.users));
-        (Pacer::new(from, 100, closed, Draw::new(1, 0, 0)), Outstanding::new(10, 100, None))
+        let outstanding = Outstanding::new(Span::from_ns(10), at(100), None);
+        (Pacer::new(from, at(100), closed, Draw::new(1, 0, 0)), outstanding)
     }
 
     #[test]
     fn an_open_loop_waits_for_no_answer() {
         let (mut pacer, mut outstanding) = pacer(None);
-        assert_eq!(pacer.next(&mut outstanding), Next::At(100));
-        assert!(pacer.due(99, &mut outstanding).is_none());
-        assert_eq!(pacer.due(115, &mut outstanding).unwrap().0, 100);
-        assert_eq!(pacer.due(115, &mut outstanding).unwrap().0, 110);
-        assert!(pacer.due(115, &mut outstanding).is_none());
+        assert_eq!(pacer.next(&mut outstanding), Next::At(at(100)));
+        assert!(pacer.due(at(99), &mut outstanding).is_none());
+        assert_eq!(pacer.due(at(115), &mut outstanding).unwrap().0, at(100));
+        assert_eq!(pacer.due(at(115), &mut outstanding).unwrap().0, at(110));
+        assert!(pacer.due(at(115), &mut outstanding).is_none());
         pacer.give_up(&mut outstanding);
         assert_eq!(outstanding.series[0].counts.unsent, 2);
         assert_eq!(pacer.next(&mut outstanding), Next::Over);
@@ -167,12 +177,12 @@ mod tests {
     fn in_a_closed_loop_a_user_sends_after_the_answer() {
         let think = Some("constant:5ns".parse().unwrap());
         let (mut pacer, mut outstanding) = pacer(Some(&Closed { users: 2, think }));
-        assert_eq!(pacer.due(100, &mut outstanding).unwrap().0, 100);
-        assert_eq!(pacer.due(100, &mut outstanding).unwrap().0, 100);
+        assert_eq!(pacer.due(at(100), &mut outstanding).unwrap().0, at(100));
+        assert_eq!(pacer.due(at(100), &mut outstanding).unwrap().0, at(100));
         assert_eq!(pacer.next(&mut outstanding), Next::AfterAnswer);
-        pacer.finished(1, 200);
-        assert_eq!(pacer.next(&mut outstanding), Next::At(205));
-        assert_eq!(pacer.due(300, &mut outstanding).unwrap().0, 205);
-        assert!(pacer.due(300, &mut outstanding).is_none());
+        pacer.finished(1, at(200));
+        assert_eq!(pacer.next(&mut outstanding), Next::At(at(205)));
+        assert_eq!(pacer.due(at(300), &mut outstanding).unwrap().0, at(205));
+        assert!(pacer.due(at(300), &mut outstanding).is_none());
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::device::spend;
 use crate::scheduling;
-use crate::time::{Nanos, SECOND};
 use record::event::{PROBE_TIMEOUT_NS, Probed};
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -12,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 use trace::Mode;
-use units::Span;
+use units::{Instant, Span};
 
 /// The probes: one for each core and mode.
 #[derive(Debug, Clone)]
@@ -21,15 +20,15 @@ pub struct ProbeSettings {
     pub cores: Vec<usize>,
     /// How service times are spent.
     pub modes: Vec<Mode>,
-    /// The service time, in ns.
-    pub service: Nanos,
-    /// The interval between two requests of a probe, in ns.
-    pub every: Nanos,
+    /// The service time.
+    pub service: Span,
+    /// The interval between two requests of a probe.
+    pub every: Span,
     /// Whether probes run at a raised priority, as the devices that they stand in for;
     /// otherwise at normal priority, as nodes' programs.
     pub before: bool,
     /// Time 0 of the results, on CLOCK_MONOTONIC.
-    pub start: Nanos,
+    pub start: Instant,
 }
 
 /// Runs the probes until `stop`. Calls `on_result` with the result of each request.
@@ -53,7 +52,7 @@ pub fn probe(
                 |error: io::Error| format!("could not create a socket for a probe: {error}");
             let (near, far) = sockets().map_err(wrong)?;
             // Probes take turns, so that they do not disturb each other.
-            let offset = settings.every * place as Nanos / pairs.len().max(1) as Nanos;
+            let offset = settings.every * place as u64 / pairs.len().max(1) as u64;
             threads.push(scope.spawn(move || serve(&far, core, mode, settings, stop)));
             let results = results.clone();
             threads.push(
@@ -113,34 +112,34 @@ fn serve(
 fn ask(
     socket: &UdpSocket,
     (core, mode): (usize, Mode),
-    offset: Nanos,
+    offset: Span,
     settings: &ProbeSettings,
     stop: &AtomicBool,
     results: &Sender<Probed>,
 ) -> Result<(), String> {
     set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = scheduling::margin();
-    let (start, every) = (settings.start, settings.every.max(1));
+    let (start, every) = (settings.start, settings.every.max(Span::from_ns(1)));
     for number in 0_u64.. {
         let intended = offset + number * every;
-        if start + intended < clock::now_ns() {
+        if start + intended < clock::now() {
             continue;
         }
         // Short sleeps, to notice the end of the run.
-        while start + intended > clock::now_ns() + SECOND / 5 && !stop.load(Relaxed) {
+        while start + intended > clock::now() + Span::from_ms(200) && !stop.load(Relaxed) {
             clock::sleep_until(clock::now() + Span::from_ms(100));
         }
         if stop.load(Relaxed) {
             break;
         }
         scheduling::wait_until(start + intended, margin);
-        let sent_ns = clock::now_ns() - start;
+        let sent_ns = (clock::now() - start).as_ns();
         let _ = socket.send(&number.to_be_bytes());
-        let answered_ns = answer(socket, number, stop).map(|at| at - start);
+        let answered_ns = answer(socket, number, stop).map(|at| (at - start).as_ns());
         if answered_ns.is_none() && stop.load(Relaxed) {
             break;
         }
-        let probed = Probed { core, mode, intended_ns: intended, sent_ns, answered_ns };
+        let probed = Probed { core, mode, intended_ns: intended.as_ns(), sent_ns, answered_ns };
         if results.send(probed).is_err() {
             break;
         }
@@ -149,15 +148,15 @@ fn ask(
 }
 
 /// When the answer to this number arrived.
-fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Nanos> {
-    let until = clock::now_ns() + PROBE_TIMEOUT_NS;
+fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Instant> {
+    let until = clock::now() + Span::from_ns(PROBE_TIMEOUT_NS);
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
-    while clock::now_ns() < until && !stop.load(Relaxed) {
+    while clock::now() < until && !stop.load(Relaxed) {
         if let Ok(length) = socket.recv(&mut answer)
             && answer[..length] == number.to_be_bytes()
         {
-            return Some(clock::now_ns());
+            return Some(clock::now());
         }
     }
     None
@@ -172,10 +171,10 @@ mod tests {
         let settings = ProbeSettings {
             cores: vec![0],
             modes: vec![Mode::Sleep, Mode::Busy],
-            service: 2_000_000,
-            every: 20_000_000,
+            service: Span::from_ms(2),
+            every: Span::from_ms(20),
             before: false,
-            start: clock::now_ns(),
+            start: clock::now(),
         };
         let stop = AtomicBool::new(false);
         let mut seen = Vec::new();
@@ -197,10 +196,10 @@ mod tests {
         let settings = ProbeSettings {
             cores: vec![100_000],
             modes: vec![Mode::Sleep],
-            service: 1_000,
-            every: 1_000_000,
+            service: Span::from_us(1),
+            every: Span::from_ms(1),
             before: true,
-            start: clock::now_ns(),
+            start: clock::now(),
         };
         let why = probe(&settings, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert!(why.contains("core 100000"), "{why}");

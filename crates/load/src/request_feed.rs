@@ -10,6 +10,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use trace::{Method, Reader, Request, Requests, Scheme, Target};
+use units::Span;
 
 /// Operations per chunk.
 const CHUNK: usize = 4_096;
@@ -31,8 +32,8 @@ pub enum Origin {
 /// One operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
-    /// The time, in ns since the start.
-    pub at: u64,
+    /// The time since the start.
+    pub at: Span,
     /// The index of its request template.
     pub template: u32,
     /// The index of its class and node.
@@ -205,7 +206,7 @@ impl RequestFeed {
             }
         };
         let series = part.series(request.method, request.device);
-        part.chunk.operations.push(Operation { at: request.at, template, series });
+        part.chunk.operations.push(Operation { at: Span::from_ns(request.at), template, series });
         Ok(true)
     }
 }

@@ -6,8 +6,8 @@
 //! delay until the send time is slip: the sending machine was late.
 
 use crate::request_feed::Operation;
-use crate::time::Nanos;
 use std::collections::VecDeque;
+use units::{Instant, Span};
 
 /// The maximum number of waiting requests of one sender, over all targets. Bounds the
 /// memory for targets that never answer (64 B each, 64 MB in all).
@@ -18,58 +18,58 @@ pub(crate) const MAX_DUE_PER_TURN: usize = 1_024;
 /// a change within some hundred requests and a single stall does not decide.
 const DECAY_USES: u32 = 256;
 
-/// When a slot became free, in ns of CLOCK_MONOTONIC; `vacant <= begun <= ready`.
+/// When a slot became free, on CLOCK_MONOTONIC; `vacant <= begun <= ready`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SlotTimes {
     /// When the slot's last answer arrived at this machine, or its last connection closed;
-    /// 0 for a slot that was never used.
-    pub vacant: Nanos,
+    /// [`Instant::START`] for a slot that was never used.
+    pub vacant: Instant,
     /// When this machine began to connect again; equal to `vacant` if no new connection is
     /// needed.
-    pub begun: Nanos,
+    pub begun: Instant,
     /// When the slot could carry the next request.
-    pub ready: Nanos,
+    pub ready: Instant,
     /// How long the target occupied the slot before: from the last request sent to its answer
     /// or to the end of its connection, and the time to connect again.
-    pub occupied: Nanos,
+    pub occupied: Span,
 }
 
 impl SlotTimes {
-    /// A slot that the target occupied for `occupied` ns until `at`.
-    pub fn freed(at: Nanos, occupied: Nanos) -> Self {
+    /// A slot that the target occupied for `occupied` until `at`.
+    pub fn freed(at: Instant, occupied: Span) -> Self {
         Self { vacant: at, begun: at, ready: at, occupied }
     }
 
     /// A slot whose connection was begun at `begun`, after the last one left it as `before`.
-    pub fn connected(before: &Self, begun: Nanos, ready: Nanos) -> Self {
+    pub fn connected(before: &Self, begun: Instant, ready: Instant) -> Self {
         let vacant = before.ready;
         let begun = begun.max(vacant);
         let ready = ready.max(begun);
-        Self { vacant, begun, ready, occupied: before.occupied.saturating_add(ready - begun) }
+        Self { vacant, begun, ready, occupied: before.occupied + (ready - begun) }
     }
 
     /// How long a request with this intended time waited until the target freed the slot or
     /// accepted the connection. The time until this machine began to connect does not
     /// count.
-    pub fn wait(&self, intended: Nanos) -> Nanos {
-        self.vacant.saturating_sub(intended)
+    pub fn wait(&self, intended: Instant) -> Span {
+        (self.vacant - intended)
             + (self.ready.max(intended) - self.begun.max(intended).min(self.ready.max(intended)))
     }
 }
 
 /// Who occupied a target's slots while requests waited for one: the target until its
-/// answers arrived, or this machine until it used the slots again. Decaying sums, in ns.
+/// answers arrived, or this machine until it used the slots again. Decaying sums.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Occupancy {
-    target: Nanos,
-    machine: Nanos,
+    target: Span,
+    machine: Span,
     uses: u32,
 }
 
 impl Occupancy {
-    fn add(&mut self, target: Nanos, machine: Nanos) {
-        self.target = self.target.saturating_add(target);
-        self.machine = self.machine.saturating_add(machine);
+    fn add(&mut self, target: Span, machine: Span) {
+        self.target += target;
+        self.machine += machine;
         self.uses += 1;
         if self.uses == DECAY_USES {
             (self.target, self.machine, self.uses) = (self.target / 2, self.machine / 2, 0);
@@ -89,7 +89,7 @@ pub(crate) struct Waiting {
     /// Its operation number.
     pub number: u64,
     /// Its intended send time.
-    pub intended: Nanos,
+    pub intended: Instant,
     /// The operation.
     pub operation: Operation,
 }
@@ -119,9 +119,9 @@ impl RequestQueue {
     }
 
     /// Takes the first request if it has waited for longer than `timeout`.
-    pub fn expired(&mut self, now: Nanos, timeout: Nanos) -> Option<Waiting> {
+    pub fn expired(&mut self, now: Instant, timeout: Span) -> Option<Waiting> {
         let first = self.waiting.front()?;
-        (now.saturating_sub(first.intended) > timeout).then(|| self.waiting.pop_front()).flatten()
+        (now - first.intended > timeout).then(|| self.waiting.pop_front()).flatten()
     }
 
     /// Whether requests wait because this machine is too slow.
@@ -132,14 +132,14 @@ impl RequestQueue {
     /// The part of a request's delay that is a wait for the target, for a request sent at
     /// `sent` over `slot`. The rest of `sent - intended` is slip. The wait is 0 if this
     /// machine occupies the slots for longer than the target does.
-    pub fn wait(&mut self, slot: &SlotTimes, intended: Nanos, sent: Nanos) -> Nanos {
-        let delay = sent.saturating_sub(intended);
+    pub fn wait(&mut self, slot: &SlotTimes, intended: Instant, sent: Instant) -> Span {
+        let delay = sent - intended;
         let wait = slot.wait(intended).min(delay);
         // A slot that was free when the request was due did not delay it.
         if slot.ready > intended {
             self.occupancy.add(slot.occupied, delay - wait);
         }
-        if self.is_machine_bound() { 0 } else { wait }
+        if self.is_machine_bound() { Span::ZERO } else { wait }
     }
 }
 
@@ -147,23 +147,31 @@ impl RequestQueue {
 mod tests {
     use super::*;
 
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
+    fn span(ns: u64) -> Span {
+        Span::from_ns(ns)
+    }
+
     #[test]
     fn a_wait_is_what_the_target_took_and_not_what_this_machine_took() {
         // Occupied until 50; noticed and sent at 53.
-        let slot = SlotTimes::freed(50, 40);
-        assert_eq!(slot.wait(20), 30);
-        assert_eq!(slot.wait(50), 0);
-        assert_eq!(slot.wait(70), 0, "it was free when the request was due");
+        let slot = SlotTimes::freed(at(50), span(40));
+        assert_eq!(slot.wait(at(20)), span(30));
+        assert_eq!(slot.wait(at(50)), span(0));
+        assert_eq!(slot.wait(at(70)), span(0), "it was free when the request was due");
         // The first connection: begun 5 late, accepted 10 later.
-        let first = SlotTimes::connected(&SlotTimes::default(), 25, 35);
-        assert_eq!(first.wait(20), 10);
-        assert_eq!(first.wait(30), 5, "another request had it opened");
-        assert_eq!(first.wait(40), 0);
+        let first = SlotTimes::connected(&SlotTimes::default(), at(25), at(35));
+        assert_eq!(first.wait(at(20)), span(10));
+        assert_eq!(first.wait(at(30)), span(5), "another request had it opened");
+        assert_eq!(first.wait(at(40)), span(0));
         // Closed at 50, begun again at 53, accepted at 60.
-        let again = SlotTimes::connected(&SlotTimes::freed(50, 0), 53, 60);
-        assert_eq!(again.wait(20), 30 + 7);
-        assert_eq!(again.wait(52), 7);
-        assert_eq!(again.wait(55), 5);
+        let again = SlotTimes::connected(&SlotTimes::freed(at(50), span(0)), at(53), at(60));
+        assert_eq!(again.wait(at(20)), span(30 + 7));
+        assert_eq!(again.wait(at(52)), span(7));
+        assert_eq!(again.wait(at(55)), span(5));
     }
 
     /// A target that never answers within the timeout is responsible for the wait, although
@@ -171,10 +179,10 @@ mod tests {
     #[test]
     fn a_request_that_timed_out_occupied_its_connection() {
         let mut queue = RequestQueue::default();
-        let closed = SlotTimes::freed(1_500_000, 1_500_000);
-        let again = SlotTimes::connected(&closed, 1_500_100, 1_500_150);
-        assert_eq!(again.occupied, 1_500_050);
-        assert_eq!(queue.wait(&again, 200_000, 1_500_400), 1_300_000 + 50);
+        let closed = SlotTimes::freed(at(1_500_000), span(1_500_000));
+        let again = SlotTimes::connected(&closed, at(1_500_100), at(1_500_150));
+        assert_eq!(again.occupied, span(1_500_050));
+        assert_eq!(queue.wait(&again, at(200_000), at(1_500_400)), span(1_300_000 + 50));
         assert!(!queue.is_machine_bound(), "it was late by 350");
     }
 
@@ -184,10 +192,19 @@ mod tests {
             for begun in 0..6 {
                 for ready in 0..6 {
                     for intended in 0..6 {
-                        let slot = SlotTimes::connected(&SlotTimes::freed(vacant, 1), begun, ready);
-                        assert!(slot.wait(intended) <= 12);
-                        let raw = SlotTimes { vacant, begun, ready, occupied: 0 };
-                        raw.wait(intended);
+                        let slot = SlotTimes::connected(
+                            &SlotTimes::freed(at(vacant), span(1)),
+                            at(begun),
+                            at(ready),
+                        );
+                        assert!(slot.wait(at(intended)) <= span(12));
+                        let raw = SlotTimes {
+                            vacant: at(vacant),
+                            begun: at(begun),
+                            ready: at(ready),
+                            occupied: Span::ZERO,
+                        };
+                        raw.wait(at(intended));
                     }
                 }
             }
@@ -198,18 +215,28 @@ mod tests {
     fn the_longer_occupant_is_responsible() {
         let mut queue = RequestQueue::default();
         // The target takes 100, this machine 3.
-        assert_eq!(queue.wait(&SlotTimes::freed(1_000, 100), 0, 1_003), 1_000);
+        assert_eq!(
+            queue.wait(&SlotTimes::freed(at(1_000), span(100)), at(0), at(1_003)),
+            span(1_000)
+        );
         // One stall of this machine does not change the result.
         for i in 0..50 {
-            queue.wait(&SlotTimes::freed(1_000 + i, 100), 0, 1_003 + i);
+            queue.wait(&SlotTimes::freed(at(1_000 + i), span(100)), at(0), at(1_003 + i));
         }
-        assert_eq!(queue.wait(&SlotTimes::freed(2_000, 100), 0, 4_000), 2_000);
+        assert_eq!(
+            queue.wait(&SlotTimes::freed(at(2_000), span(100)), at(0), at(4_000)),
+            span(2_000)
+        );
         assert!(!queue.is_machine_bound());
         // From here on this machine is slow.
         for i in 0..DECAY_USES {
-            queue.wait(&SlotTimes::freed(5_000, 100), 0, 5_400 + u64::from(i));
+            queue.wait(&SlotTimes::freed(at(5_000), span(100)), at(0), at(5_400 + u64::from(i)));
         }
         assert!(queue.is_machine_bound());
-        assert_eq!(queue.wait(&SlotTimes::freed(9_000, 100), 0, 9_400), 0, "all of it is slip");
+        assert_eq!(
+            queue.wait(&SlotTimes::freed(at(9_000), span(100)), at(0), at(9_400)),
+            span(0),
+            "all of it is slip"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Runs a load: one thread feeds requests, sender threads send them.
 
 use crate::datagram;
+use crate::error::Error;
 use crate::figures::Figures;
 use crate::log::Writer;
 use crate::outstanding::Outstanding;
@@ -9,71 +10,31 @@ use crate::request_feed::{FeedSummary, First, Origin, RequestFeed};
 use crate::scheduling;
 use crate::sender::{Core, Transport};
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::stream;
 use crate::template::code_name;
-use crate::time::Nanos;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use trace::{CoapError, Scheme};
-use units::{Draw, Span};
+use trace::Scheme;
+use units::{Draw, Instant, Span};
 
 /// The time between the end of the preparation and time 0 of the schedule.
-const LEAD: Nanos = 100_000_000;
+const LEAD: Span = Span::from_ms(100);
 /// The interval of progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Why a load cannot run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is nothing to send.
-    #[error("there is nothing to send: the trace has no requests{0}")]
-    Nothing(String),
-    /// Settings that contradict each other or do not fit the protocol.
-    #[error("invalid settings: {0}")]
-    Settings(#[from] CoapError),
-    /// A socket cannot be created.
-    #[error("could not bind a UDP socket to {from}: {source}")]
-    Socket {
-        /// The local address.
-        from: SocketAddr,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The file of operations cannot be written.
-    #[error("could not write {path}: {source}")]
-    Operations {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// A sender thread did not start, or panicked.
-    #[error("sender thread: {0}")]
-    Thread(String),
-}
-
-/// State that the senders share with the thread that started them.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    pub stop: AtomicBool,
-    pub behind: AtomicU64,
-    pub sent: AtomicU64,
-}
 
 /// The progress of a load.
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
-    /// Time since the start, in ns.
-    pub elapsed: Nanos,
-    /// How far this machine was behind the schedule at the operation sent last, in ns,
+    /// Time since the start.
+    pub elapsed: Span,
+    /// How far this machine was behind the schedule at the operation sent last,
     /// without its wait for a connection.
-    pub behind: Nanos,
+    pub lag: Span,
     /// Operations sent.
     pub sent: u64,
 }
@@ -108,15 +69,14 @@ pub fn run(
             let why = feed_summary.error.or(feed_summary.reasons.first().map(str::to_owned));
             return Err(Error::Nothing(why.map(|why| format!("; {why}")).unwrap_or_default()));
         };
-        let timeout = Span::from_ns(settings.timeout);
-        settings.coap.check(Some(first.scheme), settings.confirmable, timeout)?;
+        settings.coap.check(Some(first.scheme), settings.confirmable, settings.timeout)?;
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }
-        let now = clock::now_ns();
+        let now = clock::now();
         let start = settings.start.unwrap_or(now + LEAD);
         let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-            + Duration::from_nanos(start.saturating_sub(now));
+            + Duration::from(start - now);
         let mut senders = Vec::new();
         for (number, from) in receivers.into_iter().enumerate() {
             let log = writer.as_ref().map(Writer::log);
@@ -138,8 +98,8 @@ pub fn run(
                 shared.stop.store(true, Relaxed);
             }
             on_progress(&Progress {
-                elapsed: clock::now_ns().saturating_sub(start),
-                behind: shared.behind.load(Relaxed),
+                elapsed: clock::now() - start,
+                lag: Span::from_ns(shared.lag.load(Relaxed)),
                 sent: shared.sent.load(Relaxed),
             });
         }
@@ -170,7 +130,7 @@ fn sender<'scope, 'env: 'scope>(
     shared: &'scope Shared,
     from: Receiver<crate::request_feed::Chunk>,
     outstanding: Outstanding,
-    start: Nanos,
+    start: Instant,
 ) -> Result<ScopedJoinHandle<'scope, Outstanding>, Error> {
     let closed = settings.closed.as_ref().map(|closed| {
         // Users are distributed over the senders round robin.
@@ -217,16 +177,16 @@ pub(crate) fn figures(
         series: Vec::new(),
         submission: Default::default(),
         timeline: Default::default(),
-        schedule: 0,
+        schedule: Span::ZERO,
         senders: all_outstanding.len(),
-        span: 0,
+        span: Span::ZERO,
         codes: BTreeMap::new(),
         others: Default::default(),
         observed: Default::default(),
         faults: feed_summary.faults,
         reasons: BTreeMap::new(),
-        behind: 0,
-        lag: 0,
+        max_lag: Span::ZERO,
+        lag: Span::ZERO,
         began,
     };
     let mut reasons = feed_summary.reasons.clone();
@@ -238,7 +198,7 @@ pub(crate) fn figures(
         figures.schedule = figures.schedule.max(outstanding.schedule());
         figures.others.add(&outstanding.others);
         figures.observed.add(&outstanding.observed);
-        figures.behind = figures.behind.max(outstanding.behind);
+        figures.max_lag = figures.max_lag.max(outstanding.max_lag);
         figures.lag = figures.lag.max(outstanding.lag);
         for (code, count) in &outstanding.codes {
             *figures.codes.entry(code_name(*code)).or_default() += count;

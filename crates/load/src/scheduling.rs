@@ -1,14 +1,13 @@
 //! When and where this thread runs: its core, its priority, and waits that end on time.
 
-use crate::time::Nanos;
 use units::{Instant, Span};
 
 /// Sleeps until `margin` before `at`, then spins until `at`.
-pub(crate) fn wait_until(at: Nanos, margin: Nanos) {
-    if at.saturating_sub(margin) > clock::now_ns() {
-        clock::sleep_until(Instant::from_ns(at - margin));
+pub(crate) fn wait_until(at: Instant, margin: Span) {
+    if at - margin > clock::now() {
+        clock::sleep_until(at - margin);
     }
-    while clock::now_ns() < at {
+    while clock::now() < at {
         std::hint::spin_loop();
     }
 }
@@ -50,14 +49,14 @@ pub(crate) fn pin(core: Option<usize>) -> Result<(), String> {
 
 /// How late this machine ends a sleep, measured over a few short sleeps: the part of a wait
 /// to spend spinning. 10 to 200 us.
-pub(crate) fn margin() -> Nanos {
-    let mut late: Vec<Nanos> = (0..20)
+pub(crate) fn margin() -> Span {
+    let mut late: Vec<Span> = (0..20)
         .map(|_| {
             let at = clock::now() + Span::from_us(200);
             clock::sleep_until(at);
-            (clock::now() - at).as_ns()
+            clock::now() - at
         })
         .collect();
     late.sort_unstable();
-    (late[17] + 5_000).clamp(10_000, 200_000)
+    (late[17] + Span::from_us(5)).clamp(Span::from_us(10), Span::from_us(200))
 }

@@ -5,22 +5,22 @@ use crate::outstanding::Outstanding;
 use crate::pacer::{Next, Pacer};
 use crate::request_feed::Operation;
 use crate::request_queue::MAX_DUE_PER_TURN;
-use crate::run::Shared;
 use crate::scheduling;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::targets::Targets;
-use crate::time::Nanos;
 use std::sync::atomic::Ordering::Relaxed;
+use units::{Instant, Span};
 
 /// The interval of timeout checks.
-pub(crate) const CHECK_INTERVAL: Nanos = 1_000_000;
+pub(crate) const CHECK_INTERVAL: Span = Span::from_ms(1);
 /// Within this time before the next request the sender spins instead of sleeping.
-const SPIN_WINDOW: Nanos = 100_000;
+const SPIN_WINDOW: Span = Span::from_us(100);
 
 /// An operation that is due, and the number of its target.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Due {
-    pub intended: Nanos,
+    pub intended: Instant,
     pub operation: Operation,
     pub target: u32,
 }
@@ -35,8 +35,8 @@ pub(crate) struct Core<'a> {
     /// Whether the socket for all targets is of IPv4; None if each target has a separate one.
     ipv4: Option<bool>,
     /// Time before the next request within which the sender spins.
-    margin: Nanos,
-    last_check: Nanos,
+    margin: Span,
+    last_check: Instant,
 }
 
 impl<'a> Core<'a> {
@@ -48,17 +48,26 @@ impl<'a> Core<'a> {
         ipv4: Option<bool>,
     ) -> Self {
         let targets = Targets::default();
-        let margin = if settings.spin { Nanos::MAX } else { scheduling::margin().max(SPIN_WINDOW) };
-        Self { settings, shared, pacer, outstanding, targets, ipv4, margin, last_check: 0 }
+        let margin = if settings.spin { Span::MAX } else { scheduling::margin().max(SPIN_WINDOW) };
+        Self {
+            settings,
+            shared,
+            pacer,
+            outstanding,
+            targets,
+            ipv4,
+            margin,
+            last_check: Instant::START,
+        }
     }
 
     /// The next operation that is due, if it can be sent; None if there is none.
-    fn due(&mut self, now: Nanos) -> Option<Due> {
+    fn due(&mut self, now: Instant) -> Option<Due> {
         loop {
             let (intended, operation) = self.pacer.due(now, &mut self.outstanding)?;
-            let behind = now - intended;
-            self.shared.behind.store(behind, Relaxed);
-            if behind > self.settings.patience {
+            let lag = now - intended;
+            self.shared.lag.store(lag.as_ns(), Relaxed);
+            if lag > self.settings.patience {
                 self.outstanding.unsent(operation.series);
                 self.outstanding.explain("too far behind the schedule: the rest was not sent");
                 self.pacer.give_up(&mut self.outstanding);
@@ -78,7 +87,7 @@ impl<'a> Core<'a> {
     }
 
     /// Drops timed out requests, at intervals. Returns whether it was time for that.
-    fn expire(&mut self, now: Nanos) -> bool {
+    fn expire(&mut self, now: Instant) -> bool {
         let due = now - self.last_check > CHECK_INTERVAL;
         if due {
             self.last_check = now;
@@ -88,7 +97,7 @@ impl<'a> Core<'a> {
     }
 
     /// Lets the users of a closed loop go on whose requests are finished.
-    fn finished(&mut self, now: Nanos) {
+    fn finished(&mut self, now: Instant) {
         let finished = self.outstanding.take_finished();
         if finished > 0 {
             self.pacer.finished(finished, now);
@@ -96,8 +105,8 @@ impl<'a> Core<'a> {
     }
 
     /// How long to sleep if nothing is due before `until`; None to spin.
-    fn sleep(&self, until: Nanos, now: Nanos) -> Option<Nanos> {
-        let left = until.saturating_sub(now);
+    fn sleep(&self, until: Instant, now: Instant) -> Option<Span> {
+        let left = until - now;
         (left > self.margin).then(|| (left - self.margin).min(10 * CHECK_INTERVAL))
     }
 }
@@ -113,23 +122,23 @@ pub(crate) trait Transport<'a>: Sized {
     }
 
     /// Takes an operation, to send it now, or when its target is ready for it.
-    fn take(&mut self, due: Due, now: Nanos);
+    fn take(&mut self, due: Due, now: Instant);
 
     /// Sends what it has taken and receives the answers that are there. Returns whether there was
     /// anything to do.
     fn turn(&mut self) -> bool;
 
     /// Drops what has timed out, except outstanding requests.
-    fn expire(&mut self, now: Nanos);
+    fn expire(&mut self, now: Instant);
 
-    /// Waits for an answer for at most `ns`.
-    fn wait(&mut self, ns: Nanos, now: Nanos);
+    /// Waits for an answer for at most `span`.
+    fn wait(&mut self, span: Span, now: Instant);
 
     /// Whether no request is outstanding or waits.
     fn is_over(&self) -> bool;
 
     /// Drops the requests that wait.
-    fn abandon(&mut self, now: Nanos);
+    fn abandon(&mut self, now: Instant);
 
     /// The results.
     fn finish(self) -> Outstanding;
@@ -137,7 +146,7 @@ pub(crate) trait Transport<'a>: Sized {
     /// Sends until the schedule has ended and all requests are answered or timed out.
     fn run(mut self) -> Outstanding {
         loop {
-            let now = clock::now_ns();
+            let now = clock::now();
             if self.core().shared.stop.load(Relaxed) {
                 self.abandon(now);
                 let Core { pacer, outstanding, .. } = self.core();
@@ -150,7 +159,7 @@ pub(crate) trait Transport<'a>: Sized {
                 self.take(due, now);
             }
             let busy = self.turn();
-            let now = clock::now_ns();
+            let now = clock::now();
             if self.core().expire(now) {
                 self.expire(now);
             }
@@ -165,7 +174,7 @@ pub(crate) trait Transport<'a>: Sized {
                 _ => now + CHECK_INTERVAL,
             };
             match self.core().sleep(until, now) {
-                Some(ns) => self.wait(ns, now),
+                Some(span) => self.wait(span, now),
                 None => std::hint::spin_loop(),
             }
         }

@@ -1,15 +1,15 @@
 //! The settings of a load.
 
-use crate::time::{Nanos, SECOND};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use trace::{CoapSettings, Distribution};
+use units::{Instant, Span};
 
 /// The settings of a load.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The timeout for an answer, from the send time, in ns.
-    pub timeout: Nanos,
+    /// The timeout for an answer, from the send time.
+    pub timeout: Span,
     /// Whether CoAP requests are confirmable.
     pub confirmable: bool,
     /// CoAP blocks, retransmission, NSTART and observation.
@@ -28,13 +28,13 @@ pub struct Settings {
     pub connections: usize,
     /// MQTT quality of service: 0 or 1.
     pub qos: u8,
-    /// How far a sender may fall behind the schedule, in ns, before it leaves the rest
+    /// How far a sender may fall behind the schedule before it leaves the rest
     /// unsent.
-    pub patience: Nanos,
+    pub patience: Span,
     /// The local address.
     pub from: Option<IpAddr>,
     /// Time 0 of the schedule, on CLOCK_MONOTONIC; None: as soon as all is ready.
-    pub start: Option<Nanos>,
+    pub start: Option<Instant>,
     /// The file for the times of each operation.
     pub operations: Option<PathBuf>,
     /// The seed of random values drawn during the run: think times.
@@ -53,7 +53,7 @@ pub struct Closed {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            timeout: 2 * SECOND,
+            timeout: Span::from_s(2),
             confirmable: false,
             coap: CoapSettings::default(),
             answers: true,
@@ -63,7 +63,7 @@ impl Default for Settings {
             closed: None,
             connections: 16,
             qos: 0,
-            patience: 10 * SECOND,
+            patience: Span::from_s(10),
             from: None,
             start: None,
             operations: None,

@@ -1,8 +1,8 @@
 //! The state of each operation.
 
 use crate::figures::Series;
-use crate::time::Nanos;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// The state or outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,11 +24,12 @@ pub(crate) enum State {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
-    pub intended: Nanos,
+    pub intended: Instant,
     /// The send time. For an operation that is queued or never sent: when this machine was
     /// ready to send it.
-    pub sent: Nanos,
-    pub answered: Nanos,
+    pub sent: Instant,
+    /// [`Instant::START`] if there is no answer: an `Option` would take 8 bytes more of each slot.
+    pub answered: Instant,
     pub template: u32,
     pub series: u16,
     pub code: u16,

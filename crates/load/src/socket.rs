@@ -1,7 +1,6 @@
 //! UDP datagrams in batches: many with one system call, without allocation.
 
 use crate::stamp;
-use crate::time::Nanos;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -161,10 +160,10 @@ impl Datagrams {
         self.fd.as_raw_fd()
     }
 
-    /// Waits until a datagram arrives or `ns` have passed. Returns whether one is there.
-    pub fn wait(&self, ns: Nanos) -> bool {
+    /// Waits until a datagram arrives or `most` has passed. Returns whether one is there.
+    pub fn wait(&self, most: Span) -> bool {
         let mut entry = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
-        let span = clock::timespec(Span::from_ns(ns));
+        let span = clock::timespec(most);
         // SAFETY: one entry and a span, which live over the call; no signal mask.
         unsafe { libc::ppoll(&raw mut entry, 1, &raw const span, std::ptr::null()) > 0 }
     }
@@ -263,14 +262,14 @@ impl Batch {
 
     /// When the datagram at `i` arrived, on CLOCK_MONOTONIC; `now` if the kernel does not
     /// report it.
-    pub fn arrived(&self, i: usize, now: Nanos) -> Nanos {
+    pub fn arrived(&self, i: usize, now: Instant) -> Instant {
         if self.controls.is_empty() {
             return now;
         }
         // SAFETY: the kernel has filled in the header on reception, and the control buffer
         // is ours.
         let stamp = unsafe { stamp::stamp(&self.headers[i].msg_hdr) };
-        stamp.map_or(now, |stamp| clock::from_realtime(stamp, Instant::from_ns(now)).as_ns())
+        stamp.map_or(now, |stamp| clock::from_realtime(stamp, now))
     }
 
     /// The number of datagrams.
@@ -391,7 +390,7 @@ mod tests {
         let mut into = Batch::new(100);
         let mut seen = 0;
         while seen < BATCH {
-            assert!(two.wait(5_000_000_000));
+            assert!(two.wait(Span::from_s(5)));
             for i in 0..into.receive(&two, 5).unwrap() {
                 assert_eq!(into.get(i), [seen as u8, 7]);
                 assert_eq!(into.name(i).get(), Some(one.local().unwrap()));
@@ -414,7 +413,7 @@ mod tests {
         });
         out.send(&one, 0).unwrap();
         let mut buffer = [0; 64];
-        assert!(one.wait(5_000_000_000));
+        assert!(one.wait(Span::from_s(5)));
         assert_eq!(one.take_rejected(&mut buffer), Some((3, libc::ECONNREFUSED)));
         assert_eq!(&buffer[..3], b"abc");
         assert_eq!(one.take_rejected(&mut buffer), None);

@@ -1,7 +1,6 @@
 //! Kernel arrival times of received bytes, so that a delay of the sender does not count as
 //! a delay of the target.
 
-use crate::time::Nanos;
 use std::io;
 use std::os::fd::RawFd;
 use units::Instant;
@@ -18,7 +17,7 @@ pub(crate) fn enable(fd: RawFd) {
 
 /// Reads from a stream: the number of bytes, and the arrival time of the last of them on
 /// CLOCK_MONOTONIC; the current time if the kernel does not report one.
-pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> {
+pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Instant)> {
     let mut control = [0u64; 8];
     let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     // SAFETY: all zero is a header without parts.
@@ -32,20 +31,17 @@ pub(crate) fn receive(fd: RawFd, room: &mut [u8]) -> io::Result<(usize, Nanos)> 
     if got < 0 {
         return Err(io::Error::last_os_error());
     }
-    let now = clock::now_ns();
+    let now = clock::now();
     // SAFETY: the kernel has filled in the header, and the control buffer still lives.
     let stamp = unsafe { stamp(&header) };
-    Ok((
-        got as usize,
-        stamp.map_or(now, |stamp| clock::from_realtime(stamp, Instant::from_ns(now)).as_ns()),
-    ))
+    Ok((got as usize, stamp.map_or(now, |stamp| clock::from_realtime(stamp, now))))
 }
 
 /// The arrival time in a header's control messages, in ns since 1970.
 ///
 /// # Safety
 /// The kernel must have filled in the header, and its control buffer must be alive.
-pub(crate) unsafe fn stamp(header: &libc::msghdr) -> Option<Nanos> {
+pub(crate) unsafe fn stamp(header: &libc::msghdr) -> Option<u64> {
     // SAFETY: as the caller promises; a time is plain integers, read unaligned.
     unsafe {
         let mut at = libc::CMSG_FIRSTHDR(header);
@@ -67,6 +63,7 @@ mod tests {
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use std::os::fd::AsRawFd;
+    use units::Span;
 
     /// The kernel enables timestamps a moment after the request. After that, the arrival
     /// time is before the time of reading, even if the read is late.
@@ -80,13 +77,13 @@ mod tests {
         let mut early = 0;
         for _ in 0..20 {
             near.write_all(b"x").unwrap();
-            let sent = clock::now_ns();
+            let sent = clock::now();
             std::thread::sleep(std::time::Duration::from_millis(20));
             let (count, arrived) = receive(far.as_raw_fd(), &mut room).unwrap();
-            let read = clock::now_ns();
+            let read = clock::now();
             assert!(count == 1 && arrived <= read);
             // By the time of reading, this would be 20 ms after it was sent.
-            early += u32::from(arrived < sent + 10_000_000);
+            early += u32::from(arrived < sent + Span::from_ms(10));
         }
         assert!(early > 0, "the kernel reported no arrival time");
         drop(near);

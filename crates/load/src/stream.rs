@@ -11,12 +11,12 @@ use crate::outstanding::Outstanding;
 use crate::request_queue::{MAX_WAITING, RequestQueue, SlotTimes, Waiting};
 use crate::sender::{Core, Due, Transport};
 use crate::template::HTTP;
-use crate::time::Nanos;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
+use units::{Instant, Span};
 
 /// The connections to one target, and the requests that wait for one.
 struct Pool {
@@ -112,11 +112,11 @@ impl<'a> Sender<'a> {
             _ => self.core.settings.answers,
         };
         let template = &self.core.pacer.templates[operation.template as usize];
-        let sent = clock::now_ns();
+        let sent = clock::now();
         let wait = pool.queue.wait(connection.slot(), intended, sent);
         let result = connection.send(template, number, answers, sent);
         self.core.outstanding.dequeued(number, sent, wait, answers);
-        self.core.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
+        self.core.shared.lag.store((sent - (intended + wait)).as_ns(), Relaxed);
         self.core.shared.sent.fetch_add(1, Relaxed);
         match result {
             Ok(()) => self.watch(place),
@@ -179,11 +179,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Waits at most `ns` for events on connections and handles them. Returns whether there
+    /// Waits at most `most` for events on connections and handles them. Returns whether there
     /// were any.
-    fn events(&mut self, ns: Nanos) -> bool {
+    fn events(&mut self, most: Span) -> bool {
         let mut ready = std::mem::take(&mut self.ready);
-        self.epoll.wait(ns, &mut ready);
+        self.epoll.wait(most, &mut ready);
         for place in &ready {
             self.handle_events(*place);
         }
@@ -206,7 +206,7 @@ impl<'a> Sender<'a> {
                 Progress::Answer { number, code } => {
                     let (spent, drained) = (connection.is_spent(), connection.is_drained());
                     let bad = code >= HTTP + 400;
-                    self.core.outstanding.answered(number, clock::now_ns(), code, bad);
+                    self.core.outstanding.answered(number, clock::now(), code, bad);
                     if spent {
                         return self.close(place, "");
                     }
@@ -216,9 +216,9 @@ impl<'a> Sender<'a> {
                         break self.watch(place);
                     }
                 }
-                Progress::Stray => self.core.outstanding.others.stray += 1,
+                Progress::Unexpected => self.core.outstanding.others.unexpected += 1,
                 Progress::Garbage(why) => {
-                    self.core.outstanding.others.garbage += 1;
+                    self.core.outstanding.others.malformed += 1;
                     return self.close(place, why);
                 }
                 Progress::Closed(why) => return self.close(place, &why),
@@ -250,9 +250,9 @@ impl<'a> Transport<'a> for Sender<'a> {
     }
 
     /// Sends an operation, or queues it until a connection is free.
-    fn take(&mut self, due: Due, _: Nanos) {
+    fn take(&mut self, due: Due, _: Instant) {
         let Due { intended, operation, target } = due;
-        let number = self.core.outstanding.queued(operation, intended, clock::now_ns());
+        let number = self.core.outstanding.queued(operation, intended, clock::now());
         if self.waiting == MAX_WAITING {
             self.core.outstanding.no_connection(number);
             self.core.outstanding.explain("too many requests wait for a connection (1,048,576)");
@@ -266,17 +266,17 @@ impl<'a> Transport<'a> for Sender<'a> {
     }
 
     fn turn(&mut self) -> bool {
-        self.events(0)
+        self.events(Span::ZERO)
     }
 
     /// Closes connections whose oldest request has timed out: a later answer would count as
     /// the answer to the next request. Drops requests that have waited for a connection for
     /// longer than the timeout.
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         let timeout = self.core.settings.timeout;
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
-            if connection.since().is_some_and(|since| now.saturating_sub(since) > timeout) {
+            if connection.since().is_some_and(|since| now - since > timeout) {
                 let why = if connection.is_opening() {
                     format!(
                         "no connection to {} within the timeout",
@@ -316,15 +316,15 @@ impl<'a> Transport<'a> for Sender<'a> {
         }
     }
 
-    fn wait(&mut self, ns: Nanos, _: Nanos) {
-        self.events(ns);
+    fn wait(&mut self, span: Span, _: Instant) {
+        self.events(span);
     }
 
     fn is_over(&self) -> bool {
         self.core.outstanding.waiting() == 0 && self.waiting == 0
     }
 
-    fn abandon(&mut self, _: Nanos) {
+    fn abandon(&mut self, _: Instant) {
         for pool in &mut self.pools {
             while let Some(waiting) = pool.queue.pop() {
                 self.core.outstanding.no_connection(waiting.number);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use trace::CoapSettings;
 use units::Span;
 
-const MS: u64 = 1_000_000;
+const MS: Span = Span::from_ms(1);
 
 fn fast() -> DeviceSettings {
     device(&["*, r, sleep, constant:0ns"])
@@ -37,7 +37,10 @@ fn an_answer_counts_when_its_last_block_is_there() {
         let (figures, served) =
             sent(&device, &settings, 50, |_, at| format!("GET, coap://{}/r", at("coap")));
         assert_eq!(figures.all().counts.answered, 50, "{:?}", figures.reasons);
-        assert_eq!((figures.codes["2.05"], figures.others.twice, figures.others.stray), (50, 0, 0));
+        assert_eq!(
+            (figures.codes["2.05"], figures.others.duplicates, figures.others.unexpected),
+            (50, 0, 0)
+        );
         let blocks = 5_000_u64.div_ceil(settings.coap.block_size().into());
         assert_eq!((served.resources[0].requests, served.blocks), (50, 50 * (blocks - 1)));
     }
@@ -64,27 +67,28 @@ fn a_large_request_is_served_once_and_whole() {
 #[test]
 fn confirmable_requests_are_sent_again_if_that_is_asked_for() {
     let lossy = || MisbehaviourShares { silent: 0.2, ..MisbehaviourShares::default() };
-    let device = DeviceSettings { mischief: lossy(), payload: 2_000, ..fast() };
+    let device = DeviceSettings { misbehaviour: lossy(), payload: 2_000, ..fast() };
     let again = CoapSettings {
         max_retransmit: 10,
-        ack_timeout: Span::from_ns(5 * MS),
+        ack_timeout: Span::from_ms(5),
         ..CoapSettings::default()
     };
-    let settings = Settings { confirmable: true, timeout: 60_000 * MS, ..settings(again) };
+    let settings = Settings { confirmable: true, timeout: Span::from_s(60), ..settings(again) };
     let get = |at: SocketAddr| format!("GET, coap://{at}/r");
     let (figures, _) = sent(&device, &settings, 100, |_, at| get(at("coap")));
     assert_eq!(figures.all().counts.answered, 100, "{:?}", figures.reasons);
     assert!(figures.others.retransmitted > 5, "{}", figures.others.retransmitted);
     // Without retransmission, and after the maximum of retransmissions.
-    let once = Settings { coap: CoapSettings::default(), timeout: 500 * MS, ..settings.clone() };
+    let once =
+        Settings { coap: CoapSettings::default(), timeout: Span::from_ms(500), ..settings.clone() };
     let (figures, _) = sent(&device, &once, 100, |_, at| get(at("coap")));
     assert!(figures.all().counts.timed_out > 5 && figures.others.retransmitted == 0);
     let silent = MisbehaviourShares { silent: 1.0, ..MisbehaviourShares::default() };
-    let device = DeviceSettings { mischief: silent, ..fast() };
+    let device = DeviceSettings { misbehaviour: silent, ..fast() };
     let thrice = Settings { coap: CoapSettings { max_retransmit: 2, ..again }, ..settings };
     let (figures, served) = sent(&device, &thrice, 10, |_, at| get(at("coap")));
     assert_eq!((figures.all().counts.timed_out, figures.others.retransmitted), (10, 20));
-    assert_eq!(served.mischief, 30);
+    assert_eq!(served.misbehaved, 30);
     assert!(figures.reasons.keys().any(|why| why.contains("not acknowledged")));
 }
 
@@ -99,7 +103,7 @@ fn nstart_limits_what_is_outstanding_and_the_rest_waits() {
         let all = figures.all();
         assert_eq!((all.counts.answered, served.refused), (100, 0), "{:?}", figures.reasons);
         // They are due within 20 ms and take 200 ms.
-        assert!(all.wait.unwrap().quantile_ns(1.0) > 150 * MS);
+        assert!(all.wait.unwrap().quantile_ns(1.0) > (MS * 150).as_ns());
         let free = Settings { confirmable, ..patient() };
         let (figures, served) = sent(&device, &free, 100, get);
         assert!(served.refused > 0 && figures.all().wait.is_none());
@@ -113,7 +117,7 @@ fn observers_are_notified_until_they_deregister() {
     {
         let notify = Some("constant:20ms".parse().unwrap());
         let device = DeviceSettings { notify, payload, ..fast() };
-        let observe = Some(Span::from_ns(400 * MS));
+        let observe = Some(Span::from_ms(400));
         let coap = CoapSettings { observe, block, ..CoapSettings::default() };
         let settings = Settings { confirmable, ..settings(coap) };
         let (figures, served) =
@@ -128,7 +132,7 @@ fn observers_are_notified_until_they_deregister() {
         assert!(served.blocks >= 3 * further, "of the first answers at least");
     }
     // A device whose resources never change answers once.
-    let observe = Some(Span::from_ns(400 * MS));
+    let observe = Some(Span::from_ms(400));
     let settings = settings(CoapSettings { observe, ..CoapSettings::default() });
     let (figures, _) = sent(&fast(), &settings, 3, |_, at| format!("GET, coap://{}/r", at("coap")));
     assert_eq!((figures.observed.registered, figures.observed.refused), (0, 3));
@@ -142,7 +146,7 @@ fn a_slow_answer_comes_by_itself_and_is_acknowledged() {
     let (figures, served) =
         sent(&device, &settings, 2, |_, at| format!("GET, coap://{}/r", at("coap")));
     assert_eq!(figures.all().counts.answered, 2, "{:?}", figures.reasons);
-    assert_eq!((figures.others.twice, served.duplicates), (0, 0));
+    assert_eq!((figures.others.duplicates, served.duplicates), (0, 0));
 }
 
 /// A socket that exchanges single messages with a device.
@@ -213,7 +217,7 @@ fn what_a_device_says_to_odd_messages() {
         assert_eq!(peer.code(b"\x40\0\0\x15"), (RESET, 0));
     });
     assert_eq!((served.bad_options, served.duplicates), (2, 0));
-    assert_eq!(served.garbage, 5);
+    assert_eq!(served.malformed, 5);
 }
 
 #[test]
@@ -343,14 +347,19 @@ fn a_load_bears_any_answers() {
     };
     let coap = CoapSettings { max_retransmit: 3, nstart: Some(20), ..CoapSettings::default() };
     let all = CoapSettings {
-        ack_timeout: Span::from_ns(20 * MS),
-        observe: Some(Span::from_ns(50 * MS)),
+        ack_timeout: Span::from_ms(20),
+        observe: Some(Span::from_ms(50)),
         block: Some(32),
         ..coap
     };
     for (coap, confirmable) in [(CoapSettings::default(), false), (all, true)] {
-        let settings =
-            Settings { confirmable, coap, timeout: 300 * MS, patience: u64::MAX, ..patient() };
+        let settings = Settings {
+            confirmable,
+            coap,
+            timeout: Span::from_ms(300),
+            patience: Span::MAX,
+            ..patient()
+        };
         for (method, size) in [("GET", ""), ("PUT", ", 2000")] {
             let (figures, error) = load(&text(method, size), &settings);
             assert_eq!((figures.all().counts.scheduled, error), (300, None));

@@ -7,6 +7,7 @@ use load::{DeviceSettings, Settings};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
+use units::Span;
 
 fn fast() -> DeviceSettings {
     device(&["*, r, sleep, constant:0ns"])
@@ -68,7 +69,7 @@ fn a_device_keeps_to_what_the_standard_wants() {
         assert_eq!(statuses(&one(&format!("GET /{}", "x".repeat(20_000)))), ["414"]);
     });
     assert_eq!((served.body_bytes, served.unknown), (8, 1));
-    assert_eq!(served.garbage, 7);
+    assert_eq!(served.malformed, 7);
 }
 
 #[test]
@@ -173,7 +174,8 @@ fn a_load_bears_any_answers() {
         };
         let text: String =
             (0..300).map(|i| format!("0, {}, {method}, {scheme}://{to}/r\n", i * 300)).collect();
-        let settings = Settings { timeout: 300_000_000, qos: 1, connections: 4, ..patient() };
+        let settings =
+            Settings { timeout: Span::from_ms(300), qos: 1, connections: 4, ..patient() };
         let (figures, error) = load(&text, &settings);
         assert_eq!((figures.all().counts.scheduled, error), (300, None));
     }

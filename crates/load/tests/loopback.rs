@@ -8,6 +8,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
 use units::Histogram;
+use units::Span;
 
 #[test]
 fn every_coap_request_is_answered_and_has_its_three_times() {
@@ -40,25 +41,25 @@ fn every_coap_request_is_answered_and_has_its_three_times() {
 
 #[test]
 fn what_a_bad_device_does_is_counted_and_told_apart() {
-    let mischief = MisbehaviourShares {
-        garbage: 0.1,
-        twice: 0.1,
+    let misbehaviour = MisbehaviourShares {
+        corrupt: 0.1,
+        duplicate: 0.1,
         late: 0.1,
         silent: 0.1,
-        late_by: 400_000_000,
+        late_by: Span::from_ms(400),
     };
-    let device = DeviceSettings { mischief, ..device(&["*, r, sleep, constant:0ns"]) };
+    let device = DeviceSettings { misbehaviour, ..device(&["*, r, sleep, constant:0ns"]) };
     // Late answers arrive while later requests are under way, and are still recognised.
-    let settings = Settings { timeout: 300_000_000, ..patient() };
+    let settings = Settings { timeout: Span::from_ms(300), ..patient() };
     let (figures, served) =
         sent(&device, &settings, 4_000, |_, at| format!("GET, coap://{}/r", at("coap")));
     let counts = figures.all().counts;
     assert!(counts.answered > 0 && counts.timed_out > 0);
-    assert!((300..500).contains(&figures.others.garbage), "{}", figures.others.garbage);
-    assert!((300..500).contains(&figures.others.twice), "{}", figures.others.twice);
+    assert!((300..500).contains(&figures.others.malformed), "{}", figures.others.malformed);
+    assert!((300..500).contains(&figures.others.duplicates), "{}", figures.others.duplicates);
     assert!((200..500).contains(&figures.others.late), "{}", figures.others.late);
-    // Without a valid answer in time: garbage, late and silent.
-    let lost = served.mischief - figures.others.twice;
+    // Without a valid answer in time: corrupt, late and silent.
+    let lost = served.misbehaved - figures.others.duplicates;
     assert!(counts.timed_out >= lost, "{counts:?} for {lost}");
 }
 
@@ -188,7 +189,7 @@ fn messages_wait_until_the_broker_accepts() {
 #[test]
 fn what_finds_no_connection_within_the_timeout_is_lost_to_the_server() {
     let device = DeviceSettings { threads: 1, ..device(&["*, r, sleep, constant:200ms"]) };
-    let settings = Settings { connections: 1, timeout: 1_000_000_000, ..patient() };
+    let settings = Settings { connections: 1, timeout: Span::from_s(1), ..patient() };
     let (figures, _) =
         sent(&device, &settings, 100, |_, at| format!("GET, http://{}/r", at("http")));
     let counts = figures.all().counts;
@@ -238,7 +239,7 @@ fn several_senders_share_the_devices_and_their_books_are_added() {
 fn who_falls_too_far_behind_gives_up_and_counts_the_rest() {
     // All at once, with minimal patience: what is not sent within it stays unsent.
     let text: String = (0..200_000).map(|_| "0, 0, SEND, udp://127.0.0.1:9\n".to_owned()).collect();
-    let settings = Settings { patience: 1_000_000, answers: false, ..Settings::default() };
+    let settings = Settings { patience: Span::from_ms(1), answers: false, ..Settings::default() };
     let (figures, _) = load(&text, &settings);
     let counts = figures.all().counts;
     assert_eq!(counts.scheduled, 200_000);

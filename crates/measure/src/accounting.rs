@@ -4,11 +4,12 @@ use crate::capture::Capture;
 use crate::counts::{Counts, Tally};
 use crate::decisions::Decisions;
 use crate::departures::Departures;
+use crate::intervals::IntervalLog;
 use crate::traffic::{Classifier, Traffic};
-use engine::{Delivery, Drop, Observer, Place};
-use link::{Decided, Instant};
+use engine::{Delivery, Drop, LinkInterval, Observer, Place};
+use link::Decided;
 use std::sync::Arc;
-use units::Histogram;
+use units::{Histogram, Instant};
 
 /// Traffic of one node on all its interfaces.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub struct Accounting {
     /// Live captures, each until its reader disconnects.
     watching: Vec<Capture>,
     decisions: Option<Decisions>,
+    intervals: Option<IntervalLog>,
     departures: Departures,
 }
 
@@ -70,6 +72,7 @@ impl Accounting {
             capture,
             watching: Vec::new(),
             decisions: None,
+            intervals: None,
             departures: Departures::default(),
         }
     }
@@ -141,6 +144,16 @@ impl Accounting {
         self.decisions.take()
     }
 
+    /// Writes the intervals of links to `intervals`.
+    pub fn keep_intervals(&mut self, intervals: IntervalLog) {
+        self.intervals = Some(intervals);
+    }
+
+    /// Removes the log of intervals, so that it can be read.
+    pub fn take_intervals(&mut self) -> Option<IntervalLog> {
+        self.intervals.take()
+    }
+
     /// Adds a live capture of frames from now on; it ends when its reader disconnects.
     pub fn watch(&mut self, capture: Capture) {
         self.watching.push(capture);
@@ -207,7 +220,7 @@ impl Observer for Accounting {
             return;
         }
         node.rx += traffic;
-        let late = at.saturating_sub(delivery.intended);
+        let late = (at - delivery.intended).as_ns();
         match delivery.intended > delivery.arrived {
             true => self.delayed.record(late),
             false => self.undelayed.record(late),
@@ -219,6 +232,13 @@ impl Observer for Accounting {
 
     fn dropped(&mut self, _segment: usize, _drop: Drop, _at: Instant) {
         // The links' own totals include these.
+    }
+
+    fn intervals(&mut self, ended: Vec<LinkInterval>) {
+        // A lab without a run keeps none.
+        if let Some(intervals) = &self.intervals {
+            intervals.add(ended);
+        }
     }
 
     fn decided(&mut self, segment: usize, decided: Decided) {

@@ -1,26 +1,31 @@
 //! Captures frames as pcapng: one interface per link, seen from the node.
 
 mod filter;
+mod libpcap;
+mod trim;
 
 pub use filter::{Filter, FilterError};
+pub use libpcap::LIBPCAP;
 
+use crate::full_disk::{Auxiliary, FullDisk};
 use engine::Place;
-use link::Instant;
 use pcap_file::DataLink;
-use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption, InterfaceTsResolution,
 };
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
+use pcap_file::pcapng::{PcapNgWriteError, PcapNgWriter};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
 };
 use std::thread::JoinHandle;
 use std::time::Duration;
+use units::{Instant, Span};
 
 /// Why a capture is incomplete.
 #[derive(Debug, thiserror::Error)]
@@ -67,11 +72,21 @@ impl Selection {
 /// whole frames, even if truncated in the file.
 type Bytes = Vec<[u64; 2]>;
 
+/// What the writer stored.
+#[derive(Debug, Default)]
+struct Stored {
+    bytes: Bytes,
+    /// Number of frames that it did not write, because the disk was full.
+    given_up: u64,
+}
+
 /// Summary of a finished capture.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
     /// Number of frames missing because the disk was too slow.
     pub missed: u64,
+    /// Number of frames missing because the disk was full.
+    pub given_up: u64,
     /// Bytes of the captured frames during the measurement, sent and received, by segment and
     /// endpoint; `None` for links that were not captured completely.
     pub bytes: Vec<Vec<Option<[u64; 2]>>>,
@@ -92,11 +107,11 @@ const ROOM: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Capture {
     sender: Option<SyncSender<Record>>,
-    writer: Option<JoinHandle<Result<Bytes, CaptureError>>>,
+    writer: Option<JoinHandle<Result<Stored, CaptureError>>>,
     interfaces: Vec<Vec<u32>>,
     selection: Selection,
     /// Comments by their time since the begin of the measurement, in ns.
-    planned: Vec<(u64, String)>,
+    planned: Vec<(Span, String)>,
     missed: u64,
     /// Number of missing frames that a comment already reports.
     told: u64,
@@ -112,11 +127,12 @@ impl Capture {
         path: &Path,
         names: &[Vec<String>],
         selection: Selection,
+        disk: Arc<FullDisk>,
     ) -> Result<Self, CaptureError> {
         let failed =
             |error: io::Error| CaptureError { path: path.to_owned(), why: error.to_string() };
         let file = File::create(path).map_err(failed)?;
-        Self::to(BufWriter::with_capacity(ROOM, file), path, names, selection)
+        Self::with(BufWriter::with_capacity(ROOM, file), path, names, selection, Some(disk))
     }
 
     /// Starts a capture to `sink`, a file or a pipe to a live viewer. `label` names it in errors.
@@ -129,6 +145,16 @@ impl Capture {
         label: &Path,
         names: &[Vec<String>],
         selection: Selection,
+    ) -> Result<Self, CaptureError> {
+        Self::with(sink, label, names, selection, None)
+    }
+
+    fn with(
+        sink: impl Write + Send + 'static,
+        label: &Path,
+        names: &[Vec<String>],
+        selection: Selection,
+        disk: Option<Arc<FullDisk>>,
     ) -> Result<Self, CaptureError> {
         let failed = |why: String| CaptureError { path: label.to_owned(), why };
         let mut writer = PcapNgWriter::new(sink).map_err(|error| failed(error.to_string()))?;
@@ -148,9 +174,13 @@ impl Capture {
             interfaces.push(numbers);
         }
         let (sender, records) = sync_channel(QUEUE);
-        let path = label.to_owned();
+        let (path, file) = (label.to_owned(), label.to_owned());
         let thread = std::thread::Builder::new().name("capture".into());
-        let work = move || write(writer, &records).map_err(|why| CaptureError { path, why });
+        let work = move || match disk {
+            Some(disk) => write_or_give_up(writer, &records, &disk, &file),
+            None => write(writer, &records, None),
+        };
+        let work = move || work().map_err(|error| CaptureError { path, why: error.to_string() });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let (sender, writer) = (Some(sender), Some(writer));
         Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, told: 0 })
@@ -175,7 +205,7 @@ impl Capture {
 
     /// Writes `text` as a comment on the next frame.
     pub fn event(&mut self, text: impl Into<String>) {
-        self.put(Record::Event(0, text.into()));
+        self.put(Record::Event(Instant::START, text.into()));
     }
 
     /// Writes `text` as a comment on the first frame from `at` on.
@@ -183,9 +213,9 @@ impl Capture {
         self.put(Record::Event(at, text.into()));
     }
 
-    /// Writes `text` as a comment on the first frame from `after` ns after the begin of the
+    /// Writes `text` as a comment on the first frame from `after` the begin of the
     /// measurement.
-    pub fn plan(&mut self, after: u64, text: impl Into<String>) {
+    pub fn plan(&mut self, after: Span, text: impl Into<String>) {
         self.planned.push((after, text.into()));
     }
 
@@ -193,7 +223,7 @@ impl Capture {
     pub(crate) fn measuring(&mut self, at: Instant) {
         self.event(BEGINS);
         for (after, text) in std::mem::take(&mut self.planned) {
-            self.event_at(at.saturating_add(after), text);
+            self.event_at(at + after, text);
         }
     }
 
@@ -211,7 +241,7 @@ impl Capture {
         let Some(sender) = &self.sender else { return };
         if self.missed > self.told {
             let text = format!("{} frames before this one are missing", self.missed - self.told);
-            if sender.try_send(Record::Event(0, text)).is_ok() {
+            if sender.try_send(Record::Event(Instant::START, text)).is_ok() {
                 self.told = self.missed;
             }
         }
@@ -227,9 +257,9 @@ impl Capture {
     /// When writing failed at any time.
     pub fn end(mut self) -> Result<Written, CaptureError> {
         drop(self.sender.take());
-        let bytes = match self.writer.take().map(JoinHandle::join) {
+        let Stored { bytes, given_up } = match self.writer.take().map(JoinHandle::join) {
             Some(Ok(written)) => written?,
-            _ => Bytes::new(),
+            _ => Stored::default(),
         };
         let whole = |segment, endpoint| {
             self.selection.filter.is_none() && self.selection.has(Place { segment, endpoint })
@@ -241,7 +271,7 @@ impl Capture {
             };
             numbers.iter().enumerate().map(of).collect()
         });
-        Ok(Written { missed: self.missed, bytes: links.collect() })
+        Ok(Written { missed: self.missed, given_up, bytes: links.collect() })
     }
 }
 
@@ -261,16 +291,44 @@ fn describe(name: &str, snap: Option<usize>) -> InterfaceDescriptionBlock<'_> {
     }
 }
 
+/// Writes a file until its disk is full; the file is readable up to there.
+fn write_or_give_up(
+    writer: PcapNgWriter<impl Write>,
+    records: &Receiver<Record>,
+    disk: &FullDisk,
+    path: &Path,
+) -> io::Result<Stored> {
+    let mut stored = match write(writer, records, Some(disk)) {
+        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            disk.give_up(Auxiliary::Capture);
+            // A capture that cannot be cut is still readable up to its last block.
+            let _ = trim::trim(path);
+            Stored::default()
+        }
+        written => written?,
+    };
+    if disk.is_given_up(Auxiliary::Capture) {
+        let frames = records.iter().filter(|record| matches!(record, Record::Frame { .. }));
+        stored.given_up += frames.count() as u64;
+    }
+    Ok(stored)
+}
+
+/// Writes records until there are no more, or until the capture is given up.
 fn write(
     mut writer: PcapNgWriter<impl Write>,
     records: &Receiver<Record>,
-) -> Result<Bytes, String> {
+    disk: Option<&FullDisk>,
+) -> io::Result<Stored> {
+    let is_over = || disk.is_some_and(|disk| disk.is_given_up(Auxiliary::Capture));
     let (mut written, mut measuring) = (Bytes::new(), false);
     // One offset for the whole file, so that differences between timestamps are exact.
-    let epoch = Duration::from_nanos(clock::realtime_offset().as_ns());
+    let epoch = Duration::from(clock::realtime_offset());
     // By time, latest first.
     let mut events: Vec<(Instant, String)> = Vec::new();
-    while let Some(record) = next(&mut writer, records)? {
+    while !is_over()
+        && let Some(record) = next(&mut writer, records)?
+    {
         match record {
             Record::Event(from, text) => {
                 measuring = (measuring || text == BEGINS) && text != ENDS;
@@ -285,14 +343,14 @@ fn write(
                 });
                 let block = EnhancedPacketBlock {
                     interface_id: interface,
-                    timestamp: epoch + Duration::from_nanos(at),
+                    timestamp: epoch + Duration::from(at.since_start()),
                     original_len: length,
                     options: std::iter::once(EnhancedPacketOption::Flags(flags))
                         .chain(comments)
                         .collect(),
                     data: frame.into(),
                 };
-                writer.write_pcapng_block(block).map_err(|error| error.to_string())?;
+                writer.write_pcapng_block(block).map_err(as_io)?;
                 if measuring {
                     let place = interface as usize;
                     written.resize(written.len().max(place + 1), [0; 2]);
@@ -301,20 +359,27 @@ fn write(
             }
         }
     }
-    writer.get_mut().flush().map_err(|error| error.to_string())?;
-    Ok(written)
+    writer.get_mut().flush()?;
+    Ok(Stored { bytes: written, given_up: 0 })
+}
+
+fn as_io(error: PcapNgWriteError) -> io::Error {
+    match error {
+        PcapNgWriteError::Io(error) => error,
+        other => io::Error::other(other.to_string()),
+    }
 }
 
 /// The next record. Flushes before it waits for one, so that live viewers see all frames.
 fn next(
     writer: &mut PcapNgWriter<impl Write>,
     records: &Receiver<Record>,
-) -> Result<Option<Record>, String> {
+) -> io::Result<Option<Record>> {
     match records.try_recv() {
         Ok(record) => Ok(Some(record)),
         Err(TryRecvError::Disconnected) => Ok(None),
         Err(TryRecvError::Empty) => loop {
-            writer.get_mut().flush().map_err(|error| error.to_string())?;
+            writer.get_mut().flush()?;
             match records.recv_timeout(IDLE) {
                 Ok(record) => return Ok(Some(record)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
@@ -329,22 +394,23 @@ fn next(
 mod tests {
     use super::*;
     use pcap_file::pcapng::{Block, PcapNgReader};
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     #[test]
     fn what_is_written_reads_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("capture.pcapng");
         let names = vec![vec!["a:eth0".to_owned(), "b:eth0".to_owned()]];
-        let mut capture = Capture::begin(&path, &names, Selection::default()).unwrap();
+        let mut capture =
+            Capture::begin(&path, &names, Selection::default(), Arc::default()).unwrap();
         let place = Place { segment: 0, endpoint: 1 };
-        capture.frame(place, false, &[7; 90], 3);
-        capture.measuring(4);
-        capture.frame(place, true, &[7; 60], 5);
+        capture.frame(place, false, &[7; 90], Instant::from_ns(3));
+        capture.measuring(Instant::from_ns(4));
+        capture.frame(place, true, &[7; 60], Instant::from_ns(5));
         capture.measured();
-        capture.frame(place, true, &[7; 70], 6);
+        capture.frame(place, true, &[7; 70], Instant::from_ns(6));
         let bytes = vec![vec![Some([0, 0]), Some([0, 60])]];
-        assert_eq!(capture.end().unwrap(), Written { missed: 0, bytes });
+        assert_eq!(capture.end().unwrap(), Written { missed: 0, given_up: 0, bytes });
 
         let mut reader = PcapNgReader::new(File::open(&path).unwrap()).unwrap();
         let mut names = Vec::new();
@@ -402,9 +468,9 @@ mod tests {
         };
         let label = Path::new("a pipe");
         let mut capture = Capture::to(sink.clone(), label, &names, selection).unwrap();
-        capture.event_at(6, "later");
+        capture.event_at(Instant::from_ns(6), "later");
         for (endpoint, byte, at) in [(0, 7, 4), (1, 9, 5), (1, 7, 5), (1, 7, 6)] {
-            capture.frame(Place { segment: 0, endpoint }, false, &[byte; 60], at);
+            capture.frame(Place { segment: 0, endpoint }, false, &[byte; 60], Instant::from_ns(at));
         }
         // Frames arrive without closing the file.
         let frames = || {
@@ -423,7 +489,7 @@ mod tests {
         assert_eq!(frames(), [((0, 20, 60), 1), ((0, 20, 60), 2)]);
         assert!(!capture.is_over());
         sink.0.lock().unwrap().1 = true;
-        capture.frame(Place { segment: 0, endpoint: 1 }, false, &[7; 60], 7);
+        capture.frame(Place { segment: 0, endpoint: 1 }, false, &[7; 60], Instant::from_ns(7));
         until(|| capture.is_over());
         assert!(capture.end().unwrap_err().to_string().contains("a pipe"));
     }
@@ -439,21 +505,44 @@ mod tests {
         accounting.watch(begun.unwrap());
         let before = sink.0.lock().unwrap().0.len();
         let place = Place { segment: 0, endpoint: 0 };
-        accounting.sent(place, &[7; 60], 1);
+        accounting.sent(place, &[7; 60], Instant::from_ns(1));
         until(|| sink.0.lock().unwrap().0.len() > before);
         sink.0.lock().unwrap().1 = true;
         // The accounting continues and drops captures that only it holds.
         until(|| {
-            accounting.sent(place, &[7; 60], 2);
+            accounting.sent(place, &[7; 60], Instant::from_ns(2));
             Arc::strong_count(&sink.0) == 1
         });
         assert!(accounting.nodes()[0].all_tx[0] > 1);
     }
 
     #[test]
+    fn a_full_disk_ends_the_capture_and_not_the_run() {
+        let disk = Arc::<FullDisk>::default();
+        let names = vec![vec!["a:eth0".to_owned()]];
+        let begun =
+            Capture::begin(Path::new("/dev/full"), &names, Selection::default(), disk.clone());
+        let mut capture = begun.unwrap();
+        let frame = |capture: &mut Capture| {
+            capture.frame(Place { segment: 0, endpoint: 0 }, false, &[7; 60], Instant::from_ns(1));
+        };
+        frame(&mut capture);
+        until(|| disk.is_given_up(Auxiliary::Capture));
+        frame(&mut capture);
+        frame(&mut capture);
+        let written = capture.end().unwrap();
+        assert!(written.given_up >= 2 && written.missed == 0, "{written:?}");
+    }
+
+    #[test]
     fn a_folder_that_is_not_there_is_an_error_with_its_name() {
-        let error =
-            Capture::begin(Path::new("/no/such/c.pcapng"), &[], Selection::default()).unwrap_err();
+        let error = Capture::begin(
+            Path::new("/no/such/c.pcapng"),
+            &[],
+            Selection::default(),
+            Arc::default(),
+        )
+        .unwrap_err();
         assert!(error.to_string().contains("/no/such/c.pcapng"));
     }
 }

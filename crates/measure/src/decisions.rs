@@ -1,16 +1,24 @@
 //! Records the random impairment decisions on each frame, so that a run can be replayed.
 
+use crate::full_disk::{Auxiliary, FullDisk};
 use crate::tables::{Column, Rows, TableError};
 use link::{Decided, Decision, Direction, Position, Recorded, Replay};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use units::Span;
 
-/// Decisions per batch of the writer, and the length of its queue.
-const PIECE: usize = 16_384;
-const PIECES: usize = 64;
+/// Decisions that the medium passes on at once, and the length of the writer's queue.
+const PIECE: usize = 1_024;
+const PIECES: usize = 1_024;
+/// Decisions of a row group: a 64th of those so far, within these limits. The library keeps the
+/// description of each group in memory until the file ends, so groups of a fixed size would grow
+/// with the run, and large groups from the start would fill memory for the first minutes.
+const GROUP: std::ops::RangeInclusive<usize> = PIECE..=65_536;
+const GROUPS: u64 = 64;
 
 type Piece = Vec<(u32, Decided)>;
 
@@ -19,7 +27,8 @@ type Piece = Vec<(u32, Decided)>;
 #[derive(Debug)]
 pub struct Decisions {
     sender: Option<SyncSender<Piece>>,
-    writer: Option<JoinHandle<Result<(), TableError>>>,
+    /// Returns the number of decisions that it gave up.
+    writer: Option<JoinHandle<Result<u64, TableError>>>,
     piece: Piece,
     missed: u64,
 }
@@ -29,11 +38,11 @@ impl Decisions {
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn begin(path: &Path) -> Result<Self, TableError> {
+    pub fn begin(path: &Path, disk: Arc<FullDisk>) -> Result<Self, TableError> {
         let (sender, pieces) = sync_channel(PIECES);
-        let mut rows = Rows::begin(path, &columns(Vec::new()))?;
+        let rows = Rows::begin(path, &columns(&[]))?;
         let path = path.to_owned();
-        let work = move || write(&mut rows, &pieces).and_then(|()| rows.end());
+        let work = move || write(rows, &pieces, &disk);
         let thread = std::thread::Builder::new().name("decisions".into());
         let failed = |error: std::io::Error| TableError::new(&path, error.to_string());
         let writer = thread.spawn(work).map_err(failed)?;
@@ -56,7 +65,7 @@ impl Decisions {
     }
 
     /// Writes queued decisions and closes the file; returns the number of decisions missing because
-    /// the disk was too slow.
+    /// the disk was too slow or full.
     ///
     /// # Errors
     /// When writing failed at any time.
@@ -67,17 +76,74 @@ impl Decisions {
             let _ = sender.send(last);
         }
         match self.writer.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written.map(|()| self.missed),
+            Some(Ok(written)) => written.map(|given_up| self.missed + given_up),
             _ => Ok(self.missed),
         }
     }
 }
 
-fn write(rows: &mut Rows, pieces: &Receiver<Piece>) -> Result<(), TableError> {
-    pieces.iter().try_for_each(|piece| rows.write(columns(piece)))
+/// Writes decisions until there are no more, or until they are given up; returns how many are
+/// missing then.
+fn write(rows: Rows, pieces: &Receiver<Piece>, disk: &FullDisk) -> Result<u64, TableError> {
+    let (mut open, mut stored, mut lost, mut group) = (Some(rows), 0, 0, Piece::new());
+    for piece in pieces {
+        group.extend(piece);
+        if disk.is_given_up(Auxiliary::Decisions)
+            && let Some(rows) = open.take()
+        {
+            lost += lost_at(rows.end(), stored, disk)?;
+        }
+        if open.is_none() {
+            lost += group.len() as u64;
+            group = Piece::new();
+        } else if group.len() >= group_size(stored) {
+            lost += write_group(&mut open, &mut group, &mut stored, disk)?;
+        }
+    }
+    lost += write_group(&mut open, &mut group, &mut stored, disk)?;
+    let ended = open.map_or(Ok(()), Rows::end);
+    Ok(lost + lost_at(ended, stored, disk)?)
 }
 
-fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
+fn group_size(stored: u64) -> usize {
+    ((stored / GROUPS) as usize).clamp(*GROUP.start(), *GROUP.end())
+}
+
+/// Writes the decisions of `group`, which is empty then. Returns how many are lost: if the disk is
+/// full, all that were stored, and the table is closed.
+fn write_group(
+    open: &mut Option<Rows>,
+    group: &mut Piece,
+    stored: &mut u64,
+    disk: &FullDisk,
+) -> Result<u64, TableError> {
+    let Some(rows) = open.as_mut().filter(|_| !group.is_empty()) else { return Ok(0) };
+    *stored += group.len() as u64;
+    let lost = lost_at(rows.write(columns(group)), *stored, disk)?;
+    group.clear();
+    if lost > 0 {
+        *open = None;
+    }
+    Ok(lost)
+}
+
+/// The number of lost decisions: all that were stored, if the disk was full, because a file without
+/// its end has no reader.
+fn lost_at(
+    result: Result<(), TableError>,
+    stored: u64,
+    disk: &FullDisk,
+) -> Result<u64, TableError> {
+    match result {
+        Err(error) if error.is_full() => {
+            disk.give_up(Auxiliary::Decisions);
+            Ok(stored)
+        }
+        other => other.map(|()| 0),
+    }
+}
+
+fn columns(piece: &[(u32, Decided)]) -> Vec<(&'static str, Column)> {
     let short = |of: &dyn Fn(&(u32, Decided)) -> u32| Column::Short(piece.iter().map(of).collect());
     let corrupt = |(_, d): &(u32, Decided)| d.decision.corrupt.map(i64::from);
     vec![
@@ -91,7 +157,7 @@ fn columns(piece: Piece) -> Vec<(&'static str, Column)> {
         ("duplicated", short(&|(_, d)| u32::from(d.decision.duplicated))),
         ("overtakes", short(&|(_, d)| u32::from(d.decision.overtakes))),
         ("corrupt", Column::Maybe(piece.iter().map(corrupt).collect())),
-        ("delay_ns", Column::Whole(piece.iter().map(|(_, d)| d.decision.delay).collect())),
+        ("delay_ns", Column::Whole(piece.iter().map(|(_, d)| d.decision.delay.as_ns()).collect())),
     ]
 }
 
@@ -144,7 +210,7 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
                 duplicated: row.get_uint(7)? == 1,
                 overtakes: row.get_uint(8)? == 1,
                 corrupt: row.get_long(9).ok().map(|place| place as u32),
-                delay: row.get_ulong(10)?,
+                delay: Span::from_ns(row.get_ulong(10)?),
             };
             let position = Position { flow: row.get_ulong(3)?, index: row.get_ulong(4)? };
             let recorded = Recorded { position, length: row.get_uint(5)?, decision };
@@ -176,8 +242,8 @@ mod tests {
     fn decisions_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("decisions.parquet");
-        let mut decisions = Decisions::begin(&path).unwrap();
-        let lost = Decision { lost: true, delay: 30_000_000, ..Decision::default() };
+        let mut decisions = Decisions::begin(&path, Arc::default()).unwrap();
+        let lost = Decision { lost: true, delay: Span::from_ms(30), ..Decision::default() };
         let corrupt = Decision { corrupt: Some(u32::MAX), ..Decision::default() };
         decisions.add(0, decided(1, Direction::Up, 7, lost));
         decisions.add(1, decided(0, Direction::Down, 0, corrupt));
@@ -197,10 +263,52 @@ mod tests {
     }
 
     #[test]
+    fn groups_grow_with_the_run_and_stay_few() {
+        // 36 million decisions are 10,000 a second for an hour.
+        let (mut stored, mut groups) = (0, 0);
+        while stored < 36_000_000 {
+            stored += group_size(stored) as u64;
+            groups += 1;
+        }
+        assert_eq!(group_size(0), 1_024);
+        assert!(groups < 1_000, "{groups}");
+    }
+
+    #[test]
+    fn given_up_decisions_are_counted_and_the_earlier_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("decisions.parquet");
+        let disk = Arc::<FullDisk>::default();
+        let (sender, pieces) = sync_channel(PIECES);
+        let piece = |first: u64| -> Piece {
+            let of = |index| (0, decided(0, Direction::Up, index, Decision::default()));
+            (first..first + 100).map(of).collect()
+        };
+        let rows = Rows::begin(&path, &columns(&[])).unwrap();
+        let shared = disk.clone();
+        let writer = std::thread::spawn(move || write(rows, &pieces, &shared));
+        sender.send(piece(0)).unwrap();
+        // The writer may have stored the first piece by now, or not.
+        disk.give_up(Auxiliary::Decisions);
+        sender.send(piece(100)).unwrap();
+        drop(sender);
+        let written = writer.join().unwrap();
+        let missing = written.unwrap();
+        let mut replay = read_decisions(&path, &[1]).unwrap();
+        let kept = (0..200)
+            .filter(|index| replay[0][0][0].take(Position { flow: 9, index: *index }).is_some());
+        assert_eq!(kept.count() as u64 + missing, 200);
+        assert!(missing >= 100, "{missing}");
+        let full =
+            TableError::new(&path, std::io::Error::from_raw_os_error(libc::ENOSPC).to_string());
+        assert_eq!(lost_at(Err(full), 7, &disk).unwrap(), 7);
+    }
+
+    #[test]
     fn decisions_of_another_run_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("decisions.parquet");
-        let mut decisions = Decisions::begin(&path).unwrap();
+        let mut decisions = Decisions::begin(&path, Arc::default()).unwrap();
         decisions.add(0, decided(5, Direction::Up, 7, Decision::default()));
         decisions.end().unwrap();
         let error = read_decisions(&path, &[2]).unwrap_err().to_string();

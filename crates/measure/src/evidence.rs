@@ -1,15 +1,9 @@
 //! The pieces of evidence for a verdict, computed from a run's facts.
 
-use crate::busy;
-use crate::facts::{Contended, Count, Facts, Overflows, Submitted};
-use crate::host::HostUse;
-use crate::tolerance::Deviation;
+use crate::facts::{Contended, Count, Facts, Lost, Overflows, Submitted};
+use crate::tolerance::{Deviation, LOCAL_NS};
 use record::{Evidence, Subject, short};
 
-/// Reference for the lateness of frames that are forwarded at once, which have no delay to compare
-/// with: the median round trip, but at least 20 ms, that of a local network. There 1 ms (5 %) is
-/// noticeable, and with 10 ms more (50 %) it is no longer local.
-pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
 /// Limits of schedule slip: 10 % and 100 % of a typical value of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
 const SLIP_INVALID_MS: f64 = 10.0;
@@ -25,8 +19,6 @@ const PROBES_FEW: f64 = 5.0;
 /// Maximum CPU wait of programs per message, as a fraction of the median round trip, that does not
 /// matter: the level at which the verdict's other limits say suspect.
 const UNHURT: f64 = 0.05;
-/// CPU load from which a second counts as saturated.
-const SATURATED: f64 = 0.95;
 
 /// All evidence, in display order.
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
@@ -45,6 +37,7 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.links(facts);
     found.counts(facts);
     found.look(Subject::CaptureMissed, facts.capture_missed as f64, Some((0.0, f64::INFINITY)));
+    found.full_disk(facts);
     found.0
 }
 
@@ -189,8 +182,6 @@ impl Found {
     }
 
     fn processors(&mut self, facts: &Facts) {
-        let seconds = busy::by_second(&facts.host);
-        let saturated = seconds.iter().filter(|busy| **busy > SATURATED).count();
         let unhurt = is_unhurt(facts);
         let (judged, what) = match (facts.configured_cpu, unhurt) {
             (true, _) => (None, "informational, since this is the configured CPU: "),
@@ -199,24 +190,15 @@ impl Found {
         };
         self.look(
             Subject::SaturatedCpus,
-            100.0 * saturated as f64 / seconds.len().max(1) as f64,
+            100.0 * facts.host.saturated as f64 / facts.host.seconds.max(1) as f64,
             judged.map(|()| (10.0, 50.0)),
         )
         .meaning
         .insert_str(0, what);
-        let mean = |of: &dyn Fn(&HostUse) -> f64| {
-            let total: f64 = facts.host.iter().map(|h| h.seconds).sum();
-            facts.host.iter().map(|h| of(h) * h.seconds).sum::<f64>() / total.max(1e-9) * 100.0
-        };
-        self.look(Subject::CpuSteal, mean(&|h| h.steal), Some((1.0, 10.0)));
-        if facts.host.iter().any(|h| h.pressure.is_some()) {
-            self.look(
-                Subject::CpuPressure,
-                mean(&|h| h.pressure.unwrap_or(0.0)),
-                judged.map(|()| (25.0, 60.0)),
-            )
-            .meaning
-            .insert_str(0, what);
+        self.look(Subject::CpuSteal, 100.0 * facts.host.steal(), Some((1.0, 10.0)));
+        if let Some(pressure) = facts.host.pressure() {
+            let limits = judged.map(|()| (25.0, 60.0));
+            self.look(Subject::CpuPressure, 100.0 * pressure, limits).meaning.insert_str(0, what);
         }
         if let Some(waited) = facts.run_delay_pct {
             self.look(Subject::RunDelay, waited, None);
@@ -224,7 +206,7 @@ impl Found {
         if let Some(waited) = facts.run_delay_per_message_ms {
             self.look(Subject::RunDelayPerMessage, waited, None);
         }
-        if let Some(busy) = busy::under_way(&facts.host, &facts.under_way) {
+        if let Some(busy) = facts.host.busy_in_flight() {
             self.look(Subject::BusyInFlight, 100.0 * busy, None);
         }
     }
@@ -262,6 +244,21 @@ impl Found {
                     format!("most of them: {worst}");
             }
         }
+    }
+
+    /// What a full disk did not take. Rare, so only listed if it happened.
+    fn full_disk(&mut self, facts: &Facts) {
+        if facts.lost.is_empty() {
+            return;
+        }
+        let text = |lost: &Lost| match lost.from_ms {
+            Some(ms) => format!("{} from {:.1} s on", lost.what, ms as f64 / 1e3),
+            None => lost.what.clone(),
+        };
+        let texts: Vec<String> = facts.lost.iter().map(text).collect();
+        let limits = Some((0.0, f64::INFINITY));
+        self.look(Subject::LostToFullDisk, facts.lost.len() as f64, limits).detail =
+            texts.join("; ");
     }
 
     /// Checks whether endpoints and medium agree on byte counts.

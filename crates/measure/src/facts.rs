@@ -1,6 +1,6 @@
 //! The input of a verdict.
 
-use crate::host::HostUse;
+use crate::busy::HostLoad;
 use crate::tolerance::Deviation;
 use record::{Reason, Status, Subject, Times};
 use std::fmt;
@@ -28,9 +28,7 @@ pub struct Facts {
     /// Messages that were scheduled and never sent.
     pub unsent: u64,
     /// CPU use of the host during the measurement.
-    pub host: Vec<HostUse>,
-    /// Spans in which messages were in flight, ns of CLOCK_MONOTONIC.
-    pub under_way: Vec<(u64, u64)>,
+    pub host: HostLoad,
     /// Frames that the kernel dropped between a node and the medium.
     pub kernel_drops: u64,
     /// Frames that networks rejected, and the node with the most of them.
@@ -45,6 +43,8 @@ pub struct Facts {
     pub frames: u64,
     /// Frames missing in the capture.
     pub capture_missed: u64,
+    /// Parts of the run folder that a full disk did not take.
+    pub lost: Vec<Lost>,
     /// Intervals and groups of links outside tolerance.
     pub deviations: Vec<Deviation>,
     /// Number of link directions that netem impaired, whose delays were not measured.
@@ -66,6 +66,15 @@ pub struct Facts {
     pub compared: usize,
     /// Failures of the run itself.
     pub failures: Vec<Failure>,
+}
+
+/// A part of the run folder that a full disk did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// What is missing, e.g. `the capture has not all frames`.
+    pub what: String,
+    /// Since when, in ms since offset 0; `None` if it was removed after the run.
+    pub from_ms: Option<i64>,
 }
 
 /// What nodes sent beyond the limits of tables: how much, and who most of it.

@@ -1,87 +1,13 @@
 //! Samples resource usage of the host and its nodes every second.
 
 use crate::counts::{Carried, Counts};
-use lab::{Meter, Reading, Source};
-use serde::{Deserialize, Serialize};
+use crate::usage::{Cost, HostUse, Usage, UsageLog, UsageRow};
+use lab::{Meter, Reading};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Resource usage of one node in one second.
-#[derive(Debug, Clone, PartialEq)]
-pub struct UsageRow {
-    /// The node's name.
-    pub node: Arc<str>,
-    /// The second since sampling began, from 0.
-    pub second: u32,
-    /// Its usage in that second; `memory` and `memory_peak` are the values at its end.
-    pub used: Reading,
-    /// Its traffic in that second.
-    pub carried: Carried,
-}
-
-/// CPU use of the host in one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct HostUse {
-    /// End of the interval, ns of CLOCK_MONOTONIC.
-    pub at_ns: u64,
-    /// Its length in seconds.
-    pub seconds: f64,
-    /// Used fraction of all CPUs' time, 0 to 1.
-    pub busy: f64,
-    /// Fraction taken by the hypervisor (steal), 0 to 1.
-    pub steal: f64,
-    /// Fraction of the time in which a runnable task waited for a CPU, 0 to 1; `None` if the kernel
-    /// does not report it.
-    pub pressure: Option<f64>,
-}
-
-/// All samples of a run.
-#[derive(Debug, Clone, Default)]
-pub struct Usage {
-    /// By node and second, in order of time.
-    pub nodes: Vec<UsageRow>,
-    /// By interval.
-    pub host: Vec<HostUse>,
-    /// The cost of sampling.
-    pub cost: Cost,
-}
-
-impl Usage {
-    /// A copy without CPU times, for runs in which they are meaningless.
-    pub fn without_cpu(mut self) -> Self {
-        for row in &mut self.nodes {
-            row.used = Reading { user_ns: 0, system_ns: 0, throttled_ns: 0, ..row.used };
-        }
-        self.host.clear();
-        self
-    }
-}
-
-/// The cost of sampling.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
-    /// Source of the nodes' figures.
-    pub source: Source,
-    /// CPU time of the sampler's thread, in ns.
-    pub cpu_ns: u64,
-    /// Duration of sampling, in ns.
-    pub wall_ns: u64,
-}
-
-impl Default for Cost {
-    fn default() -> Self {
-        Self { source: Source::Proc, cpu_ns: 0, wall_ns: 0 }
-    }
-}
-
-impl Cost {
-    /// The share of one core that it took, in percent.
-    pub fn cpu_pct(&self) -> f64 {
-        100.0 * self.cpu_ns as f64 / self.wall_ns.max(1) as f64
-    }
-}
 
 /// Samples usage on a separate thread.
 #[derive(Debug)]
@@ -96,15 +22,26 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const NODES_EVERY: u32 = 10;
 
 impl Sampler {
-    /// Starts to sample the nodes with these names by `meter`, with the medium's counters.
+    /// Starts to sample the nodes with these names by `meter`, with the medium's counters. The rows
+    /// go to files in `folder`.
     ///
     /// # Errors
-    /// When the thread cannot be created.
-    pub fn begin(names: Vec<String>, meter: Meter, counts: Arc<Counts>) -> std::io::Result<Self> {
+    /// When the thread or a file cannot be created.
+    pub fn begin(
+        names: Vec<String>,
+        mut meter: Meter,
+        counts: Arc<Counts>,
+        folder: &Path,
+    ) -> std::io::Result<Self> {
+        let log = UsageLog::create(folder, names.len())?;
+        // Before the thread exists: on a busy machine an idle thread may run much later, and
+        // everything until then would be missing.
+        let first =
+            First { nodes: look(&mut meter, &counts), host: Host::read(), at: Instant::now() };
         let stop = Arc::new(AtomicBool::new(false));
         let shared = stop.clone();
         let thread = std::thread::Builder::new().name("sampler".into());
-        let thread = thread.spawn(move || work(&names, meter, &counts, &shared))?;
+        let thread = thread.spawn(move || work(log, &names, meter, &counts, first, &shared))?;
         Ok(Self { stop, thread: Some(thread) })
     }
 
@@ -142,15 +79,25 @@ fn look(meter: &mut Meter, counts: &Counts) -> Vec<Seen> {
     meter.read().enumerate().map(|(node, reading)| (reading, counts.at(node))).collect()
 }
 
-fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) -> Usage {
+/// The first look, from which the differences count.
+struct First {
+    nodes: Vec<Seen>,
+    host: Host,
+    at: Instant,
+}
+
+fn work(
+    mut log: UsageLog,
+    names: &[String],
+    mut meter: Meter,
+    counts: &Counts,
+    first: First,
+    stop: &AtomicBool,
+) -> Usage {
     step_back();
     let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
-    let mut usage = Usage::default();
-    let mut nodes_before = look(&mut meter, counts);
-    // Opening the files is a one-time cost; the cost from here on is continuous.
+    let First { nodes: mut nodes_before, host: mut host_before, at: begin } = first;
     let cost_before = clock::thread_time().as_ns();
-    let mut host_before = Host::read();
-    let begin = Instant::now();
     let mut looked = begin;
     for round in 1u32.. {
         let until = begin + INTERVAL * round;
@@ -166,26 +113,27 @@ fn work(names: &[String], mut meter: Meter, counts: &Counts, stop: &AtomicBool) 
         let now = Instant::now();
         let seconds = (now - looked).as_secs_f64();
         looked = now;
-        usage.host.push(host.since(&host_before, seconds));
+        log.add_host(&host.since(&host_before, seconds));
         host_before = host;
         if round % NODES_EVERY == 0 || last {
             let second = (round - 1) / NODES_EVERY;
             let nodes_now = look(&mut meter, counts);
-            for ((name, now), before) in names.iter().zip(&nodes_now).zip(&nodes_before) {
-                usage.nodes.push(row(name.clone(), second, now, before));
+            let pairs = nodes_now.iter().zip(&nodes_before);
+            for (node, (name, (now, before))) in names.iter().zip(pairs).enumerate() {
+                log.add(node, &row(name.clone(), second, now, before));
             }
+            log.flush();
             nodes_before = nodes_now;
         }
         if last {
             break;
         }
     }
-    usage.cost = Cost {
+    log.end(Cost {
         source: meter.source(),
         cpu_ns: clock::thread_time().as_ns() - cost_before,
         wall_ns: begin.elapsed().as_nanos() as u64,
-    };
-    usage
+    })
 }
 
 fn row(node: Arc<str>, second: u32, now: &Seen, before: &Seen) -> UsageRow {
@@ -282,12 +230,18 @@ mod tests {
     fn samples_this_process() {
         let meter = Meter::of_processes(&[std::process::id() as i32]);
         let counts = Arc::<Counts>::default();
-        counts.add().sent([1, 60]);
-        let sampler = Sampler::begin(vec!["me".into()], meter, counts).unwrap();
+        let tally = counts.add();
+        tally.sent([1, 60]);
+        let dir = tempfile::tempdir().unwrap();
+        let sampler = Sampler::begin(vec!["me".into()], meter, counts, dir.path()).unwrap();
+        // Whether its thread runs already or not.
+        tally.sent([5, 300]);
         let usage = sampler.end();
-        assert_eq!(usage.nodes.len(), 1);
-        assert!(usage.nodes[0].used.memory > 0);
-        assert!(!usage.host.is_empty());
+        let rows: Vec<UsageRow> = usage.rows().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 1);
+        assert!(rows[0].used.memory > 0);
+        assert_eq!(rows[0].carried.tx, [4, 240]);
+        assert!(usage.host().count() > 0);
         assert!(usage.cost.cpu_ns > 0 && usage.cost.cpu_pct() > 0.0);
     }
 

@@ -45,13 +45,15 @@ impl LinkRow {
         match self.measured.passed {
             _ if self.by_netem => self.delay_configured_ms(),
             0 => self.delay_configured_ms(),
-            passed => (self.measured.delay_sum as f64 / passed as f64 + self.lateness_ns()) / 1e6,
+            passed => {
+                (self.measured.delay_sum.as_ns() as f64 / passed as f64 + self.lateness_ns()) / 1e6
+            }
         }
     }
 
     /// Mean lateness of the medium's frames, in ns.
     pub(crate) fn lateness_ns(&self) -> f64 {
-        self.measured.late_sum as f64 / self.measured.released.max(1) as f64
+        self.measured.late_sum.as_ns() as f64 / self.measured.released.max(1) as f64
     }
 
     /// Configured loss, in percent.
@@ -75,7 +77,7 @@ impl LinkRow {
 
     /// Measured rate while the link was sending, in bit/s; 0 if it never was.
     pub fn rate_measured_bit_s(&self) -> f64 {
-        match self.measured.busy {
+        match self.measured.busy.as_ns() {
             0 => 0.0,
             busy => self.measured.wire_bytes as f64 * 8e9 / busy as f64,
         }

@@ -1,149 +1,171 @@
 //! Results of messages.
 
-use record::event::FailureReason;
-use record::{Messages, Quarter, Timeline, Times};
+use crate::message::Message;
+use crate::message_table::MessageTable;
+use record::{Messages, Timeline, Times};
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use units::Histogram;
 
-/// One message to one receiver. Times are in ns since the run's start.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message {
-    /// Its number in the schedule, from 0.
-    pub message: u64,
-    /// The name of the workload that it belongs to.
-    pub interaction: Arc<str>,
-    /// The sender.
-    pub sender: Arc<str>,
-    /// The receiver.
-    pub peer: Arc<str>,
-    /// Scheduled send time.
-    pub intended_ns: i64,
-    /// Actual send time; `None` if it was never sent.
-    pub sent_ns: Option<i64>,
-    /// When the receiver received it.
-    pub received_ns: Option<i64>,
-    /// When the receiver answered.
-    pub reply_sent_ns: Option<i64>,
-    /// When the sender received the answer.
-    pub reply_received_ns: Option<i64>,
-    /// When the broker acknowledged it to the sender: MQTT's PUBACK or PUBCOMP.
-    pub acknowledged_ns: Option<i64>,
-    /// Whether it has no answer, so that it is complete with its receipt.
-    pub one_way: bool,
-    /// For an exchange: whether it only warms up its connection and is left out of all statistics.
-    pub warmup: bool,
-    /// For an exchange: delay of its start behind the schedule, because the previous one was still
-    /// in flight.
-    pub held_ns: i64,
-    /// For an exchange: why it failed, if it did.
-    pub failed: Option<Box<Failed>>,
-    /// Number of extra copies of it or its answer.
-    pub duplicates: u32,
-    /// Its length in bytes.
-    pub bytes: u32,
-}
-
-/// Why an exchange failed.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Failed {
-    /// Class of the failure.
-    pub reason: FailureReason,
-    /// Details; may be empty.
-    pub detail: String,
-}
-
-impl Message {
-    /// Completion time: that of the answer, or of the receipt if one-way.
-    fn over_ns(&self) -> Option<i64> {
-        if self.one_way { self.received_ns } else { self.reply_received_ns }
-    }
-}
-
 /// The statistics of `messages` without warm-ups; `schedule_ns` is the end of the schedule.
-pub fn outcomes(messages: &[Message], schedule_ns: i64) -> Messages {
-    let messages: Vec<&Message> = messages.iter().filter(|m| !m.warmup).collect();
-    let span = |from: i64, to: i64| u64::try_from(to - from).unwrap_or(0);
-    let count = |is: &dyn Fn(&Message) -> bool| messages.iter().filter(|m| is(m)).count() as u64;
-    let times = |of: &dyn Fn(&Message) -> Option<u64>| -> Option<Times> {
-        crate::times(&messages.iter().filter_map(|m| of(m)).collect::<Histogram>(), 1e6)
-    };
-    let sent = count(&|m| m.sent_ns.is_some());
-    let delivered = count(&|m| m.received_ns.is_some());
-    let replies = count(&|m| m.reply_received_ns.is_some());
-    let asking = count(&|m| m.sent_ns.is_some() && !m.one_way);
-    let unanswered = count(&|m| m.sent_ns.is_some() && !m.one_way && m.reply_received_ns.is_none());
-    let arrived = count(&|m| m.sent_ns.is_some() && m.received_ns.is_some());
-    let share = |part: u64, of: u64| part as f64 * 100.0 / of.max(1) as f64;
-    let good = count(&|m| m.sent_ns.is_some() && m.over_ns().is_some());
-    Messages {
-        sent,
-        received: delivered,
-        answered: replies,
-        delivered,
-        replies,
-        unsent: messages.len() as u64 - sent,
-        acknowledged: count(&|m| m.acknowledged_ns.is_some()),
-        acknowledged_lost: count(&|m| m.acknowledged_ns.is_some() && m.received_ns.is_none()),
-        reordered: reordered(&messages),
-        lost_pct: share(sent - arrived, sent),
-        unanswered_pct: (asking > 0).then(|| share(unanswered, asking)),
-        loss_pct: share(sent - good, sent),
-        duplicates: messages.iter().map(|m| u64::from(m.duplicates)).sum(),
-        late: count(&|m| m.over_ns().is_some_and(|end| end > schedule_ns)),
-        rtd_ms: times(&|m| Some(span(m.intended_ns, m.reply_received_ns?))),
-        rtd_from_sent_ms: times(&|m| Some(span(m.sent_ns?, m.reply_received_ns?))),
-        down_ms: times(&|m| Some(span(m.intended_ns, m.received_ns?))),
-        acknowledged_ms: times(&|m| Some(span(m.sent_ns?, m.acknowledged_ns?))),
-        slip_ms: times(&|m| Some(span(m.intended_ns, m.sent_ns?))),
-        quarters: quarters(&messages, schedule_ns),
-    }
-}
-
-fn quarters(messages: &[&Message], schedule_ns: i64) -> [Quarter; 4] {
-    let mut timeline = Timeline::default();
-    for message in messages {
-        let due = u64::try_from(message.intended_ns).unwrap_or(0);
-        timeline.offered(due);
-        if let Some(over) = message.over_ns() {
-            timeline.answered(due, u64::try_from(over).unwrap_or(0));
+///
+/// # Errors
+/// When rows cannot be read.
+pub fn outcomes(messages: &MessageTable, schedule_ns: i64) -> io::Result<Messages> {
+    let mut sums = Sums::default();
+    for message in messages.iter() {
+        let message = message?;
+        if !message.warmup {
+            sums.add(&message, schedule_ns);
         }
     }
-    timeline.quarters(u64::try_from(schedule_ns).unwrap_or(0))
+    Ok(sums.outcomes(reordered(messages)?, schedule_ns))
+}
+
+/// Counts and times of messages.
+#[derive(Default)]
+struct Sums {
+    scheduled: u64,
+    sent: u64,
+    received: u64,
+    answered: u64,
+    /// Sent messages that need an answer, and those without one.
+    asking: u64,
+    unanswered: u64,
+    /// Sent messages that were received, and that are complete.
+    arrived: u64,
+    good: u64,
+    acknowledged: u64,
+    acknowledged_lost: u64,
+    duplicates: u64,
+    late: u64,
+    rtd: Histogram,
+    rtd_from_sent: Histogram,
+    down: Histogram,
+    until_acknowledged: Histogram,
+    slip: Histogram,
+    timeline: Timeline,
+}
+
+impl Sums {
+    fn add(&mut self, m: &Message, schedule_ns: i64) {
+        let is_sent = m.sent_ns.is_some();
+        self.scheduled += 1;
+        self.sent += u64::from(is_sent);
+        self.received += u64::from(m.received_ns.is_some());
+        self.answered += u64::from(m.reply_received_ns.is_some());
+        self.asking += u64::from(is_sent && !m.one_way);
+        self.unanswered += u64::from(is_sent && !m.one_way && m.reply_received_ns.is_none());
+        self.arrived += u64::from(is_sent && m.received_ns.is_some());
+        self.good += u64::from(is_sent && m.over_ns().is_some());
+        self.acknowledged += u64::from(m.acknowledged_ns.is_some());
+        self.acknowledged_lost += u64::from(m.acknowledged_ns.is_some() && m.received_ns.is_none());
+        self.duplicates += u64::from(m.duplicates);
+        self.late += u64::from(m.over_ns().is_some_and(|end| end > schedule_ns));
+        let due = Some(m.intended_ns);
+        record(&mut self.rtd, due, m.reply_received_ns);
+        record(&mut self.rtd_from_sent, m.sent_ns, m.reply_received_ns);
+        record(&mut self.down, due, m.received_ns);
+        record(&mut self.until_acknowledged, m.sent_ns, m.acknowledged_ns);
+        record(&mut self.slip, due, m.sent_ns);
+        let due = u64::try_from(m.intended_ns).unwrap_or(0);
+        self.timeline.offered(due);
+        if let Some(over) = m.over_ns() {
+            self.timeline.answered(due, u64::try_from(over).unwrap_or(0));
+        }
+    }
+
+    fn outcomes(self, reordered: u64, schedule_ns: i64) -> Messages {
+        let share = |part: u64, of: u64| part as f64 * 100.0 / of.max(1) as f64;
+        let times = |of: &Histogram| -> Option<Times> { crate::times(of, 1e6) };
+        Messages {
+            sent: self.sent,
+            received: self.received,
+            answered: self.answered,
+            delivered: self.received,
+            replies: self.answered,
+            unsent: self.scheduled - self.sent,
+            acknowledged: self.acknowledged,
+            acknowledged_lost: self.acknowledged_lost,
+            reordered,
+            lost_pct: share(self.sent - self.arrived, self.sent),
+            unanswered_pct: (self.asking > 0).then(|| share(self.unanswered, self.asking)),
+            loss_pct: share(self.sent - self.good, self.sent),
+            duplicates: self.duplicates,
+            late: self.late,
+            rtd_ms: times(&self.rtd),
+            rtd_from_sent_ms: times(&self.rtd_from_sent),
+            down_ms: times(&self.down),
+            acknowledged_ms: times(&self.until_acknowledged),
+            slip_ms: times(&self.slip),
+            quarters: self.timeline.quarters(u64::try_from(schedule_ns).unwrap_or(0)),
+        }
+    }
+}
+
+/// Adds the time between two events, if there were both.
+fn record(to: &mut Histogram, from: Option<i64>, until: Option<i64>) {
+    if let (Some(from), Some(until)) = (from, until) {
+        to.record(u64::try_from(until - from).unwrap_or(0));
+    }
 }
 
 /// Number of messages received after one that the same sender had sent to the same receiver later.
 /// Rows are in the order of their sending.
-fn reordered(messages: &[&Message]) -> u64 {
-    let mut latest: HashMap<(&str, &str, &str), i64> = HashMap::new();
+fn reordered(messages: &MessageTable) -> io::Result<u64> {
+    let mut latest: HashMap<[Arc<str>; 3], i64> = HashMap::new();
     let mut count = 0;
     // From last to first: a message received after one of those was overtaken.
-    for m in messages.iter().rev() {
-        let Some(at) = m.received_ns else { continue };
-        let earliest = latest.entry((&m.interaction, &m.sender, &m.peer)).or_insert(at);
+    for m in messages.backwards() {
+        let m = m?;
+        let Some(at) = m.received_ns.filter(|_| !m.warmup) else { continue };
+        let earliest = latest.entry([m.interaction, m.sender, m.peer]).or_insert(at);
         count += u64::from(at > *earliest);
         *earliest = at.min(*earliest);
     }
-    count
+    Ok(count)
 }
 
 /// The spans in which messages were in flight, merged and in order, in ns since the run's start. A
-/// message that was never completed counts as long as the longest completed one.
-pub fn under_way(messages: &[Message]) -> Vec<(i64, i64)> {
+/// message that was never completed counts as long as the longest completed one. With more than
+/// [`SPANS`] spans, the shortest gaps between them count as part of them.
+///
+/// # Errors
+/// When rows cannot be read.
+pub fn under_way(messages: &MessageTable) -> io::Result<Vec<(i64, i64)>> {
     let end = |m: &Message| m.reply_received_ns.or(m.received_ns);
-    let longest = messages.iter().filter_map(|m| Some(end(m)? - m.sent_ns?)).max().unwrap_or(0);
-    let mut spans: Vec<(i64, i64)> = messages
-        .iter()
-        .filter_map(|m| {
-            let sent = m.sent_ns?;
-            Some((sent, end(m).unwrap_or(sent + longest)))
-        })
-        .collect();
+    let mut longest = 0;
+    for m in messages.iter() {
+        let m = m?;
+        longest = longest.max(end(&m).zip(m.sent_ns).map_or(0, |(end, sent)| end - sent));
+    }
+    let (mut spans, mut gap) = (Vec::new(), 0);
+    for m in messages.iter() {
+        let m = m?;
+        let Some(sent) = m.sent_ns else { continue };
+        spans.push((sent, end(&m).unwrap_or(sent + longest)));
+        if spans.len() == 2 * SPANS {
+            spans = merged(spans, gap);
+            while spans.len() > SPANS {
+                gap = (2 * gap).max(1_000);
+                spans = merged(spans, gap);
+            }
+        }
+    }
+    Ok(merged(spans, gap))
+}
+
+/// Most spans that are kept, 1 MB.
+const SPANS: usize = 65_536;
+
+/// Merges spans that overlap, or that are at most `gap` apart.
+fn merged(mut spans: Vec<(i64, i64)>, gap: i64) -> Vec<(i64, i64)> {
     spans.sort_unstable();
     let mut merged: Vec<(i64, i64)> = Vec::new();
     for (from, to) in spans {
         match merged.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            Some(last) if from <= last.1.saturating_add(gap) => last.1 = last.1.max(to),
             _ => merged.push((from, to)),
         }
     }
@@ -153,6 +175,17 @@ pub fn under_way(messages: &[Message]) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
+
+    fn table(rows: &[Message]) -> MessageTable {
+        let mut table = MessageTable::new(Path::new("/nowhere"));
+        table.extend(rows.iter().cloned());
+        table
+    }
+
+    fn outcomes(rows: &[Message], schedule_ns: i64) -> Messages {
+        super::outcomes(&table(rows), schedule_ns).unwrap()
+    }
 
     fn message(sent: i64, back: Option<i64>) -> Message {
         Message {
@@ -205,7 +238,24 @@ mod tests {
     #[test]
     fn spans_under_way_are_merged() {
         let messages = [message(0, Some(10)), message(5, Some(20)), message(30, None)];
-        assert_eq!(under_way(&messages), [(0, 20), (30, 1_000_030)]);
+        assert_eq!(under_way(&table(&messages)).unwrap(), [(0, 20), (30, 1_000_030)]);
+    }
+
+    #[test]
+    fn spans_of_a_long_run_are_few_and_cover_all_messages() {
+        // Each message is in flight for a second, in gaps of 2 s, from last to first.
+        let count = 5 * SPANS as i64;
+        let at = |number: i64| number * 3_000_000_000;
+        let mut messages = MessageTable::new(Path::new("/nowhere"));
+        messages.extend((0..count).rev().map(|n| message(at(n), Some(at(n) + 1_000_000_000))));
+        let spans = under_way(&messages).unwrap();
+        assert!(spans.len() <= 2 * SPANS, "{}", spans.len());
+        assert!(spans.is_sorted() && spans.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        let covers = |from: i64| {
+            let place = spans.partition_point(|span| span.0 <= from);
+            spans[place - 1].1 >= from + 1_000_000_000
+        };
+        assert!((0..count).all(|number| covers(at(number))));
     }
 
     #[test]

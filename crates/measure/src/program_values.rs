@@ -15,6 +15,8 @@ pub struct ProgramValue {
     pub metric: Arc<str>,
     /// Number of the value among those of this program on this node, from 0.
     pub number: u64,
+    /// When the collector received it, in ns from offset 0; `None` for output, which has no times.
+    pub time_ns: Option<i64>,
     /// The value, in `unit`.
     pub value: f64,
     /// Its unit; may be empty.
@@ -34,6 +36,7 @@ pub fn write_program_values(path: &Path, rows: &[ProgramValue]) -> Result<(), Ta
         ("node", text(|row| &row.node)),
         ("metric", text(|row| &row.metric)),
         ("number", Column::Whole(rows.iter().map(|row| row.number).collect())),
+        ("time_ns", Column::Maybe(rows.iter().map(|row| row.time_ns).collect())),
         ("value", Column::Real(rows.iter().map(|row| row.value).collect())),
         ("unit", text(|row| &row.unit)),
     ];

@@ -1,9 +1,10 @@
 //! Writes the run folder's tables as Parquet.
 
-use crate::host::UsageRow;
 use crate::links::LinkRow;
-use crate::messages::Message;
+use crate::message::Message;
+use crate::message_table::MessageTable;
 use crate::tolerance::Tolerances;
+use crate::usage::UsageRow;
 use journal::Draft;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -11,6 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use std::fs::File;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +28,12 @@ impl TableError {
     pub(crate) fn new(path: &Path, why: String) -> Self {
         Self { path: path.to_owned(), why }
     }
+
+    /// Whether the disk was full. The Parquet writer passes on only the text of an error.
+    pub fn is_full(&self) -> bool {
+        let full = [libc::ENOSPC, libc::EDQUOT].map(io::Error::from_raw_os_error);
+        full.iter().any(|error| self.why.contains(&error.to_string()))
+    }
 }
 
 /// One column's values.
@@ -38,15 +46,25 @@ pub(crate) enum Column {
     Real(Vec<f64>),
 }
 
+/// Columns with their names.
+pub(crate) type Columns = Vec<(&'static str, Column)>;
+
+/// Rows of a row group that is written at once.
+const GROUP: usize = 16_384;
+
 /// Writes `messages.parquet`.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
+pub fn write_messages(path: &Path, rows: &MessageTable) -> Result<(), TableError> {
+    stream(path, rows.iter(), message_columns)
+}
+
+fn message_columns(rows: &[Message]) -> Columns {
     let text =
         |of: fn(&Message) -> &str| Column::Text(rows.iter().map(|m| of(m).to_owned()).collect());
     let maybe = |of: fn(&Message) -> Option<i64>| Column::Maybe(rows.iter().map(of).collect());
-    let columns = vec![
+    vec![
         ("message", Column::Whole(rows.iter().map(|m| m.message).collect())),
         ("interaction", text(|m| &m.interaction)),
         ("sender", text(|m| &m.sender)),
@@ -63,8 +81,7 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
         ("warmup", Column::Short(rows.iter().map(|m| u32::from(m.warmup)).collect())),
         ("failure", text(|m| m.failed.as_ref().map_or("", |failed| failed.reason.text()))),
         ("detail", text(|m| m.failed.as_ref().map_or("", |failed| &failed.detail))),
-    ];
-    write(path, columns)
+    ]
 }
 
 /// Writes `links.parquet` or `intervals.parquet`.
@@ -73,9 +90,13 @@ pub fn write_messages(path: &Path, rows: &[Message]) -> Result<(), TableError> {
 /// When the file cannot be written.
 pub fn write_links(
     path: &Path,
-    rows: &[LinkRow],
+    rows: impl Iterator<Item = io::Result<LinkRow>>,
     tolerances: &Tolerances,
 ) -> Result<(), TableError> {
+    stream(path, rows, |rows| link_columns(rows, tolerances))
+}
+
+fn link_columns(rows: &[LinkRow], tolerances: &Tolerances) -> Columns {
     let text = |of: fn(&LinkRow) -> &str| {
         Column::Text(rows.iter().map(|row| of(row).to_owned()).collect())
     };
@@ -83,7 +104,7 @@ pub fn write_links(
     let real = |of: fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
     let tolerance = |of: &dyn Fn(&LinkRow) -> f64| Column::Real(rows.iter().map(of).collect());
     let kept = rows.iter().map(|row| u64::from(tolerances.deviation(row).is_none()));
-    let columns = vec![
+    vec![
         ("node", text(|r| &r.node)),
         ("direction", text(|r| r.direction)),
         ("interface", text(|r| &r.interface)),
@@ -103,32 +124,38 @@ pub fn write_links(
         ("reordered", whole(|r| r.measured.reordered)),
         ("retried", whole(|r| r.measured.retried)),
         ("collided", whole(|r| r.measured.collided)),
-        ("delay_asked_ms", real(|r| r.delay_configured_ms())),
-        ("delay_got_ms_mean", real(|r| r.delay_measured_ms())),
-        ("delay_got_ms_max", real(|r| r.measured.delay_max as f64 / 1e6)),
+        ("delay_configured_ms", real(|r| r.delay_configured_ms())),
+        ("delay_measured_ms_mean", real(|r| r.delay_measured_ms())),
+        ("delay_measured_ms_max", real(|r| r.measured.delay_max.as_ms())),
         ("delay_tolerance_ms", tolerance(&|r| tolerances.delay_ms(r))),
-        ("jitter_asked_ms", real(|r| r.configured.delay.jitter.as_ms())),
-        ("loss_asked_pct", real(|r| r.loss_configured_pct())),
-        ("loss_got_pct", real(|r| r.loss_measured_pct())),
+        ("jitter_configured_ms", real(|r| r.configured.delay.jitter.as_ms())),
+        ("loss_configured_pct", real(|r| r.loss_configured_pct())),
+        ("loss_measured_pct", real(|r| r.loss_measured_pct())),
         ("loss_tolerance_pct", tolerance(&|r| tolerances.loss_pct(r))),
-        ("rate_asked_bit_s", real(|r| r.rate_configured_bit_s())),
-        ("rate_got_bit_s", real(|r| r.rate_measured_bit_s())),
+        ("rate_configured_bit_s", real(|r| r.rate_configured_bit_s())),
+        ("rate_measured_bit_s", real(|r| r.rate_measured_bit_s())),
         ("changing", whole(|r| u64::from(r.changing))),
         ("kept", Column::Whole(kept.collect())),
-    ];
-    write(path, columns)
+    ]
 }
 
 /// Writes `nodes.parquet`.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
+pub fn write_nodes(
+    path: &Path,
+    rows: impl Iterator<Item = io::Result<UsageRow>>,
+) -> Result<(), TableError> {
+    stream(path, rows, node_columns)
+}
+
+fn node_columns(rows: &[UsageRow]) -> Columns {
     let ms = |of: fn(&UsageRow) -> u64| {
         Column::Real(rows.iter().map(|row| of(row) as f64 / 1e6).collect())
     };
     let whole = |of: fn(&UsageRow) -> u64| Column::Whole(rows.iter().map(of).collect());
-    let columns = vec![
+    vec![
         ("node", Column::Text(rows.iter().map(|r| r.node.to_string()).collect())),
         ("second", Column::Short(rows.iter().map(|r| r.second).collect())),
         ("cpu_user_ms", ms(|r| r.used.user_ns)),
@@ -144,11 +171,27 @@ pub fn write_nodes(path: &Path, rows: &[UsageRow]) -> Result<(), TableError> {
         ("rx_bytes", whole(|r| r.carried.rx[1])),
         ("disk_read_bytes", whole(|r| r.used.disk_read)),
         ("disk_written_bytes", whole(|r| r.used.disk_written)),
-    ];
-    write(path, columns)
+    ]
 }
 
-pub(crate) fn write(path: &Path, columns: Vec<(&'static str, Column)>) -> Result<(), TableError> {
+/// Writes a table in constant memory.
+fn stream<T>(
+    path: &Path,
+    mut rows: impl Iterator<Item = io::Result<T>>,
+    columns: impl Fn(&[T]) -> Columns,
+) -> Result<(), TableError> {
+    let mut table = Rows::begin(path, &columns(&[]))?;
+    loop {
+        let group: io::Result<Vec<T>> = rows.by_ref().take(GROUP).collect();
+        let group = group.map_err(|error| TableError::new(path, error.to_string()))?;
+        if group.is_empty() {
+            return table.end();
+        }
+        table.write(columns(&group))?;
+    }
+}
+
+pub(crate) fn write(path: &Path, columns: Columns) -> Result<(), TableError> {
     let mut rows = Rows::begin(path, &columns)?;
     rows.write(columns)?;
     rows.end()
@@ -266,7 +309,9 @@ mod tests {
             Message { peer: "meter-1".into(), sent_ns: Some(5), ..Message::default() },
             Message { message: 1, peer: "meter-2".into(), ..Message::default() },
         ];
-        write_messages(&path, &rows).unwrap();
+        let mut table = MessageTable::new(dir.path());
+        table.extend(rows);
+        write_messages(&path, &table).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         let read: Vec<_> = reader.get_row_iter(None).unwrap().map(|r| r.unwrap()).collect();
         assert_eq!(read.len(), 2);
@@ -283,7 +328,7 @@ mod tests {
     fn empty_tables_can_be_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("links.parquet");
-        write_links(&path, &[], &Tolerances::of(&[])).unwrap();
+        write_links(&path, std::iter::empty(), &Tolerances::of(&[])).unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.get_row_iter(None).unwrap().count(), 0);
     }
@@ -296,7 +341,7 @@ mod tests {
             .and_then(|mut writer| write_group(&mut writer, columns()).map(|()| writer))
             .and_then(SerializedFileWriter::close);
         let error = written.unwrap_err().to_string();
-        assert!(error.contains("No space"), "{error}");
+        assert!(TableError::new(Path::new("t"), error).is_full());
     }
 
     #[test]

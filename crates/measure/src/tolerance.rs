@@ -17,9 +17,13 @@ pub const FALSE_ALARMS: f64 = 1e-3;
 const LATENESS: f64 = 0.05;
 /// Minimum tolerance of a mean delay: 0.5 ms is not noticeable at any delay.
 const LEAST_MS: f64 = 0.5;
+/// Reference for the lateness of frames that are forwarded at once, which have no delay to compare
+/// with: the median round trip, but at least 20 ms, that of a local network. There 1 ms (5 %) is
+/// noticeable, and with 10 ms more (50 %) it is no longer local.
+pub(crate) const LOCAL_NS: f64 = 20_000_000.0;
 /// Lateness of a single frame on a link without a delay, in ms, from which the verdict is suspect;
 /// on a delayed link that is its delay.
-const ONE_MS: f64 = crate::evidence::LOCAL_NS / 1e6;
+const ONE_MS: f64 = LOCAL_NS / 1e6;
 /// Rates are exact except for rounding to nanoseconds.
 const RATE: f64 = 0.001;
 
@@ -53,19 +57,36 @@ pub struct Tolerances {
     chains: HashMap<String, Arc<ChainBound>>,
 }
 
+/// Counts the tests of a run, interval by interval.
+#[derive(Debug, Default)]
+pub struct Tests {
+    count: usize,
+    chains: HashMap<String, Arc<ChainBound>>,
+}
+
+impl Tests {
+    /// Adds an interval.
+    pub fn add(&mut self, row: &LinkRow) {
+        self.count += tests(row);
+        if let Some((key, make)) = chain(&row.configured) {
+            self.chains.entry(key).or_insert_with(|| Arc::new(make()));
+        }
+    }
+
+    /// The tolerances of a run with these intervals.
+    pub fn tolerances(self) -> Tolerances {
+        // There are at most as many groups as intervals with a loss.
+        let alpha = FALSE_ALARMS / (2 * self.count).max(1) as f64;
+        Tolerances { alpha, chains: self.chains }
+    }
+}
+
 impl Tolerances {
     /// The tolerances of a run with these intervals.
     pub fn of(intervals: &[LinkRow]) -> Self {
-        let tests: usize = intervals.iter().map(tests).sum();
-        // There are at most as many groups as intervals with a loss.
-        let alpha = FALSE_ALARMS / (2 * tests).max(1) as f64;
-        let mut chains = HashMap::new();
-        for row in intervals {
-            if let Some((key, make)) = chain(&row.configured) {
-                chains.entry(key).or_insert_with(|| Arc::new(make()));
-            }
-        }
-        Self { alpha, chains }
+        let mut tests = Tests::default();
+        intervals.iter().for_each(|row| tests.add(row));
+        tests.tolerances()
     }
 
     /// Tolerance of a row's mean delay, in ms: from the configured variation, and from the lateness
@@ -94,6 +115,11 @@ impl Tolerances {
         let (least, most) = self.losses(row).limits(of, self.alpha);
         let share = |lost: u64| 100.0 * lost as f64 / of as f64;
         (share(most) - configured).max(configured - share(least))
+    }
+
+    /// Whether chance explains the loss.
+    pub(crate) fn is_likely_loss(&self, row: &LinkRow) -> bool {
+        self.losses(row).is_likely(row.measured.lost, row.measured.at_risk(), self.alpha)
     }
 
     fn losses(&self, row: &LinkRow) -> Losses {
@@ -125,9 +151,7 @@ impl Tolerances {
         {
             return Some(found("delay", configured, measured, most, "ms"));
         }
-        if has_clear_loss(row)
-            && !self.losses(row).is_likely(row.measured.lost, row.measured.at_risk(), self.alpha)
-        {
+        if has_clear_loss(row) && !self.is_likely_loss(row) {
             let (configured, measured) = (row.loss_configured_pct(), row.loss_measured_pct());
             return Some(found("loss", configured, measured, self.loss_pct(row), "%"));
         }
@@ -137,66 +161,13 @@ impl Tolerances {
         );
         let (configured, measured) = (row.rate_configured_bit_s(), row.rate_measured_bit_s());
         // Each frame's time is rounded up to whole nanoseconds.
-        let rounding = configured * row.measured.frames as f64 / row.measured.busy.max(1) as f64;
+        let busy = row.measured.busy.as_ns();
+        let rounding = configured * row.measured.frames as f64 / busy.max(1) as f64;
         let most = RATE * configured + rounding;
-        if plain && row.measured.busy > 0 && (measured - configured).abs() > most {
+        if plain && busy > 0 && (measured - configured).abs() > most {
             return Some(found("rate", configured, measured, most, "bit/s"));
         }
         None
-    }
-
-    /// Groups of links with the same configuration, network and direction whose total loss deviates
-    /// more than chance allows. This detects deviations that single intervals of a few frames
-    /// cannot show. Loss models with states are left out, because their intervals depend on each
-    /// other.
-    pub fn group_deviations(&self, intervals: &[LinkRow]) -> Vec<Deviation> {
-        let mut groups: Vec<(&LinkRow, LinkRow, u64)> = Vec::new();
-        let mut places: HashMap<(&str, &str, *const Impairment), usize> = HashMap::new();
-        for row in intervals {
-            if row.changing || !has_clear_loss(row) || chain(&row.configured).is_some() {
-                continue;
-            }
-            let key = (row.network.as_str(), row.direction, Arc::as_ptr(&row.configured));
-            let place = *places.entry(key).or_insert_with(|| {
-                // The same configuration may exist in several places in memory.
-                let same = |(first, ..): &(&LinkRow, LinkRow, u64)| {
-                    (&first.network, first.direction) == (&row.network, row.direction)
-                        && first.configured == row.configured
-                };
-                groups.iter().position(same).unwrap_or_else(|| {
-                    let empty = LinkRow { measured: link::Totals::default(), ..row.clone() };
-                    groups.push((row, empty, 0));
-                    groups.len() - 1
-                })
-            });
-            let (_, sum, parts) = &mut groups[place];
-            sum.measured.frames += row.measured.frames;
-            sum.measured.bytes += row.measured.bytes;
-            sum.measured.passed += row.measured.passed;
-            sum.measured.lost += row.measured.lost;
-            sum.start_s = sum.start_s.min(row.start_s);
-            sum.end_s = sum.end_s.max(row.end_s);
-            *parts += 1;
-        }
-        let several = groups.iter().filter(|(_, _, parts)| *parts > 1);
-        let off = several.filter_map(|(first, sum, _)| {
-            let likely =
-                self.losses(sum).is_likely(sum.measured.lost, sum.measured.at_risk(), self.alpha);
-            (!likely).then(|| Deviation {
-                link: format!(
-                    "all links of {} configured as {} {}",
-                    first.network, first.node, first.direction
-                ),
-                from_s: sum.start_s,
-                to_s: sum.end_s,
-                quantity: "loss",
-                configured: sum.loss_configured_pct(),
-                measured: sum.loss_measured_pct(),
-                tolerance: self.loss_pct(sum),
-                unit: "%",
-            })
-        });
-        off.collect()
     }
 }
 
@@ -225,26 +196,27 @@ fn variation_ms(configured: &Impairment) -> (f64, f64) {
     ((shape.deviation() * jitter).hypot(moved), furthest * jitter + overtaking)
 }
 
-/// Whether delays exceed their mean by design: frames wait for earlier ones or for a slot, or
-/// variations that would make the delay negative are cut off.
+/// Whether delays exceed their mean by design: frames wait for earlier ones, for a slot or for a
+/// handover, or variations that would make the delay negative are cut off.
 fn is_longer(configured: &Impairment) -> bool {
     let lowest = configured.delay.distribution.quantile(0.0) * configured.delay.jitter.as_ms();
     let waits = configured.delay.keep_order && configured.delay.jitter.as_ns() > 0;
-    waits || configured.slot.0.is_some() || configured.delay.mean.as_ms() + lowest < 0.0
+    let waits = waits || configured.slot.0.is_some() || configured.handover.0.is_some();
+    waits || configured.delay.mean.as_ms() + lowest < 0.0
 }
 
 /// Whether the row's measured loss depends on its configuration alone. Not so for a channel that
 /// retransmits, which loses less than each attempt, nor for netem with duplicates, where a frame
 /// whose copy is lost still arrives, nor for netem's drops at a full queue, which are counted as
 /// losses.
-fn has_clear_loss(row: &LinkRow) -> bool {
+pub(crate) fn has_clear_loss(row: &LinkRow) -> bool {
     let doubtful =
         row.configured.duplicate.share.fraction() > 0.0 || row.configured.rate().is_some();
     !(row.sends_again || row.by_netem && doubtful)
 }
 
 /// The cache key and the bound of a loss model with states.
-fn chain(configured: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
+pub(crate) fn chain(configured: &Impairment) -> Option<(String, Box<dyn Fn() -> ChainBound>)> {
     let key = |model: &dyn std::fmt::Debug| format!("{model:?}");
     match configured.loss {
         Loss::Random(_) => None,

@@ -1,6 +1,6 @@
 use super::*;
 use link::{Delay, Distribution, Keys, Totals};
-use units::{Draw, Purpose};
+use units::{Draw, Purpose, Span};
 
 fn set(configured: &mut Impairment, key: &str, value: &str) {
     let mut change = Keys::default();
@@ -39,8 +39,8 @@ fn a_delay_is_compared_by_its_mean_and_lateness() {
     let with = |ns: u64, late: u64| {
         row(|configured, measured| {
             configured.delay.mean = "30 ms".parse().unwrap();
-            measured.delay_sum = 10_000 * ns;
-            (measured.released, measured.late_sum) = (10_000, 10_000 * late);
+            measured.delay_sum = Span::from_ns(10_000 * ns);
+            (measured.released, measured.late_sum) = (10_000, Span::from_ns(10_000 * late));
         })
     };
     assert_eq!(off(&with(30_000_000, 1_000_000)), None);
@@ -53,8 +53,8 @@ fn of_few_frames_one_may_be_as_late_as_the_verdict_lets_one_be() {
         row(|configured, measured| {
             configured.delay.mean = "10 ms".parse().unwrap();
             (measured.frames, measured.passed, measured.released) = (frames, frames, frames);
-            measured.delay_sum = (frames as f64 * delay_ms * 1e6) as u64;
-            measured.late_sum = (late_ms * 1e6) as u64;
+            measured.delay_sum = Span::from_ns((frames as f64 * delay_ms * 1e6) as u64);
+            measured.late_sum = Span::from_ns((late_ms * 1e6) as u64);
         })
     };
     assert_eq!(off(&with(4, 10.0, 9.0)), None, "one frame by 9 ms");
@@ -114,7 +114,7 @@ fn a_rate_is_compared_by_the_time_it_took() {
     let took = |ns: u64| {
         row(|configured, measured| {
             configured.transmission = units::Rate::from_bit_s(1_000_000).unwrap().into();
-            (measured.wire_bytes, measured.busy) = (1_000_000, ns);
+            (measured.wire_bytes, measured.busy) = (1_000_000, Span::from_ns(ns));
         })
     };
     assert_eq!((off(&took(8_000_000_000)), off(&took(8_000_010_000))), (None, None));
@@ -201,8 +201,8 @@ fn sound(
                             .quantile(draw.uniform(Purpose::Jitter, index)),
                     };
                     let jitter = (jitters * configured.delay.jitter.as_ns() as f64) as i64;
-                    measured.delay_sum +=
-                        configured.delay.mean.as_ns().saturating_add_signed(jitter);
+                    let delay = configured.delay.mean.as_ns().saturating_add_signed(jitter);
+                    measured.delay_sum += Span::from_ns(delay);
                     index += 1;
                 }
                 // A lost frame has no delay.

@@ -1,8 +1,7 @@
 //! Splits frames into protocol layers.
 
-use etherparse::{
-    IpNumber, Ipv4HeaderSlice, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, UdpHeaderSlice,
-};
+use crate::packet::Packet;
+use etherparse::{IpNumber, TcpHeaderSlice, UdpHeaderSlice};
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 use units::BoundedTable;
@@ -79,9 +78,9 @@ impl Kind {
 }
 
 /// The endpoints of a flow: addresses, then ports.
-type Flow = ([u8; 4], [u8; 4], u16, u16);
+type Flow = ([u8; 16], [u8; 16], u16, u16);
 
-/// TCP flows that are remembered, about 2 MB. Beyond, the nodes with the most lose those that were
+/// TCP flows that are remembered, about 3 MB. Beyond, the nodes with the most lose those that were
 /// idle for longest, as those of closed connections are.
 const MAX_FLOWS: usize = 32_768;
 
@@ -121,41 +120,24 @@ impl Classifier {
     pub fn classify(&mut self, node: u32, frame: &[u8]) -> Kind {
         let len = frame.len() as u64;
         let unknown = Kind { lower: len, transport: 0, carried: 0, again: false };
-        // Nearly all frames are plain IPv4; their upper layers are split below.
-        let plain = (frame.get(12..14) == Some(&[8, 0]))
-            .then(|| Ipv4HeaderSlice::from_slice(&frame[14..]).ok())
-            .flatten();
-        let packet;
-        let header = match plain {
-            Some(header) => header,
-            None => {
-                let Ok(lax) = LaxSlicedPacket::from_ethernet(frame) else { return unknown };
-                packet = lax;
-                let Some(LaxNetSlice::Ipv4(ip)) = &packet.net else { return unknown };
-                ip.header()
-            }
-        };
-        // 14, and 4 more for each VLAN tag.
-        let link = header.slice().as_ptr() as usize - frame.as_ptr() as usize;
-        let start = frame.len().min(link + header.slice().len());
-        let lower = start as u64;
+        let Some(packet) = Packet::of(frame) else { return unknown };
+        let lower = packet.start as u64;
         // Bytes between the end of the IP packet and that of the frame are padding.
-        let end = (link + usize::from(header.total_len())).clamp(start, frame.len());
-        let rest = &frame[start..end];
-        let padding = (frame.len() - end) as u64;
+        let rest = &frame[packet.start..packet.end];
+        let padding = (frame.len() - packet.end) as u64;
         let split = |transport: usize, again: bool| Kind {
             lower: lower + padding,
             transport: transport.min(rest.len()) as u64,
             carried: rest.len().saturating_sub(transport) as u64,
             again,
         };
-        if header.fragments_offset().value() > 0 {
+        if packet.is_later_fragment {
             return split(0, false);
         }
-        let flow = |ports: (u16, u16)| (header.source(), header.destination(), ports.0, ports.1);
-        // Not `packet.transport`: etherparse leaves it empty for fragments, and a datagram's first
-        // fragment has the header.
-        match header.protocol() {
+        let [source, destination] = packet.addresses;
+        let flow = |ports: (u16, u16)| (source, destination, ports.0, ports.1);
+        // A datagram's first fragment has the transport's header.
+        match packet.protocol {
             IpNumber::TCP => {
                 let Ok(tcp) = TcpHeaderSlice::from_slice(rest) else { return split(0, false) };
                 let header = tcp.slice().len();
@@ -181,7 +163,7 @@ impl Classifier {
                 let (header, again) = pgm(rest);
                 split(header, again)
             }
-            // ICMP and IGMP carry no application data.
+            // ICMP, neighbour discovery and group reports carry no application data.
             _ => split(rest.len(), false),
         }
     }
@@ -260,6 +242,25 @@ mod tests {
         let kind = Classifier::new(Vec::new()).classify(0, &frame);
         assert_eq!(kind, Kind { lower: 34, transport: 8, carried: 85, again: false });
         assert_eq!(kind.traffic().bytes, 127);
+    }
+
+    #[test]
+    fn layers_of_ipv6() {
+        let ethernet = || PacketBuilder::ethernet2([2; 6], [4; 6]).ipv6([1; 16], [2; 16], 64);
+        let mut udp = Vec::new();
+        ethernet().udp(9, 9).write(&mut udp, &[0; 85]).unwrap();
+        let mut classifier = Classifier::new(Vec::new());
+        let kind = classifier.classify(0, &udp);
+        assert_eq!(kind, Kind { lower: 54, transport: 8, carried: 85, again: false });
+        let mut tcp = Vec::new();
+        ethernet().tcp(80, 40000, 5, 1000).write(&mut tcp, &[0; 30]).unwrap();
+        assert!(!classifier.classify(0, &tcp).again);
+        let again = classifier.classify(0, &tcp);
+        assert_eq!(again, Kind { lower: 54, transport: 20, carried: 30, again: true });
+        // Neighbour discovery is control.
+        let mut solicitation = Vec::new();
+        ethernet().icmpv6_raw(135, 0, [0; 4]).write(&mut solicitation, &[0; 24]).unwrap();
+        assert_eq!(classifier.classify(0, &solicitation).traffic().control_frames, 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 use super::*;
-use crate::facts::{Contended, Count, Overflows, Submitted};
-use crate::host::HostUse;
+use crate::busy::HostLoad;
+use crate::facts::{Contended, Count, Lost, Overflows, Submitted};
 use crate::tolerance::Deviation;
+use crate::usage::HostUse;
 use record::{Status, Subject, Times};
 use units::Histogram;
 
@@ -12,7 +13,7 @@ fn calm() -> Facts {
         undelayed: [20_000; 100].into_iter().collect(),
         rtd_ms: Some(Times { p50: 100.0, ..Times::default() }),
         slip_ms: Some(Times { p99: 0.1, ..Times::default() }),
-        host: vec![used(0.3, 1.0); 20],
+        host: host_load(&[used(0.3, 1.0); 20]),
         frames: 1000,
         ..Facts::default()
     }
@@ -20,6 +21,10 @@ fn calm() -> Facts {
 
 fn used(busy: f64, seconds: f64) -> HostUse {
     HostUse { seconds, busy, pressure: Some(0.05), ..HostUse::default() }
+}
+
+fn host_load(host: &[HostUse]) -> HostLoad {
+    HostLoad::of(host.iter().copied().map(Ok), &[(0, 1_000_000_000)]).unwrap()
 }
 
 fn submitted() -> Submitted {
@@ -39,7 +44,7 @@ fn submitted() -> Submitted {
 #[test]
 fn a_configured_cpu_may_be_busy() {
     let busy = HostUse { at_ns: 0, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
-    let facts = Facts { host: vec![busy], ..Facts::default() };
+    let facts = Facts { host: host_load(&[busy]), ..Facts::default() };
     assert_eq!(judge(&facts).status, Status::Invalid);
     let configured = Facts { configured_cpu: true, ..facts.clone() };
     assert_eq!(judge(&configured).status, Status::Valid);
@@ -100,10 +105,15 @@ fn each_thing_can_spoil_it() {
     assert_eq!(probed(0.08, 4.0), Status::Suspect);
     assert_eq!(probed(0.8, 30.0), Status::Invalid);
     assert_eq!(probed(0.8, 2.0), Status::Suspect, "one that was very late");
-    assert_eq!(spoilt(&|f| f.host[..4].fill(used(1.0, 1.0))), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.host.fill(used(1.0, 1.0))), Status::Invalid);
-    assert_eq!(spoilt(&|f| f.host[0].steal = 0.5), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.host[0].pressure = Some(20.0)), Status::Invalid);
+    let first = |count: usize, host: HostUse| {
+        let mut all = [used(0.3, 1.0); 20];
+        all[..count].fill(host);
+        spoilt(&|f| f.host = host_load(&all))
+    };
+    assert_eq!(first(4, used(1.0, 1.0)), Status::Suspect);
+    assert_eq!(first(20, used(1.0, 1.0)), Status::Invalid);
+    assert_eq!(first(1, HostUse { steal: 0.5, ..used(0.3, 1.0) }), Status::Suspect);
+    assert_eq!(first(1, HostUse { pressure: Some(20.0), ..used(0.3, 1.0) }), Status::Invalid);
     assert_eq!(spoilt(&|f| f.kernel_drops = 1), Status::Suspect);
     assert_eq!(spoilt(&|f| f.rejected = (1, "a:eth0".into())), Status::Suspect);
     assert_eq!(spoilt(&|f| f.socket_drops = 1), Status::Suspect);
@@ -217,7 +227,7 @@ fn a_wait_for_a_slow_target_does_not_spoil_a_run() {
 fn a_busy_machine_is_told_from_other_causes() {
     let blames =
         |facts: Facts| judge(&facts).reasons.iter().any(|reason| reason.name.is_of_machine());
-    assert!(blames(Facts { host: vec![used(1.0, 1.0); 20], ..calm() }));
+    assert!(blames(Facts { host: host_load(&[used(1.0, 1.0); 20]), ..calm() }));
     assert!(!blames(Facts { unsent: 1, ..calm() }), "a program may have ended");
 }
 
@@ -239,10 +249,10 @@ fn no_two_pieces_of_evidence_have_the_same_label() {
             output: one(),
         },
         unmeasured: 1,
+        lost: vec![Lost { what: "the capture has no frames".into(), from_ms: Some(1) }],
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),
-        host: vec![HostUse { at_ns: 1_000_000_000, ..used(0.3, 1.0) }],
-        under_way: vec![(0, 1_000_000_000)],
+        host: host_load(&[HostUse { at_ns: 1_000_000_000, ..used(0.3, 1.0) }]),
         ..calm()
     };
     let mut found: Vec<Subject> = judge(&facts).evidence.into_iter().map(|e| e.name).collect();
@@ -260,7 +270,7 @@ fn a_busy_machine_that_keeps_no_program_waiting_does_not_spoil_a_run() {
     let busy = |waited_ms, p50| {
         let busy = HostUse { pressure: Some(0.9), ..used(1.0, 1.0) };
         judge(&Facts {
-            host: vec![busy; 20],
+            host: host_load(&[busy; 20]),
             run_delay_per_message_ms: waited_ms,
             rtd_ms: Some(Times { p50, ..Times::default() }),
             ..calm()

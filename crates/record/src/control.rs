@@ -16,6 +16,11 @@ pub enum Status {
         /// Replies received by a source, sent by a sink.
         replies: u64,
     },
+    /// Messages received so far by a sink behind a broker, whose sources cannot see them arrive.
+    Received {
+        /// Their number.
+        messages: u64,
+    },
     /// The schedule has ended and all expected replies have arrived.
     Done {},
     /// The host is contended, so the measurements are not valid.

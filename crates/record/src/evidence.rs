@@ -146,8 +146,8 @@ subjects! {
         "informational: there were more TCP connections than counters keep. The first segment of a \
          forgotten one does not count as a retransmission";
     OutputDropped: "program output not kept", "MB", Other,
-        "informational: a program printed more than a log keeps (64 MiB). Its log has the beginning \
-         and the end, and a line where the rest was";
+        "informational: a program printed more than a log keeps (`limits.output`, default 64 MiB). \
+         Its log has the beginning and the end, and a line where the rest was";
     BacklogDrops: "packets dropped at kernel backlogs", "packets", Machine,
         "queues of the kernel's network work were full, possibly with other traffic of this machine";
     SocketDrops: "datagrams dropped at full sockets", "datagrams", Other,
@@ -164,6 +164,9 @@ subjects! {
          other bytes than Thingbed forwarded";
     CaptureMissed: "frames missing from the capture", "frames", Other,
         "the disk was slower than the network; all figures are complete, the capture is not";
+    LostToFullDisk: "parts lost to a full disk", "parts", Other,
+        "the disk was full, and Thingbed gave these up to keep the figures, which are complete. Free \
+         space, or use another folder with --out";
     ProgramFailed: "a program failed", "", Other,
         "the figures are of a run in which not all programs did their work";
     RunFailed: "the run did not go as planned", "", Other, "";

@@ -120,6 +120,11 @@ impl Figure {
         Self { flat: true, ..self }
     }
 
+    /// Whether it has this name, or had it in an earlier version: experiment files keep working.
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.earlier.contains(&name)
+    }
+
     /// Its value in an object of a file, of this version or an earlier one.
     pub fn of<'a>(&self, object: &'a Value) -> Option<&'a Value> {
         let names = [self.name].into_iter().chain(self.earlier.iter().copied());
@@ -153,7 +158,7 @@ impl Shape {
             let fits = !numbers || part == "*" || part.parse::<u64>().is_ok();
             return fits.then(|| (of(), None));
         }
-        let row = self.rows().into_iter().find(|row| row.name == part)?;
+        let row = self.rows().into_iter().find(|row| row.is_called(part))?;
         Some(((row.shape)(), Some(row)))
     }
 

@@ -4,6 +4,8 @@
 //! The crates that write and the crates that read use the same types, so that the compiler finds
 //! every use of a field that changes.
 
+mod cell;
+mod clock;
 pub mod control;
 pub mod event;
 mod evidence;
@@ -13,6 +15,8 @@ mod pace;
 mod pattern;
 mod percentiles;
 mod protocol;
+mod run_facts;
+mod series;
 pub mod spec;
 mod summary;
 mod timeline;
@@ -20,6 +24,8 @@ mod verdict;
 mod word;
 mod workload_figures;
 
+pub use cell::Cell;
+pub use clock::{Clock, Cpu};
 pub use evidence::Subject;
 pub use figure::{Figure, Key, Over, Part, Scope, Shape, reduce};
 pub use mqtt_version::MqttVersion;
@@ -29,6 +35,10 @@ pub use protocol::{
     Coap, CoapTransport, Connection, ExchangeProtocol, Http, HttpMethod, Method, MqttChoice, Opcua,
     Quic, Timestamps,
 };
+pub use run_facts::{
+    Accounting, Departures, HostCpu, Machine, Phase, Placement, RUN_FORMAT, RunFacts, Stalls,
+};
+pub use series::SeriesSelector;
 pub use summary::{Group, Lateness, Links, Messages, Mqtt, MqttRole, Summary, Times};
 pub use timeline::{Quarter, Timeline};
 pub use verdict::{Evidence, Reason, Status, Verdict, short};

@@ -4,7 +4,7 @@ use crate::figure::{Over, Scope, figures};
 use crate::timeline::Quarter;
 use crate::verdict::Verdict;
 use crate::workload_figures::{Exchanges, Load, Probes, Samples};
-use crate::{Figure, Shape};
+use crate::{Cell, Figure, Shape};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ figures! {
         /// name of the experiment
         experiment: String,
         /// axes and values, all strings
-        cell: BTreeMap<String, String>,
+        cell: Cell,
         /// seed of all random values
         seed: u64,
         /// number of the repeat, from 0
@@ -216,9 +216,11 @@ figures! {
         /// frames accepted by a queue, counted in each direction that they passed
         frames: u64,
         /// configured loss over the directions that have one, weighted by frames
-        loss_asked_pct: f64 => .unit("%"),
+        #[serde(alias = "loss_asked_pct")]
+        loss_configured_pct: f64 => .unit("%").earlier(&["loss_asked_pct"]),
         /// measured loss over the same directions
-        loss_got_pct: f64 => .unit("%"),
+        #[serde(alias = "loss_got_pct")]
+        loss_measured_pct: f64 => .unit("%").earlier(&["loss_got_pct"]),
         /// frames dropped at full queues
         overflow_frames: u64,
         /// frames dropped while their link was down
@@ -226,7 +228,8 @@ figures! {
         /// frames rejected because they are not valid on their link
         rejected_frames: u64,
         /// intervals of links outside tolerance
-        not_as_asked: u64,
+        #[serde(alias = "not_as_asked")]
+        out_of_tolerance: u64 => .earlier(&["not_as_asked"]),
     }
 
     /// Statistics of the forwarding lateness.

@@ -84,11 +84,14 @@ figures! {
         /// answers after the timeout
         late: u64,
         /// duplicate answers
-        twice: u64,
+        #[serde(alias = "twice")]
+        duplicates: u64 => .earlier(&["twice"]),
         /// malformed messages
-        garbage: u64,
+        #[serde(alias = "garbage")]
+        malformed: u64 => .earlier(&["garbage"]),
         /// answers to no request
-        stray: u64,
+        #[serde(alias = "stray")]
+        unexpected: u64 => .earlier(&["stray"]),
         /// CoAP retransmissions
         retransmitted: u64,
         /// invalid lines of a trace
@@ -141,8 +144,9 @@ figures! {
         pace: Pace,
         /// requests sent per second
         rate: f64 => .unit("1/s"),
-        /// how far the sender was behind its schedule at most
-        behind_us: f64 => .unit("us").over(Over::Max),
+        /// maximum lag of the sender behind its schedule
+        #[serde(alias = "behind_us")]
+        max_lag_us: f64 => .unit("us").over(Over::Max).earlier(&["behind_us"]),
         /// scheduled interval between requests
         between_expected_us: HistogramSummary => .unit("us"),
         /// actual interval between requests

@@ -3,9 +3,8 @@
 
 use crate::figures::columns;
 use crate::{Cell, Sweep};
+use record::Cpu;
 
-/// Name of the CPU axis.
-pub(crate) const AXIS: &str = "virtual_cpu";
 /// Metrics that differ by a smaller share count as equal.
 const SAME: f64 = 0.01;
 
@@ -37,10 +36,10 @@ impl Attribution {
     /// The attribution of a sweep over several CPUs; `None` for other sweeps.
     pub fn of(sweep: &Sweep) -> Option<Self> {
         let cells = sweep.cells();
-        let mut cpus: Vec<String> = Vec::new();
-        for cpu in cells.iter().filter_map(|cell| cell.cell.get(AXIS)) {
-            if !cpus.iter().any(|known| known == cpu) {
-                cpus.push(cpu.to_owned());
+        let mut cpus: Vec<Cpu> = Vec::new();
+        for cpu in cells.iter().filter_map(|cell| cell.cell.cpu()) {
+            if !cpus.contains(&cpu) {
+                cpus.push(cpu);
             }
         }
         if cpus.len() < 2 {
@@ -48,13 +47,16 @@ impl Attribution {
         }
         // CPU time always depends on the CPU.
         let columns: Vec<_> = columns(sweep).into_iter().filter(|c| c.head != "CPU").collect();
-        let axes: Vec<&str> = sweep.axes().into_iter().filter(|axis| *axis != AXIS).collect();
-        let first = cells.iter().filter(|cell| cell.cell.get(AXIS) == Some(&cpus[0]));
-        let rows = first.map(|cell| {
-            let values = |axis: &&str| cell.cell.get(axis).unwrap_or_default().to_owned();
-            let wanted: Vec<Cell> =
-                cpus.iter().map(|cpu| cell.cell.with(&Cell::new([(AXIS, cpu)]))).collect();
-            let each: Vec<_> = wanted.iter().map(|cell| sweep.matching(cell)).collect();
+        let first = cells.iter().filter(|cell| cell.cell.cpu() == Some(cpus[0]));
+        let first: Vec<&Cell> = first.map(|cell| cell.cell).collect();
+        let axes: Vec<String> = match first.first() {
+            Some(cell) => cell.without_cpu().axes().map(|(axis, _)| axis.to_owned()).collect(),
+            None => return None,
+        };
+        let rows = first.into_iter().map(|cell| {
+            let value = |axis: &String| cell.get(axis).unwrap_or_default().to_owned();
+            let by_cpu: Vec<Cell> = cpus.iter().map(|cpu| cell.with_cpu(*cpu)).collect();
+            let each: Vec<_> = by_cpu.iter().map(|cell| sweep.matching(cell)).collect();
             let marks = columns.iter().map(|column| {
                 let figures: Option<Vec<f64>> = each
                     .iter()
@@ -62,16 +64,16 @@ impl Attribution {
                     .collect();
                 mark(figures.as_deref(), |figure| column.show(Some(figure)))
             });
-            (axes.iter().map(values).collect(), marks.collect())
+            (axes.iter().map(value).collect(), marks.collect())
         });
         Some(Self {
             rows: rows.collect(),
-            axes: axes.iter().map(|axis| (*axis).to_owned()).collect(),
             heads: columns
                 .iter()
                 .map(|column| (column.head.clone(), column.unit.clone().into_owned()))
                 .collect(),
-            cpus,
+            cpus: cpus.iter().map(Cpu::to_string).collect(),
+            axes,
         })
     }
 

@@ -19,6 +19,7 @@ pub struct Capture {
     pub(crate) layers: BTreeMap<String, u64>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) later_fragments: Vec<Protocol>,
+    pub(crate) icmp_messages: Vec<Protocol>,
     pub(crate) other_protocols: Vec<Protocol>,
     pub(crate) unread: Vec<Unread>,
     pub(crate) goodput: Goodput,

@@ -89,13 +89,14 @@ fn kinds(page: &Page, capture: &Capture) -> String {
         }
     };
     let fragments = named("later fragments by protocol", &capture.later_fragments);
+    let icmp = named("ICMP by message", &capture.icmp_messages);
     let others = named("other packets by protocol", &capture.other_protocols);
     let mut layers = heads(page, &["layer", "#bytes", "#%"]);
     for (layer, bytes) in capture.layers() {
         let share = bytes as f64 * 100.0 / capture.bytes.max(1) as f64;
         layers.add_row([layer.to_owned(), format::bytes(bytes as f64), format::number(share)]);
     }
-    format!("{table}\n{fragments}{others}{layers}")
+    format!("{table}\n{fragments}{icmp}{others}{layers}")
 }
 
 fn sizes(page: &Page, capture: &Capture) -> String {

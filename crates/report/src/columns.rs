@@ -15,6 +15,11 @@ pub(crate) struct Columns {
     file: SerializedFileReader<File>,
 }
 
+/// The name of a column in tables of earlier versions.
+fn earlier_name(name: &str) -> String {
+    name.replace("_configured_", "_asked_").replace("_measured_", "_got_")
+}
+
 /// Number of values read at a time.
 const BATCH: usize = 8192;
 
@@ -66,7 +71,9 @@ impl Columns {
             what: format!("column {name}: {what}"),
         };
         let schema = self.file.metadata().file_metadata().schema_descr();
-        let place = schema.columns().iter().position(|column| column.name() == name);
+        let position =
+            |name: &str| schema.columns().iter().position(|column| column.name() == name);
+        let place = position(name).or_else(|| position(&earlier_name(name)));
         let place = place.ok_or_else(|| wrong("it is missing".to_owned()))?;
         let column = schema.column(place);
         if column.max_rep_level() > 0 || column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY {

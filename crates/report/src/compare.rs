@@ -133,7 +133,7 @@ pub fn compare(sweep: &Sweep, axis: &str, figure: CompareFigure) -> Result<Strin
 fn groups<'s>(sweep: &'s Sweep, axis: &str) -> Vec<(Cell, Vec<CellRuns<'s>>)> {
     let mut groups: Vec<(Cell, Vec<CellRuns<'s>>)> = Vec::new();
     for cell in sweep.cells() {
-        let rest = Cell::new(cell.cell.axes().filter(|(name, _)| *name != axis));
+        let rest = cell.cell.without(axis);
         match groups.iter_mut().find(|(known, _)| *known == rest) {
             Some((_, cells)) => cells.push(cell),
             None => groups.push((rest, vec![cell])),

@@ -32,7 +32,7 @@ impl Figure {
             let scale = self.scale.unwrap_or(1.0);
             return Some(measured.map(|value| value * scale));
         };
-        let base = spread(&cell.with(base))?.median;
+        let base = spread(&cell.with_all(base))?.median;
         (base > 0.0).then(|| measured.map(|value| 100.0 * (value / base - 1.0)))
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Column {
     pub(crate) head: String,
     /// Unit; empty if each value has its own.
     pub(crate) unit: Cow<'static, str>,
+    /// Unit of the metric's values as numbers.
+    pub(crate) base_unit: Cow<'static, str>,
     /// Whether the metric is about messages; else about bytes and CPU.
     pub(crate) messages: bool,
     figure: Lookup,
@@ -78,6 +80,7 @@ fn column(
     Column {
         head,
         unit: unit.unwrap_or_default().into(),
+        base_unit: unit.unwrap_or_default().into(),
         messages: true,
         show: if unit.is_some() { format::number } else { format::count },
         figure: Box::new(move |summary| of(summary, &path)),
@@ -117,7 +120,8 @@ fn groups(sweep: &Sweep) -> Vec<Column> {
             "ms" => format::cpu,
             _ => format::count,
         };
-        columns.push(Column { head, unit: "".into(), messages: false, show, figure: of });
+        let (unit, base_unit) = ("".into(), figure.unit.into());
+        columns.push(Column { head, unit, base_unit, messages: false, show, figure: of });
     };
     for figure in Group::FIGURES.iter().copied() {
         match figure.column {
@@ -209,9 +213,12 @@ fn programs(sweep: &Sweep) -> Vec<Column> {
                 1 => format!("{program} {metric}"),
                 _ => format!("{program} {metric} {}", figure.head),
             };
+            let unit: Cow<'static, str> =
+                if is_count { "".into() } else { unit.clone().unwrap_or_default().into() };
             Column {
                 head,
-                unit: if is_count { "".into() } else { unit.clone().unwrap_or_default().into() },
+                base_unit: unit.clone(),
+                unit,
                 messages: true,
                 show: if is_count { format::count } else { format::number },
                 figure: Box::new(move |summary| summary.program(&program, &metric, figure)),

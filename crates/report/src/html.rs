@@ -10,9 +10,11 @@ mod clients;
 mod delay;
 mod escape;
 mod exchange;
+mod explore;
 mod intervals;
 mod links;
 mod load;
+mod over_time;
 mod page;
 mod probe;
 mod program;
@@ -27,6 +29,7 @@ mod wire;
 
 use crate::panels::Panels;
 use crate::{Capture, Error, Sweep};
+pub use page::CHARTS;
 use page::{Page, View};
 use std::path::Path;
 
@@ -59,9 +62,10 @@ fn page(sweep: &Sweep) -> String {
     let cells = sweep.cells();
     let view = View { sweep, panels: Panels::of(sweep, &cells), cells };
     let mut page = Page::new(sweep.all_notes());
-    verdict::section(&mut page, &view);
     results::section(&mut page, &view);
     verdict::checks(&mut page, &view);
+    explore::section(&mut page, &view);
+    over_time::section(&mut page, &view);
     reference::section(&mut page, &view);
     delay::section(&mut page, &view);
     exchange::section(&mut page, &view);
@@ -73,6 +77,7 @@ fn page(sweep: &Sweep) -> String {
     clients::section(&mut page, &view);
     links::section(&mut page, &view);
     topology::section(&mut page, &view);
+    verdict::section(&mut page, &view);
     runs::section(&mut page, &view);
     let banner = verdict::banner(sweep);
     let facts = runs::headline(sweep);

@@ -18,33 +18,33 @@ pub struct LinkRow {
     /// Frames dropped because the queue was full.
     pub overflow: f64,
     /// Configured mean delay, ms; `None` if it changed during the run.
-    pub delay_asked_ms: Option<f64>,
+    pub delay_configured_ms: Option<f64>,
     /// Measured mean delay, ms.
-    pub delay_got_ms: Option<f64>,
+    pub delay_measured_ms: Option<f64>,
     /// Measured maximum delay, ms.
     pub delay_max_ms: Option<f64>,
     /// Configured loss, percent; `None` if it changed during the run.
-    pub loss_asked_pct: Option<f64>,
+    pub loss_configured_pct: Option<f64>,
     /// Measured loss, percent.
-    pub loss_got_pct: Option<f64>,
+    pub loss_measured_pct: Option<f64>,
     /// Configured rate, bit/s; 0 means no limit.
-    pub rate_asked_bit_s: f64,
+    pub rate_configured_bit_s: f64,
 }
 
 impl LinkRow {
     /// Deviation of the loss from the configuration, in standard deviations of independent frame
     /// losses. Loss by train varies more.
     pub fn loss_deviations(&self) -> Option<f64> {
-        let asked = self.loss_asked_pct? / 100.0;
+        let configured = self.loss_configured_pct? / 100.0;
         // Frames dropped at a full queue have no loss decision.
         let drawn = (self.frames - self.overflow).max(0.0);
-        let spread = (drawn * asked * (1.0 - asked)).sqrt();
-        (spread > 0.0).then(|| (self.lost - drawn * asked) / spread)
+        let spread = (drawn * configured * (1.0 - configured)).sqrt();
+        (spread > 0.0).then(|| (self.lost - drawn * configured) / spread)
     }
 
     /// Measured minus configured mean delay, ms.
     pub fn delay_excess_ms(&self) -> Option<f64> {
-        Some(self.delay_got_ms? - self.delay_asked_ms?)
+        Some(self.delay_measured_ms? - self.delay_configured_ms?)
     }
 }
 
@@ -57,12 +57,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
         "frames",
         "lost",
         "overflow",
-        "delay_asked_ms",
-        "delay_got_ms_mean",
-        "delay_got_ms_max",
-        "loss_asked_pct",
-        "loss_got_pct",
-        "rate_asked_bit_s",
+        "delay_configured_ms",
+        "delay_measured_ms_mean",
+        "delay_measured_ms_max",
+        "loss_configured_pct",
+        "loss_measured_pct",
+        "rate_configured_bit_s",
     ];
     let numbers = names.iter().map(|name| columns.numbers(name)).collect::<Result<Vec<_>, _>>()?;
     // An idle link has no mean: NaN or null.
@@ -84,12 +84,12 @@ pub(crate) fn read(path: &Path) -> Result<Vec<LinkRow>, Error> {
             frames: at(0, row).unwrap_or(0.0),
             lost: at(1, row).unwrap_or(0.0),
             overflow: at(2, row).unwrap_or(0.0),
-            delay_asked_ms: at(3, row).filter(|_| steady(row)),
-            delay_got_ms: at(4, row).filter(|_| measured(row)),
+            delay_configured_ms: at(3, row).filter(|_| steady(row)),
+            delay_measured_ms: at(4, row).filter(|_| measured(row)),
             delay_max_ms: at(5, row).filter(|_| measured(row)),
-            loss_asked_pct: at(6, row).filter(|_| steady(row)),
-            loss_got_pct: at(7, row),
-            rate_asked_bit_s: at(8, row).unwrap_or(0.0),
+            loss_configured_pct: at(6, row).filter(|_| steady(row)),
+            loss_measured_pct: at(7, row),
+            rate_configured_bit_s: at(8, row).unwrap_or(0.0),
         })
         .collect())
 }
@@ -104,10 +104,10 @@ mod tests {
             frames: 110.0,
             overflow: 10.0,
             lost: 60.0,
-            loss_asked_pct: Some(50.0),
+            loss_configured_pct: Some(50.0),
             ..LinkRow::default()
         };
         assert_eq!(row.loss_deviations(), Some(2.0));
-        assert_eq!(LinkRow { loss_asked_pct: Some(0.0), ..row }.loss_deviations(), None);
+        assert_eq!(LinkRow { loss_configured_pct: Some(0.0), ..row }.loss_deviations(), None);
     }
 }

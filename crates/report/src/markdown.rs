@@ -59,7 +59,7 @@ fn reference(sweep: &Sweep) -> Option<String> {
         run.map(|row| {
             [
                 plain(&figure.name),
-                plain(&row.cell.to_string()),
+                plain(&row.cell.label()),
                 with_range(range(row.measured, format::number)),
                 row.reference_value.map_or_else(|| format::NONE.to_owned(), format::number),
                 plain(&figure.unit),

@@ -17,6 +17,9 @@ pub struct Topology {
     pub brokers: Vec<String>,
     /// Links between groups and networks.
     pub links: Vec<GroupLink>,
+    /// What the programs of groups may do beyond the defaults, and their limits of processes and
+    /// storage: each group with such, in order.
+    pub boundaries: Vec<(String, String)>,
     members: HashMap<String, String>,
 }
 
@@ -48,7 +51,13 @@ impl Topology {
             let (name, group) = (text(&node["name"]), text(&node["group"]));
             match topology.groups.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, count)) => *count += 1,
-                None => topology.groups.push((group.clone(), 1)),
+                None => {
+                    topology.groups.push((group.clone(), 1));
+                    let words = boundary_words(node);
+                    if !words.is_empty() {
+                        topology.boundaries.push((group.clone(), words.join("; ")));
+                    }
+                }
             }
             for link in list(node, "links") {
                 topology.join(&group, link);
@@ -109,10 +118,30 @@ fn network_words(network: &Value) -> Vec<String> {
         let prefix = if slash.is_empty() { "" } else { &prefix };
         words.push(format!("{}{slash}{prefix}", text(&network["subnet"])));
     }
+    words.push(text(&network["second_subnet"]));
     if !network["mtu"].is_null() {
         words.push(format!("MTU {}", text(&network["mtu"])));
     }
     words.retain(|word| !word.is_empty());
+    words
+}
+
+/// What a node's programs may do beyond the defaults, and limits that the file sets.
+fn boundary_words(node: &Value) -> Vec<String> {
+    let mut words = Vec::new();
+    if node["privileged"] == true {
+        words.push("privileged: the host is not protected from its programs".to_owned());
+    }
+    let capabilities: Vec<_> = list(node, "capabilities").map(text).collect();
+    if !capabilities.is_empty() {
+        words.push(format!("capabilities {}", capabilities.join(", ")));
+    }
+    for (key, unit) in [("processes", "processes"), ("storage", "of storage")] {
+        let limit = &node["limits"][key];
+        if !limit.is_null() {
+            words.push(format!("at most {} {unit}", text(limit)));
+        }
+    }
     words
 }
 
@@ -144,6 +173,26 @@ fn words(impairment: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_programs_may_do_beyond_the_defaults_is_shown() {
+        let node = |group: &str, more: Value| {
+            let mut node = serde_json::json!({"name": format!("{group}-1"), "group": group});
+            node.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            node
+        };
+        let plan = serde_json::json!({"nodes": [
+            node("plain", serde_json::json!({"limits": {"cpus": 1, "processes": null}})),
+            node("open", serde_json::json!({"privileged": true})),
+            node("some", serde_json::json!({"capabilities": ["SYS_TIME", "CHOWN"],
+                "limits": {"processes": 64, "storage": "100 MiB"}})),
+        ]});
+        let text = "capabilities SYS_TIME, CHOWN; at most 64 processes; at most 100 MiB of storage";
+        let found = Topology::of(&plan).boundaries;
+        let found: Vec<_> = found.iter().map(|(group, text)| (&group[..], &text[..])).collect();
+        let open = "privileged: the host is not protected from its programs";
+        assert_eq!(found, [("open", open), ("some", text)]);
+    }
 
     #[test]
     fn groups_alike_links_and_says_them_in_words() {

@@ -1,54 +1,13 @@
 //! One run, read from its folder.
 
 use crate::{
-    ClientRow, Error, IntervalRow, LinkRow, MessageTimes, Status, Summary, Topology, UsageRow,
-    Verdict,
+    ClientRow, Error, IntervalRow, LinkRow, MessageTimes, ProgramValueRow, Status, Summary,
+    Topology, UsageRow,
 };
-use crate::{clients, intervals, links, messages, usage};
-use journal::Contents;
-use serde::Deserialize;
+use crate::{clients, intervals, links, messages, program_values, usage};
+use record::RunFacts;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-
-/// Facts about the machine and the version of a run, from `run.json`.
-#[derive(Debug, Clone, Default)]
-pub struct Facts(Value);
-
-/// A phase of a run, in seconds from its start.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Phase {
-    /// Name of the phase.
-    pub name: String,
-    /// Start, s.
-    #[serde(default)]
-    pub start_s: Option<f64>,
-    /// End, s.
-    #[serde(default)]
-    pub end_s: Option<f64>,
-}
-
-impl Facts {
-    /// A fact as text; `None` if it is missing.
-    pub fn text(&self, key: &str) -> Option<String> {
-        match self.0.get(key)? {
-            Value::Null => None,
-            Value::String(text) if text.is_empty() => None,
-            Value::String(text) => Some(text.clone()),
-            value => Some(value.to_string()),
-        }
-    }
-
-    /// The phases; empty if they are missing.
-    pub fn phases(&self) -> Vec<Phase> {
-        let phases = self.0.get("phases").and_then(Value::as_array);
-        let phases = phases.into_iter().flatten();
-        phases.filter_map(|phase| Phase::deserialize(phase).ok()).collect()
-    }
-
-    fn verdict(&self) -> Option<Verdict> {
-        Verdict::deserialize(self.0.get("verdict")?).ok()
-    }
-}
 
 /// One execution of a plan.
 ///
@@ -59,8 +18,9 @@ pub struct Run {
     pub folder: PathBuf,
     /// Metrics.
     pub summary: Summary,
-    /// Facts about the machine and the version.
-    pub facts: Facts,
+    /// Facts about the machine, the version and the course of the run; `None` if `run.json` is
+    /// missing or damaged.
+    pub facts: Option<RunFacts>,
     /// Topology.
     pub topology: Topology,
     /// Missing or damaged files.
@@ -79,16 +39,19 @@ impl Run {
     /// A run with a given summary.
     pub(crate) fn with_summary(folder: &Path, summary: Summary) -> Self {
         let mut run = Self { folder: folder.to_owned(), summary, ..Self::default() };
-        run.facts = Facts(run.json("run.json"));
+        match run_facts(folder) {
+            Ok(facts) => run.facts = Some(facts),
+            Err(error) => run.notes.push(error.to_string()),
+        }
         run.check_files();
         run.topology = Topology::of(&run.json("plan.json"));
         // Both files have the verdict, but the summary of an earlier version may lack parts of it.
-        if let Some(verdict) = run.facts.verdict() {
-            let measured = &mut run.summary.verdict;
+        if let Some(facts) = &run.facts {
+            let (verdict, measured) = (&facts.verdict, &mut run.summary.verdict);
             if measured.status == Status::Unknown {
-                *measured = verdict;
+                measured.clone_from(verdict);
             } else if measured.evidence.is_empty() {
-                measured.evidence = verdict.evidence;
+                measured.evidence.clone_from(&verdict.evidence);
             }
         }
         run
@@ -97,23 +60,16 @@ impl Run {
     /// Notes which files are not those of the end of the run.
     fn check_files(&mut self) {
         // Earlier versions kept no list.
-        let Some(files) = self.facts.0.get("files").filter(|files| !files.is_null()) else {
+        let Some(files) = self.facts.as_ref().and_then(|facts| facts.files.as_ref()) else {
             return;
         };
-        match Contents::deserialize(files) {
-            Ok(files) => {
-                let damage = files.damage(&self.folder).into_iter();
-                self.notes.extend(damage.map(|damage| format!("damaged: {damage}")));
-            }
-            Err(error) => {
-                self.notes.push(format!("damaged: the list of files in run.json: {error}"))
-            }
-        }
+        let damage = files.damage(&self.folder).into_iter();
+        self.notes.extend(damage.map(|damage| format!("damaged: {damage}")));
     }
 
     /// The cell and the repeat, as text.
     pub fn name(&self) -> String {
-        format!("{} #{}", self.summary.cell, self.summary.repeat)
+        format!("{} #{}", self.summary.cell.label(), self.summary.repeat)
     }
 
     /// Times of all messages, from `messages.parquet`.
@@ -141,6 +97,16 @@ impl Run {
         intervals::read(&self.folder.join("intervals.parquet"))
     }
 
+    /// Values of programs' metrics, from `metrics.parquet`.
+    pub fn program_values(&self) -> Result<Vec<ProgramValueRow>, Error> {
+        program_values::read(&self.folder.join("metrics.parquet"))
+    }
+
+    /// Whether programs of this run have metrics.
+    pub(crate) fn has_program_values(&self) -> bool {
+        !self.summary.programs().is_empty() && self.folder.join("metrics.parquet").exists()
+    }
+
     fn json(&mut self, name: &str) -> Value {
         let path = self.folder.join(name);
         let read = read_text(&path).and_then(|text| {
@@ -151,6 +117,15 @@ impl Run {
             Value::Null
         })
     }
+}
+
+/// Reads the `run.json` of a run.
+///
+/// # Errors
+/// When it is missing, damaged, or of a newer version.
+pub fn run_facts(folder: &Path) -> Result<RunFacts, Error> {
+    let path = folder.join("run.json");
+    RunFacts::from_json(&read_text(&path)?).map_err(|source| Error::Json { path, source })
 }
 
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {

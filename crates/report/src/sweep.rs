@@ -3,6 +3,7 @@
 use crate::cut;
 use crate::run::read_text;
 use crate::{Cell, Check, Error, Reference, Run, Spread, Status, Summary, format};
+use record::Clock;
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
@@ -113,7 +114,8 @@ impl Sweep {
     /// Sorts by the list, which has the order of the matrix; without a list, by the start of the
     /// first run of each cell.
     fn sort(&mut self, list: &[Summary]) {
-        let started = |run: &Run| run.facts.text("started").unwrap_or_default();
+        let started =
+            |run: &Run| run.facts.as_ref().map(|facts| facts.started.clone()).unwrap_or_default();
         self.runs.sort_by_cached_key(started);
         let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {
@@ -204,7 +206,8 @@ impl Sweep {
         let counts: Vec<_> = counts.map(|(n, status)| format!("{n} {status}")).collect();
         let (runs, cells) = (self.runs.len(), self.cells().len());
         let (runs, cells) = (format::things(runs, "run"), format::things(cells, "cell"));
-        let clock = |run: &Run| run.facts.text("clock").is_some_and(|clock| clock == "virtual");
+        let clock =
+            |run: &Run| run.facts.as_ref().is_some_and(|facts| facts.clock == Clock::Virtual);
         let all_virtual = !self.runs.is_empty() && self.runs.iter().all(clock);
         let clock = if all_virtual { ", in virtual time" } else { "" };
         format!("{runs} in {cells}{clock}: {}", counts.join(", "))

@@ -173,7 +173,7 @@ impl Page {
                 let name = if place == 0 { format::plain(&figure.name) } else { String::new() };
                 table.add_row([
                     name,
-                    format::plain(&row.cell.to_string()),
+                    format::plain(&row.cell.label()),
                     measured,
                     range.unwrap_or_default(),
                     reference_value,

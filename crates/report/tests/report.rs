@@ -4,7 +4,7 @@
 mod fixture;
 
 use fixture::Invention;
-use report::{Cell, CheckStatus, Error, Status, Sweep, terminal, write_html};
+use report::{CheckStatus, Error, Status, Sweep, terminal, write_html};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn reads_a_sweep_in_the_order_of_its_matrix() {
     assert_eq!(sweep.runs.len(), 24);
     let cells = sweep.cells();
     assert_eq!(cells.len(), 12);
-    assert_eq!(cells[1].cell.to_string(), "tcp-rd · ideal");
+    assert_eq!(cells[1].cell.label(), "tcp-rd · ideal");
     assert_eq!(cells[1].runs.len(), 2);
     assert_eq!(sweep.axes(), ["model", "network"]);
     assert_eq!(sweep.groups(), ["utility", "consumer"]);
@@ -57,9 +57,9 @@ fn ours_is_relative_to_the_base_of_the_same_network() {
     let sweep = Sweep::read(folder.path()).unwrap();
     let figure = &sweep.reference.as_ref().unwrap().figures[0];
     let row = &figure.compare(&sweep)[0];
-    assert_eq!(row.cell, Cell::new([("model", "tcp-rd"), ("network", "ideal")]));
+    assert_eq!(row.cell, [("model", "tcp-rd"), ("network", "ideal")].into_iter().collect());
     let median = |model: &str| {
-        let cell = Cell::new([("model", model), ("network", "ideal")]);
+        let cell = [("model", model), ("network", "ideal")].into_iter().collect();
         sweep.matching(&cell).spread(|run| run.metric("groups.utility.tx_bytes")).unwrap().median
     };
     let expected = 100.0 * (median("tcp-rd") / median("udp-rr") - 1.0);
@@ -99,9 +99,13 @@ fn the_page_holds_all_parts_and_nothing_from_outside() {
     invention.write_beside(folder.path());
     let page = page_of(folder.path());
     let words = words_of(&page);
+    let place = |id: &str| words.find(&format!("<section id=\"{id}\"")).unwrap();
+    assert!(place("results") < place("time") && place("time") < place("verdict"));
     for id in [
-        "verdict",
         "results",
+        "axes",
+        "time",
+        "programs",
         "findings",
         "reference",
         "delay",
@@ -109,15 +113,16 @@ fn the_page_holds_all_parts_and_nothing_from_outside() {
         "usage",
         "links",
         "topology",
+        "verdict",
         "runs",
     ] {
-        assert!(words.contains(&format!("<section id=\"{id}\">")), "{id}");
+        assert!(words.contains(&format!("<section id=\"{id}\"")), "{id}");
     }
     assert!(words.contains("Some runs are suspect"));
     assert!(words.contains("250 kbit/s, burst 1600 B"));
     assert!(words.contains("Thingbed 0.1.0") && words.contains("commit 0123abc"));
     assert!(!words.contains("src=") && !words.contains("http"));
-    assert_eq!(words.matches("<details class=\"run\">").count(), 24);
+    assert_eq!(words.matches("<details class=\"run\" data-cell=").count(), 24);
     assert!(page.len() < 1_200_000, "{}", page.len());
     let plots = words.matches("class=\"plot\"").count();
     let charts = words.split("id=\"charts\">").nth(1).unwrap().split("</script>").next().unwrap();
@@ -146,6 +151,7 @@ fn a_hostile_name_stays_text() {
     let hostile = "<img src=x onerror=alert(1)></script><script>alert(2)</script>\u{1b}[2J";
     let invention = Invention {
         experiment: hostile.to_owned(),
+        metric: hostile.to_owned(),
         models: vec![hostile.to_owned(), "b\"'&".to_owned()],
         networks: vec!["ideal".to_owned()],
         ..small()
@@ -155,7 +161,7 @@ fn a_hostile_name_stays_text() {
     let page = page_of(folder.path());
     assert!(!page.contains("<img") && !page.contains("<script>alert"));
     assert!(page.contains("&lt;img src=x"));
-    assert_eq!(page.matches("</script>").count(), 3);
+    assert_eq!(page.matches("</script>").count(), 4);
     let text = terminal(&Sweep::read(folder.path()).unwrap(), 120, false);
     assert!(!text.contains('\u{1b}'));
 }
@@ -215,4 +221,101 @@ fn a_run_with_hardly_a_figure_still_has_a_page() {
     fixture::write(&folder.path().join("reference.json"), &json!({"figures": 3}));
     let text = terminal(&Sweep::read(folder.path()).unwrap(), 80, false);
     assert!(text.contains("reference.json is damaged"), "{text}");
+}
+
+/// JSON of the page with this id.
+fn json_of(page: &str, id: &str) -> serde_json::Value {
+    let text = page.split(&format!("id=\"{id}\">")).nth(1).unwrap();
+    serde_json::from_str(text.split("</script>").next().unwrap()).unwrap()
+}
+
+#[test]
+fn evidence_is_folded_only_when_all_runs_are_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let folders = small().write(folder.path());
+    let folded = "<section id=\"verdict\" class=\"fold\">";
+    assert!(page_of(&folders[0]).contains(folded), "one valid run");
+    assert!(!page_of(folder.path()).contains(folded), "one run of the sweep is suspect");
+}
+
+#[test]
+fn figures_by_axis_have_the_numbers_of_the_axis_and_of_each_cell() {
+    let folder = tempfile::tempdir().unwrap();
+    let invention = Invention {
+        models: ["0", "10 ms", "0.5 s"].map(str::to_owned).to_vec(),
+        networks: vec!["ideal".to_owned()],
+        ..small()
+    };
+    invention.write(folder.path());
+    let data = json_of(&page_of(folder.path()), "cells");
+    // An axis with one value only is none.
+    assert_eq!(
+        data["axes"],
+        json!([{"name": "model", "values": ["0", "10 ms", "0.5 s"],
+        "numbers": [0.0, 10.0, 500.0], "unit": "ms"}])
+    );
+    let sweep = Sweep::read(folder.path()).unwrap();
+    let figures = data["figures"].as_array().unwrap();
+    let place = figures.iter().position(|figure| figure["name"] == "controller temperature mean");
+    let place = place.unwrap();
+    assert_eq!(figures[place]["unit"], "°C");
+    for (cell, shown) in sweep.cells().iter().zip(data["cells"].as_array().unwrap()) {
+        let mean = |summary: &report::Summary| {
+            summary.program("controller", "temperature", record::Samples::mean)
+        };
+        let spread = cell.spread(mean).unwrap();
+        assert_eq!(shown["figures"][place], json!([spread.median, spread.min, spread.max]));
+    }
+    assert_eq!(data["cells"][2]["at"], json!([2]));
+}
+
+#[test]
+fn charts_know_their_cells_so_that_the_filter_can_hide_them() {
+    let folder = tempfile::tempdir().unwrap();
+    small().write(folder.path());
+    let page = page_of(folder.path());
+    let charts = json_of(&page, "charts");
+    let mut seen = [false; 12];
+    for chart in charts.as_array().unwrap() {
+        let cells = chart["cells"].as_array().unwrap();
+        let option = &chart["option"];
+        let drawn = match chart["lines"].as_bool().unwrap() {
+            true => option["series"].as_array().unwrap().len(),
+            false => option["xAxis"]["data"].as_array().unwrap().len(),
+        };
+        assert!(cells.is_empty() || cells.len() == drawn, "{}", chart["title"]);
+        cells.iter().for_each(|cell| seen[cell.as_u64().unwrap() as usize] = true);
+    }
+    assert!(seen.iter().all(|seen| *seen));
+    let words = words_of(&page);
+    assert!((0..12).all(|cell| words.contains(&format!("<tr data-cell=\"{cell}\">"))));
+}
+
+#[test]
+fn throughput_and_metrics_over_time_are_those_of_the_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let folders = small().write(folder.path());
+    let page = page_of(&folders[0]);
+    let charts = json_of(&page, "charts");
+    let titled = |title: &str| {
+        let all = charts.as_array().unwrap().iter();
+        all.clone().find(|chart| chart["title"].as_str().unwrap().starts_with(title)).unwrap()
+    };
+    let run = report::Run::read(&folders[0]).unwrap();
+    let up: f64 = run
+        .intervals()
+        .unwrap()
+        .iter()
+        .filter(|row| row.direction == "up")
+        .map(|row| row.bytes)
+        .sum();
+    // One interval of five seconds.
+    let point = &titled("throughput")["option"]["series"][0]["data"][0];
+    assert_eq!(point[0], 2.5);
+    assert!((point[1].as_f64().unwrap() / (up * 8.0 / 5.0 / 1e3) - 1.0).abs() < 1e-3);
+    let values = run.program_values().unwrap();
+    let drawn = &titled("controller temperature")["option"]["series"][0]["data"];
+    assert_eq!(drawn.as_array().unwrap().len(), values.len());
+    assert!((drawn[3][1].as_f64().unwrap() / values[3].value - 1.0).abs() < 1e-3);
+    assert_eq!(drawn[3][0], 1.5);
 }

@@ -1,9 +1,11 @@
 //! Merges the programs' event files into one row per message.
 
-use measure::Message;
-use record::event::{ALL_PEERS, MessageEvent, SinkEvent, SourceEvent, read};
+use measure::{Message, MessageTable};
+use record::event::{ALL_PEERS, MessageEvent, SinkEvent, SourceEvent, lines};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,9 +23,49 @@ pub(crate) struct Schedule<'a> {
     /// The receivers' names, in order.
     pub sinks: &'a [String],
     /// Number of receivers of each message, counted from the first; `None` for round robin.
-    pub fan_out: Option<Vec<usize>>,
+    pub fan_out: Option<FanOut>,
     /// Message length in bytes.
     pub bytes: u32,
+}
+
+/// Number of receivers by message, in constant memory for as long as it does not change.
+#[derive(Debug, Clone)]
+pub(crate) struct FanOut(Vec<Step>);
+
+/// The messages from `first` on.
+#[derive(Debug, Clone)]
+struct Step {
+    first: u64,
+    /// The first one's first row.
+    row: usize,
+    /// The receivers of each.
+    sinks: usize,
+}
+
+impl FanOut {
+    /// `sinks` has the number of receivers of each message in order.
+    pub fn of(sinks: impl Iterator<Item = usize>) -> Self {
+        let mut steps: Vec<Step> = Vec::new();
+        for (message, sinks) in (0..).zip(sinks) {
+            let last = steps.last();
+            if last.is_none_or(|last| last.sinks != sinks) {
+                let row = last.map_or(0, |last| last.row_of(message));
+                steps.push(Step { first: message, row, sinks });
+            }
+        }
+        Self(steps)
+    }
+
+    fn step(&self, message: u64) -> Option<&Step> {
+        self.0[..self.0.partition_point(|step| step.first <= message)].last()
+    }
+}
+
+impl Step {
+    /// The first row of a message.
+    fn row_of(&self, message: u64) -> usize {
+        self.row + (message - self.first) as usize * self.sinks
+    }
 }
 
 /// An events file is unreadable or invalid.
@@ -35,30 +77,33 @@ pub struct CollectError {
     why: String,
 }
 
-/// Returns a row for each scheduled message and receiver, filled from the events of source and
+/// Adds a row for each scheduled message and receiver, filled from the events of source and
 /// sinks. A missing file means that the program died before it wrote; a truncated last line means
 /// that it was killed. Both keep the events that exist.
 pub(crate) fn collect(
     schedule: &Schedule<'_>,
     source: (&str, &Path),
     sinks: &[(&str, PathBuf)],
-) -> Result<Vec<Message>, CollectError> {
-    let mut rows = planned(schedule, source.0);
+    rows: &mut MessageTable,
+) -> Result<(), CollectError> {
+    let begin = rows.len();
+    plan(schedule, source.0, rows);
     let since = |time: u64| time as i64 - schedule.start_ns as i64;
     let place: HashMap<&str, usize> =
         schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
-    let firsts = schedule.fan_out.as_ref().map(|all| {
-        let before = |sum: &mut usize, to: &usize| Some(std::mem::replace(sum, *sum + to));
-        all.iter().scan(0, before).collect::<Vec<usize>>()
-    });
     let at = |message: u64, sink: usize| -> Option<usize> {
         let place = usize::try_from(message).ok().filter(|_| message < schedule.messages)?;
-        match (&schedule.fan_out, &firsts) {
-            (Some(to), Some(firsts)) => (sink < *to.get(place)?).then_some(firsts[place] + sink),
-            _ => (place % schedule.sinks.len().max(1) == sink).then_some(place),
-        }
+        let row = match &schedule.fan_out {
+            Some(to) => {
+                let step = to.step(message)?;
+                (sink < step.sinks).then(|| step.row_of(message) + sink)
+            }
+            None => (place % schedule.sinks.len().max(1) == sink).then_some(place),
+        };
+        row.map(|row| begin + row)
     };
     for line in events::<MessageEvent<'_, SourceEvent>>(source.0, source.1)? {
+        let line = line?;
         let targets = match &*line.peer {
             ALL_PEERS => 0..schedule.sinks.len(),
             peer => match place.get(peer) {
@@ -67,33 +112,36 @@ pub(crate) fn collect(
             },
         };
         for row in targets.filter_map(|sink| at(line.message, sink)) {
-            let (row, time) = (&mut rows[row], since(line.time_ns));
-            match line.event {
+            let time = since(line.time_ns);
+            let change = |row: &mut Message| match line.event {
                 SourceEvent::Sent => row.sent_ns = row.sent_ns.or(Some(time)),
                 SourceEvent::ReplyReceived => {
                     row.reply_received_ns = row.reply_received_ns.or(Some(time));
                 }
                 SourceEvent::Duplicate => row.duplicates += 1,
-            }
+            };
+            rows.update(row, change).map_err(CollectError::of(source.0, source.1))?;
         }
     }
     for (name, path) in sinks {
         let Some(sink) = place.get(name) else { continue };
         for line in events::<MessageEvent<'_, SinkEvent>>(name, path)? {
+            let line = line?;
             let Some(row) = at(line.message, *sink) else { continue };
-            let (row, time) = (&mut rows[row], since(line.time_ns));
-            match line.event {
+            let time = since(line.time_ns);
+            let change = |row: &mut Message| match line.event {
                 SinkEvent::Received => row.received_ns = row.received_ns.or(Some(time)),
                 SinkEvent::ReplySent => row.reply_sent_ns = row.reply_sent_ns.or(Some(time)),
                 SinkEvent::Duplicate => row.duplicates += 1,
-            }
+            };
+            rows.update(row, change).map_err(CollectError::of(name, path))?;
         }
     }
-    Ok(rows)
+    Ok(())
 }
 
-/// The scheduled rows, without results.
-fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
+/// Adds the scheduled rows, without results.
+fn plan(schedule: &Schedule<'_>, source: &str, rows: &mut MessageTable) {
     let (interaction, sender): (Arc<str>, Arc<str>) = (schedule.name.into(), source.into());
     let sinks: Vec<Arc<str>> = schedule.sinks.iter().map(|name| name.as_str().into()).collect();
     let row = |message: u64, peer: &Arc<str>| Message {
@@ -105,31 +153,37 @@ fn planned(schedule: &Schedule<'_>, source: &str) -> Vec<Message> {
         bytes: schedule.bytes,
         ..Message::default()
     };
-    let messages = 0..schedule.messages;
-    if sinks.is_empty() {
-        return Vec::new();
-    }
-    match &schedule.fan_out {
-        Some(to) => messages
-            .zip(to)
-            .flat_map(|(m, to)| sinks.iter().take(*to).map(move |p| (m, p)))
-            .map(|(m, p)| row(m, p))
-            .collect(),
-        None => {
-            let peer = |m: u64| &sinks[m as usize % sinks.len()];
-            messages.map(|m| row(m, peer(m))).collect()
+    for message in 0..schedule.messages {
+        match &schedule.fan_out {
+            Some(to) => {
+                let count = to.step(message).map_or(0, |step| step.sinks);
+                rows.extend(sinks.iter().take(count).map(|peer| row(message, peer)));
+            }
+            None => rows
+                .extend(sinks.get(message as usize % sinks.len().max(1)).map(|p| row(message, p))),
         }
     }
 }
 
-/// The events of a program's file; empty if the file is missing.
-pub(crate) fn events<T: DeserializeOwned>(node: &str, path: &Path) -> Result<Vec<T>, CollectError> {
-    let failed = |why: String| CollectError { node: node.to_owned(), path: path.to_owned(), why };
-    match std::fs::read(path) {
-        Ok(text) => read(&text).map_err(failed),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(failed(error.to_string())),
+impl CollectError {
+    /// Why the results of `node` in `path` could not be read.
+    pub fn of<E: ToString>(node: &str, path: &Path) -> impl Fn(E) -> Self {
+        move |why| Self { node: node.to_owned(), path: path.to_owned(), why: why.to_string() }
     }
+}
+
+/// The events of a program's file, in constant memory; none if the file is missing.
+pub(crate) fn events<T: DeserializeOwned>(
+    node: &str,
+    path: &Path,
+) -> Result<impl Iterator<Item = Result<T, CollectError>>, CollectError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        file => Some(file.map_err(CollectError::of(node, path))?),
+    };
+    let of_file = file.map(lines::<T>).transpose().map_err(CollectError::of(node, path))?;
+    let failed = CollectError::of::<String>(node, path);
+    Ok(of_file.into_iter().flatten().map(move |line| line.map_err(&failed)))
 }
 
 #[cfg(test)]
@@ -147,8 +201,22 @@ mod tests {
     }
 
     fn schedule(sinks: &[String], to_all: bool) -> Schedule<'_> {
-        let fan_out = to_all.then(|| vec![sinks.len(); 3]);
+        let fan_out = to_all.then(|| FanOut::of([sinks.len(); 3].into_iter()));
         Schedule { name: "i", start_ns: 1000, every_ns: 100, messages: 3, sinks, fan_out, bytes: 9 }
+    }
+
+    /// Rows behind one of another workload.
+    fn collect(
+        schedule: &Schedule<'_>,
+        source: (&str, &Path),
+        sinks: &[(&str, PathBuf)],
+    ) -> Result<Vec<Message>, CollectError> {
+        let mut table = MessageTable::new(Path::new("/nowhere"));
+        table.push(Message::default());
+        super::collect(schedule, source, sinks, &mut table)?;
+        let mut rows: Vec<_> = table.iter().map(Result::unwrap).collect();
+        assert_eq!(rows.remove(0), Message::default());
+        Ok(rows)
     }
 
     #[test]
@@ -177,7 +245,8 @@ mod tests {
             "sent,0,*,1005,1000,9\nsent,1,*,1105,1100,9\nsent,2,*,1205,1200,9\n",
             "received,0,u,1050,,9\nreceived,1,u,1150,,9\nreceived,2,u,1250,,9\n",
         );
-        let some = Schedule { fan_out: Some(vec![1, 2, 1]), ..schedule(&sinks, true) };
+        let some =
+            Schedule { fan_out: Some(FanOut::of([1, 2, 1].into_iter())), ..schedule(&sinks, true) };
         let rows = collect(&some, ("u", &source), &[("m-2", sink)]).unwrap();
         let of: Vec<_> = rows.iter().map(|row| (row.message, &*row.peer)).collect();
         assert_eq!(of, [(0, "m-1"), (1, "m-1"), (1, "m-2"), (2, "m-1")]);

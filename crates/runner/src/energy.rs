@@ -1,7 +1,7 @@
 //! Estimates the battery energy of a board from the work of a node.
 
-use crate::folder::Results;
-use crate::run::used;
+use crate::bed::jobs::Job;
+use crate::results::Results;
 use experiment::Board;
 use measure::LinkRow;
 
@@ -90,7 +90,7 @@ fn work(
     board: &Board,
     seconds: f64,
 ) -> Option<Work> {
-    let jobs = results.jobs.iter().filter(|job| job.node == node).map(used);
+    let jobs = results.jobs.iter().filter(|job| job.node == node).map(Job::usage);
     let cpu_us: u64 = jobs.map(|usage| usage.user_us + usage.system_us).sum();
     let cpu = cpu_us as f64 / 1e6 - results.scheduled[node].before_ns as f64 / 1e9;
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
@@ -103,7 +103,7 @@ fn work(
             Some(link::Channel::Csma(csma)) => Some(csma.rate),
             _ => row.configured.rate().or(radio.rate),
         };
-        let time = match (row.measured.busy, rate) {
+        let time = match (row.measured.busy.as_ns(), rate) {
             (0, rate) => row.measured.bytes as f64 * 8.0 / rate?.bit_s() as f64,
             (busy, _) => busy as f64 / 1e9,
         };

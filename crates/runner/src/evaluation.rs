@@ -4,24 +4,31 @@ use crate::bed::Topology;
 use crate::bed::netem;
 use crate::error::Error;
 use crate::exchange_rows::Passed;
-use crate::folder::Results;
-use crate::link_rows::{link_rows, with_netem};
+use crate::folder::Folder;
+use crate::full_disk::lost_to_full_disk;
+use crate::link_rows::LinkRows;
 use crate::load_figures::{self, Loads};
 use crate::measurement::Measured;
+use crate::options::Options;
 use crate::overflows::overflows;
 use crate::probe_figures::{self, Probes};
 use crate::program_metrics::{self, ProgramMetrics};
+use crate::results::Results;
 use crate::rows::{Rows, rows};
-use crate::run::Options;
 use crate::waits::Waits;
 use experiment::{Backend, Clock, Plan};
-use measure::{Accounting, Count, Deviation, Facts, Failure, LinkRow, Tolerances, Written};
+use measure::{
+    Accounting, Count, Deviation, Facts, Failure, HostLoad, LinkRow, LossGroups, Lost, Overflows,
+    Tests, Tolerances, Usage, Written,
+};
 use record::{Messages, Verdict};
 use std::time::SystemTime;
 use units::Span;
 
 /// The rows and figures of a run.
-pub(crate) struct Evaluation {
+pub(crate) struct Evaluation<'a> {
+    plan: &'a Plan,
+    options: &'a Options<'a>,
     rows: Rows,
     loads: Loads,
     probes: Probes,
@@ -29,106 +36,127 @@ pub(crate) struct Evaluation {
     outcomes: Messages,
     /// Configured and measured impairments of links, for the whole run and by intervals.
     links: Vec<LinkRow>,
-    intervals: Vec<LinkRow>,
+    intervals: LinkRows,
     tolerances: Tolerances,
+    /// How far links are from their configuration.
+    compared: Compared,
     scheduled: Vec<Waits>,
 }
 
-impl Evaluation {
+impl<'a> Evaluation<'a> {
     /// Reads what the programs wrote, and compares links with their configuration.
     ///
     /// # Errors
     /// If a program's file cannot be read.
-    pub fn of(plan: &Plan, measured: &Measured) -> Result<Self, Error> {
-        let Measured { jobs, outcome, start_ns, by_netem, usage, .. } = measured;
-        let rows = rows(plan, jobs, *start_ns)?;
-        let outcomes = measure::outcomes(&rows.messages, plan.duration.as_ns() as i64);
+    pub fn of(
+        plan: &'a Plan,
+        options: &'a Options<'a>,
+        measured: &mut Measured,
+        folder: &Folder,
+    ) -> Result<Self, Error> {
+        let intervals = std::mem::take(&mut measured.intervals);
+        let Measured { jobs, outcome, start_ns, by_netem, usage, .. } = &*measured;
+        let rows = rows(plan, jobs, *start_ns, folder.path())?;
+        let outcomes = measure::outcomes(&rows.messages, plan.duration.as_ns() as i64)
+            .map_err(Error::io(READ_MESSAGES))?;
         let topology = &measured.design.topology;
-        let (links, intervals) =
-            link_rows(plan, topology, &outcome.totals, &outcome.intervals, *start_ns);
-        let (links, intervals) = with_netem(links, intervals, topology, by_netem);
-        let tolerances = Tolerances::of(&intervals);
+        let intervals = LinkRows::of(plan, topology, &outcome.totals, intervals, *start_ns)
+            .map_err(Error::io(READ_INTERVALS))?
+            .with_netem(by_netem);
+        let (tolerances, compared) = compare(&intervals).map_err(Error::io(READ_INTERVALS))?;
         let [before, after] = &measured.scheduled;
         let scheduled = Waits::between(plan, before.clone(), after, usage);
         Ok(Self {
+            plan,
+            options,
             loads: load_figures::collect(plan, jobs),
             probes: probe_figures::collect(plan, jobs)?,
-            programs: program_metrics::collect(plan, jobs),
+            programs: program_metrics::collect(plan, jobs, *start_ns),
             rows,
             outcomes,
-            links,
+            links: intervals.whole(),
             intervals,
             tolerances,
+            compared,
             scheduled,
         })
     }
 
     /// What the verdict is based on.
-    pub fn facts(&self, plan: &Plan, options: &Options<'_>, measured: &Measured) -> Facts {
+    ///
+    /// # Errors
+    /// When the usage of the host cannot be read.
+    pub fn facts(&self, measured: &Measured) -> Result<Facts, Error> {
         let Measured { outcome, usage, captured, by_netem, .. } = measured;
-        let accounting = &outcome.observer;
-        let absolute = |ns: i64| (measured.start_ns as i64 + ns) as u64;
-        let under_way = measure::under_way(&self.rows.messages);
-        let excused = netem::excused(by_netem);
-        Facts {
-            configured_cpu: options.clock == Clock::Virtual,
-            costless: options.is_costless(),
-            smallest_delay_ns: smallest_delay(plan),
+        let (accounting, excused) = (&outcome.observer, netem::excused(by_netem));
+        Ok(Facts {
+            configured_cpu: self.options.clock == Clock::Virtual,
+            costless: self.options.is_costless(),
+            smallest_delay_ns: smallest_delay(self.plan),
             delayed: accounting.delayed().clone(),
             undelayed: accounting.undelayed().clone(),
             rtd_ms: self.outcomes.rtd_ms,
             slip_ms: self.outcomes.slip_ms,
             unsent: self.outcomes.unsent,
-            host: usage.host.clone(),
-            under_way: under_way.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect(),
+            host: self.host_load(measured)?,
             kernel_drops: self.kernel_drops(measured).saturating_sub(excused.kernel),
             rejected: rejected(&self.links),
-            overflows: overflows(plan, &measured.design.topology, outcome, &measured.shortened),
+            overflows: self.overflows(measured),
             socket_drops: measured.socket_drops.saturating_sub(excused.sockets),
             stalls: outcome.stalls,
             frames: accounting.nodes().iter().map(|node| node.tx.frames).sum(),
             capture_missed: captured.missed,
-            deviations: self.deviations(),
-            compared: self.intervals.iter().filter(|row| row.measured.frames > 0).count(),
+            lost: lost(measured),
+            deviations: self.compared.deviations.clone(),
+            compared: self.compared.intervals,
             unmeasured: by_netem.len(),
             backlog_drops: measured.backlog_drops,
             run_delay_pct: Waits::share_pct(&self.scheduled),
-            run_delay_per_message_ms: Waits::per_message_ms(
-                &self.scheduled,
-                usage,
-                self.outcomes.sent,
-            ),
+            run_delay_per_message_ms: self.run_delay_per_message_ms(usage),
             loads: self.loads.submitted.clone(),
             probes: self.probes.contended.clone(),
-            counts: counts_of(
-                plan,
-                &self.rows.passed,
-                accounting,
-                &measured.design.topology,
-                captured,
-            ),
+            counts: self.counts(measured),
             failures: self.failures(measured),
-        }
+        })
+    }
+
+    /// CPU load of the host while messages were in flight. Rows count from offset 0, the samples
+    /// of the host are on CLOCK_MONOTONIC.
+    fn host_load(&self, measured: &Measured) -> Result<HostLoad, Error> {
+        let absolute = |ns: i64| (measured.start_ns as i64 + ns) as u64;
+        let spans = measure::under_way(&self.rows.messages).map_err(Error::io(READ_MESSAGES))?;
+        let spans: Vec<_> = spans.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect();
+        HostLoad::of(measured.usage.host(), &spans).map_err(Error::io("read the host's usage"))
+    }
+
+    fn overflows(&self, measured: &Measured) -> Overflows {
+        let topology = &measured.design.topology;
+        overflows(self.plan, topology, &measured.outcome, &measured.shortened)
+    }
+
+    fn run_delay_per_message_ms(&self, usage: &Usage) -> Option<f64> {
+        Waits::per_message_ms(&self.scheduled, usage, self.outcomes.sent)
+    }
+
+    fn counts(&self, measured: &Measured) -> Vec<Count> {
+        let (accounting, topology) = (&measured.outcome.observer, &measured.design.topology);
+        counts_of(self.plan, &self.rows.passed, accounting, topology, &measured.captured)
     }
 
     /// Frames that the nodes' kernels dropped, without those that a configured bit error made
     /// invalid.
     fn kernel_drops(&self, measured: &Measured) -> u64 {
-        let counted = measured.kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped);
+        let counted = measured.settled.kernel.iter().flatten().map(|c| c.tx_dropped + c.rx_dropped);
         let refused = measured.outcome.observer.nodes().iter().map(|node| node.refused);
         let corrupted = self.links.iter().map(|row| row.measured.corrupted).sum();
         (counted.sum::<u64>() + refused.sum::<u64>()).saturating_sub(corrupted)
     }
 
-    /// Links outside tolerance.
-    fn deviations(&self) -> Vec<Deviation> {
-        let single = self.intervals.iter().filter_map(|row| self.tolerances.deviation(row));
-        single.chain(self.tolerances.group_deviations(&self.intervals)).collect()
-    }
-
     /// Failures of programs and of the bed.
     fn failures(&self, measured: &Measured) -> Vec<Failure> {
-        let of_loads = self.loads.failures.iter().chain(&self.programs.failures);
+        let end_ns = measured.phases.last().map_or(measured.start_ns, |(_, at)| *at);
+        let checks = crate::program_checks::failures(&measured.jobs, end_ns);
+        let of_loads = self.loads.failures.iter().chain(&self.programs.failures).chain(&checks);
         let of_loads = of_loads.cloned().map(Failure::Program);
         let refused = measured.outcome.refused.iter();
         let refused = refused.map(|why| Failure::Bed(format!("could not change a link: {why}")));
@@ -136,22 +164,19 @@ impl Evaluation {
     }
 
     /// All results, for the run folder.
-    pub fn results<'a>(
+    pub fn results(
         &'a self,
-        plan: &'a Plan,
-        options: &'a Options<'a>,
         measured: &'a Measured,
         started: SystemTime,
         verdict: &'a Verdict,
     ) -> Results<'a> {
-        let design = &measured.design;
         Results {
-            plan,
-            options,
+            plan: self.plan,
+            options: self.options,
             started,
             phases: &measured.phases,
             start_ns: measured.start_ns,
-            topology: &design.topology,
+            design: &measured.design,
             jobs: &measured.jobs,
             messages: &self.rows.messages,
             clients: &self.rows.clients,
@@ -162,25 +187,61 @@ impl Evaluation {
             outcomes: &self.outcomes,
             usage: &measured.usage,
             uncounted: measured.uncounted.as_deref(),
-            host_cpu: design.is_limited_by_host.then_some(&design.host_cpu),
             scheduled: &self.scheduled,
             accounting: &measured.outcome.observer,
             links: &self.links,
             intervals: &self.intervals,
             tolerances: &self.tolerances,
+            deviating: self.compared.deviating,
             made: &measured.changes,
             injected: &measured.faults,
             decisions_missed: measured.decisions_missed,
             priority: measured.outcome.priority,
-            threads: design.threads.count(),
             frame_path: measured.frame_path,
-            why_path: design.path.why(),
             stalls: measured.outcome.stalls,
-            placement: design.placement.as_ref(),
-            kernel: &measured.kernel,
+            settled: &measured.settled,
             verdict,
         }
     }
+}
+
+const READ_MESSAGES: &str = "read the rows of messages";
+const READ_INTERVALS: &str = "read the intervals of links";
+
+/// How far links are from their configuration.
+struct Compared {
+    /// Intervals and groups of links outside tolerance.
+    deviations: Vec<Deviation>,
+    /// Number of intervals among them.
+    deviating: usize,
+    /// Number of intervals with frames.
+    intervals: usize,
+}
+
+/// Compares all intervals with their configuration, in constant memory.
+fn compare(rows: &LinkRows) -> std::io::Result<(Tolerances, Compared)> {
+    let mut tests = Tests::default();
+    for row in rows.intervals() {
+        tests.add(&row?);
+    }
+    let tolerances = tests.tolerances();
+    let (mut deviations, mut groups, mut intervals) = (Vec::new(), LossGroups::default(), 0);
+    for row in rows.intervals() {
+        let row = row?;
+        deviations.extend(tolerances.deviation(&row));
+        groups.add(&row);
+        intervals += usize::from(row.measured.frames > 0);
+    }
+    let deviating = deviations.len();
+    deviations.extend(groups.deviations(&tolerances));
+    Ok((tolerances, Compared { deviations, deviating, intervals }))
+}
+
+/// What was given up because the disk was full.
+fn lost(measured: &Measured) -> Vec<Lost> {
+    let Measured { disk, captured, decisions_missed, start_ns, .. } = measured;
+    let output = measured.shortened.iter().map(|log| log.bytes).sum();
+    lost_to_full_disk(disk, captured, output, *decisions_missed, *start_ns)
 }
 
 /// Number of frames that networks rejected, and the source of most of them.
@@ -216,7 +277,7 @@ fn counts_of(
         let in_capture =
             place.and_then(|place| *captured.bytes.get(place.segment)?.get(place.endpoint)?);
         // Frames missed because of a slow disk are reported separately.
-        let in_capture = in_capture.filter(|_| captured.missed == 0);
+        let in_capture = in_capture.filter(|_| captured.missed + captured.given_up == 0);
         for (number, way, kernel, medium) in
             [(0, "sent", *out_bytes, medium.tx.bytes), (1, "received", *in_bytes, medium.rx.bytes)]
         {

@@ -3,7 +3,7 @@
 use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::tls;
 use crate::error::Error;
-use crate::programs::Programs;
+use crate::program_specs::Programs;
 use experiment::{Exchange, MqttTls, Pair, Plan, Workload};
 use record::spec::{ExchangeSpec, Side};
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ fn spec(
     side: Side,
     name: &str,
 ) -> Option<ExchangeSpec> {
-    let link = programs.link(name, &exchange.network)?;
+    let way = programs.way(name, &exchange.network)?;
     let files = programs.files(name);
     // The listening side shows its certificate; the other verifies it with the authority's.
     let tls = exchange.tls.as_ref().map(|tls| {
@@ -101,9 +101,9 @@ fn spec(
         node: name.to_owned(),
         protocol: exchange.protocol.clone(),
         connection: exchange.connection,
-        address: link.address,
-        interface: link.interface.clone(),
-        mtu: programs.plan.network(&exchange.network)?.mtu.get() as u16,
+        address: way.address,
+        interface: way.link.interface.clone(),
+        mtu: programs.mtu(name, &exchange.network)?,
         peers: Vec::new(),
         brokers: Vec::new(),
         workload: programs.number,

@@ -1,20 +1,22 @@
 //! The figures of exchanges in `summary.json`: by size, and by section.
 
 use crate::exchange::workloads;
-use crate::folder::Results;
+use crate::results::{Results, rows_of};
 use measure::{Message, SectionRow};
 use record::{Exchanges, SectionFigures, SizeFigures};
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 
 /// The results of each exchange workload by name; `None` without any.
-pub(crate) fn exchanges(results: &Results<'_>) -> Option<BTreeMap<String, Exchanges>> {
+///
+/// # Errors
+/// When rows cannot be read.
+pub(crate) fn exchanges(results: &Results<'_>) -> io::Result<Option<BTreeMap<String, Exchanges>>> {
     let mut all = BTreeMap::new();
     for (_, exchange) in workloads(results.plan) {
-        let (warmup, rows): (Vec<&Message>, Vec<&Message>) = results
-            .messages
-            .iter()
-            .filter(|m| *m.interaction == *exchange.name)
-            .partition(|m| m.warmup);
+        // Medians need all rows of a workload at once.
+        let own = rows_of(results, &exchange.name).collect::<io::Result<Vec<_>>>()?;
+        let (warmup, rows): (Vec<&Message>, Vec<&Message>) = own.iter().partition(|m| m.warmup);
         let mut sections: HashMap<u64, Vec<&SectionRow>> = HashMap::new();
         for row in results.sections.iter().filter(|row| *row.interaction == *exchange.name) {
             sections.entry(row.message).or_default().push(row);
@@ -43,7 +45,7 @@ pub(crate) fn exchanges(results: &Results<'_>) -> Option<BTreeMap<String, Exchan
         };
         all.insert(exchange.name.clone(), figures);
     }
-    (!all.is_empty()).then_some(all)
+    Ok((!all.is_empty()).then_some(all))
 }
 
 fn count(rows: &[&Message], is: impl Fn(&Message) -> bool) -> u64 {

@@ -38,16 +38,18 @@ pub(crate) fn collect(
     let mut found = Collected::default();
     for job in of(Role::Source) {
         for line in events::<ExchangeEvent>(&job.name, &job.files.events)? {
-            table.driven(&line, &since);
+            table.driven(&line?, &since);
         }
     }
     for job in of(Role::Sink) {
         for receipt in events::<Receipt>(&job.name, &job.files.events)? {
+            let receipt = receipt?;
             table.received(&job.name, &receipt, since(receipt.time_ns));
         }
     }
     for job in of(Role::Source) {
         for part in events::<SectionEvent>(&job.name, &sections(&job.files))? {
+            let part = part?;
             let Some(message) = part.message else {
                 found.passed.push((job.node, part.out_bytes, part.in_bytes));
                 continue;
@@ -184,3 +186,7 @@ impl Table {
 fn failed(reason: FailureReason, detail: &str) -> Box<Failed> {
     Box::new(Failed { reason, detail: detail.to_owned() })
 }
+
+#[cfg(test)]
+#[path = "exchange_rows_tests.rs"]
+mod tests;

@@ -2,8 +2,8 @@
 
 use crate::bed::jobs::{Job, Role};
 use crate::error::Error;
-use crate::programs::Programs;
-use experiment::Interaction;
+use crate::program_specs::Programs;
+use experiment::{Interaction, Plan, Workload};
 use record::spec::{InteractionSpec, Role as Side};
 use std::net::Ipv4Addr;
 
@@ -47,14 +47,14 @@ fn spec(
         node: name.to_owned(),
         down: interaction.down,
         up: interaction.up,
-        address: programs.link(name, &interaction.network)?.address,
-        group: Some(Ipv4Addr::from(u32::from(GROUP) + number as u32)),
+        address: programs.way(name, &interaction.network)?.address,
+        group: Some(Ipv4Addr::from(u32::from(GROUP) + number as u32).into()),
         port_down: port_down(number),
         port_up: match interaction.down.is_director() {
             true => PORT_OUTSIDE + 4 * number as u16,
             false => PORT_UP + number as u16,
         },
-        mtu: programs.plan.network(&interaction.network)?.mtu.get() as u16,
+        mtu: programs.mtu(name, &interaction.network)?,
         multicast_rate_bit_s: interaction.multicast_rate.bit_s(),
         assume_loss: interaction.assume_loss.map(|loss| loss.fraction()),
         assume_round_trip_ns: interaction.assume_round_trip.map(|trip| trip.as_ns()),
@@ -70,5 +70,13 @@ fn spec(
         every_ns: interaction.every.as_ns(),
         messages: interaction.messages,
         fan_out: interaction.fan_outs().collect(),
+    })
+}
+
+/// The interactions of a plan with their workload numbers.
+pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
+    plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
+        Workload::Interaction(interaction) => Some((number, interaction)),
+        _ => None,
     })
 }

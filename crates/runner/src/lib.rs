@@ -5,6 +5,7 @@
 
 mod bed;
 mod collect;
+mod collectors;
 mod controller;
 mod cost;
 mod energy;
@@ -14,6 +15,7 @@ mod exchange;
 mod exchange_figures;
 mod exchange_rows;
 mod folder;
+mod full_disk;
 mod interaction;
 mod link_rows;
 mod load;
@@ -21,26 +23,34 @@ mod load_figures;
 mod machine;
 mod measurement;
 mod mqtt;
+mod options;
 mod overflows;
 mod probe_figures;
+mod program_checks;
 mod program_metrics;
 mod program_output;
+mod program_specs;
 mod programs;
 mod progress;
+mod results;
 mod rows;
 mod run;
+mod run_facts;
 mod steady;
 mod summary;
+#[cfg(test)]
+mod test_plan;
 mod up;
 mod waits;
+mod write;
 
 pub use bed::{
-    LabShown, Links, NodeShown, Reply, Request, Shown, ask, can_have_ring, check_backends, forget,
-    labs, open, segments,
+    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, can_have_ring,
+    check_backends, forget, labs, open, segments,
 };
 pub use error::Error;
 pub use folder::{Folder, sweep_folder};
-pub use machine::Machine;
+pub use options::Options;
 pub use progress::{Phase, Progress, ProgressSink};
-pub use run::{Finished, Options, run};
+pub use run::{Finished, run};
 pub use up::{Up, up};

@@ -2,77 +2,125 @@
 
 use crate::bed::Topology;
 use crate::bed::netem::Done;
+use engine::{LinkInterval, Place};
 use experiment::Plan;
-use lab::Direction;
-use link::{Channel, Interval, Totals};
-use measure::LinkRow;
+use link::{Channel, Direction, Totals};
+use measure::{Intervals, LinkRow};
+use std::io;
 
-/// Configured and measured impairments of each direction, for the whole run and by intervals.
-pub(crate) fn link_rows(
-    plan: &Plan,
-    topology: &Topology,
-    totals: &[Vec<[Totals; 2]>],
-    intervals: &[Vec<[Vec<Interval>; 2]>],
+/// The directions of all links.
+pub(crate) struct LinkRows {
+    /// The rows of the whole run, by segment, endpoint and direction.
+    whole: Vec<Vec<[LinkRow; 2]>>,
+    intervals: Intervals,
+    /// Rows of links that netem impairs, in place of their intervals.
+    by_netem: Vec<LinkRow>,
     start_ns: u64,
-) -> (Vec<LinkRow>, Vec<LinkRow>) {
-    let (mut whole, mut cut) = (Vec::new(), Vec::new());
-    let since = |ns: u64| (ns as f64 - start_ns as f64) / 1e9;
-    for (segment, spec) in topology.segments.iter().enumerate() {
-        for (endpoint, link) in spec.endpoints.iter().enumerate() {
-            let name = &topology.names[segment][endpoint];
-            let (node, interface) = name.split_once(':').unwrap_or((name, ""));
-            for (way, asked, direction) in [(0, &link.up, "up"), (1, &link.down, "down")] {
-                let parts = &intervals[segment][endpoint][way];
-                let row = LinkRow {
-                    node: node.to_owned(),
-                    interface: interface.to_owned(),
-                    network: plan.networks[segment].name.clone(),
-                    direction,
-                    start_s: parts.first().map_or(0.0, |part| since(part.from)),
-                    end_s: parts.last().map_or(0.0, |part| since(part.to)),
-                    configured: asked.clone().into(),
-                    changing: parts.iter().any(|part| part.changing || *part.asked != *asked),
-                    measured: totals[segment][endpoint][way],
-                    by_netem: false,
-                    sends_again: direction == "up"
-                        && matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0),
-                };
-                cut.extend(parts.iter().map(|part| LinkRow {
-                    start_s: since(part.from),
-                    end_s: since(part.to),
-                    configured: part.asked.clone(),
-                    changing: part.changing,
-                    measured: part.got,
-                    ..row.clone()
-                }));
-                whole.push(row);
-            }
-        }
-    }
-    (whole, cut)
 }
 
-/// Replaces the rows of links that netem impairs, where the medium only forwards frames, by rows
-/// from netem's own counters for the whole run.
-pub(crate) fn with_netem(
-    mut whole: Vec<LinkRow>,
-    mut cut: Vec<LinkRow>,
-    topology: &Topology,
-    done: &[Done],
-) -> (Vec<LinkRow>, Vec<LinkRow>) {
-    for done in done {
-        let name = &topology.names[done.place.segment][done.place.endpoint];
-        let (node, interface) = name.split_once(':').unwrap_or((name, ""));
-        let direction = if done.way == Direction::Up { "up" } else { "down" };
-        let is_it = |row: &LinkRow| {
-            row.node == node && row.interface == interface && row.direction == direction
-        };
-        cut.retain(|row| !is_it(row));
-        if let Some(row) = whole.iter_mut().find(|row| is_it(row)) {
+impl LinkRows {
+    /// The rows of a run.
+    ///
+    /// # Errors
+    /// When the intervals cannot be read.
+    pub fn of(
+        plan: &Plan,
+        topology: &Topology,
+        totals: &[Vec<[Totals; 2]>],
+        intervals: Intervals,
+        start_ns: u64,
+    ) -> io::Result<Self> {
+        let segments = topology.segments.iter().enumerate().map(|(segment, spec)| {
+            let retries = matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0);
+            let ends = spec.endpoints.iter().enumerate().map(|(endpoint, link)| {
+                let name = &topology.names[segment][endpoint];
+                let (node, interface) = name.split_once(':').unwrap_or((name, ""));
+                [(0, &link.up, "up"), (1, &link.down, "down")].map(|(way, asked, direction)| {
+                    LinkRow {
+                        node: node.to_owned(),
+                        interface: interface.to_owned(),
+                        network: plan.networks[segment].name.clone(),
+                        direction,
+                        start_s: 0.0,
+                        end_s: 0.0,
+                        configured: asked.clone().into(),
+                        changing: false,
+                        measured: totals[segment][endpoint][way],
+                        by_netem: false,
+                        sends_again: direction == "up" && retries,
+                    }
+                })
+            });
+            ends.collect()
+        });
+        let whole = segments.collect();
+        let mut rows = Self { whole, intervals, by_netem: Vec::new(), start_ns };
+        rows.span()?;
+        Ok(rows)
+    }
+
+    /// Sets begin and end of each direction, and whether its configuration changed.
+    fn span(&mut self) -> io::Result<()> {
+        for part in self.intervals.iter() {
+            let LinkInterval { place, direction, interval } = part?;
+            let (from, to) = (self.since(interval.from.as_ns()), self.since(interval.to.as_ns()));
+            let Some(row) = row_of(&mut self.whole, place, direction) else { continue };
+            if row.end_s <= row.start_s {
+                row.start_s = from;
+            }
+            row.end_s = to;
+            row.changing |= interval.changing || *interval.configured != *row.configured;
+        }
+        Ok(())
+    }
+
+    fn since(&self, ns: u64) -> f64 {
+        (ns as f64 - self.start_ns as f64) / 1e9
+    }
+
+    /// The rows of the whole run.
+    pub fn whole(&self) -> Vec<LinkRow> {
+        self.whole.iter().flatten().flatten().cloned().collect()
+    }
+
+    /// A row for each interval, in order of time.
+    pub fn intervals(&self) -> impl Iterator<Item = io::Result<LinkRow>> + '_ {
+        let rows = self.intervals.iter().filter_map(|part| match part {
+            Ok(part) => self.interval(&part).map(Ok),
+            Err(error) => Some(Err(error)),
+        });
+        rows.chain(self.by_netem.iter().cloned().map(Ok))
+    }
+
+    fn interval(
+        &self,
+        LinkInterval { place, direction, interval }: &LinkInterval,
+    ) -> Option<LinkRow> {
+        let way = usize::from(*direction == Direction::Down);
+        let row = &self.whole.get(place.segment)?.get(place.endpoint)?[way];
+        (!row.by_netem).then(|| LinkRow {
+            start_s: self.since(interval.from.as_ns()),
+            end_s: self.since(interval.to.as_ns()),
+            configured: interval.configured.clone(),
+            changing: interval.changing,
+            measured: interval.measured,
+            ..row.clone()
+        })
+    }
+
+    /// Replaces the rows of links that netem impairs, where the medium only forwards frames, by
+    /// rows from netem's own counters for the whole run.
+    pub fn with_netem(mut self, done: &[Done]) -> Self {
+        for done in done {
+            let direction = match done.way {
+                lab::Direction::Up => Direction::Up,
+                lab::Direction::Down => Direction::Down,
+            };
+            let Some(row) = row_of(&mut self.whole, done.place, direction) else { continue };
             let (passed, outage, rejected) =
                 (done.passed, row.measured.outage, row.measured.rejected);
             // Netem does not separate random loss from overflow.
-            let (lost, overflow) = match done.asked.mean_loss() > 0.0 {
+            let (lost, overflow) = match done.configured.mean_loss() > 0.0 {
                 true => (passed.dropped, 0),
                 false => (0, passed.dropped),
             };
@@ -86,12 +134,21 @@ pub(crate) fn with_netem(
                 rejected,
                 ..Totals::default()
             };
-            row.configured = done.asked.clone();
+            row.configured = done.configured.clone();
             // Counters of super-frames cannot be compared with the configuration.
             row.changing = !done.counted;
             row.by_netem = true;
-            cut.push(row.clone());
+            self.by_netem.push(row.clone());
         }
+        self
     }
-    (whole, cut)
+}
+
+fn row_of(
+    whole: &mut [Vec<[LinkRow; 2]>],
+    place: Place,
+    direction: Direction,
+) -> Option<&mut LinkRow> {
+    let way = usize::from(direction == Direction::Down);
+    whole.get_mut(place.segment)?.get_mut(place.endpoint)?.get_mut(way)
 }

@@ -2,10 +2,11 @@
 
 use crate::bed::jobs::{Files, Job, Role};
 use crate::error::Error;
-use crate::programs::Programs;
+use crate::program_specs::Programs;
 use experiment::{Contention, Device, Load, Made, Plan, Probe, Requests, Workload};
 use record::spec::{DeviceSpec, LoadSpec, ProbeSpec};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// The loads of a plan with their workload numbers.
@@ -79,8 +80,8 @@ fn sender(programs: Programs<'_>, load: &Load, place: usize, name: &str) -> Load
 /// URIs of the devices, without paths.
 fn targets(programs: Programs<'_>, load: &Load, made: &Made) -> Vec<String> {
     let target = |name: &String| {
-        let link = programs.link(name, load.network.as_ref()?)?;
-        Some(format!("{}://{}:{}", made.protocol.name(), link.address, made.port))
+        let way = programs.way(name, load.network.as_ref()?)?;
+        Some(format!("{}://{}", made.protocol.name(), SocketAddr::from((way.address, made.port))))
     };
     made.to.iter().filter_map(target).collect()
 }
@@ -100,8 +101,8 @@ pub(crate) fn devices(programs: Programs<'_>, device: &Device) -> Result<Vec<Job
             queue: device.queue,
             payload: device.payload.get(),
             notify: device.notify.clone(),
-            garbage: device.garbage.fraction(),
-            twice: device.twice.fraction(),
+            corrupt: device.corrupt.fraction(),
+            duplicate: device.duplicate.fraction(),
             late: device.late.fraction(),
             late_by_ns: device.late_by.as_ns(),
             silent: device.silent.fraction(),

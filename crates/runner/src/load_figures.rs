@@ -95,7 +95,7 @@ impl Sum {
         let sender = Sender {
             pace: file.pace,
             rate: file.rate,
-            behind_us: file.behind_us,
+            max_lag_us: file.max_lag_us,
             between_expected_us: file.between_expected,
             between_submitted_us: file.between_submitted,
             between_distance: file.between_distance,

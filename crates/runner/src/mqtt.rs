@@ -3,12 +3,13 @@
 use crate::bed::jobs::{Job, Role};
 use crate::collect::{CollectError, events};
 use crate::error::Error;
-use crate::programs::Programs;
+use crate::program_specs::Programs;
 use experiment::{Mqtt, MqttMessage, Plan, Workload};
-use measure::{ClientRow, Message};
+use measure::{ClientRow, Message, MessageTable};
 use record::event::{ClientEvent, MessageEvent};
 use record::spec::MqttSpec;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 
 /// The MQTT workloads of a plan with their workload numbers.
@@ -38,8 +39,8 @@ pub(crate) fn jobs(programs: Programs<'_>, mqtt: &Mqtt) -> Result<Vec<Job>, Erro
         expected[planned.to] += 1;
     }
     // The certificate is checked against the host name of the connection.
-    let host = match (&mqtt.tls, programs.link(&mqtt.broker, &mqtt.network)) {
-        (None, Some(link)) => link.address.to_string(),
+    let host = match (&mqtt.tls, programs.way(&mqtt.broker, &mqtt.network)) {
+        (None, Some(way)) => way.address.to_string(),
         _ => mqtt.broker.clone(),
     };
     let mut jobs = Vec::new();
@@ -72,7 +73,7 @@ pub(crate) fn jobs(programs: Programs<'_>, mqtt: &Mqtt) -> Result<Vec<Job>, Erro
     Ok(jobs)
 }
 
-/// A row for each scheduled message and one for each client, filled from the clients' records.
+/// Adds a row for each scheduled message, filled from the clients' records, and returns one for each client.
 /// Records that a dead client did not write are missing.
 pub(crate) fn collect(
     plan: &Plan,
@@ -80,28 +81,26 @@ pub(crate) fn collect(
     mqtt: &Mqtt,
     jobs: &[Job],
     start_ns: u64,
-) -> Result<(Vec<Message>, Vec<ClientRow>), CollectError> {
+    rows: &mut MessageTable,
+) -> Result<Vec<ClientRow>, CollectError> {
     let clients = mqtt.clients();
     let interaction: Arc<str> = mqtt.name.as_str().into();
     let names: Vec<Arc<str>> = clients.iter().map(|c| c.node.as_str().into()).collect();
     let schedule = mqtt.schedule(plan.impairment_seed(), number);
-    let rows: Vec<Message> = schedule
-        .iter()
-        .enumerate()
-        .map(|(message, planned)| Message {
-            message: message as u64,
-            interaction: interaction.clone(),
-            sender: names[planned.from].clone(),
-            peer: names[planned.to].clone(),
-            intended_ns: planned.at.as_ns() as i64,
-            bytes: mqtt.payload_bytes as u32,
-            one_way: true,
-            ..Message::default()
-        })
-        .collect();
+    let begin = rows.len();
+    rows.extend(schedule.iter().enumerate().map(|(message, planned)| Message {
+        message: message as u64,
+        interaction: interaction.clone(),
+        sender: names[planned.from].clone(),
+        peer: names[planned.to].clone(),
+        intended_ns: planned.at.as_ns() as i64,
+        bytes: mqtt.payload_bytes as u32,
+        one_way: true,
+        ..Message::default()
+    }));
     let place: HashMap<&str, usize> =
         clients.iter().enumerate().map(|(place, c)| (c.node.as_str(), place)).collect();
-    let mut messages = MessageRows { schedule, rows };
+    let mut messages = MessageRows { schedule, rows, begin };
     let mut table = Vec::new();
     for job in jobs.iter().filter(|job| job.workload == Some(number) && job.role == Role::Mqtt) {
         let Some(&client) = place.get(job.name.as_str()) else { continue };
@@ -114,32 +113,25 @@ pub(crate) fn collect(
             ..ClientRow::default()
         };
         for line in events::<MessageEvent<'_, ClientEvent>>(&job.name, &job.files.events)? {
-            messages.note(&line, client, line.time_ns as i64 - start_ns as i64, &mut row);
+            let line = line?;
+            let time = line.time_ns as i64 - start_ns as i64;
+            let noted = messages.note(&line, client, time, &mut row);
+            noted.map_err(CollectError::of(&job.name, &job.files.events))?;
         }
         table.push(row);
     }
-    Ok((messages.rows, table))
+    Ok(table)
 }
 
 /// The scheduled messages, each with its row.
-struct MessageRows {
+struct MessageRows<'a> {
     schedule: Vec<MqttMessage>,
-    rows: Vec<Message>,
+    rows: &'a mut MessageTable,
+    /// The first message's row.
+    begin: usize,
 }
 
-impl MessageRows {
-    /// The row of a message that `client` publishes.
-    fn sent_by(&mut self, client: usize, message: u64) -> Option<&mut Message> {
-        let planned = self.schedule.get(message as usize)?;
-        (planned.from == client).then_some(&mut self.rows[message as usize])
-    }
-
-    /// The row of a message that `client` receives.
-    fn received_by(&mut self, client: usize, message: u64) -> Option<&mut Message> {
-        let planned = self.schedule.get(message as usize)?;
-        (planned.to == client).then_some(&mut self.rows[message as usize])
-    }
-
+impl MessageRows<'_> {
     /// Records an event of `client` at `time`, in ns since the start.
     fn note(
         &mut self,
@@ -147,34 +139,29 @@ impl MessageRows {
         client: usize,
         time: i64,
         row: &mut ClientRow,
-    ) {
-        let message = line.message;
-        match line.event {
+    ) -> io::Result<()> {
+        let change: fn(&mut Message, i64) = match line.event {
             ClientEvent::Connected => {
                 row.connected_ns.get_or_insert(time);
                 row.connections += 1;
+                return Ok(());
             }
-            ClientEvent::Disconnected => row.lost += 1,
-            ClientEvent::Sent => {
-                if let Some(sent) = self.sent_by(client, message) {
-                    sent.sent_ns.get_or_insert(time);
-                }
+            ClientEvent::Disconnected => {
+                row.lost += 1;
+                return Ok(());
             }
-            ClientEvent::Acknowledged => {
-                if let Some(sent) = self.sent_by(client, message) {
-                    sent.acknowledged_ns.get_or_insert(time);
-                }
-            }
-            ClientEvent::Received => {
-                if let Some(received) = self.received_by(client, message) {
-                    received.received_ns.get_or_insert(time);
-                }
-            }
-            ClientEvent::Duplicate => {
-                if let Some(received) = self.received_by(client, message) {
-                    received.duplicates += 1;
-                }
-            }
+            ClientEvent::Sent => |row, time| _ = row.sent_ns.get_or_insert(time),
+            ClientEvent::Acknowledged => |row, time| _ = row.acknowledged_ns.get_or_insert(time),
+            ClientEvent::Received => |row, time| _ = row.received_ns.get_or_insert(time),
+            ClientEvent::Duplicate => |row, _| row.duplicates += 1,
+        };
+        let place = line.message as usize;
+        let Some(planned) = self.schedule.get(place) else { return Ok(()) };
+        let is_receiver = matches!(line.event, ClientEvent::Received | ClientEvent::Duplicate);
+        // A client knows only what it publishes or receives.
+        if client != if is_receiver { planned.to } else { planned.from } {
+            return Ok(());
         }
+        self.rows.update(self.begin + place, |row| change(row, time))
     }
 }

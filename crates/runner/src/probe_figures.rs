@@ -34,8 +34,9 @@ pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> Result<Probes, CollectError>
         for job in jobs.iter().filter(|job| job.workload == Some(number)) {
             let name: Arc<str> = probe.name.as_str().into();
             let node: Arc<str> = job.name.as_str().into();
-            let probed = events::<Probed>(&job.name, &job.files.events)?;
-            found.rows.extend(probed.iter().map(|probed| row(probed, probe, &name, &node)));
+            for probed in events::<Probed>(&job.name, &job.files.events)? {
+                found.rows.push(row(&probed?, probe, &name, &node));
+            }
         }
         let (own, contended) = of(probe, &found.rows[begin..]);
         found.contended.extend(telling(plan, contended));

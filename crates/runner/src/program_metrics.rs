@@ -1,11 +1,13 @@
 //! Values that programs printed: figures, rows, and what is missing.
 
-use crate::bed::jobs::{Job, Role, State};
+use crate::bed::jobs::{Job, Role};
+use crate::bed::own_metrics::{ENDPOINT, VARIABLE};
+use crate::collectors::CollectedValues;
 use crate::program_output::values;
-use experiment::{Pattern, Plan, ProgramMetric, Rule, Stream, Workload};
-use lab::Exit;
+use experiment::{OTLP, Pattern, Plan, ProgramMetric, Rule, STATSD, Stream, Workload};
 use measure::ProgramValue;
 use record::Samples;
+use record::event::CollectorSource;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -19,11 +21,19 @@ pub(crate) struct ProgramMetrics {
     pub figures: Option<BTreeMap<String, BTreeMap<String, Samples>>>,
     /// Metrics without a value.
     pub failures: Vec<String>,
+    /// What the collectors recorded.
+    collected: CollectedValues,
+    /// Time of offset 0.
+    start_ns: u64,
 }
 
+/// A value, with its time from offset 0 in ns where that is known.
+type Value = (Option<i64>, f64);
+
 /// Searches the outputs of all programs that have metrics.
-pub(crate) fn collect(plan: &Plan, jobs: &[Job]) -> ProgramMetrics {
-    let mut all = ProgramMetrics::default();
+pub(crate) fn collect(plan: &Plan, jobs: &[Job], start_ns: u64) -> ProgramMetrics {
+    let (collected, failures) = CollectedValues::read(jobs);
+    let mut all = ProgramMetrics { collected, failures, start_ns, ..ProgramMetrics::default() };
     let mut figures: BTreeMap<String, BTreeMap<String, Samples>> = BTreeMap::new();
     for (name, metrics, jobs) in programs(plan, jobs) {
         for metric in metrics {
@@ -50,7 +60,8 @@ fn programs<'a>(
         let Some(program) = &node.program else { continue };
         let own = |job: &&Job| job.node == number && job.role == Role::Node;
         let group = groups.entry(&node.group).or_insert((&program.metrics, Vec::new()));
-        group.1.extend(jobs.iter().filter(own));
+        // A program that started again continued its files: one of its jobs stands for all.
+        group.1.extend(jobs.iter().rfind(own));
     }
     let groups = groups.into_iter().map(|(name, (metrics, jobs))| (name, metrics, jobs));
     commands.chain(groups).filter(|(_, metrics, _)| !metrics.is_empty()).collect()
@@ -63,49 +74,99 @@ impl ProgramMetrics {
         let [program, metric_name, unit] = texts;
         let (mut found, mut last, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for job in jobs {
-            let path = match metric.from {
-                Stream::Stdout => &job.files.out,
-                Stream::Stderr => &job.files.err,
-            };
-            let own = match values(metric, || File::open(path)) {
+            let own = match self.values_of(metric, job) {
                 Ok(own) => own,
-                Err(error) => {
-                    self.failures.push(format!(
-                        "metric `{}`: {}: {error}",
-                        metric.name,
-                        path.display()
-                    ));
+                Err(why) => {
+                    self.failures.push(format!("metric `{}`: {why}", metric.name));
                     continue;
                 }
             };
-            if own.is_empty() && !has_failed(job) {
-                without.push(job.name.as_str());
+            if own.is_empty() && !job.has_failed() {
+                without.push(*job);
             }
-            last.extend(own.last());
+            last.extend(own.last().map(|(_, value)| *value));
             let node: Arc<str> = job.name.as_str().into();
-            self.rows.extend((0..).zip(&own).map(|(number, value)| ProgramValue {
+            self.rows.extend((0..).zip(&own).map(|(number, (time_ns, value))| ProgramValue {
                 program: program.clone(),
                 node: node.clone(),
                 metric: metric_name.clone(),
                 number,
+                time_ns: *time_ns,
                 value: *value,
                 unit: unit.clone(),
             }));
-            found.extend(own);
+            found.extend(own.into_iter().map(|(_, value)| value));
         }
-        if let Some(first) = without.first().filter(|_| !metric.optional && !counts_matches(metric))
-        {
-            let more = match without.len() {
-                1 => String::new(),
-                n => format!(" (and {} more)", n - 1),
-            };
-            self.failures.push(format!(
-                "metric `{}` of `{name}` has no value on {first}{more}: {} is not in the {} of \
-                 the program. Compare it with the file in `programs/`, or write `optional: true`",
-                metric.name, metric.rule, metric.from
-            ));
+        if !metric.optional && !counts_matches(metric) {
+            self.failures.extend(self.missing(name, metric, &without));
         }
         samples(metric, found, &last)
+    }
+
+    /// The values of a metric of one program, in order, with their times from offset 0 in ns where
+    /// these are known.
+    fn values_of(&self, metric: &ProgramMetric, job: &Job) -> Result<Vec<Value>, String> {
+        if let Some(values) = self.collected.values(job.node, &metric.rule) {
+            let since = |time_ns: u64| Some(time_ns as i64 - self.start_ns as i64);
+            return Ok(values
+                .into_iter()
+                .map(|(time_ns, value)| (since(time_ns), value))
+                .collect());
+        }
+        let path = match metric.from {
+            Stream::Stdout => &job.files.out,
+            Stream::Stderr => &job.files.err,
+        };
+        let values = values(metric, || File::open(path));
+        let values = values.map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(values.into_iter().map(|value| (None, value)).collect())
+    }
+
+    /// What to report about programs without a value.
+    fn missing(&self, name: &str, metric: &ProgramMetric, without: &[&Job]) -> Option<String> {
+        let first = without.first()?;
+        let more = match without.len() {
+            1 => String::new(),
+            n => format!(" (and {} more)", n - 1),
+        };
+        let head =
+            format!("metric `{}` of `{name}` has no value on {}{more}", metric.name, first.name);
+        let why = match &metric.rule {
+            Rule::Json(_) | Rule::Match(_) => format!(
+                "{} is not in the {} of the program. Compare it with the file in `programs/`",
+                metric.rule, metric.from
+            ),
+            Rule::Statsd(_) => self.not_received(
+                metric,
+                self.collected.unknown(first.node, CollectorSource::Statsd).collect(),
+                format!("The program must send it to UDP {STATSD}, the address in `{VARIABLE}`"),
+            ),
+            Rule::Opentelemetry(_) => self.not_received(
+                metric,
+                self.collected.unknown(first.node, CollectorSource::Opentelemetry).collect(),
+                format!(
+                    "The program must export it by HTTP (not gRPC) to {OTLP}, the endpoint in \
+                     `{ENDPOINT}`, before it ends"
+                ),
+            ),
+            Rule::Prometheus(_) => format!(
+                "{} was not found. Check that the program serves it on that port of its node: \
+                 `thingbed up` the experiment, then `thingbed exec {} -- curl -s URL`",
+                metric.rule, first.name
+            ),
+        };
+        Some(format!("{head}: {why}, or write `optional: true`"))
+    }
+
+    /// Why a metric that a program sends has no value; `others` are names that it sent.
+    fn not_received(&self, metric: &ProgramMetric, others: Vec<&str>, hint: String) -> String {
+        match others.is_empty() {
+            true => format!("{} was not received. {hint}", metric.rule),
+            false => {
+                let others = others.join(", ");
+                format!("{} was not received, but these names were: {others}", metric.rule)
+            }
+        }
     }
 }
 
@@ -113,11 +174,6 @@ impl ProgramMetrics {
 fn counts_matches(metric: &ProgramMetric) -> bool {
     let Rule::Match(text) = &metric.rule else { return false };
     Pattern::new(text).is_ok_and(|pattern| pattern.counts())
-}
-
-/// Whether the program failed by itself, which is reported already.
-fn has_failed(job: &Job) -> bool {
-    matches!(job.state, State::Ended { exit, .. } if exit != Exit::Status(0))
 }
 
 /// The figures of all values; `last` are the programs' last ones.
@@ -139,7 +195,8 @@ fn samples(metric: &ProgramMetric, mut values: Vec<f64>, last: &[f64]) -> Sample
     Samples {
         unit: metric.unit.clone(),
         count,
-        sum: values.iter().sum(),
+        // The sum of nothing is -0.0.
+        sum: values.iter().sum::<f64>() + 0.0,
         mean: mean(&values),
         min: values.first().copied(),
         p50: percentile(0.5),
@@ -174,6 +231,7 @@ mod tests {
         assert_eq!((found.p99, found.max, found.last), (Some(99.0), Some(100.0), Some(6.0)));
         let none = samples(&metric(false), Vec::new(), &[]);
         assert_eq!((none.count, none.mean, none.p99, none.last), (0, None, None, None));
+        assert!(none.sum.is_sign_positive());
     }
 
     #[test]

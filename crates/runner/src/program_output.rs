@@ -43,8 +43,23 @@ pub(crate) fn values<R: Read>(
             })?,
             Err(why) => return Err(io::Error::other(why)),
         },
+        // Not in the output.
+        Rule::Statsd(_) | Rule::Prometheus(_) | Rule::Opentelemetry(_) => {}
     }
     found.truncate(VALUE_LIMIT);
+    Ok(found)
+}
+
+/// Whether `test` accepts a line of an output.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn any_line(output: impl Read, test: impl Fn(&str) -> bool) -> io::Result<bool> {
+    let mut found = false;
+    lines(output, |line| {
+        found = test(line);
+        !found
+    })?;
     Ok(found)
 }
 

@@ -1,78 +1,10 @@
 //! Thingbed's programs of one workload, each with its spec in a file.
 
-use crate::bed::jobs::{Files, Job, Role, variables};
-use crate::bed::tls;
+use crate::bed::jobs::{Job, Role, variables};
 use crate::error::Error;
-use experiment::{Command, MqttTls, Plan, PlannedLink, Workload};
-use record::spec::{Peer, Spec, TlsFiles};
-use std::fs;
+use crate::program_specs::Programs;
+use experiment::{Command, Plan, Workload};
 use std::path::Path;
-
-/// Common parameters of a workload's programs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Programs<'a> {
-    /// The plan.
-    pub plan: &'a Plan,
-    /// Number of the workload.
-    pub number: usize,
-    /// The program that implements all workloads.
-    pub program: &'a Path,
-    /// Folder of the programs' files.
-    pub dir: &'a Path,
-}
-
-impl<'a> Programs<'a> {
-    /// Files of the program on `node`.
-    pub fn files(&self, node: &str) -> Files {
-        Files::of(self.dir, node, Some(self.number))
-    }
-
-    /// The link of a node to a network.
-    pub fn link(&self, node: &str, network: &str) -> Option<&'a PlannedLink> {
-        self.plan.node(node)?.links.iter().find(|link| link.network == network)
-    }
-
-    /// A node as peer of a program in `network`.
-    pub fn peer(&self, node: &str, network: &str) -> Option<Peer> {
-        let address = self.link(node, network)?.address;
-        Some(Peer { name: node.to_owned(), address })
-    }
-
-    /// The TLS files of a client, which trusts the authority of the other side's certificate.
-    pub fn tls(&self, tls: &MqttTls) -> TlsFiles {
-        match tls {
-            MqttTls::Generated => {
-                TlsFiles { ca: tls::folder(self.dir).join("ca.pem"), cert: None, key: None }
-            }
-            MqttTls::Files { ca, cert, key } => {
-                TlsFiles { ca: ca.clone(), cert: cert.clone(), key: key.clone() }
-            }
-        }
-    }
-
-    /// The program of `role` on node `name`, which depends on node `other`. Writes its spec.
-    pub fn job<S: Spec>(
-        &self,
-        name: &str,
-        role: Role,
-        other: Option<&str>,
-        spec: &S,
-    ) -> Result<Option<Job>, Error> {
-        let place = |name: &str| self.plan.nodes.iter().position(|node| node.name == name);
-        let Some(node) = place(name) else { return Ok(None) };
-        let files = self.files(name);
-        let text = serde_json::to_vec(spec).unwrap_or_default();
-        fs::write(&files.spec, text).map_err(Error::write(&files.spec))?;
-        let argv = vec![
-            self.program.display().to_string(),
-            S::PROGRAM.to_owned(),
-            files.spec.display().to_string(),
-        ];
-        let mut job = Job::of(node, name, Some(self.number), role, argv, self.dir, files);
-        job.relies_on = other.and_then(place);
-        Ok(Some(job))
-    }
-}
 
 /// The programs of the workloads of `plan`, sinks before sources, with their files in `dir`.
 /// `workload` is the program that implements the interaction models. User programs start in `home`.
@@ -95,6 +27,7 @@ pub(crate) fn jobs(
             Workload::Command(command) => commands(programs, command, home),
         });
     }
+    jobs.extend(crate::collectors::jobs(plan, workload, dir)?);
     Ok(jobs)
 }
 
@@ -111,6 +44,8 @@ fn commands(programs: Programs<'_>, command: &Command, home: &Path) -> Vec<Job> 
         let mut job = Job::of(node, name, Some(number), role, argv, home, files);
         job.env = variables(plan, name, &command.env, dir);
         job.may_end = true;
+        job.output_limit = plan.nodes[node].limits.output;
+        job.check = command.check.clone();
         Some(job)
     };
     command.on.iter().filter_map(of).collect()

@@ -74,3 +74,6 @@ pub trait ProgressSink {
 impl ProgressSink for () {
     fn progress(&mut self, _: &Progress) {}
 }
+
+/// A phase of a run: its name and start time.
+pub(crate) type Begun = (&'static str, u64);

@@ -1,17 +1,18 @@
 //! Merges all programs' records into the rows of the run folder's tables.
 
 use crate::bed::jobs::{Job, Role};
-use crate::collect::{Schedule, collect};
+use crate::collect::{FanOut, Schedule, collect};
 use crate::error::Error;
 use crate::exchange_rows::Passed;
 use experiment::{Interaction, Plan, Workload};
-use measure::{ClientRow, Message, SectionRow};
+use measure::{ClientRow, MessageTable, SectionRow};
+use std::path::Path;
 
 /// The rows of all programs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Rows {
     /// All messages, workload by workload.
-    pub messages: Vec<Message>,
+    pub messages: MessageTable,
     /// All clients of brokers.
     pub clients: Vec<ClientRow>,
     /// The sections of all exchanges.
@@ -20,17 +21,22 @@ pub(crate) struct Rows {
     pub passed: Vec<Passed>,
 }
 
-/// The rows of all workloads.
-pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Rows, Error> {
-    let mut rows = Rows::default();
+/// The rows of all workloads. Those of messages may need a file in `folder`.
+pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64, folder: &Path) -> Result<Rows, Error> {
+    let mut rows = Rows {
+        messages: MessageTable::new(folder),
+        clients: Vec::new(),
+        sections: Vec::new(),
+        passed: Vec::new(),
+    };
     for (number, workload) in plan.workloads.iter().enumerate() {
         match workload {
             Workload::Interaction(interaction) => {
-                rows.messages.extend(answered(interaction, number, jobs, start_ns)?);
+                answered(interaction, number, jobs, start_ns, &mut rows.messages)?;
             }
             Workload::Mqtt(mqtt) => {
-                let (more, own) = crate::mqtt::collect(plan, number, mqtt, jobs, start_ns)?;
-                rows.messages.extend(more);
+                let messages = &mut rows.messages;
+                let own = crate::mqtt::collect(plan, number, mqtt, jobs, start_ns, messages)?;
                 rows.clients.extend(own);
             }
             Workload::Exchange(exchange) => {
@@ -47,13 +53,14 @@ pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64) -> Result<Rows, Err
     Ok(rows)
 }
 
-/// The rows of one interaction.
+/// Adds the rows of one interaction.
 fn answered(
     interaction: &Interaction,
     number: usize,
     jobs: &[Job],
     start_ns: u64,
-) -> Result<Vec<Message>, Error> {
+    rows: &mut MessageTable,
+) -> Result<(), Error> {
     let schedule = Schedule {
         name: &interaction.name,
         start_ns,
@@ -61,17 +68,16 @@ fn answered(
         messages: interaction.messages,
         sinks: &interaction.sinks,
         fan_out: interaction.down.is_to_all().then(|| {
-            (0..interaction.messages)
-                .map(|message| interaction.sinks_of(message) as usize)
-                .collect()
+            let sinks = |message| interaction.sinks_of(message) as usize;
+            FanOut::of((0..interaction.messages).map(sinks))
         }),
         bytes: interaction.payload_bytes as u32,
     };
     let of = |role: Role| {
         jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
     };
-    let Some(source) = of(Role::Source).next() else { return Ok(Vec::new()) };
+    let Some(source) = of(Role::Source).next() else { return Ok(()) };
     let sinks: Vec<_> =
         of(Role::Sink).map(|job| (job.name.as_str(), job.files.events.clone())).collect();
-    Ok(collect(&schedule, (&source.name, &source.files.events), &sinks)?)
+    Ok(collect(&schedule, (&source.name, &source.files.events), &sinks, rows)?)
 }

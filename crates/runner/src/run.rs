@@ -1,54 +1,18 @@
 //! One run, from a plan to its run folder.
 
-use crate::bed::jobs::{Job, State};
 use crate::error::Error;
 use crate::evaluation::Evaluation;
 use crate::folder::Folder;
+use crate::full_disk::{make_space, reserve};
 use crate::measurement::Measurement;
+use crate::options::Options;
 use crate::progress::{Progress, ProgressSink};
-use engine::FramePath;
-use experiment::{Clock, Cpu, Interaction, Plan, Workload};
+use crate::write::write;
+use experiment::{Clock, Plan};
+use measure::{Facts, Lost};
 use record::Verdict;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Options of a run.
-#[derive(Debug)]
-pub struct Options<'a> {
-    /// A program whose `main` serves as the fork server: the tool itself.
-    pub tool: &'a Path,
-    /// The program that implements the interaction models.
-    pub workload: &'a Path,
-    /// Working directory of user programs: the experiment file's folder.
-    pub home: &'a Path,
-    /// The requested frame path; `None` for the best that works.
-    pub frame_path: Option<FramePath>,
-    /// Maximum number of threads that forward frames; each network belongs to one.
-    pub threads: usize,
-    /// Whether the medium busy-waits shortly before frames are due.
-    pub spin: bool,
-    /// Whether to write `capture.pcapng` in any case: the frames that the plan selects, or all.
-    pub capture: bool,
-    /// The folder of the run whose impairment decisions are replayed.
-    pub replay: Option<&'a Path>,
-    /// Set when the user stops the run; partial results are reported.
-    pub interrupted: &'a AtomicBool,
-    /// The clock of the run.
-    pub clock: Clock,
-    /// The CPU model of programs in virtual time.
-    pub cpu: Cpu,
-    /// The version of the tool.
-    pub version: &'a str,
-    /// The commit that it was built from; empty if unknown.
-    pub commit: &'a str,
-}
-
-impl Options<'_> {
-    /// Whether programs take no CPU time.
-    pub(crate) fn is_costless(&self) -> bool {
-        self.clock == Clock::Virtual && self.cpu.is_infinite()
-    }
-}
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// A finished run with its results.
 #[derive(Debug)]
@@ -75,29 +39,93 @@ pub fn run(
 ) -> Result<Finished, Error> {
     watch.progress(&Progress::creating());
     let begun = std::time::SystemTime::now();
+    // A guest has no disk.
+    let space = (options.clock == Clock::Real).then(|| reserve(folder.path(), plan)).transpose();
+    let space = space.map_err(Error::write(folder.path()))?;
     let mut started = Measurement::prepare(plan, folder, options, watch)?.start()?;
     started.wait()?;
-    let measured = started.stop()?.collect(options)?;
-    let evaluation = Evaluation::of(plan, &measured)?;
-    let verdict = measure::judge(&evaluation.facts(plan, options, &measured));
-    let results = evaluation.results(plan, options, &measured, begun, &verdict);
-    let summary = folder.write(&results)?;
+    let mut measured = started.stop()?.collect(options)?;
+    let evaluation = Evaluation::of(plan, options, &mut measured, folder)?;
+    let facts = evaluation.facts(&measured)?;
+    // The programs have ended: what they wrote until now no longer competes for the space.
+    drop(space);
+    let write = |verdict: &Verdict| write(folder, &evaluation.results(&measured, begun, verdict));
+    let (verdict, summary) = judge_and_write(facts, write, || make_space(folder.path()))?;
     let interrupted = options.interrupted.load(Ordering::Relaxed);
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
 
-/// The interactions of a plan with their workload numbers.
-pub(crate) fn interactions(plan: &Plan) -> impl Iterator<Item = (usize, &Interaction)> {
-    plan.workloads.iter().enumerate().filter_map(|(number, workload)| match workload {
-        Workload::Interaction(interaction) => Some((number, interaction)),
-        _ => None,
-    })
+/// Judges a run and writes its results. If that fails, `make_space` gives up a part of the run
+/// folder, which changes the verdict: so both are done again, until the results are written or
+/// nothing is left to give up.
+fn judge_and_write<T>(
+    mut facts: Facts,
+    mut write: impl FnMut(&Verdict) -> Result<T, Error>,
+    mut make_space: impl FnMut() -> Option<Lost>,
+) -> Result<(Verdict, T), Error> {
+    loop {
+        let verdict = measure::judge(&facts);
+        match write(&verdict) {
+            Ok(written) => return Ok((verdict, written)),
+            Err(error) => facts.lost.push(make_space().ok_or(error)?),
+        }
+    }
 }
 
-/// Resource usage of an ended job.
-pub(crate) fn used(job: &Job) -> lab::Usage {
-    match job.state {
-        State::Ended { usage, .. } => usage,
-        _ => lab::Usage::default(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// The error of a write to a full disk.
+    fn full() -> Error {
+        Error::write(Path::new("run"))(std::io::ErrorKind::StorageFull.into())
+    }
+
+    /// Parts that can be given up, in order.
+    fn parts(names: &[&str]) -> impl FnMut() -> Option<Lost> {
+        let mut parts: Vec<String> = names.iter().rev().map(|name| (*name).to_owned()).collect();
+        move || parts.pop().map(|what| Lost { what, from_ms: None })
+    }
+
+    #[test]
+    fn results_that_can_be_written_cost_nothing() {
+        let given_up = || panic!("the disk is not full");
+        let write = |verdict: &Verdict| Ok(verdict.reasons.len());
+        let (verdict, written) = judge_and_write(Facts::default(), write, given_up).unwrap();
+        assert_eq!(written, verdict.reasons.len());
+    }
+
+    #[test]
+    fn each_part_that_is_given_up_for_the_results_is_in_the_verdict_that_is_written() {
+        let mut attempts = Vec::new();
+        let write = |verdict: &Verdict| {
+            attempts.push(verdict.reasons.iter().map(ToString::to_string).collect::<String>());
+            if attempts.len() < 3 { Err(full()) } else { Ok(()) }
+        };
+        let space = parts(&["the capture was removed", "the output was removed", "all else"]);
+        let (verdict, ()) = judge_and_write(Facts::default(), write, space).unwrap();
+        let has = |part: &str| attempts.iter().map(|text| text.contains(part)).collect::<Vec<_>>();
+        assert_eq!(has("the capture was removed"), [false, true, true], "{attempts:?}");
+        assert_eq!(has("the output was removed"), [false, false, true], "{attempts:?}");
+        assert_eq!(has("all else"), [false; 3], "no more than necessary");
+        let last = verdict.reasons.iter().map(ToString::to_string).collect::<String>();
+        assert_eq!(
+            attempts.last(),
+            Some(&last),
+            "the verdict that is returned is that in the file"
+        );
+    }
+
+    #[test]
+    fn without_anything_to_give_up_the_failed_write_is_the_error() {
+        let mut writes = 0;
+        let write = |_: &Verdict| -> Result<(), Error> {
+            writes += 1;
+            Err(full())
+        };
+        let error = judge_and_write(Facts::default(), write, parts(&["one"])).unwrap_err();
+        assert!(error.to_string().contains("run"), "{error}");
+        assert_eq!(writes, 2);
     }
 }

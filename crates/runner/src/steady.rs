@@ -1,15 +1,20 @@
 //! Resource usage of a broker and its clients after all clients have joined.
 
-use crate::folder::Results;
 use crate::mqtt::workloads;
+use crate::results::Results;
 use record::{Mqtt, MqttRole};
 use std::collections::{HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
 
 /// The mean over a role's nodes during the steady phase: CPU share, and bytes sent and received per
 /// second. `None` without an MQTT workload, or if the run ended before all clients had joined.
-pub(crate) fn steady(results: &Results<'_>) -> Option<Mqtt> {
+///
+/// # Errors
+/// When rows cannot be read.
+pub(crate) fn steady(results: &Results<'_>) -> io::Result<Option<Mqtt>> {
     let plan = results.plan;
-    let (from, to) = window(results)?;
+    let Some((from, to)) = window(results) else { return Ok(None) };
     // Broker, subscribers, publishers.
     let mut roles: [HashSet<&str>; 3] = Default::default();
     for (_, mqtt) in workloads(plan) {
@@ -28,9 +33,9 @@ pub(crate) fn steady(results: &Results<'_>) -> Option<Mqtt> {
             }
         }
     }
-    let cpu = cpu_by_node(results, from, to);
+    let cpu = cpu_by_node(results, from, to)?;
     let measured = !results.options.is_costless();
-    let bytes = bytes_by_node(results, from, to);
+    let bytes = bytes_by_node(results, from, to)?;
     let [broker, subscriber, publisher] = roles.map(|nodes| {
         let mean = |of: &dyn Fn(&str) -> f64| {
             nodes.iter().map(|node| of(node)).sum::<f64>() / nodes.len().max(1) as f64
@@ -43,15 +48,15 @@ pub(crate) fn steady(results: &Results<'_>) -> Option<Mqtt> {
             rx_bytes_s: rate(1),
         }
     });
-    let busy = host_busy(results, from, to);
-    Some(Mqtt {
+    let busy = host_busy(results, from, to)?;
+    Ok(Some(Mqtt {
         broker,
         subscriber,
         publisher,
         host_cpu_pct: measured.then_some(busy),
         from_s: from,
         to_s: to,
-    })
+    }))
 }
 
 /// The steady phase: from the last join to the end of the schedules, in seconds from offset 0.
@@ -68,27 +73,33 @@ fn window(results: &Results<'_>) -> Option<(f64, f64)> {
 }
 
 /// CPU use in percent, by node.
-fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, f64> {
+fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> io::Result<HashMap<Arc<str>, f64>> {
     // The sampler's seconds begin half a second before offset 0.
     let load = results.phases.iter().find(|(name, _)| *name == "load").map_or(0, |p| p.1);
     let shift = (load as f64 - results.start_ns as f64) / 1e9;
-    let mut sums: HashMap<&str, (f64, u32)> = HashMap::new();
-    for row in &results.usage.nodes {
+    let mut sums: HashMap<Arc<str>, (f64, u32)> = HashMap::new();
+    for row in results.usage.rows() {
+        let row = row?;
         let at = f64::from(row.second) + shift;
         if at >= from && at + 1.0 <= to {
-            let sum = sums.entry(&row.node).or_default();
+            let sum = sums.entry(row.node).or_default();
             sum.0 += (row.used.user_ns + row.used.system_ns) as f64 / 1e6;
             sum.1 += 1;
         }
     }
-    sums.into_iter().map(|(node, (ms, n))| (node.to_owned(), ms / f64::from(n) / 10.0)).collect()
+    Ok(sums.into_iter().map(|(node, (ms, n))| (node, ms / f64::from(n) / 10.0)).collect())
 }
 
 /// Bytes per second, sent and received, by node.
-fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [f64; 2]> {
+fn bytes_by_node(
+    results: &Results<'_>,
+    from: f64,
+    to: f64,
+) -> io::Result<HashMap<String, [f64; 2]>> {
     let mut rates: HashMap<String, [f64; 2]> = HashMap::new();
     let mut covered = (f64::INFINITY, f64::NEG_INFINITY);
-    for row in results.intervals {
+    for row in results.intervals.intervals() {
+        let row = row?;
         if row.start_s >= from && row.end_s <= to {
             covered = (covered.0.min(row.start_s), covered.1.max(row.end_s));
             let way = usize::from(row.direction == "down");
@@ -97,19 +108,19 @@ fn bytes_by_node(results: &Results<'_>, from: f64, to: f64) -> HashMap<String, [
     }
     let seconds = covered.1 - covered.0;
     rates.values_mut().flatten().for_each(|sum| *sum /= seconds.max(1e-9));
-    rates
+    Ok(rates)
 }
 
 /// CPU use of the whole host in percent, over the same time.
-fn host_busy(results: &Results<'_>, from: f64, to: f64) -> f64 {
-    let at = |use_: &&measure::HostUse| {
-        let at = (use_.at_ns as f64 - results.start_ns as f64) / 1e9;
-        (from..to).contains(&at)
-    };
+fn host_busy(results: &Results<'_>, from: f64, to: f64) -> io::Result<f64> {
     let (mut busy, mut seconds) = (0.0, 0.0);
-    for use_ in results.usage.host.iter().filter(at) {
-        busy += use_.busy * use_.seconds;
-        seconds += use_.seconds;
+    for interval in results.usage.host() {
+        let interval = interval?;
+        let at = (interval.at_ns as f64 - results.start_ns as f64) / 1e9;
+        if (from..to).contains(&at) {
+            busy += interval.busy * interval.seconds;
+            seconds += interval.seconds;
+        }
     }
-    100.0 * busy / f64::max(seconds, 1e-9)
+    Ok(100.0 * busy / f64::max(seconds, 1e-9))
 }

@@ -1,145 +1,159 @@
 //! The results of a run: `summary.json`.
 
+use crate::bed::jobs::{Job, Role};
 use crate::cost::{each, handled};
 use crate::energy;
 use crate::exchange_figures::exchanges;
-use crate::folder::Results;
+use crate::interaction::interactions;
 use crate::mqtt;
-use crate::run::{interactions, used};
+use crate::results::{Results, rows_of};
 use crate::steady::steady;
-use measure::{LinkRow, Message, Traffic, times};
+use measure::{LinkRow, Traffic, times};
 use record::{Group, InteractionPattern, Lateness, Links, Summary};
 use std::collections::{BTreeMap, HashSet};
+use std::io;
 
 /// The payload that a node's applications handed to their transports: once for a multicast message,
 /// once per connection otherwise.
-fn payload_sent(results: &Results<'_>, group: &str) -> u64 {
+fn payload_sent(results: &Results<'_>, group: &str) -> io::Result<u64> {
     let plan = results.plan;
-    let in_group = |name: &str| plan.nodes.iter().any(|n| n.name == name && n.group == group);
-    let mut bytes = passed_by_brokers(results, group);
-    bytes += exchanged(results, &in_group);
+    let nodes = plan.nodes.iter().filter(|node| node.group == group);
+    let members: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+    let mut bytes = passed_by_brokers(results, &members)?;
+    bytes += exchanged(results, &members)?;
     for (_, interaction) in interactions(plan) {
-        let of = |m: &&Message| *m.interaction == *interaction.name;
-        let rows = || results.messages.iter().filter(of);
-        if in_group(&interaction.source) {
-            let mut sent: Vec<u64> =
-                rows().filter(|m| m.sent_ns.is_some()).map(|m| m.message).collect();
-            if interaction.down == InteractionPattern::PgmPublishSubscribe {
-                sent.dedup();
+        let sends = members.contains(interaction.source.as_str());
+        let is_multicast = interaction.down == InteractionPattern::PgmPublishSubscribe;
+        let mut last_sent = None;
+        for row in rows_of(results, &interaction.name) {
+            let row = row?;
+            if sends && row.sent_ns.is_some() {
+                let is_again = last_sent.replace(row.message) == Some(row.message);
+                bytes += u64::from(!is_again || !is_multicast) * interaction.payload_bytes;
             }
-            bytes += sent.len() as u64 * interaction.payload_bytes;
+            if row.reply_sent_ns.is_some() && members.contains(&*row.peer) {
+                bytes += interaction.reply_payload_bytes;
+            }
         }
-        let answers = rows().filter(|m| m.reply_sent_ns.is_some() && in_group(&m.peer));
-        bytes += answers.count() as u64 * interaction.reply_payload_bytes;
     }
-    bytes
+    Ok(bytes)
 }
 
 /// The payload of exchanges that sources sent and brokers forwarded, counting exchanges that
 /// arrived or were acknowledged.
-fn exchanged(results: &Results<'_>, in_group: &dyn Fn(&str) -> bool) -> u64 {
+fn exchanged(results: &Results<'_>, members: &HashSet<&str>) -> io::Result<u64> {
     let mut bytes = 0;
     for (_, exchange) in crate::exchange::workloads(results.plan) {
-        let passes = exchange.brokers.iter().any(|broker| in_group(broker));
-        for row in results.messages.iter().filter(|m| *m.interaction == *exchange.name) {
+        let passes = exchange.brokers.iter().any(|broker| members.contains(broker.as_str()));
+        for row in rows_of(results, &exchange.name) {
+            let row = row?;
             let came = row.received_ns.is_some();
-            let sent = (came || row.reply_received_ns.is_some()) && in_group(&row.sender);
+            let sent = (came || row.reply_received_ns.is_some()) && members.contains(&*row.sender);
             bytes += (u64::from(sent) + u64::from(came && passes)) * u64::from(row.bytes);
         }
     }
-    bytes
+    Ok(bytes)
 }
 
 /// The payload that clients of brokers published and that brokers forwarded.
-fn passed_by_brokers(results: &Results<'_>, group: &str) -> u64 {
-    let nodes = results.plan.nodes.iter().filter(|node| node.group == group);
-    let members: HashSet<&str> = nodes.map(|node| node.name.as_str()).collect();
+fn passed_by_brokers(results: &Results<'_>, members: &HashSet<&str>) -> io::Result<u64> {
     let mut bytes = 0;
     for (_, mqtt) in mqtt::workloads(results.plan) {
-        let rows = results.messages.iter().filter(|m| *m.interaction == *mqtt.name);
         let passes = members.contains(mqtt.broker.as_str());
-        for m in rows {
-            let sent = m.sent_ns.is_some() && members.contains(&*m.sender);
-            let passed = m.received_ns.is_some() && passes;
+        for row in rows_of(results, &mqtt.name) {
+            let row = row?;
+            let sent = row.sent_ns.is_some() && members.contains(&*row.sender);
+            let passed = row.received_ns.is_some() && passes;
             bytes += (u64::from(sent) + u64::from(passed)) * mqtt.payload_bytes;
         }
     }
-    bytes
+    Ok(bytes)
 }
 
-pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> Summary {
+/// The results of a run.
+///
+/// # Errors
+/// When rows of messages, usage or intervals cannot be read.
+pub(crate) fn summary(results: &Results<'_>, links: &[LinkRow]) -> io::Result<Summary> {
     let plan = results.plan;
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    let mut all = Group::default();
-    let mut names: Vec<&str> = Vec::new();
-    for node in &plan.nodes {
-        if !names.contains(&node.group.as_str()) {
-            names.push(&node.group);
-        }
-    }
-    for name in names {
-        let nodes: Vec<usize> =
-            (0..plan.nodes.len()).filter(|i| plan.nodes[*i].group == name).collect();
-        let mut figures = group(results, name, &nodes);
-        all.add(&figures);
-        let messages = handled(results, name);
-        by_message(&mut figures, messages);
-        if plan.nodes[nodes[0]].board.is_some() {
-            let spent = energy::of_group(results, links, &nodes);
-            let joules = spent.map(|(joules, _)| joules);
-            figures.energy_j = Some(joules);
-            figures.energy_j_per_message = Some(joules.and_then(|joules| each(joules, messages)));
-            figures.battery_days = Some(spent.and_then(|(_, days)| days));
-        }
-        groups.insert(name.to_owned(), figures);
-    }
+    let (mut groups, mut all) = groups(results, links)?;
     by_message(&mut all, results.outcomes.sent);
     if results.options.is_costless() {
         groups.values_mut().chain([&mut all]).for_each(without_cpu);
     }
-    Summary {
+    Ok(Summary {
         experiment: plan.experiment.clone(),
-        cell: plan.cell.iter().map(|(axis, value)| (axis.to_owned(), value.to_owned())).collect(),
+        cell: plan.cell.clone(),
         seed: plan.seed,
         repeat: u64::from(plan.repeat),
         verdict: results.verdict.without_evidence(),
         messages: results.outcomes.clone(),
-        mqtt: steady(results),
-        exchanges: exchanges(results),
+        mqtt: steady(results)?,
+        exchanges: exchanges(results)?,
         loads: results.loads.clone(),
         probes: results.probes.figures.clone(),
         programs: results.programs.figures.clone(),
         groups,
         all,
         links: of_links(results, links),
+    })
+}
+
+/// The figures of each group of nodes, and of all.
+///
+/// # Errors
+/// When rows of messages cannot be read.
+fn groups(
+    results: &Results<'_>,
+    links: &[LinkRow],
+) -> io::Result<(BTreeMap<String, Group>, Group)> {
+    let plan = results.plan;
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    let mut all = Group::default();
+    for node in &plan.nodes {
+        let name = &node.group;
+        if groups.contains_key(name) {
+            continue;
+        }
+        let nodes: Vec<usize> =
+            (0..plan.nodes.len()).filter(|i| plan.nodes[*i].group == *name).collect();
+        let mut figures = group(results, name, &nodes)?;
+        // Costs per message are ratios: a sum of them has no meaning.
+        all.add(&figures);
+        let messages = handled(results, name)?;
+        by_message(&mut figures, messages);
+        if node.board.is_some() {
+            let spent = energy::of_group(results, links, &nodes);
+            let joules = spent.map(|(joules, _)| joules);
+            figures.energy_j = Some(joules);
+            figures.energy_j_per_message = Some(joules.and_then(|joules| each(joules, messages)));
+            figures.battery_days = Some(spent.and_then(|(_, days)| days));
+        }
+        groups.insert(name.clone(), figures);
     }
+    Ok((groups, all))
 }
 
 fn of_links(results: &Results<'_>, links: &[LinkRow]) -> Links {
     let lateness = times(&results.accounting.lateness(), 1e3).unwrap_or_default();
     // The loss is over the links with a configured one, weighted by their frames.
     let lossy = links.iter().filter(|l| l.loss_configured_pct() > 0.0 && !l.changing);
-    let (mut frames, mut asked, mut lost) = (0, 0.0, 0);
+    let (mut frames, mut configured, mut lost) = (0, 0.0, 0);
     for link in lossy {
         frames += link.measured.at_risk();
-        asked += link.loss_configured_pct() * link.measured.at_risk() as f64;
+        configured += link.loss_configured_pct() * link.measured.at_risk() as f64;
         lost += link.measured.lost;
     }
     Links {
         delay_error_us: Lateness { p50: lateness.p50, p99: lateness.p99, max: lateness.max },
         frames: links.iter().map(|l| l.measured.at_risk()).sum(),
-        loss_asked_pct: asked / (frames.max(1)) as f64,
-        loss_got_pct: 100.0 * lost as f64 / frames.max(1) as f64,
+        loss_configured_pct: configured / (frames.max(1)) as f64,
+        loss_measured_pct: 100.0 * lost as f64 / frames.max(1) as f64,
         overflow_frames: links.iter().map(|l| l.measured.overflow).sum(),
         outage_frames: links.iter().map(|l| l.measured.outage).sum(),
         rejected_frames: links.iter().map(|l| l.measured.rejected).sum(),
-        not_as_asked: deviating(results) as u64,
+        out_of_tolerance: results.deviating as u64,
     }
-}
-
-/// Number of link intervals outside the configuration.
-fn deviating(results: &Results<'_>) -> usize {
-    results.intervals.iter().filter(|row| results.tolerances.deviation(row).is_some()).count()
 }
 
 /// Removes results that depend on CPU time, for programs that take none.
@@ -156,32 +170,25 @@ fn by_message(figures: &mut Group, messages: u64) {
     figures.cpu_us_per_message = each(figures.cpu_ms.unwrap_or(0.0) * 1e3, messages);
 }
 
-fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Group {
+fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group> {
     let (mut tx, mut rx) = (Traffic::default(), Traffic::default());
-    let (mut kernel_tx, mut kernel_rx, mut medium_tx, mut medium_rx) = (0, 0, 0, 0);
     for node in nodes {
         let Some(traffic) = results.accounting.nodes().get(*node) else { continue };
         tx += traffic.tx;
         rx += traffic.rx;
-        medium_tx += traffic.all_tx[0];
-        medium_rx += traffic.all_rx[0];
     }
-    for (port, place) in results.topology.places.iter().enumerate() {
-        if nodes.contains(&results.topology.owners[place.segment][place.endpoint])
-            && let Some(counters) = results.kernel[port]
-        {
-            kernel_tx += counters.tx_frames;
-            kernel_rx += counters.rx_frames;
-        }
-    }
-    let jobs = results.jobs.iter().filter(|job| nodes.contains(&job.node));
-    let usage: Vec<_> = jobs.map(|job| (!job.has_control(), used(job))).collect();
+    let [medium_tx, medium_rx] = results.settled.medium_frames(nodes);
+    let [kernel_tx, kernel_rx] = results.settled.kernel_frames(&results.design.topology, nodes);
+    // A collector belongs to the measurement.
+    let is_own = |job: &&Job| nodes.contains(&job.node) && job.role != Role::Collector;
+    let jobs = results.jobs.iter().filter(is_own);
+    let usage: Vec<_> = jobs.map(|job| (!job.has_control(), job.usage())).collect();
     let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
     let before_us = nodes.iter().map(|node| results.scheduled[*node].before_ns).sum::<u64>() / 1000;
     let waited_ns: u64 = nodes.iter().map(|node| results.scheduled[*node].wait_ns).sum();
-    let payload = payload_sent(results, name);
+    let payload = payload_sent(results, name)?;
     let own = usage.iter().any(|(foreign, _)| *foreign);
-    Group {
+    Ok(Group {
         nodes: nodes.len() as u64,
         tx_bytes: tx.bytes,
         rx_bytes: rx.bytes,
@@ -214,5 +221,5 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> Group {
         energy_j: None,
         energy_j_per_message: None,
         battery_days: None,
-    }
+    })
 }

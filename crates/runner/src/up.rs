@@ -16,6 +16,8 @@ use std::sync::atomic::AtomicBool;
 pub struct Up<'a> {
     /// A program whose `main` serves as the fork server: the tool itself.
     pub tool: &'a Path,
+    /// The program that implements the consoles of machines.
+    pub workload: &'a Path,
     /// Working directory of programs: the experiment file's folder.
     pub home: &'a Path,
     /// The requested frame path; `None` for the best that works.
@@ -38,15 +40,18 @@ pub struct Up<'a> {
 /// # Errors
 /// The failed step; nothing of the lab is left then.
 pub fn up(plan: &Plan, folder: &Folder, options: Up<'_>) -> Result<(), Error> {
-    let Up { tool, home, frame_path, threads, spin, interrupted, ready, remark } = options;
+    let Up { tool, workload, home, frame_path, threads, spin, interrupted, ready, remark } =
+        options;
     let of_bed = BedOptions {
         tool,
+        workload,
         home,
         frame_path,
         threads,
         spin,
         is_measured: false,
-        limits_output: true,
+        watches_output: true,
+        disk: None,
         interrupted,
     };
     let bed = Bed::up(plan, folder, of_bed, |topology| {

@@ -4,7 +4,6 @@
 use experiment::Plan;
 use lab::Scheduled;
 use measure::Usage;
-use std::collections::HashMap;
 
 /// Minimum share of all CPU time for which wait times must be known.
 const COVERED: f64 = 0.9;
@@ -28,14 +27,10 @@ impl Waits {
         after: &[Scheduled],
         usage: &Usage,
     ) -> Vec<Self> {
-        let mut throttled: HashMap<&str, u64> = HashMap::new();
-        for row in &usage.nodes {
-            *throttled.entry(&row.node).or_default() += row.used.throttled_ns;
-        }
-        let each = plan.nodes.iter().zip(before).zip(after);
+        let each = (0..plan.nodes.len()).zip(before).zip(after);
         each.map(|((node, before), after)| {
             // A throttled task stays in its run queue and counts as waiting.
-            let kept = throttled.get(node.name.as_str()).copied().unwrap_or(0);
+            let kept = usage.totals.get(node).map_or(0, |total| total.throttled_ns);
             Self {
                 before_ns: before.run_ns,
                 run_ns: after.run_ns.saturating_sub(before.run_ns),
@@ -49,7 +44,7 @@ impl Waits {
     /// times do not cover nearly all CPU time: threads that ended meanwhile are missing, and a
     /// kernel may not report any.
     pub(crate) fn per_message_ms(all: &[Self], usage: &Usage, messages: u64) -> Option<f64> {
-        let used: u64 = usage.nodes.iter().map(|row| row.used.user_ns + row.used.system_ns).sum();
+        let used: u64 = usage.totals.iter().map(|total| total.cpu_ns).sum();
         let known: u64 = all.iter().map(|node| node.run_ns).sum();
         let waited: u64 = all.iter().map(|node| node.wait_ns).sum();
         let complete = known > 0 && known as f64 >= COVERED * used as f64;
@@ -75,14 +70,8 @@ mod tests {
         assert_eq!(Waits::share_pct(&[Waits::default()]), None);
         let two = Waits { wait_ns: 3_000_000, ..one };
         let usage = |user_ns| {
-            let used = lab::Reading { user_ns, ..lab::Reading::default() };
-            let row = measure::UsageRow {
-                node: "a".into(),
-                second: 0,
-                used,
-                carried: measure::Carried::default(),
-            };
-            Usage { nodes: vec![row], ..Usage::default() }
+            let total = measure::NodeTotal { cpu_ns: user_ns, throttled_ns: 0 };
+            Usage::from(vec![total])
         };
         let per_message =
             |user_ns, messages| Waits::per_message_ms(&[two, two], &usage(user_ns), messages);

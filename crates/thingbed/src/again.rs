@@ -16,6 +16,9 @@ impl Sweep<'_> {
         for only in &run.only {
             option("only", Some(word_of(Path::new(only))));
         }
+        for set in &run.settings.set {
+            option("set", Some(word_of(Path::new(set))));
+        }
         option("repeat", run.repeat.map(|repeat| repeat.to_string()));
         option("seed", run.seed.map(|seed| seed.to_string()));
         option("clock", run.clock.map(|clock| clock.to_string()));

@@ -8,7 +8,7 @@ use crate::resume;
 use crate::sweep::Sweep;
 use crate::sweep::name;
 use crate::virtual_time::{self, Request};
-use experiment::{CPU_AXIS, Cell, Clock, Cpu, Plan};
+use experiment::{Cell, Clock, Cpu, Plan};
 use guest::{Engine, Guest, Image, Mount};
 use runner::{Error, Finished, Folder, Options};
 use std::fs;
@@ -57,7 +57,7 @@ impl Sweep<'_> {
         }
         if !single {
             let to = finished.folder.join("experiment.yaml");
-            journal::copy(&self.arguments.file, &to).map_err(Error::write(&to))?;
+            journal::write(&to, self.experiment.source()).map_err(Error::write(&to))?;
             // A page per run, so that you can view and move each run separately.
             let page = finished.folder.join("report.html");
             let drawn = report::Sweep::read(&finished.folder);
@@ -70,13 +70,13 @@ impl Sweep<'_> {
 
     /// The plan of a run. The cell may have the CPU axis, which the experiment does not know.
     pub(crate) fn plan(&self, cell: &Cell, repeat: u32) -> Result<Plan, Error> {
-        let plan = self.experiment.plan(&cell.without(CPU_AXIS), repeat, self.seed)?;
+        let plan = self.experiment.plan(&cell.without_cpu(), repeat, self.seed)?;
         Ok(Plan { cell: cell.clone(), ..plan })
     }
 
     /// The CPU of a cell's runs in virtual time.
     fn cpu(&self, cell: &Cell) -> Cpu {
-        let own = cell.get(CPU_AXIS).and_then(|cpu| cpu.parse().ok());
+        let own = cell.cpu();
         own.unwrap_or_else(|| self.arguments.cpus()[0])
     }
 
@@ -127,7 +127,8 @@ impl Sweep<'_> {
             files: self.experiment.files.iter().map(|name| home.join(name)).collect(),
             home,
             file,
-            cell: cell.without(CPU_AXIS),
+            text: self.experiment.is_changed().then(|| self.experiment.source().to_owned()),
+            cell: cell.without_cpu(),
             name: cell.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
@@ -170,10 +171,8 @@ impl Sweep<'_> {
 
 /// What a replay's programs did otherwise than in the recorded run.
 fn departures(folder: &Path) -> Option<String> {
-    let text = fs::read_to_string(folder.join("run.json")).ok()?;
-    let run: serde_json::Value = serde_json::from_str(&text).ok()?;
-    let found = &run["replay_departures"];
-    let (count, first) = (found["count"].as_u64()?, found["first"].as_str()?);
+    let found = report::run_facts(folder).ok()?.replay_departures?;
+    let (count, first) = (found.count, found.first?);
     Some(format!(
         "warning: {count} frames differ from the recorded run, so this is not the same run; the \
          first: {first}\n  programs sent something else, or at other times than then; decisions \

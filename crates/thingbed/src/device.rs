@@ -54,7 +54,7 @@ fn warn(checked: &Checked) {
         "warning: service time of {} ({}): configured {:.1} us, measured mean {:.1} us and p90 \
          {:.1} us, more than 1 % or 20 us off; this machine is busy, or another program uses the \
          core",
-        checked.path, checked.mode, checked.asked, checked.mean, checked.p90
+        checked.path, checked.mode, checked.configured, checked.mean, checked.p90
     ));
 }
 
@@ -64,19 +64,19 @@ fn show(served: &Served) {
     for (count, what) in [
         (served.refused, "requests refused: the queue was full"),
         (served.unknown, "requests for unknown resources"),
-        (served.garbage, "malformed requests"),
+        (served.malformed, "malformed requests"),
         (served.bad_options, "requests with an unknown critical option"),
         (served.duplicates, "duplicates answered from the cache"),
         (served.blocks, "further blocks of requests and answers"),
         (served.body_bytes, "bytes received in requests"),
         (served.notifications, "notifications sent"),
-        (served.mischief, "answers changed by fault injection"),
+        (served.misbehaved, "answers changed by fault injection"),
     ] {
         if count > 0 {
             say(format_args!("  {count} {what}"));
         }
     }
-    let busy = served.resources.iter().filter(|resource| resource.asked.count > 0);
+    let busy = served.resources.iter().filter(|resource| resource.configured.count > 0);
     for resource in busy.take(20) {
         say(format_args!(
             "{}: {} requests; service time measured mean {:.1} us, configured {:.1} us; p99 \
@@ -84,9 +84,9 @@ fn show(served: &Served) {
             resource.path,
             resource.requests,
             resource.took.mean,
-            resource.asked.mean,
+            resource.configured.mean,
             resource.took.p99,
-            resource.asked.p99
+            resource.configured.p99
         ));
     }
 }
@@ -108,18 +108,27 @@ fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
     if resources.is_empty() {
         resources.push(resource("", arguments)?);
     }
+    for (former, name, given) in [
+        ("--garbage", "--corrupt", &arguments.garbage),
+        ("--twice", "--duplicate", &arguments.twice),
+    ] {
+        if let Some(value) = given {
+            return Err(format!("`{former}` is now `{name}`: write `{name} {value}`"));
+        }
+    }
     let share = |ratio: Option<Ratio>| ratio.map_or(0.0, Ratio::fraction);
-    let mischief = MisbehaviourShares {
-        garbage: share(arguments.garbage),
-        twice: share(arguments.twice),
+    let misbehaviour = MisbehaviourShares {
+        corrupt: share(arguments.corrupt),
+        duplicate: share(arguments.duplicate),
         late: share(arguments.late),
-        late_by: arguments.late_by.as_ns(),
+        late_by: arguments.late_by,
         silent: share(arguments.silent),
     };
-    let sum = mischief.garbage + mischief.twice + mischief.late + mischief.silent;
+    let sum =
+        misbehaviour.corrupt + misbehaviour.duplicate + misbehaviour.late + misbehaviour.silent;
     if sum > 1.0 {
         return Err(
-            "the shares of --garbage, --twice, --late and --silent add up to more than 100 %"
+            "the shares of --corrupt, --duplicate, --late and --silent add up to more than 100 %"
                 .to_owned(),
         );
     }
@@ -138,7 +147,7 @@ fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
         queue: arguments.queue,
         payload: arguments.payload.get() as usize,
         notify: arguments.notify.clone(),
-        mischief,
+        misbehaviour,
         core: arguments.core,
         spin: arguments.spin,
         seed: arguments.seed,

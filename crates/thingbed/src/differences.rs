@@ -135,9 +135,9 @@ mod tests {
         assert_eq!(difference("", &a, &b), None);
         b["messages"]["rtd"][1] = json!(2.5);
         b["seed"] = json!(2);
-        let said = difference("", &a, &b);
-        assert_eq!(said.as_deref(), Some("messages.rtd.1: 2.0 then, 2.5 now"));
-        let said = difference("", &a, &json!({"messages": {}})).unwrap();
-        assert!(said.starts_with("messages.rtd: [1.0,2.0] then, null now"), "{said}");
+        let output = difference("", &a, &b);
+        assert_eq!(output.as_deref(), Some("messages.rtd.1: 2.0 then, 2.5 now"));
+        let output = difference("", &a, &json!({"messages": {}})).unwrap();
+        assert!(output.starts_with("messages.rtd: [1.0,2.0] then, null now"), "{output}");
     }
 }

@@ -3,6 +3,7 @@
 mod boundary;
 mod clock;
 mod finding;
+mod machine;
 
 use crate::environment::{current_exe, workload_program};
 use crate::{Status, say};
@@ -20,6 +21,7 @@ pub fn doctor(json: bool) -> Status {
         node(),
         limits(),
         boundary::boundary(),
+        boundary::own_users(),
         netem(),
         real_time(),
         files(),
@@ -28,6 +30,7 @@ pub fn doctor(json: bool) -> Status {
         pressure(),
         zeromq(),
         services(),
+        machine::machines(),
         tshark(),
         clock::virtual_time(),
         clock::virtual_cpu(),

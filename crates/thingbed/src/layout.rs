@@ -1,6 +1,6 @@
 //! Names in the folder of a sweep.
 
-/// The only file that depends on this machine and differs each time: origin and durations of a sweep
+/// The only file that depends on this machine and differs each time: options and durations of a sweep
 /// in virtual time.
 pub(crate) const HOST: &str = "host.json";
 /// Prefix of locks and drafts.

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use units::Span;
 
 mod table;
 
@@ -45,7 +46,7 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
     let mut warned = false;
     let open = settings.closed.is_none();
     let (figures, cut) = load::run(origin, &settings, &stop, |progress| {
-        if open && !warned && progress.behind > 100_000_000 {
+        if open && !warned && progress.lag > Span::from_ms(100) {
             warned = true;
             warn(progress, &settings);
         }
@@ -73,13 +74,13 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
 
 /// Warns during the run, as soon as sending falls behind.
 fn warn(progress: &Progress, settings: &Settings) {
-    let seconds = progress.elapsed as f64 / 1e9;
+    let seconds = progress.elapsed.as_ms() / 1e3;
     let fix = if settings.senders == 1 { "--senders 2, " } else { "" };
     remark(format_args!(
         "warning: this machine cannot send the schedule: it is {:.2} s behind after {seconds:.1} \
          s and sends {:.0} requests/s; lower the rate, or try {fix}--spin, --cores, or an idle \
          machine",
-        progress.behind as f64 / 1e9,
+        progress.lag.as_ms() / 1e3,
         progress.sent as f64 / seconds.max(0.001)
     ));
 }
@@ -94,7 +95,7 @@ fn origin(arguments: &Load) -> Result<Origin, String> {
         shape.together = true;
         shape
             .arrivals
-            .get_or_insert(Arrivals::Between(Distribution::Constant(units::Span::from_ns(1_000))));
+            .get_or_insert(Arrivals::Between(Distribution::Constant(Span::from_ns(1_000))));
         if shape.requests.is_none() {
             return Err("--closed needs a number of requests; add --requests N".to_owned());
         }
@@ -109,7 +110,7 @@ fn settings(arguments: &Load) -> Settings {
         .map(|users| Closed { users: users as usize, think: arguments.think.clone() });
     let operations = arguments.out.as_ref().filter(|_| arguments.operations);
     Settings {
-        timeout: arguments.timeout.as_ns(),
+        timeout: arguments.timeout,
         confirmable: arguments.confirmable,
         coap: coap(&arguments.coap),
         answers: !arguments.no_answer,
@@ -119,7 +120,7 @@ fn settings(arguments: &Load) -> Settings {
         closed,
         connections: arguments.connections as usize,
         qos: arguments.qos,
-        patience: arguments.patience.as_ns(),
+        patience: arguments.patience,
         from: arguments.from,
         start: None,
         operations: operations.map(|folder| folder.join("operations.csv")),

@@ -27,17 +27,17 @@ pub(crate) fn take(folder: &Path) -> Result<Option<Lock>, String> {
     })
 }
 
-/// Locks the run `wanted` of a sweep for a task of a cluster. Waits a while for a task of another
+/// Locks the run `requested` of a sweep for a task of a cluster. Waits a while for a task of another
 /// host.
 ///
 /// # Errors
 /// When another process still executes this run, as text for the user.
-pub(crate) fn of_run(slurm: &Path, wanted: &str) -> Result<Option<Lock>, String> {
+pub(crate) fn of_run(slurm: &Path, requested: &str) -> Result<Option<Lock>, String> {
     let begun = Instant::now();
     loop {
-        match of(&slurm.join(format!("{wanted}.lock"))) {
+        match of(&slurm.join(format!("{requested}.lock"))) {
             Err(LockError::Held { holder }) if begun.elapsed() > LEASE => {
-                return Err(format!("{holder} executes the run {wanted}"));
+                return Err(format!("{holder} executes the run {requested}"));
             }
             Err(LockError::Held { .. }) => std::thread::sleep(PERIOD),
             taken => return taken.map_err(|error| error.to_string()),

@@ -6,22 +6,27 @@ mod arguments;
 mod capacity;
 mod capsule;
 mod cell_run;
+mod compare;
+mod completion;
+mod demo;
 mod device;
 mod differences;
 mod doctor;
 mod environment;
 mod gc;
+mod import;
 mod jobs;
 mod layout;
 mod live;
 mod load;
 mod lock;
+mod manual;
 mod map;
-mod origin;
 mod outcome;
 mod output;
 mod profiles;
 mod progress;
+mod provenance;
 mod remaining_time;
 mod resume;
 mod selection;
@@ -39,7 +44,7 @@ pub(crate) use output::{complain, printable, remark, say, say_styled};
 pub(crate) use status::Status;
 
 use arguments::{Arguments, Command};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use experiment::PlannedFaultKind as Fault;
 use std::process::ExitCode;
 
@@ -52,19 +57,23 @@ fn main() -> ExitCode {
         return guest::init();
     }
     set_close_on_exec();
+    // Answers a shell that asks for completions, and ends.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).var(manual::COMPLETE).complete();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
         Command::Pack(arguments) => capsule::pack(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Map(arguments) => map::map(&arguments),
         Command::Capacity(arguments) => capacity::capacity(&arguments),
-        Command::Check { files } => show::check(&files),
+        Command::Check { files, settings } => show::check(&files, &settings),
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Import(arguments) => import::import(&arguments),
         Command::Plan(plan) => show::plan(&plan),
         Command::Report { folder, markdown: true, .. } => show::markdown(&folder),
-        Command::Report { folder, html, junit, .. } => {
-            show::report(&folder, html.as_deref(), junit.as_deref())
+        Command::Report { folder, html, junit, format, .. } => {
+            show::report(&folder, html.as_deref(), junit.as_deref(), format)
         }
-        Command::Compare { folders, by, figure } => show::compare(&folders, &by, figure),
+        Command::Compare(arguments) => compare::compare(&arguments),
         Command::Profiles { what, json } => profiles::profiles(what.as_ref(), json),
         Command::Analyze(arguments) => analyze::analyze(&arguments),
         Command::Load(arguments) => load::load(&arguments),
@@ -73,11 +82,14 @@ fn main() -> ExitCode {
         Command::Doctor { json } => doctor::doctor(json),
         Command::Up(arguments) => or_failed(live::up(&arguments)),
         Command::Down { lab } => or_failed(live::down(&lab)),
-        Command::Labs => or_failed(live::labs()),
+        Command::Labs(what) => or_failed(live::labs(&what)),
         Command::Ps(arguments) => or_failed(live::ps(&arguments)),
+        Command::Pingall(arguments) => or_failed(live::pingall(&arguments)),
         Command::Top(arguments) => or_failed(live::top(&arguments)),
+        Command::Page(arguments) => or_failed(live::page(&arguments)),
         Command::Exec(arguments) => return exit_status(live::exec(&arguments)),
         Command::Shell(arguments) => return exit_status(live::shell(&arguments)),
+        Command::Console(arguments) => or_failed(live::console(&arguments)),
         Command::Logs(arguments) => or_failed(live::logs(&arguments)),
         Command::Start(nodes) => or_failed(live::inject_fault(Fault::Start, &nodes)),
         Command::Stop(nodes) => or_failed(live::inject_fault(Fault::Stop, &nodes)),
@@ -93,6 +105,8 @@ fn main() -> ExitCode {
         Command::Link(what) => or_failed(live::link(&what)),
         Command::Gc { images } => gc::gc(images),
         Command::Schema => show::schema(),
+        Command::Completions { shell } => or_failed(manual::completions(shell)),
+        Command::Manual { folder } => or_failed(manual::manual(&folder)),
         Command::Task { folder, run } => slurm::task(&folder, &run),
         Command::GuestCell { request } => virtual_time::cell(&request),
     };

@@ -2,18 +2,27 @@
 
 use crate::arguments::Run;
 use crate::layout::HOST;
-use crate::origin::Origin;
-use experiment::{Clock, Cpu};
-use journal::Contents;
+use crate::provenance::Provenance;
+use experiment::{Clock, Cpu, Experiment};
+use record::RunFacts;
+use report::run_facts;
 use runner::Error;
-use serde::Deserialize;
 use serde_json::Value;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+
+/// In experiment files that `--set` or environment variables changed.
+const MARK: &[u8] = b"\n# Changed by --set ";
 
 /// Checks that the sweep in `folder` has the given experiment, seed, clock and CPUs: runs with
 /// different ones cannot share a table.
-pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<(), String> {
+pub fn check(
+    arguments: &Run,
+    experiment: &Experiment,
+    folder: &Path,
+    seed: u64,
+) -> Result<(), String> {
     let copy = folder.join("experiment.yaml");
     let then = fs::read(&copy).map_err(|error| {
         format!(
@@ -23,8 +32,8 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<
             copy.display()
         )
     })?;
-    let now = fs::read(&arguments.file).ok();
-    if now.as_ref().is_some_and(|now| now.len() > then.len() && now.starts_with(&then)) {
+    let now = experiment.source().as_bytes();
+    if now.len() > then.len() && now.starts_with(&then) && !experiment.is_changed() {
         return Err(format!(
             "{} is damaged: it has only the first {} B of {}\n  if that file has not changed since \
              the sweep started, copy it there again: cp {} {}",
@@ -35,10 +44,15 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<
             copy.display()
         ));
     }
-    if now.is_some_and(|now| now != then) {
+    if now != then {
+        let also = if experiment.is_changed() || then.windows(MARK.len()).any(|at| at == MARK) {
+            ", or --set or environment variables differ,"
+        } else {
+            ""
+        };
         return Err(format!(
-            "{} has changed since the sweep in {} started\n  undo the change (the original is \
-             {}), or start a new sweep without --resume",
+            "{} has changed{also} since the sweep in {} started\n  undo the change (the original \
+             is {}), or start a new sweep without --resume",
             arguments.file.display(),
             folder.display(),
             copy.display()
@@ -50,7 +64,7 @@ pub fn check(arguments: &Run, folder: &Path, seed: u64, clock: Clock) -> Result<
             folder.display()
         ));
     }
-    same_clock(arguments, folder, clock)?;
+    same_clock(arguments, folder, arguments.clock(experiment))?;
     for run in runs(folder) {
         let had = json(&run.join("plan.json")).and_then(|plan| plan["seed"].as_u64());
         if let Some(had) = had.filter(|had| *had != seed) {
@@ -73,12 +87,12 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
         ))
     };
     let words = |cpus: &[Cpu]| -> Vec<String> { cpus.iter().map(Cpu::to_string).collect() };
-    match (Origin::read(folder).ok(), clock) {
+    match (Provenance::read(folder).ok(), clock) {
         (Some(_), Clock::Real) => say("in virtual time", "--clock virtual"),
-        (Some(origin), Clock::Virtual) => {
-            let then = match origin.cpu.is_empty() {
+        (Some(provenance), Clock::Virtual) => {
+            let then = match provenance.cpu.is_empty() {
                 true => vec![Cpu::Infinite],
-                false => origin.cpu,
+                false => provenance.cpu,
             };
             if then == arguments.cpus() {
                 return Ok(());
@@ -92,14 +106,13 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
             false => Ok(()),
         },
         (None, Clock::Virtual) => {
-            let all: Vec<Value> =
-                runs(folder).iter().filter_map(|run| json(&run.join("run.json"))).collect();
-            if all.iter().any(|run| run["clock"] == "real") {
+            let all: Vec<RunFacts> =
+                runs(folder).iter().filter_map(|run| run_facts(run).ok()).collect();
+            if all.iter().any(|run| run.clock == Clock::Real) {
                 return say("in real time", "--clock real");
             }
-            let cpus = words(&arguments.cpus());
-            let mut then = all.iter().filter_map(|run| run["virtual_cpu"].as_str());
-            match then.find(|then| !cpus.iter().any(|cpu| cpu == then)) {
+            let mut then = all.iter().filter_map(|run| run.virtual_cpu);
+            match then.find(|then| !arguments.cpus().contains(then)) {
                 Some(then) => say(&format!("with the CPU {then}"), &format!("--cpu {then}")),
                 None => Ok(()),
             }
@@ -126,23 +139,25 @@ pub fn state(folder: &Path) -> RunState {
         return RunState::Absent;
     }
     // Written last, so that a run without it was cut short.
-    let path = folder.join("run.json");
-    let Ok(text) = fs::read(&path) else { return RunState::CutShort };
-    let damaged = |name: &str| RunState::Damaged(format!("{name} is damaged"));
-    let Ok(run) = serde_json::from_slice::<Value>(&text) else { return damaged("run.json") };
-    match &run["interrupted"] {
-        Value::Bool(false) => {}
-        Value::Bool(true) => return RunState::CutShort,
-        _ => return damaged("run.json"),
-    }
-    let damage = match &run["files"] {
-        // Of an earlier version, which kept no list.
-        Value::Null => report::damaged_tables(folder).into_iter().next(),
-        files => match Contents::deserialize(files) {
-            Ok(files) => files.damage(folder).first().map(ToString::to_string),
-            Err(_) => return damaged("run.json"),
-        },
+    let run = match run_facts(folder) {
+        Ok(run) => run,
+        Err(report::Error::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            return RunState::CutShort;
+        }
+        Err(report::Error::Json { source, .. }) => {
+            return RunState::Damaged(format!("run.json is damaged: {source}"));
+        }
+        Err(_) => return RunState::Damaged("run.json is damaged".to_owned()),
     };
+    if run.interrupted {
+        return RunState::CutShort;
+    }
+    let damage = match run.files {
+        // Of an earlier version, which kept no list.
+        None => report::damaged_tables(folder).into_iter().next(),
+        Some(files) => files.damage(folder).first().map(ToString::to_string),
+    };
+    let damaged = |name: &str| RunState::Damaged(format!("{name} is damaged"));
     match (damage, json(&folder.join("summary.json"))) {
         (Some(text), _) => RunState::Damaged(text),
         (None, Some(summary)) => RunState::Complete(summary),

@@ -1,17 +1,17 @@
 //! Commands that read and print: check, plan, report, schema.
 
-use crate::arguments::{CompareMetric, Plan};
+use crate::arguments::{Format, Plan, Settings};
 use crate::{Status, complain, remark, say, say_styled};
 use experiment::{Experiment, Forecast, Only};
-use report::{CompareFigure, Sweep};
+use report::Sweep;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// Checks experiment files and prints all errors of each.
-pub fn check(files: &[PathBuf]) -> Status {
+pub fn check(files: &[PathBuf], settings: &Settings) -> Status {
     let mut status = Status::Fine;
     for file in files {
-        match read(file) {
+        match read_or_complain(settings, file) {
             Ok(experiment) => {
                 let cells = experiment.cells(&Only::all()).map_or(0, |cells| cells.len());
                 let repeats = experiment.repeats;
@@ -25,7 +25,7 @@ pub fn check(files: &[PathBuf]) -> Status {
 
 /// Prints the plan of each selected cell.
 pub fn plan(arguments: &Plan) -> Status {
-    let experiment = match read(&arguments.file) {
+    let experiment = match read_or_complain(&arguments.settings, &arguments.file) {
         Ok(experiment) => experiment,
         Err(status) => return status,
     };
@@ -55,15 +55,30 @@ pub fn plan(arguments: &Plan) -> Status {
     Status::Fine
 }
 
+/// Reads and checks an experiment; prints the errors, and the number of expectations that `--set`
+/// makes obsolete.
+pub(crate) fn read_or_complain(settings: &Settings, file: &Path) -> Result<Experiment, Status> {
+    let experiment = or_complain(settings.read(file))?;
+    let skipped = experiment.skipped_expectations;
+    if skipped > 0 {
+        let s = if skipped == 1 { "" } else { "s" };
+        remark(format_args!(
+            "warning: {skipped} expectation{s} not evaluated: the cell has a value that --set \
+             removed"
+        ));
+    }
+    Ok(experiment)
+}
+
 /// Number of CPUs that this process may use.
 pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
 /// Prints the results in a folder, and writes its page and the results as JUnit XML.
-pub fn report(folder: &Path, html: Option<&Path>, junit: Option<&Path>) -> Status {
+pub fn report(folder: &Path, html: Option<&Path>, junit: Option<&Path>, format: Format) -> Status {
     let own = folder.join("report.html");
-    match draw(folder, html.unwrap_or(&own), junit) {
+    match draw(folder, html.unwrap_or(&own), junit, format) {
         Ok(_) => Status::Fine,
         Err(error) => {
             complain(error);
@@ -86,28 +101,6 @@ pub fn markdown(folder: &Path) -> Status {
     }
 }
 
-/// Prints the best value of each folder, as Markdown.
-pub fn compare(folders: &[PathBuf], by: &str, figure: CompareMetric) -> Status {
-    let figure = match figure {
-        CompareMetric::Time => CompareFigure::Time,
-        CompareMetric::Received => CompareFigure::Received,
-        CompareMetric::Bytes => CompareFigure::Bytes,
-    };
-    let mut first = true;
-    for folder in folders {
-        let sweep = Sweep::read(folder).map_err(|error| error.to_string());
-        match sweep.and_then(|sweep| report::compare(&sweep, by, figure)) {
-            Ok(text) => say(format_args!("{}{}", if first { "" } else { "\n" }, text.trim_end())),
-            Err(error) => {
-                complain(format_args!("{}: {error}", folder.display()));
-                return Status::Failed;
-            }
-        }
-        first = false;
-    }
-    Status::Fine
-}
-
 /// Whether output is coloured: on a terminal, unless `NO_COLOR` is set (no-color.org) or `TERM` is
 /// `dumb`.
 pub fn colour() -> bool {
@@ -116,16 +109,26 @@ pub fn colour() -> bool {
     std::io::stdout().is_terminal() && !set("NO_COLOR") && !dumb
 }
 
-/// Prints the table of a folder's results, and writes the page `html` and the file `junit`.
-pub fn draw(folder: &Path, html: &Path, junit: Option<&Path>) -> Result<Sweep, report::Error> {
+/// Prints a folder's results, and writes the page `html` and the file `junit`.
+pub fn draw(
+    folder: &Path,
+    html: &Path,
+    junit: Option<&Path>,
+    format: Format,
+) -> Result<Sweep, report::Error> {
     let sweep = Sweep::read(folder)?;
-    say_styled(report::terminal(&sweep, width(), colour()).trim_end());
+    if format == Format::Text {
+        say_styled(report::terminal(&sweep, width(), colour()).trim_end());
+    }
     report::write_html(&sweep, html)?;
     if let Some(path) = junit {
         std::fs::write(path, report::junit(&sweep))
             .map_err(|source| report::Error::Write { path: path.to_owned(), source })?;
     }
-    say(format_args!("report: {}", html.display()));
+    match format {
+        Format::Text => say(format_args!("report: {}", html.display())),
+        Format::Json => say(format_args!("{:#}", report::json(&sweep, html))),
+    }
     Ok(sweep)
 }
 
@@ -143,9 +146,9 @@ pub fn schema() -> Status {
     Status::Fine
 }
 
-/// Reads an experiment; prints its errors if that fails.
-pub fn read(file: &Path) -> Result<Experiment, Status> {
-    Experiment::read(file).map_err(|errors| {
+/// Prints the errors of an experiment that could not be read.
+pub fn or_complain(read: Result<Experiment, experiment::Errors>) -> Result<Experiment, Status> {
+    read.map_err(|errors| {
         complain(errors);
         Status::Wrong
     })

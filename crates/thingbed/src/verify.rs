@@ -3,7 +3,7 @@
 
 use crate::arguments::Verify;
 use crate::differences::{differing, files, first_difference, scratch};
-use crate::origin::{Origin, other_emulator};
+use crate::provenance::{Provenance, other_emulator};
 use crate::{Status, capsule, complain, say, sweep};
 use std::fs;
 
@@ -12,13 +12,13 @@ pub fn verify(arguments: &Verify) -> Status {
     // Without this, `.` would have no name, and the scratch folder would be created inside it.
     let folder = fs::canonicalize(&arguments.folder).unwrap_or_else(|_| arguments.folder.clone());
     let arguments = &Verify { folder, ..arguments.clone() };
-    if capsule::is_capsule(&arguments.folder) {
+    if ::capsule::is_capsule(&arguments.folder) {
         return capsule::verify(arguments);
     }
-    let origin = Origin::read(&arguments.folder)
-        .and_then(|origin| origin.check(&arguments.folder).map(|()| origin));
-    let origin = match origin {
-        Ok(origin) => origin,
+    let provenance = Provenance::read(&arguments.folder)
+        .and_then(|provenance| provenance.check(&arguments.folder).map(|()| provenance));
+    let provenance = match provenance {
+        Ok(provenance) => provenance,
         Err(error) => {
             complain(error);
             return Status::Failed;
@@ -31,7 +31,7 @@ pub fn verify(arguments: &Verify) -> Status {
             return Status::Failed;
         }
     };
-    let mut again = origin.run(scratch.clone(), arguments.jobs, arguments.quiet);
+    let mut again = provenance.run(scratch.clone(), arguments.jobs, arguments.quiet);
     // A single run's folder is the sweep folder, unless the run could have been retried.
     again.retry = u32::from(!arguments.folder.join("run.json").exists());
     let (status, folder) = sweep::again(&again);
@@ -43,7 +43,7 @@ pub fn verify(arguments: &Verify) -> Status {
     let (then, now) = (files(&arguments.folder), files(&folder));
     let differing = differing(&arguments.folder, &then, &folder, &now);
     let Some(first) = differing.first() else {
-        say(format_args!("identical: all {} files of {} runs", then.len(), origin.runs.len()));
+        say(format_args!("identical: all {} files of {} runs", then.len(), provenance.runs.len()));
         let _ = fs::remove_dir_all(&scratch);
         return Status::Fine;
     };
@@ -52,7 +52,7 @@ pub fn verify(arguments: &Verify) -> Status {
     for line in first_difference(&arguments.folder.join(first), &folder.join(first)) {
         say(format_args!("  {line}"));
     }
-    other_emulator(origin.emulator.as_deref()).into_iter().for_each(say);
+    other_emulator(provenance.emulator.as_deref()).into_iter().for_each(say);
     say(format_args!("the new runs are in {}", folder.display()));
     Status::Unexpected
 }

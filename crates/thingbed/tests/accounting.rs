@@ -76,8 +76,8 @@ fn seconds_of_nodes_add_up_to_the_run() {
     }
     let by_hand =
         figure(&summary, ".groups.utility.cpu_ms") * 1e3 / figure(&summary, ".messages.sent");
-    let told = figure(&summary, ".groups.utility.cpu_us_per_message");
-    assert!((by_hand / told - 1.0).abs() < 1e-9, "{by_hand} {told}");
+    let reported = figure(&summary, ".groups.utility.cpu_us_per_message");
+    assert!((by_hand / reported - 1.0).abs() < 1e-9, "{by_hand} {reported}");
 }
 
 #[test]

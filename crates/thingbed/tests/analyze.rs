@@ -95,8 +95,8 @@ fn tshark(args: &[&str], capture: &Path) -> String {
 
 fn analysis(bed: &Bed, capture: &Path, more: &[&str]) -> Value {
     let capture = capture.to_str().unwrap();
-    let said = bed.thingbed(&[&["analyze", capture, "--json"], more].concat()).expect(0, &[]);
-    serde_json::from_str(&said.out).unwrap()
+    let answer = bed.thingbed(&[&["analyze", capture, "--json"], more].concat()).expect(0, &[]);
+    serde_json::from_str(&answer.out).unwrap()
 }
 
 /// The packets of one capture point, as a separate capture.
@@ -356,7 +356,7 @@ fn whole(bed: &Bed, capture: &Path) {
         assert!(figure(way, ".loss_pct") > 0.0 && figure(way, ".loss_pct") < 10.0, "{way}");
     }
     let lost: f64 = paths.iter().map(|path| figure(path, ".lost")).sum();
-    assert!(lost > 0.0 && figure(&summary, ".links.loss_got_pct") > 0.0);
+    assert!(lost > 0.0 && figure(&summary, ".links.loss_measured_pct") > 0.0);
     let page = std::fs::read_to_string(bed.path().join("page.html")).unwrap();
     assert!(page.contains("tcp control") && page.contains("PUBLISH"));
     let table = bed.thingbed(&["analyze", capture.to_str().unwrap()]).expect(0, &["mqtt payload"]);

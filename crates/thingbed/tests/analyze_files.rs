@@ -24,8 +24,8 @@ fn damaged_and_foreign_files() {
     bed.thingbed(&["analyze", "whole.pcap"]).expect(1, &words);
     pcap.extend(b"\x01\0\0\0\0\0\0\0\x3c\0\0\0\x3c\0\0\0\x07");
     std::fs::write(bed.path().join("cut.pcap"), &pcap).unwrap();
-    let said = bed.thingbed(&["analyze", "cut.pcap", "--json"]).expect(1, &["in the middle"]);
-    let partial: Value = serde_json::from_str(&said.out).unwrap();
+    let output = bed.thingbed(&["analyze", "cut.pcap", "--json"]).expect(1, &["in the middle"]);
+    let partial: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!((&partial["complete"], &partial["packets"]), (&false.into(), &1.into()));
     bed.thingbed(&["analyze", "whole.pcap", "--point", "x"]).expect(1, &["`x`", "interface 0"]);
 }
@@ -48,20 +48,20 @@ fn pcap(link: u32, packets: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn links_that_cannot_be_read_are_named_in_text_json_and_page() {
     let bed = Bed::new();
-    std::fs::write(bed.path().join("wpan.pcap"), pcap(195, &vec![vec![0x41; 25]; 12])).unwrap();
-    let note = "12 packets on `interface 0` have link type IEEE 802.15.4 with checksum (195), \
-                which analyze cannot read: they are counted by size only";
-    let said = bed.thingbed(&["analyze", "wpan.pcap", "--html", "page.html"]);
-    let text = said.expect(1, &["INCOMPLETE: 12 packets, 300 B", "unread"]).out;
+    std::fs::write(bed.path().join("ble.pcap"), pcap(251, &vec![vec![0x41; 25]; 12])).unwrap();
+    let note = "12 packets on `interface 0` have link type Bluetooth LE (251), which \
+                analyze cannot read: they are counted by size only";
+    let output = bed.thingbed(&["analyze", "ble.pcap", "--html", "page.html"]);
+    let text = output.expect(1, &["INCOMPLETE: 12 packets, 300 B", "unread"]).out;
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(joined.contains(note), "{text}");
     let page = std::fs::read_to_string(bed.path().join("page.html")).unwrap();
-    assert!(page.contains(note) && page.contains("link type 195"), "no note");
-    let said = bed.thingbed(&["analyze", "wpan.pcap", "--json"]).expect(1, &[]);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    assert!(page.contains(note) && page.contains("link type 251"), "no note");
+    let output = bed.thingbed(&["analyze", "ble.pcap", "--json"]).expect(1, &[]);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!((&json["complete"], &json["notes"][0]), (&false.into(), &note.into()));
     let row = &json["unread"][0];
-    assert_eq!((&row["reason"], &row["number"]), (&"link type".into(), &195.into()));
+    assert_eq!((&row["reason"], &row["number"]), (&"link type".into(), &251.into()));
     assert_eq!((&row["packets"], &row["bytes"]), (&12.into(), &300.into()));
     assert_eq!(json["kinds"][0]["kind"], "unread");
 }
@@ -82,8 +82,8 @@ fn later_fragments_are_counted_by_their_protocol_and_make_no_flow() {
     };
     let packets = [fragment(0, 1), fragment(40, 1), fragment(80, 0)];
     std::fs::write(bed.path().join("fragments.pcap"), pcap(101, &packets)).unwrap();
-    let said = bed.thingbed(&["analyze", "fragments.pcap", "--json"]).expect(0, &[]);
-    let json: Value = serde_json::from_str(&said.out).unwrap();
+    let output = bed.thingbed(&["analyze", "fragments.pcap", "--json"]).expect(0, &[]);
+    let json: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(json["flows"].as_array().unwrap().len(), 1, "{}", json["flows"]);
     assert_eq!(json["later_fragments"][0]["protocol"], "UDP");
     assert_eq!(json["later_fragments"][0]["packets"], 2);

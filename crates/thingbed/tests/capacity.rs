@@ -37,7 +37,7 @@ fn the_largest_message_that_a_link_carries() {
         let args = ["capacity", "e.yaml", "--max", "size", "--slo", "loss < 1 %", "--repeat", "1"];
         bed.thingbed(&[&args[..], &["--resolution", "0 %", "--suspect", "-q"]].concat())
     };
-    let said = search();
+    let output = search();
     let folder = bed.sweep("size");
     let found = json(&folder.join("capacity.json"));
     let tried = found[0]["tried"].as_array().unwrap();
@@ -64,7 +64,7 @@ fn the_largest_message_that_a_link_carries() {
         Some("missed") => "the limit is the system's",
         _ => "the limit is the test bed's",
     };
-    said.expect(if best.is_some() { 0 } else { 4 }, &[whose, "report: "]);
+    output.expect(if best.is_some() { 0 } else { 4 }, &[whose, "report: "]);
     assert!(folder.join("4-0/summary.json").exists() && folder.join("report.html").exists());
     let all: Value = json(&folder.join("summary.json"));
     assert!(all.as_array().unwrap().len() >= tried.len());
@@ -78,7 +78,7 @@ fn a_value_that_cannot_be_run_is_the_test_beds_limit() {
     bed.write("e.yaml", EXPERIMENT);
     let args =
         ["capacity", "e.yaml", "--max", "size", "--slo", "messages.sent > 0", "--repeat", "1"];
-    let said = bed.thingbed(&[&args[..], &["--from", "8", "--suspect", "-q"]].concat());
+    let output = bed.thingbed(&[&args[..], &["--from", "8", "--suspect", "-q"]].concat());
     let found = json(&bed.sweep("size").join("capacity.json"));
     assert_eq!(
         (&found[0]["tried"][0]["value"], &found[0]["tried"][0]["runs"]),
@@ -87,7 +87,7 @@ fn a_value_that_cannot_be_run_is_the_test_beds_limit() {
     assert_eq!(found[0]["tried"][0]["found"], "lost");
     // The error names the file that is missing.
     let reasons = found[0]["tried"][0]["reasons"].to_string();
-    assert!(reasons.contains("the payload `message-8` does not exist"), "{reasons} {}", said.out);
+    assert!(reasons.contains("the payload `message-8` does not exist"), "{reasons} {}", output.out);
 }
 
 #[test]

@@ -32,8 +32,8 @@ fn a_capsule_runs_where_nothing_of_the_experiment_is() {
     fs::rename(bed.path().join("e.capsule"), elsewhere.path().join("e.capsule")).unwrap();
     drop(bed);
     elsewhere.thingbed(&["run", "e.capsule"]).expect(0, &["VALID", "in virtual time: 1 valid"]);
-    let said = fs::read_to_string(elsewhere.sweep("reader").join("programs/a.0.out")).unwrap();
-    assert!(said.contains("from the file") && said.contains("3 received"), "{said}");
+    let output = fs::read_to_string(elsewhere.sweep("reader").join("programs/a.0.out")).unwrap();
+    assert!(output.contains("from the file") && output.contains("3 received"), "{output}");
     elsewhere.thingbed(&["run", "e.capsule", "--seed", "3"]).expect(2, &["--seed cannot be used"]);
 
     // `verify` finds a changed metric in the manifest.

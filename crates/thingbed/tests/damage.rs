@@ -62,10 +62,10 @@ fn cut_and_report(count: usize) {
         let whole = fs::read(path).unwrap();
         let length = random(&mut state, whole.len() as u64);
         cut(path, length);
-        let said = Said::of(bed.command(&["report", folder.to_str().unwrap()]).output().unwrap());
-        let text: String = format!("{}{}", said.out, said.err).split_whitespace().collect();
+        let answer = Said::of(bed.command(&["report", folder.to_str().unwrap()]).output().unwrap());
+        let text: String = format!("{}{}", answer.out, answer.err).split_whitespace().collect();
         let name = path.file_name().unwrap().to_str().unwrap();
-        assert!(said.status == 0 && text.contains(name), "{name} at {length}: {text}");
+        assert!(answer.status == 0 && text.contains(name), "{name} at {length}: {text}");
         fs::write(path, whole).unwrap();
     }
     bed.thingbed(&["report", folder.to_str().unwrap()]).expect(0, &["2 valid"]);
@@ -108,15 +108,15 @@ fn resume_repeats_exactly_the_damaged_run_and_gives_the_same_bytes() {
     ];
     for (name, damage) in damages {
         damage(&one.join(name));
-        let said = bed.thingbed(&resume).expect(0, &["runs again", name, "2 valid"]);
-        assert_eq!(said.err.matches("finished before").count(), 1, "{}", said.err);
+        let answer = bed.thingbed(&resume).expect(0, &["runs again", name, "2 valid"]);
+        assert_eq!(answer.err.matches("finished before").count(), 1, "{}", answer.err);
         assert_eq!(fs::read(one.join("messages.parquet")).unwrap(), before, "{name}");
     }
     assert_eq!(fs::metadata(two.join("run.json")).unwrap().modified().unwrap(), kept);
     // Files that the user removed to save space are no damage.
     fs::remove_file(one.join("capture.pcapng")).unwrap();
-    let said = bed.thingbed(&resume).expect(0, &["2 valid"]);
-    assert_eq!(said.err.matches("finished before").count(), 2, "{}", said.err);
+    let answer = bed.thingbed(&resume).expect(0, &["2 valid"]);
+    assert_eq!(answer.err.matches("finished before").count(), 2, "{}", answer.err);
     cut(&folder.join("experiment.yaml"), 20);
     bed.thingbed(&resume).expect(1, &["experiment.yaml is damaged", "first 20 B", "cp "]);
 }
@@ -145,16 +145,18 @@ fn a_killed_run_is_reported_with_what_its_programs_recorded() {
         let text = fs::read_to_string(programs().join("a.0.csv")).unwrap_or_default();
         text.lines().filter(|line| line.starts_with("sent")).count() > 3
     };
-    while !(bed.path().join("runs/pair").exists() && sent()) {
+    // The folder of all sweeps exists a moment before this one's.
+    let has_sweep = || fs::read_dir(bed.path().join("runs/pair")).is_ok_and(|all| all.count() > 0);
+    while !(has_sweep() && sent()) {
         assert!(run.try_wait().unwrap().is_none(), "it ended");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     run.kill().unwrap();
     run.wait().unwrap();
     let folder = bed.sweep("pair");
-    let said = bed.thingbed(&["report", folder.to_str().unwrap()]);
+    let answer = bed.thingbed(&["report", folder.to_str().unwrap()]);
     let words = ["udp-one-0 has no results", "events of its programs until then: ", " sent"];
-    said.expect(1, &words);
+    answer.expect(1, &words);
     // The lock ended with the process.
     bed.write("e.yaml", PAIR);
     fs::copy(bed.path().join("e.yaml"), folder.join("experiment.yaml")).unwrap();

@@ -239,8 +239,8 @@ fn a_failed_exchange_counts_with_its_reason_and_the_sweep_goes_on() {
             "    timetable:\n      - {at: 0 s, links: [sink-3, source-4], way: up, set: {loss: 100 %}}\n    links:\n      sink: {up: {delay: 1 ms}}\n",
         );
     bed.write("e.yaml", &lossy);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    assert!(said.status == 0 || said.status == 3, "{}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let summary = summary(&bed);
     let of = |name: &str, what: &str| figure(&summary, &format!(".exchanges.{name}.{what}"));
     for name in ["down", "coap"] {
@@ -322,8 +322,8 @@ fn certificates_and_subscriptions_that_are_refused_are_reasons() {
         + &exchange(2, "refused", dtls, &format!("{few}, {other}"))
         + &exchange(3, "denied", "mqtt", &format!("{few}, broker: broker"));
     bed.write("e.yaml", &experiment(&workloads, ""));
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    assert!(said.status == 0 || said.status == 3, "{}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let summary = summary(&bed);
     went_well(&summary, "trusted", 2.0);
     let why = |of: &str| figure(&summary, &format!(".exchanges.{of}"));
@@ -356,8 +356,8 @@ fn foreign_clients_get_payloads_block_by_block() {
             &format!("{}}}", aiocoap.as_ref().map_or("none".into(), |p| p.display().to_string())),
         );
     bed.write("e.yaml", &text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    assert!(said.status == 0 || said.status == 3, "{}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let got = fs::read(bed.path().join("got")).unwrap();
     assert_eq!(got.len(), 2500);
     assert_eq!(got[..8], 7u64.to_be_bytes());
@@ -379,8 +379,9 @@ fn the_captures_bytes_are_those_of_the_sections() {
     let summary = summary(&bed);
     let sizes = [0, 3000].map(|size| figure(of(&summary, "get", size), ".bytes") * 3.0);
     let capture = bed.sweep("x").join("capture.pcapng");
-    let said = bed.thingbed(&["analyze", &capture.display().to_string(), "--json"]).expect(0, &[]);
-    let captured: Value = serde_json::from_str(&said.out).unwrap();
+    let answer =
+        bed.thingbed(&["analyze", &capture.display().to_string(), "--json"]).expect(0, &[]);
+    let captured: Value = serde_json::from_str(&answer.out).unwrap();
     // Medians represent all exchanges if those of a size do not differ.
     let bytes = captured["bytes"].as_f64().or(captured["wire_bytes"].as_f64());
     // Before the start: the greeting, and the ICMP error for a port without listener.
@@ -412,8 +413,8 @@ fn pushed_to(bed: &Bed, server: &str, listens: &str) -> usize {
         .replace("mosquitto, -c, plain.conf", server)
         .replace("ready: {tcp: 1883}", "ready: {udp: 5683}");
     bed.write("e.yaml", &text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    assert!(said.status == 0 || said.status == 3, "{listens}: {}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    assert!(answer.status == 0 || answer.status == 3, "{listens}: {}{}", answer.out, answer.err);
     let events = fs::read_to_string(bed.path().join("events.csv")).unwrap();
     assert_eq!(events.lines().count(), 4, "{listens}: {events}");
     let well = events.lines().skip(1).filter(|line| line.ends_with(",,,")).count();
@@ -466,8 +467,8 @@ fn mqtt_over_tls_and_paho_hears_it() {
         false => text.replace("[broker, source, sink]", "[broker, source, sink, listener]"),
     };
     bed.write("e.yaml", &text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    assert!(said.status == 0 || said.status == 3, "{}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let summary = summary(&bed);
     for name in ["new", "kept"] {
         went_well(&summary, name, 4.0);

@@ -38,10 +38,10 @@ duration: 4 s";
     bed.write("e.yaml", &experiment(TICKS, faults));
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
     let folder = bed.sweep("own");
-    let said = fs::read_to_string(folder.join("programs/server.run.out")).unwrap();
-    assert_eq!(said.matches("begun").count(), 3, "{said}");
+    let output = fs::read_to_string(folder.join("programs/server.run.out")).unwrap();
+    assert_eq!(output.matches("begun").count(), 3, "{output}");
     // It ran for two of 4 s; without faults there would be 80 ticks.
-    let ticks = said.matches("tick").count();
+    let ticks = output.matches("tick").count();
     assert!((5..70).contains(&ticks), "{ticks}");
     let events = fs::read_to_string(folder.join("events.jsonl")).unwrap();
     let what: Vec<_> = ["kill", "start", "restart", "pause", "resume", "stop"]

@@ -115,9 +115,9 @@ drain: 60 s
                 json!(format!("({client}) && echo ended well"))
             ),
         );
-        let said = self.0.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+        let answer = self.0.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
         let programs = self.0.sweep("interop").join("programs");
-        let mut heard = format!("{}{}", said.out, said.err);
+        let mut heard = format!("{}{}", answer.out, answer.err);
         for entry in fs::read_dir(&programs).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
             heard += &format!("--- {}\n{text}", entry.file_name().display());

@@ -135,13 +135,13 @@ fn other_traffic_does_not_change_which_datagrams_are_lost() {
     let run = |more: &str, length: usize, args: &[&str]| {
         bed.write("e.yaml", &datagrams(more, length));
         let before = std::fs::read_dir(bed.path().join("runs/links")).map_or(0, Iterator::count);
-        let said = bed.thingbed(&[&["run", "e.yaml"], args].concat()).ran(&[]);
+        let output = bed.thingbed(&[&["run", "e.yaml"], args].concat()).ran(&[]);
         assert_eq!(std::fs::read_dir(bed.path().join("runs/links")).unwrap().count(), before + 1);
         let folder = bed.sweep("links");
         let text = std::fs::read_to_string(folder.join("programs/near.0.out")).unwrap();
         let arrived: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
         assert!(arrived.len() > 100, "{text}");
-        (folder, arrived, said)
+        (folder, arrived, output)
     };
     // A receiver that starts late on a busy machine misses the first datagrams.
     let same = |a: &[u32], b: &[u32]| {
@@ -155,17 +155,17 @@ fn other_traffic_does_not_change_which_datagrams_are_lost() {
     same(&alone, &with_pings);
 
     let folder = recorded.to_str().unwrap();
-    let (replayed, again, said) = run("", 20, &["--replay", folder]);
+    let (replayed, again, output) = run("", 20, &["--replay", folder]);
     same(&alone, &again);
     let found = json(&replayed.join("run.json"))["replay_departures"].clone();
     // The kernel of `near` answers datagrams that its receiver was not there for.
     let differs = alone[0] != again[0];
-    assert!(found["count"] == 0 || differs, "{found} {}", said.err);
-    let (replayed, _, said) = run("", 21, &["--replay", folder]);
+    assert!(found["count"] == 0 || differs, "{found} {}", output.err);
+    let (replayed, _, output) = run("", 21, &["--replay", folder]);
     let found = json(&replayed.join("run.json"))["replay_departures"].clone();
     assert!(found["count"].as_u64().unwrap() >= 300, "{found}");
     let text = "frames differ from the recorded run";
-    assert!(said.err.contains(text) || said.out.contains(text), "{}", said.err);
+    assert!(output.err.contains(text) || output.out.contains(text), "{}", output.err);
     let first = found["first"].as_str().unwrap();
     assert!(first.contains("field, down: frame") || differs, "{first}");
     assert!(first.contains("B, recorded were") || differs, "{first}");
@@ -248,6 +248,10 @@ fn links_are_looked_at_and_changed_by_hand() {
     ask(&["set", "near", "--way", "up", "loss=100%", "delay="])
         .expect(0, &["near field up    loss 100 % per frame"]);
     ask(&["set", "near", "delay=5ms", "--over", "1 s"]).expect(0, &["near field down"]);
+    let shown: serde_json::Value =
+        serde_json::from_str(&ask(&["show", "near", "--json"]).expect(0, &[]).out).unwrap();
+    assert_eq!(shown[0]["way"], "up");
+    assert_eq!(shown[0]["now"]["loss"], "100 %");
     ask(&["down", "far"]).expect(0, &[]);
     ask(&["up", "far"]).expect(0, &[]);
     ask(&["set", "nobody", "loss=1%"])

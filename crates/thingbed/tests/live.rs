@@ -110,6 +110,13 @@ fn files_settings_and_links_change_while_it_is_up() {
     let labs = bed.thingbed(&["labs"]).out;
     let line = labs.lines().find(|line| line.contains(&lab.name)).unwrap();
     assert_eq!(line.split_whitespace().nth(3), Some("3"), "{line}");
+    let labs: serde_json::Value =
+        serde_json::from_str(&bed.thingbed(&["labs", "--json"]).out).unwrap();
+    let shown = labs.as_array().unwrap().iter().find(|one| one["experiment"] == *lab.name).unwrap();
+    assert_eq!(
+        (shown["pid"].as_u64(), shown["nodes"].as_u64()),
+        (Some(u64::from(lab.tool())), Some(3))
+    );
     lab.ask(&["exec", "meter-1", "--", "true"]).expect(0, &[]);
 }
 

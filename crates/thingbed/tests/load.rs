@@ -29,15 +29,15 @@ fn every_protocol_is_sent_and_answered() {
             scheme,
             "--operations",
         ];
-        let said = figures(bed.thingbed(&[&args, path].concat()));
-        assert_eq!(said["loop"], "open");
-        assert_eq!(figure(&said, ".counts.answered"), 100.0, "{scheme} {said:#}");
-        assert_eq!(said["classes"][0]["class"], kind);
+        let output = figures(bed.thingbed(&[&args, path].concat()));
+        assert_eq!(output["loop"], "open");
+        assert_eq!(figure(&output, ".counts.answered"), 100.0, "{scheme} {output:#}");
+        assert_eq!(output["classes"][0]["class"], kind);
         let (response, service) =
-            (figure(&said, ".all.response.p50"), figure(&said, ".all.service.p50"));
-        assert!(response >= service && (resource.is_empty() || service >= 1_000.0), "{said:#}");
+            (figure(&output, ".all.response.p50"), figure(&output, ".all.service.p50"));
+        assert!(response >= service && (resource.is_empty() || service >= 1_000.0), "{output:#}");
         let kept = json(&bed.path().join(scheme).join("summary.json"));
-        assert_eq!(kept["counts"], said["counts"]);
+        assert_eq!(kept["counts"], output["counts"]);
         let log = std::fs::read_to_string(bed.path().join(scheme).join("latency.hlog")).unwrap();
         assert!(log.contains(&format!("Tag={kind};0;slip")), "{log}");
         let path = bed.path().join(scheme).join("operations.csv");
@@ -60,17 +60,17 @@ fn a_closed_loop_is_called_one() {
     let bed = Bed::new();
     let device = Device::new(&bed, "coap", &["--resource", "a=constant:5ms", "--threads", "2"]);
     let load = ["load", "--target", &device.uri, "--path", "a", "--closed", "2"];
-    let said = bed.thingbed(&[&load[..], &["--requests", "40"]].concat());
-    said.expect(0, &["closed loop"]);
-    let said = figures(bed.thingbed(&[&load[..], &["--requests", "40", "--json"]].concat()));
-    assert_eq!((&said["loop"], &said["users"]), (&"closed".into(), &2.into()));
+    let output = bed.thingbed(&[&load[..], &["--requests", "40"]].concat());
+    output.expect(0, &["closed loop"]);
+    let output = figures(bed.thingbed(&[&load[..], &["--requests", "40", "--json"]].concat()));
+    assert_eq!((&output["loop"], &output["users"]), (&"closed".into(), &2.into()));
     bed.thingbed(&load).expect(2, &["--requests"]);
 }
 
 #[test]
 fn settings_of_coap_that_cannot_be_are_refused() {
     let bed = Bed::new();
-    for (uri, options, said) in [
+    for (uri, options, output) in [
         ("coap://127.0.0.1:1", "--max-retransmit 4", "--max-retransmit: only confirmable"),
         (
             "coap://127.0.0.1:1",
@@ -83,21 +83,33 @@ fn settings_of_coap_that_cannot_be_are_refused() {
     ] {
         let base = ["load", "--target", uri, "--arrivals", "constant:1ms", "--requests", "1"];
         let options: Vec<&str> = options.split(' ').collect();
-        bed.thingbed(&[&base[..], &options].concat()).expect(2, &[said]);
+        bed.thingbed(&[&base[..], &options].concat()).expect(2, &[output]);
     }
     bed.write("t.csv", "0, 0, GET, http://127.0.0.1:1/a\n");
     bed.thingbed(&["load", "t.csv", "--nstart", "1"]).expect(1, &["`nstart`: needs coap"]);
+}
+
+/// Options of earlier versions are refused with their names now.
+#[test]
+fn former_options_of_a_device_name_the_new_ones() {
+    let bed = Bed::new();
+    for (former, new) in [("--garbage", "--corrupt 5 %"), ("--twice", "--duplicate 5 %")] {
+        bed.thingbed(&["device", former, "5 %"]).expect(2, &[former, new]);
+    }
 }
 
 /// Misbehaviour of devices is counted separately and explained, and no request is lost.
 #[test]
 fn answers_that_are_wrong_twice_late_or_missing() {
     let bed = Bed::new();
-    for (wrong, key) in
-        [("--garbage", "garbage"), ("--twice", "twice"), ("--late", "late"), ("--silent", "")]
-    {
+    for (wrong, key) in [
+        ("--corrupt", "malformed"),
+        ("--duplicate", "duplicates"),
+        ("--late", "late"),
+        ("--silent", ""),
+    ] {
         let device = Device::new(&bed, "coap", &[wrong, "50 %", "--late-by", "150 ms"]);
-        let said = figures(bed.thingbed(&[
+        let output = figures(bed.thingbed(&[
             "load",
             "--target",
             &device.uri,
@@ -109,17 +121,19 @@ fn answers_that_are_wrong_twice_late_or_missing() {
             "100 ms",
             "--json",
         ]));
-        let count = |name: &str| figure(&said, &format!(".counts.{name}"));
+        let count = |name: &str| figure(&output, &format!(".counts.{name}"));
         let answered = count("answered");
         assert_eq!(count("scheduled"), 60.0);
-        assert_eq!(answered + count("timed_out"), 60.0, "{wrong} {said:#}");
+        assert_eq!(answered + count("timed_out"), 60.0, "{wrong} {output:#}");
         match key {
-            "twice" => assert!(answered == 60.0 && figure(&said, ".twice") > 5.0, "{said:#}"),
-            "" => assert!((5.0..=55.0).contains(&answered), "{said:#}"),
+            "duplicates" => {
+                assert!(answered == 60.0 && figure(&output, ".duplicates") > 5.0, "{output:#}")
+            }
+            "" => assert!((5.0..=55.0).contains(&answered), "{output:#}"),
             key => {
-                assert!((5.0..=55.0).contains(&answered), "{wrong} {said:#}");
+                assert!((5.0..=55.0).contains(&answered), "{wrong} {output:#}");
                 // The last ones may arrive after the load has ended.
-                assert!(figure(&said, &format!(".{key}")) > 2.0, "{wrong} {said:#}");
+                assert!(figure(&output, &format!(".{key}")) > 2.0, "{wrong} {output:#}");
             }
         }
     }
@@ -138,14 +152,15 @@ fn mistakes_in_a_trace_are_counted_and_explained() {
              1, 3000, GET, coap://127.0.0.1:1/a\n2, 4000, GET, coap://nobody.invalid/a\nhello\n"
         ),
     );
-    let said = bed.thingbed(&["load", "t.csv", "--timeout", "300 ms"]);
-    let said = said.expect(1, &["line 3", "GRAB", "line 5", "line 9", "4.04", "nobody.invalid"]);
-    assert!(said.out.contains("refused") || said.out.contains("unreachable"), "{}", said.out);
-    let said = figures(bed.thingbed(&["load", "t.csv", "--timeout", "300 ms", "--json"]));
-    assert_eq!(figure(&said, ".trace_faults"), 3.0, "{said:#}");
-    assert_eq!(figure(&said, ".counts.scheduled"), 4.0, "{said:#}");
-    assert_eq!(figure(&said, ".counts.answered"), 2.0, "{said:#}");
-    assert_eq!(figure(&said, ".counts.errors"), 1.0, "4.04 is an answer: {said:#}");
+    let output = bed.thingbed(&["load", "t.csv", "--timeout", "300 ms"]);
+    let output =
+        output.expect(1, &["line 3", "GRAB", "line 5", "line 9", "4.04", "nobody.invalid"]);
+    assert!(output.out.contains("refused") || output.out.contains("unreachable"), "{}", output.out);
+    let output = figures(bed.thingbed(&["load", "t.csv", "--timeout", "300 ms", "--json"]));
+    assert_eq!(figure(&output, ".trace_faults"), 3.0, "{output:#}");
+    assert_eq!(figure(&output, ".counts.scheduled"), 4.0, "{output:#}");
+    assert_eq!(figure(&output, ".counts.answered"), 2.0, "{output:#}");
+    assert_eq!(figure(&output, ".counts.errors"), 1.0, "4.04 is an answer: {output:#}");
     bed.thingbed(&["load", "gone.csv"]).expect(2, &["gone.csv"]);
     bed.write("empty.csv", "# nothing\n");
     bed.thingbed(&["load", "empty.csv"]).expect(1, &["nothing to send"]);
@@ -157,7 +172,7 @@ fn a_rate_that_no_machine_makes_is_said() {
     let bed = Bed::new();
     for scheme in ["coap", "http"] {
         let device = Device::new(&bed, scheme, &[]);
-        let said = bed.thingbed(&[
+        let output = bed.thingbed(&[
             "load",
             "--target",
             &device.uri,
@@ -170,7 +185,7 @@ fn a_rate_that_no_machine_makes_is_said() {
             "--timeout",
             "200 ms",
         ]);
-        said.expect(1, &["cannot send the schedule", "SCHEDULE NOT KEPT", "unsent"]);
+        output.expect(1, &["cannot send the schedule", "SCHEDULE NOT KEPT", "unsent"]);
     }
 }
 
@@ -185,9 +200,9 @@ fn traces_are_made_inspected_and_joined() {
     let read = |name: &str| std::fs::read_to_string(bed.path().join(name)).unwrap();
     assert_eq!(read("one.csv"), read("two.csv"), "the same seed");
     let inspect = ["trace", "inspect", "one.csv", "--resources", "r.csv", "--json"];
-    let said = bed.thingbed(&inspect).expect(0, &[]);
-    let said: Value = serde_json::from_str(&said.out).unwrap();
-    assert_eq!((&said["requests"], &said["faults"]), (&5_000.into(), &0.into()), "{said:#}");
+    let output = bed.thingbed(&inspect).expect(0, &[]);
+    let output: Value = serde_json::from_str(&output.out).unwrap();
+    assert_eq!((&output["requests"], &output["faults"]), (&5_000.into(), &0.into()), "{output:#}");
     bed.thingbed(&["trace", "merge", "one.csv", "two.csv", "--out", "both.csv"]).expect(0, &[]);
     assert_eq!(read("both.csv").lines().count(), 2 * read("one.csv").lines().count());
     bed.write("bad.csv", "0, 9, GET, coap://a/\n0, 5, GET, coap://a/\n");
@@ -397,6 +412,6 @@ duration: 8 s
     assert!(evidence.contains("contention at the probes"), "{evidence}");
 
     bed.write("e.yaml", &experiment("ended", "abort"));
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.expect(3, &["stopped it because of contention", "consecutive probes on core"]);
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]);
+    output.expect(3, &["stopped it because of contention", "consecutive probes on core"]);
 }

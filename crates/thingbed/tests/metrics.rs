@@ -72,7 +72,7 @@ fn values_in_outputs_are_figures_in_table_page_and_expectations() {
                 print(*[c.get('name') for c in t.parse('junit.xml').iter('testcase')], sep='|')";
     let cases = Command::new("python3").args(["-c", read]).current_dir(bed.path()).output();
     let cases = String::from_utf8(cases.unwrap().stdout).unwrap();
-    assert_eq!(cases.trim(), "20 ms-0|parts|no errors|the link's delay");
+    assert_eq!(cases.trim(), "20_ms-0|parts|no errors|the link's delay");
     let page = fs::read_to_string(sweep.join("report.html")).unwrap();
     assert!(page.contains("<h2>Programs") || page.contains("Programs</h2>"), "no section");
 }
@@ -125,8 +125,8 @@ expect:
         &[
             "`metrics` without `run`",
             "`a.b` cannot be the name of a metric",
-            "a metric needs `json` or `match`",
-            "a metric has either `json` or `match`",
+            "a metric needs `json`, `match`, `statsd`, `prometheus` or `opentelemetry`",
+            "a metric has only one of `json`, `match`, `statsd`, `prometheus` and `opentelemetry`",
             "`match` is not a regular expression: unclosed group",
             "`a..b` is not a path",
             "the pattern has a group `unit`, but the metric has no unit for it",

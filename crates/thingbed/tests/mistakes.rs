@@ -57,8 +57,8 @@ fn a_payload_that_is_not_there() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
     fs::remove_file(bed.path().join("payload.xml")).unwrap();
-    let said = bed.thingbed(&["run", "e.yaml"]);
-    said.expect(2, &["e.yaml:", "payload.xml", "payload: payload.xml"]);
+    let answer = bed.thingbed(&["run", "e.yaml"]);
+    answer.expect(2, &["e.yaml:", "payload.xml", "payload: payload.xml"]);
     assert!(!bed.path().join("runs").exists(), "nothing was begun");
 }
 
@@ -160,8 +160,8 @@ duration: 1 s
     };
     let bed = Bed::new();
     bed.write("e.yaml", &experiment(serve));
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.failed(&["the program of b ended with status 1", "Address already in use"]);
+    let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
+    answer.failed(&["the program of b ended with status 1", "Address already in use"]);
     // The node's own program fails: the run does not start.
     bed.write(
         "twice.sh",
@@ -209,7 +209,7 @@ fn a_full_disk() {
     fs::create_dir(bed.path().join("small")).unwrap();
     let mount = "mount -t tmpfs -o size=16k small small";
     let line = format!("unshare -m sh -c '{mount} && bin/thingbed run e.yaml -q --out small'");
-    sh(&bed, &line).expect(1, &["could not write", "small/e/", "free space there"]);
+    sh(&bed, &line).expect(1, &["small: the disk has", "the results need", "free space there"]);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_reader_that_has_gone_is_no_error() {
     bed.write("e.yaml", &comparison("e", 200, "udp-rr, tcp-rd, tcp-ps, pgm-ps", "ideal, slow", ""));
     let tool = env!("CARGO_BIN_EXE_thingbed");
     for command in ["plan e.yaml", "plan e.yaml --json", "schema", "doctor"] {
-        let said = sh(&bed, &format!("{tool} {command} | head -n 1"));
-        assert_eq!(said.expect(0, &[]).err, "", "{command}");
+        let answer = sh(&bed, &format!("{tool} {command} | head -n 1"));
+        assert_eq!(answer.expect(0, &[]).err, "", "{command}");
     }
 }

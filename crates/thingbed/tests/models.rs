@@ -17,10 +17,10 @@ fn model(summary: &Value) -> &str {
 fn all_messages_are_answered_and_all_bytes_are_known() {
     let bed = Bed::new();
     bed.write("e.yaml", &comparison("whole", 10, ALL, "ideal, slow", ""));
-    let said = bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&["pgm-ps", "report: "]);
+    let answer = bed.thingbed(&["run", "e.yaml", "--quiet"]).ran(&["pgm-ps", "report: "]);
     // The only allowed message is that the machine was busy.
-    let busy = said.status == 3 && said.err.starts_with("\nThis machine was too busy");
-    assert!(said.err.is_empty() || busy, "{}", said.err);
+    let busy = answer.status == 3 && answer.err.starts_with("\nThis machine was too busy");
+    assert!(answer.err.is_empty() || busy, "{}", answer.err);
     let summaries = bed.summaries("whole");
     assert_eq!(summaries.len(), 8);
     for summary in &summaries {
@@ -69,7 +69,7 @@ fn udp_loses_and_tcp_sends_again() {
             "udp-rr" => assert!(lost > 50.0 && again == 0.0, "{summary:#}"),
             _ => assert!(lost == 0.0 && again > 0.0, "{summary:#}"),
         }
-        let got = figure(&summary, ".links.loss_got_pct");
+        let got = figure(&summary, ".links.loss_measured_pct");
         assert!((2.0..9.0).contains(&got), "{got}");
     }
 }
@@ -83,7 +83,7 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
         .ran(&[]);
     let sweep = std::fs::read_dir(bed.path().join("here/cells")).unwrap().next().unwrap().unwrap();
     let list = json(&sweep.path().join("summary.json"));
-    let weather = |i: usize| list[i]["links"]["loss_got_pct"].clone();
+    let weather = |i: usize| list[i]["links"]["loss_measured_pct"].clone();
     assert_eq!(list.as_array().unwrap().len(), 2);
     for repeat in 0..2 {
         assert_eq!((&list[repeat]["seed"], &list[repeat]["repeat"]), (&9.into(), &repeat.into()));
@@ -93,7 +93,7 @@ fn cells_repeats_and_seeds_are_those_asked_for() {
     // The same seed gives the same impairment decisions: the same frames are lost.
     bed.thingbed(&[&args[..], &["--repeat", "1", "--seed", "9"]].concat()).ran(&[]);
     let again = json(&bed.sweep("cells").join("summary.json"));
-    assert_eq!(again["links"]["loss_got_pct"], weather(0));
+    assert_eq!(again["links"]["loss_measured_pct"], weather(0));
     assert_eq!(again["messages"]["delivered"], list[0]["messages"]["delivered"]);
 }
 

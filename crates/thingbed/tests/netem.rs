@@ -23,8 +23,8 @@ drain: 2 s
 
 /// Whether the kernel has netem, according to Thingbed.
 fn has_netem(bed: &Bed) -> bool {
-    let said = bed.thingbed(&["doctor", "--json"]);
-    let findings: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let output = bed.thingbed(&["doctor", "--json"]);
+    let findings: serde_json::Value = serde_json::from_str(&output.out).unwrap();
     let netem = findings.as_array().unwrap().iter().find(|finding| finding["what"] == "netem");
     netem.expect("doctor looks for netem")["grade"] == "good"
 }
@@ -34,28 +34,28 @@ fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
     let bed = Bed::new();
     bed.write("e.yaml", EXPERIMENT);
     let netem = has_netem(&bed);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]);
     if !netem {
-        assert_eq!(said.status, 1, "{}", said.err);
+        assert_eq!(output.status, 1, "{}", output.err);
         for part in ["`field` has `backend: netem`", "eth0", "modprobe sch_netem"] {
-            assert!(said.err.contains(part), "{part} is not in {}", said.err);
+            assert!(output.err.contains(part), "{part} is not in {}", output.err);
         }
         assert!(!bed.path().join("runs").exists(), "nothing was begun");
         return;
     }
-    said.ran(&[]);
+    output.ran(&[]);
     let sweep = bed.sweep("kernel");
     let (summary, run) = (json(&sweep.join("summary.json")), json(&sweep.join("run.json")));
     assert_eq!(run["frame_path"], "packet");
     // Each direction once: 50 ms. Loss of 20 % of 300, within four standard deviations of 2.3 %.
     assert!(summary["messages"]["rtd_ms"]["p50"].as_f64().unwrap() >= 50.0, "{summary}");
-    for loss in [&summary["messages"]["loss_pct"], &summary["links"]["loss_got_pct"]] {
+    for loss in [&summary["messages"]["loss_pct"], &summary["links"]["loss_measured_pct"]] {
         assert!((10.0..30.0).contains(&loss.as_f64().unwrap()), "{summary}");
     }
-    assert_eq!(summary["links"]["loss_asked_pct"], 20.0);
+    assert_eq!(summary["links"]["loss_configured_pct"], 20.0);
     let evidence = run["verdict"]["evidence"].as_array().unwrap();
-    let told = evidence.iter().find(|e| e["name"] == "link directions impaired by netem");
-    assert_eq!(told.expect("it is told")["value"], 2.0);
+    let reported = evidence.iter().find(|e| e["name"] == "link directions impaired by netem");
+    assert_eq!(reported.expect("it is told")["value"], 2.0);
 }
 
 #[test]
@@ -65,7 +65,10 @@ fn a_matrix_may_have_netem_in_some_cells() {
     bed.write("e.yaml", &format!("{text}matrix:\n  backend: [medium, netem]\n"));
     // A cell without netem does not need it.
     bed.thingbed(&["run", "e.yaml", "-q", "--only", "backend=medium"]).ran(&[]);
-    assert_eq!(json(&bed.sweep("kernel").join("summary.json"))["links"]["loss_asked_pct"], 20.0);
+    assert_eq!(
+        json(&bed.sweep("kernel").join("summary.json"))["links"]["loss_configured_pct"],
+        20.0
+    );
 }
 
 /// One TCP message of 28 segments over netem, in a guest, whose kernel always has netem.

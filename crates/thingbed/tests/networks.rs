@@ -31,19 +31,23 @@ fn delay_ms(lab: &Live<'_>) -> f64 {
 fn a_link_that_carries_nothing_shows_what_it_is_configured_to_do_now() {
     let bed = Bed::new();
     let lab = Live::up(&bed, "ramp", LAB);
-    let said = link(&lab, &["set", "server", "--way", "up", "delay=100 s", "--over", "100 s"]);
-    said.expect(0, &["server lan up", "-> delay 100 s"]);
+    let output = link(&lab, &["set", "server", "--way", "up", "delay=100 s", "--over", "100 s"]);
+    output.expect(0, &["server lan up", "-> delay 100 s"]);
     // No frame passes, and the delay increases by one second per second.
     let before = delay_ms(&lab);
     until(|| delay_ms(&lab) > before + 200.0, || format!("{} ms", delay_ms(&lab)));
     // Setting another key does not affect the ramp.
-    let said = link(&lab, &["set", "server", "--way", "up", "loss=5%"]);
-    said.expect(0, &["-> loss 5 % per frame, delay 100 s"]);
+    let output = link(&lab, &["set", "server", "--way", "up", "loss=5%"]);
+    output.expect(0, &["-> loss 5 % per frame, delay 100 s"]);
     let before = delay_ms(&lab);
     until(|| delay_ms(&lab) > before + 200.0, || format!("{} ms", delay_ms(&lab)));
     // Setting the same key ends it.
-    let said = link(&lab, &["set", "server", "--way", "up", "delay=7ms"]).expect(0, &[]);
-    assert!(said.out.contains("server lan up    loss 5 % per frame, delay 7 ms\n"), "{}", said.out);
+    let output = link(&lab, &["set", "server", "--way", "up", "delay=7ms"]).expect(0, &[]);
+    assert!(
+        output.out.contains("server lan up    loss 5 % per frame, delay 7 ms\n"),
+        "{}",
+        output.out
+    );
 }
 
 #[test]
@@ -75,9 +79,9 @@ fn links_change_by_the_rules_of_the_file() {
 /// Reads a counter of eth0, as programs in a node see it.
 fn counter(lab: &Live<'_>, node: &str, name: &str) -> u64 {
     let file = format!("/sys/class/net/eth0/statistics/{name}");
-    let said = lab.bed.thingbed(&["exec", "--lab", &lab.name, node, "--", "cat", &file]);
-    let said = said.expect(0, &[]).out;
-    said.trim().parse().unwrap_or_else(|_| panic!("{file}: {said}"))
+    let output = lab.bed.thingbed(&["exec", "--lab", &lab.name, node, "--", "cat", &file]);
+    let output = output.expect(0, &[]).out;
+    output.trim().parse().unwrap_or_else(|_| panic!("{file}: {output}"))
 }
 
 #[test]

@@ -10,14 +10,14 @@ const MODELS: &str = "udp-rr, tcp-rd";
 
 /// Runs a small comparison in the environment of `set`; returns the frame paths of its runs.
 fn paths(bed: &Bed, name: &str, mut command: Command) -> Option<Vec<String>> {
-    let said = common::Said::of(command.output().unwrap());
-    if said.err.contains("THINGBED_FRAME_PATH does not work")
-        || said.err.contains("could not create the lab")
+    let text = common::Said::of(command.output().unwrap());
+    if text.err.contains("THINGBED_FRAME_PATH does not work")
+        || text.err.contains("could not create the lab")
     {
-        eprintln!("NOT RUN: {}", said.err);
+        eprintln!("NOT RUN: {}", text.err);
         return None;
     }
-    said.ran(&[]);
+    text.ran(&[]);
     let sweep = bed.sweep(name);
     let mut had = Vec::new();
     for summary in bed.summaries(name) {
@@ -67,8 +67,8 @@ fn an_unknown_path_is_an_error_that_names_those_there_are() {
     bed.write("e.yaml", &comparison("tin", 2, MODELS, "slow", ""));
     let mut command = bed.command(&["run", "e.yaml", "--quiet"]);
     command.env("THINGBED_FRAME_PATH", "tin-can");
-    let said = common::Said::of(command.output().unwrap());
-    said.expect(2, &["THINGBED_FRAME_PATH is `tin-can`", "ring, tap, packet"]);
+    let text = common::Said::of(command.output().unwrap());
+    text.expect(2, &["THINGBED_FRAME_PATH is `tin-can`", "ring, tap, packet"]);
 }
 
 #[test]

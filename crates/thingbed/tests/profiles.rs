@@ -41,8 +41,8 @@ fn each_value_has_its_quality_and_source() {
 
 #[test]
 fn a_name_that_is_none_is_met_with_the_nearest() {
-    let said = thingbed(&["profiles", "show", "edge-lap"]);
-    said.expect(2, &["unknown profile `edge-lap`", "did you mean `edge-lab`?"]);
+    let text = thingbed(&["profiles", "show", "edge-lap"]);
+    text.expect(2, &["unknown profile `edge-lap`", "did you mean `edge-lab`?"]);
 }
 
 #[test]

@@ -106,10 +106,10 @@ fn the_readmes_experiment_runs_unchanged() {
     let yaml = section.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
     let bed = Bed::new();
     bed.write("first.yaml", yaml);
-    let said = bed.thingbed(&["run", "first.yaml", "-q"]).ran(&["Expectations"]);
+    let output = bed.thingbed(&["run", "first.yaml", "-q"]).ran(&["Expectations"]);
     // Expectations ignore a run that is invalid because of a busy machine.
-    if said.status == 0 {
-        said.expect(0, &["half of the answers arrive within 200 ms", "1 of 1 hold"]);
+    if output.status == 0 {
+        output.expect(0, &["half of the answers arrive within 200 ms", "1 of 1 hold"]);
     }
     let folder = bed.sweep("first");
     let ping = fs::read_to_string(folder.join("programs/meter-1.1.out")).unwrap();

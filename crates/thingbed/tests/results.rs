@@ -34,8 +34,8 @@ fn said_anew(page: &str) -> String {
             .current_dir("../..")
             .output()
             .unwrap();
-        let said = Said::of(output).expect(0, &[]).out;
-        anew += &format!("{arguments} -->\n\n{}\n\n{END}{after}", said.trim());
+        let text = Said::of(output).expect(0, &[]).out;
+        anew += &format!("{arguments} -->\n\n{}\n\n{END}{after}", text.trim());
     }
     anew
 }

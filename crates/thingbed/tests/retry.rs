@@ -18,8 +18,8 @@ drain: 200 ms
 ";
 
 /// Runs the command at the end of the advice in a shell.
-fn again(bed: &Bed, said: &Said) -> (String, Said) {
-    let all = format!("{}{}", said.out, said.err);
+fn again(bed: &Bed, answer: &Said) -> (String, Said) {
+    let all = format!("{}{}", answer.out, answer.err);
     let line = all.lines().rev().find(|line| line.starts_with("  thingbed run")).expect(&all);
     let tool = format!("'{}'", env!("CARGO_BIN_EXE_thingbed"));
     let script = line.trim().replacen("thingbed", &tool, 1);
@@ -34,36 +34,36 @@ fn the_command_that_repeats_keeps_the_options() {
     let text = TOO_FAST.replace("arrivals: constant:200ns", "arrivals: \"constant:${between}\"");
     bed.write("too fast.yaml", &format!("{text}matrix: {{between: [200ns, 300ns]}}\n"));
     let words = ["run", "too fast.yaml", "--only", "between=300ns", "--seed", "5", "--retry", "1"];
-    let said = bed.thingbed(&words).expect(3, &["repeat only the invalid runs"]);
-    let (line, said) = again(&bed, &said);
+    let answer = bed.thingbed(&words).expect(3, &["repeat only the invalid runs"]);
+    let (line, answer) = again(&bed, &answer);
     assert!(line.contains("'too fast.yaml' --only between=300ns --seed 5"), "{line}");
-    said.expect(3, &["retry 3 of 3", "1 run in 1 cell"]);
+    answer.expect(3, &["retry 3 of 3", "1 run in 1 cell"]);
     let folder = bed.sweep("fast");
     assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 5);
     // A quiet run prints nothing about previously completed runs.
     let resume = folder.to_str().unwrap();
     let quiet = [&words[..6], &["--resume", resume, "-q"]].concat();
-    let said = bed.thingbed(&quiet).expect(3, &[]);
-    assert!(!said.err.contains("finished before"), "{}", said.err);
+    let answer = bed.thingbed(&quiet).expect(3, &[]);
+    assert!(!answer.err.contains("finished before"), "{}", answer.err);
 }
 
 #[test]
 fn invalid_runs_are_repeated_and_kept() {
     let bed = Bed::new();
     bed.write("e.yaml", TOO_FAST);
-    let said = bed.thingbed(&["run", "e.yaml", "--retry", "1"]);
-    let said = said.expect(3, &["INVALID", "1 invalid run was rejected and repeated"]);
-    let all = format!("{}{}", said.out, said.err);
+    let answer = bed.thingbed(&["run", "e.yaml", "--retry", "1"]);
+    let answer = answer.expect(3, &["INVALID", "1 invalid run was rejected and repeated"]);
+    let all = format!("{}{}", answer.out, answer.err);
     assert!(all.contains("retry 1 of 1"), "{all}");
     assert!(all.contains("This machine was too busy during the run"), "{all}");
     let folder = bed.sweep("fast");
     let kept = |name: &str| json(&folder.join(name).join("run.json"))["verdict"]["status"].clone();
     assert_eq!((kept("0"), kept("rejected/0.0")), ("invalid".into(), "invalid".into()));
 
-    let (line, said) = again(&bed, &said);
+    let (line, answer) = again(&bed, &answer);
     assert!(line.contains(" --resume "), "{line}");
-    let said = said.expect(3, &["retry 3 of 3"]);
-    assert!(!said.err.contains("finished before"), "{}", said.err);
+    let answer = answer.expect(3, &["retry 3 of 3"]);
+    assert!(!answer.err.contains("finished before"), "{}", answer.err);
     assert_eq!(fs::read_dir(folder.join("rejected")).unwrap().count(), 1 + 1 + 3);
 
     // Without --retry, completed runs are kept.

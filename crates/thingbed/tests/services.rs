@@ -69,8 +69,8 @@ drain: 20 s
     );
     run_outside(&bed).ran(&["report: "]);
     for meter in ["meter-1", "meter-2"] {
-        let said = out(&bed, "out", &format!("{meter}.0.out"));
-        assert_eq!(said, "from-outside\nnothing\nnothing\n");
+        let answer = out(&bed, "out", &format!("{meter}.0.out"));
+        assert_eq!(answer, "from-outside\nnothing\nnothing\n");
     }
     assert_eq!(out(&bed, "out", "island.1.out"), "nothing\n");
     let summary = json(&bed.sweep("out").join("summary.json"));

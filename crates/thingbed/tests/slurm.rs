@@ -119,8 +119,8 @@ fn runs_on_a_cluster_are_those_had_here_even_if_a_node_dies() {
     let sweep = cluster.sweep(&bed, &["--repeat", "2"]);
     cluster.until(|queue| queue.contains("RUNNING n0"));
     Cluster::script(cluster.folder.path(), &["kill", "0"]);
-    let said = Said::of(sweep.wait_with_output().unwrap());
-    said.expect(0, &["4 runs as Slurm's job ", "in virtual time: 4 valid"]);
+    let text = Said::of(sweep.wait_with_output().unwrap());
+    text.expect(0, &["4 runs as Slurm's job ", "in virtual time: 4 valid"]);
     let there = files(&bed.sweep("meters"));
     fs::remove_dir_all(bed.path().join("runs")).unwrap();
     let words = ["run", "e.yaml", "--clock", "virtual", "--repeat", "2"];
@@ -150,9 +150,9 @@ fn ctrl_c_cancels_what_is_left_and_resume_has_it() {
     cancel.args(["--me"]).env("SLURM_CONF", cluster.configuration());
     assert!(cancel.status().unwrap().success());
     let words = ["error: a task of Slurm", "no results"];
-    let said = Said::of(other.wait_with_output().unwrap());
-    assert_eq!(said.status, 1, "{}{}", said.out, said.err);
-    assert!(said.err.contains(words[0]), "{}", said.err);
+    let text = Said::of(other.wait_with_output().unwrap());
+    assert_eq!(text.status, 1, "{}{}", text.out, text.err);
+    assert!(text.err.contains(words[0]), "{}", text.err);
 
     let words = ["run", "e.yaml", "--clock", "virtual", "--repeat", "3", "--resume", &folder];
     bed.thingbed(&words).expect(0, &["finished before", "6 valid"]);

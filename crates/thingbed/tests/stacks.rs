@@ -58,7 +58,7 @@ fn each_stack_has_its_sections_with_new_and_kept_connections() {
         let cell = &summary["cell"];
         let mut found = sections(&summary, "2500");
         found.sort_unstable();
-        let wanted = match (cell["protocol"].as_str(), cell["connection"].as_str()) {
+        let requested = match (cell["protocol"].as_str(), cell["connection"].as_str()) {
             (Some("opcua"), Some("new")) => vec![
                 "payload",
                 "protocol_close",
@@ -69,7 +69,7 @@ fn each_stack_has_its_sections_with_new_and_kept_connections() {
             (_, Some("new")) => vec!["payload", "transport_close", "transport_connect"],
             _ => vec!["payload"],
         };
-        assert_eq!(found, wanted, "{cell}");
+        assert_eq!(found, requested, "{cell}");
         let payload = |size: &str, what: &str| {
             figure(&summary, &format!(".exchanges.it.sizes.{size}.sections.payload.{what}"))
         };

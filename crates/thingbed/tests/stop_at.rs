@@ -25,8 +25,8 @@ fn stopped(bed: &Bed, typed: &str) -> Said {
 }
 
 /// The lines of a shell that print its time in ns.
-fn times(said: &Said) -> Vec<u64> {
-    said.out.lines().filter_map(|line| line.trim().strip_prefix("now ")?.parse().ok()).collect()
+fn times(output: &Said) -> Vec<u64> {
+    output.out.lines().filter_map(|line| line.trim().strip_prefix("now ")?.parse().ok()).collect()
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn time_stands_still_while_a_shell_works_and_goes_on_when_told() {
     assert_eq!(all[0], all[1], "the same moment each time");
     // The pings continued at their interval.
     let program = bed.sweep("ping").join("programs/a.0.out");
-    let said = std::fs::read_to_string(program).unwrap();
-    assert!(said.contains("8 received") && said.contains("time 35"), "{said}");
+    let output = std::fs::read_to_string(program).unwrap();
+    assert!(output.contains("8 received") && output.contains("time 35"), "{output}");
 }
 
 #[test]

@@ -23,8 +23,8 @@ fn colours_are_for_terminals_whose_user_wants_them() {
     let plain = at_terminal(&[]);
     assert!(plain.contains("\u{1b}[") && plain.contains("udp-rr"), "{plain}");
     for quiet in [&[("NO_COLOR", "1")][..], &[("TERM", "dumb")]] {
-        let said = at_terminal(quiet);
-        assert!(!said.contains("\u{1b}[") && said.contains("udp-rr"), "{said}");
+        let text = at_terminal(quiet);
+        assert!(!text.contains("\u{1b}[") && text.contains("udp-rr"), "{text}");
     }
     assert!(at_terminal(&[("NO_COLOR", "")]).contains("\u{1b}["), "set to nothing is not set");
 }

@@ -55,8 +55,8 @@ fn run(bed: &Bed, trial: &Trial) {
             // Empty outputs are not kept.
             fs::read_to_string(path).unwrap_or_default()
         };
-        let said = Said { status: 0, out: of("out"), err: of("err") };
-        said.expect(0, words);
+        let text = Said { status: 0, out: of("out"), err: of("err") };
+        text.expect(0, words);
     }
 }
 

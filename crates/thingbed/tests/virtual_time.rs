@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said};
+use common::{Bed, Said, figure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -223,8 +223,8 @@ fn verify_names_the_first_figure_that_differs() {
     let text = fs::read_to_string(&summary).unwrap();
     fs::write(&summary, text.replacen("\"sent\": 20", "\"sent\": 21", 1)).unwrap();
     let said = bed.thingbed(&words);
-    let wanted = ["the first is tcp-0/summary.json", "messages.sent: 21 then, 20 now"];
-    said.expect(4, &wanted);
+    let requested = ["the first is tcp-0/summary.json", "messages.sent: 21 then, 20 now"];
+    said.expect(4, &requested);
     bed.write("e.yaml", &METERS.replace("loss: 10 %", "loss: 11 %"));
     bed.thingbed(&words).expect(1, &["e.yaml has changed since the sweep"]);
     bed.thingbed(&["verify", "."]).expect(1, &["/host.json: No such file", "in real time"]);
@@ -327,14 +327,22 @@ fn interrupt_group(leader: u32) -> bool {
 #[test]
 fn a_program_that_fills_the_disk_of_a_guest_does_not_end_it() {
     let bed = Bed::new();
-    let fill = "[sh, -c, \"dd if=/dev/zero of=/tmp/large bs=1M count=20000; echo after\"]";
-    bed.write("e.yaml", &command(fill));
+    let fill = "[sh, -c, \"dd if=/dev/zero of=/tmp/large bs=1M count=20000; rm /tmp/large; \
+                head -c 3000000 /dev/zero | tr '\\\\0' x; echo; echo after\"]";
+    let limited = command(fill).replace("a: {}", "a: {limits: {output: 256 KiB}}");
+    bed.write("e.yaml", &limited);
     for cpu in ["infinite", "1"] {
         bed.thingbed(&["run", "e.yaml", "--cpu", cpu]).expect(0, &["VALID"]);
         let folder = bed.sweep("one");
         let said = |name: &str| fs::read_to_string(folder.join("programs").join(name)).unwrap();
         assert!(said("a.0.err").contains("No space left on device"), "{}", said("a.0.err"));
-        assert_eq!(said("a.0.out"), "after\n");
+        // Its output has a limit, too, with the beginning and the end.
+        let output = said("a.0.out");
+        let [first, last] =
+            [&output[..8.min(output.len())], &output[output.len().saturating_sub(12)..]];
+        assert!(first.starts_with("xxx") && last.ends_with("xxx\nafter\n"), "{first:?} {last:?}");
+        assert!(output.contains("B of output here: a log keeps 256 KiB]"));
+        assert!(output.len() < 260 << 10, "{} B", output.len());
         fs::remove_dir_all(folder).unwrap();
     }
 }
@@ -367,4 +375,20 @@ fn a_file_that_a_guest_lacks_is_named_with_the_line_that_brings_it() {
     bed.write("e.yaml", &(command("[sh, read.sh]") + "files: [nowhere.txt]\n"));
     let words = ["`files` names nowhere.txt, which does not exist", "Thingbed looked for /"];
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(2, &words);
+}
+
+#[test]
+fn a_guest_has_what_a_capture_filter_needs() {
+    let bed = Bed::new();
+    let ping = command("[ping, -c, 2, -i, \"0.2\", b]");
+    bed.write("e.yaml", &(ping + "capture: {filter: icmp}\n"));
+    bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &["VALID"]);
+    let capture = bed.sweep("one").join("capture.pcapng");
+    let said = bed.thingbed(&["analyze", capture.to_str().unwrap(), "--json"]).expect(0, &[]);
+    let found: Value = serde_json::from_str(&said.out).unwrap();
+    // Two requests and two replies, each seen at both ends; and none of IPv6, which nodes send
+    // when they start.
+    let points = found["points"].as_array().unwrap();
+    let packets: f64 = points.iter().map(|point| figure(point, ".packets")).sum();
+    assert_eq!(packets, 8.0);
 }

@@ -114,10 +114,10 @@ fn frames_of_both_directions_come_as_they_pass_on_all_paths() {
             })
         };
         until(all, || format!("{path}: {:?}", read(&file).map(|seen| seen.frames)));
-        let said = end(watcher).expect(0, &["2 links", "frames"]);
+        let output = end(watcher).expect(0, &["2 links", "frames"]);
         let seen = read(&file).expect("a whole file");
         let counted: usize = seen.frames.values().sum();
-        assert!(said.err.contains(&format!("{counted} frames")), "{}", said.err);
+        assert!(output.err.contains(&format!("{counted} frames")), "{}", output.err);
         assert_eq!(seen.names, ["server:eth0", "meter-1:eth0"]);
     }
 }
@@ -200,8 +200,8 @@ fn top_tells_what_nodes_send_on_all_paths() {
         let mut pinging = pinging.stdout(Stdio::null()).spawn().unwrap();
         // NODE STATE CPU RSS OUT IN OUT-FRAMES IN-FRAMES; the state is empty here.
         let figures = || -> Vec<f64> {
-            let said = lab.ask(&["top", "--once", "meter-1"]).expect(0, &["OUT kbit/s"]);
-            let line = said.out.lines().find(|line| line.contains("meter-1")).unwrap();
+            let output = lab.ask(&["top", "--once", "meter-1"]).expect(0, &["OUT kbit/s"]);
+            let line = output.out.lines().find(|line| line.contains("meter-1")).unwrap();
             line.split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect()
         };
         until(

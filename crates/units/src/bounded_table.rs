@@ -136,35 +136,35 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
 
     /// Frees a part of the table.
     fn evict(&mut self) {
-        let wanted = (self.capacity / EVICTED_PART).max(1);
-        let level = self.level(wanted);
+        let requested = (self.capacity / EVICTED_PART).max(1);
+        let level = self.level(requested);
         let large = |entry: &Entry<V>| self.size_of(entry.owner) > level;
         let candidates = self.entries.iter().filter(|(_, entry)| large(entry));
         let mut candidates: Vec<Candidate<K>> = candidates
             .map(|(key, entry)| Candidate { used: entry.used, owner: entry.owner, key: *key })
             .collect();
         // Usually the oldest are enough, and sorting them all would take milliseconds.
-        let oldest = wanted.min(candidates.len());
+        let oldest = requested.min(candidates.len());
         if oldest < candidates.len() {
             candidates.select_nth_unstable_by_key(oldest, |candidate| candidate.used);
         }
         let (first, rest) = candidates.split_at_mut(oldest);
-        let missing = self.evict_down_to(level, wanted, first);
+        let missing = self.evict_down_to(level, requested, first);
         if missing > 0 {
             self.evict_down_to(level, missing, rest);
         }
     }
 
-    /// Evicts the oldest of the candidates whose owners are above the level, at most `wanted`.
+    /// Evicts the oldest of the candidates whose owners are above the level, at most `requested`.
     /// Returns how many are missing.
     fn evict_down_to(
         &mut self,
         level: usize,
-        wanted: usize,
+        requested: usize,
         candidates: &mut [Candidate<K>],
     ) -> usize {
         candidates.sort_unstable_by_key(|candidate| candidate.used);
-        let mut missing = wanted;
+        let mut missing = requested;
         for Candidate { owner, key, .. } in candidates {
             if missing == 0 {
                 break;
@@ -183,8 +183,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
         self.owners.get(&owner).map_or(0, |owner| owner.entries)
     }
 
-    /// The largest number of entries to which all owners can be cut so that `wanted` are freed.
-    fn level(&self, wanted: usize) -> usize {
+    /// The largest number of entries to which all owners can be cut so that `requested` are freed.
+    fn level(&self, requested: usize) -> usize {
         let mut counts: Vec<usize> = self.owners.values().map(|owner| owner.entries).collect();
         counts.sort_unstable_by(|one, other| other.cmp(one));
         let mut sum = 0;
@@ -193,8 +193,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
             let owners = number + 1;
             let next = counts.get(owners).copied().unwrap_or(0);
             // The first owners, cut to what the next one has, free this many.
-            if sum - owners * next >= wanted {
-                return (sum - wanted) / owners;
+            if sum - owners * next >= requested {
+                return (sum - requested) / owners;
             }
         }
         0

@@ -30,6 +30,8 @@ pub enum Purpose {
     Slot = 9,
     /// Duration of a link's up and down periods.
     Outage = 10,
+    /// Delay of the path between two handovers.
+    Handover = 11,
     /// CSMA backoff: number of units a sender waits before it senses the channel.
     Backoff = 16,
     /// Repeated loss of a frame that is retransmitted on a shared channel.

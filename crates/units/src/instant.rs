@@ -3,6 +3,7 @@
 use crate::Span;
 use serde::{Deserialize, Serialize};
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use std::time::Duration;
 
 /// A time on a monotonic clock, in ns since that clock's start: CLOCK_MONOTONIC in a real run, any
 /// number in a test. Serialised as that number.
@@ -132,6 +133,12 @@ impl Div<u64> for Span {
     }
 }
 
+impl From<Span> for Duration {
+    fn from(span: Span) -> Self {
+        Self::from_nanos(span.as_ns())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +156,7 @@ mod tests {
         let mut at = early;
         at += MS;
         assert_eq!(at.since_start(), MS * 2);
+        assert_eq!(Duration::from(MS), Duration::from_millis(1));
     }
 
     #[test]

@@ -60,6 +60,8 @@ const RATIO: Syntax = Syntax {
 impl Span {
     /// Zero time.
     pub const ZERO: Self = Self(0);
+    /// The longest span, 584 years.
+    pub const MAX: Self = Self(u64::MAX);
 
     /// A span of `ns` nanoseconds.
     pub const fn from_ns(ns: u64) -> Self {

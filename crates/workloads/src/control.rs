@@ -4,7 +4,7 @@ use crate::error::Error;
 use record::control::{Command, Status, take_lines};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// Environment variable with the file descriptor of the channel, a connected Unix stream socket.
 const VARIABLE: &str = "THINGBED_CONTROL_FD";
@@ -61,6 +61,14 @@ impl Control {
     /// The descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.input.as_raw_fd()
+    }
+
+    /// A copy of the descriptor, to wait for it by other means than [`Self::descriptor`].
+    ///
+    /// # Errors
+    /// There are too many open files.
+    pub(crate) fn copy(&self) -> io::Result<OwnedFd> {
+        self.input.as_fd().try_clone_to_owned()
     }
 
     /// Whether a stop message has ever arrived.

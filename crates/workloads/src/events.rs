@@ -4,7 +4,7 @@ use crate::error::Error;
 use record::event::{MessageEvent, Writer};
 use serde::Serialize;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use units::Instant;
 
@@ -16,14 +16,39 @@ pub struct EventsFile<T> {
 }
 
 impl<T: Serialize + Default> EventsFile<T> {
-    /// Creates or truncates the file and writes its head.
+    /// Creates or truncates the file and writes its head. An empty file keeps the space that the
+    /// runner allocated for it, which truncating would free.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn create(path: &Path) -> Result<Self, Error> {
-        let writer = File::create(path).and_then(Writer::new);
+        let open = || -> io::Result<File> {
+            let file = File::options().write(true).create(true).truncate(false).open(path)?;
+            if file.metadata()?.len() > 0 {
+                file.set_len(0)?;
+            }
+            Ok(file)
+        };
+        let writer = open().and_then(Writer::new);
         let failed = |source| Error::Events { path: path.into(), source };
         Ok(Self { path: path.into(), writer: writer.map_err(failed)? })
+    }
+
+    /// Continues the file of an earlier process, or creates it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn append(path: &Path) -> Result<Self, Error> {
+        let open = || {
+            let mut file =
+                File::options().create(true).truncate(false).read(true).write(true).open(path)?;
+            match whole_lines(&mut file)? {
+                0 => Writer::new(file),
+                _ => Ok(Writer::resume(file)),
+            }
+        };
+        let failed = |source| Error::Events { path: path.into(), source };
+        Ok(Self { path: path.into(), writer: open().map_err(failed)? })
     }
 
     /// Buffers events until the next flush.
@@ -47,6 +72,21 @@ impl<T: Serialize + Default> EventsFile<T> {
     fn written(&self, result: io::Result<()>) -> Result<(), Error> {
         result.map_err(|source| Error::Events { path: self.path.clone(), source })
     }
+}
+
+/// Removes the line that a killed process did not finish; returns the new length. The file's position
+/// is its end then.
+fn whole_lines(file: &mut File) -> io::Result<u64> {
+    // Longer than any line.
+    const TAIL: u64 = 256 * 1024;
+    let length = file.metadata()?.len();
+    let from = length.saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(from))?;
+    let mut tail = Vec::new();
+    file.read_to_end(&mut tail)?;
+    let end = tail.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end as u64 + 1);
+    file.set_len(from + end)?;
+    file.seek(SeekFrom::End(0))
 }
 
 /// A file of message events, batched into few system calls.
@@ -101,6 +141,22 @@ mod tests {
         events.flush().unwrap();
         assert_eq!(events.oldest(), None);
         assert_eq!(of(&path).unwrap(), [received, replied]);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_goes_on_after_its_last_whole_line() {
+        let path = std::env::temp_dir().join(format!("thingbed-append-{}.csv", std::process::id()));
+        let row = |time_ns| MessageEvent::<SinkEvent> { time_ns, ..MessageEvent::default() };
+        for (time_ns, cut) in [(1, 0), (2, 5), (3, 0)] {
+            let mut events = EventsFile::append(&path).unwrap();
+            events.push(&row(time_ns)).unwrap();
+            events.flush().unwrap();
+            let text = std::fs::read(&path).unwrap();
+            std::fs::write(&path, &text[..text.len() - cut]).unwrap();
+        }
+        let found = read::<MessageEvent<'_, SinkEvent>>(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(found, [row(1), row(3)]);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -6,12 +6,16 @@
 //! [`record::spec::Spec`], communicates with its parent process over a [`Control`] channel, and writes its
 //! events to a file.
 
+mod address;
+mod collect;
+mod console;
 mod control;
 mod error;
 mod events;
 mod exchange;
 mod link;
 mod load;
+mod log;
 mod payload;
 mod protocols;
 mod report;
@@ -23,6 +27,8 @@ mod spec;
 mod wait;
 
 pub use crate::load::{device, load, probe};
+pub use collect::run as collect;
+pub use console::run as console;
 pub use control::Control;
 pub use error::Error;
 pub use exchange::run as exchange;

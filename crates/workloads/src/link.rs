@@ -60,7 +60,7 @@ impl Warning {
     /// Prints `text` on the first call.
     pub fn once(&mut self, text: impl FnOnce() -> String) {
         if !std::mem::replace(&mut self.0, true) {
-            eprintln!("thingbed-workload: warning: {}; further ones are not printed", text());
+            crate::log!("warning: {}; further ones are not printed", text());
         }
     }
 }

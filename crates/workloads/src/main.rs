@@ -2,11 +2,15 @@
 
 use record::control::Status;
 use record::spec::{
-    DeviceSpec, ExchangeSpec, InteractionSpec, LoadSpec, MqttSpec, ProbeSpec, Spec,
+    CollectorSpec, ConsoleSpec, DeviceSpec, ExchangeSpec, InteractionSpec, LoadSpec, MqttSpec,
+    ProbeSpec, Spec,
 };
 use std::path::Path;
 use std::process::ExitCode;
-use workloads::{Control, Error, device, exchange, interaction, load, mqtt, probe, read, zmq_info};
+use workloads::{
+    Control, Error, collect, console, device, exchange, interaction, load, mqtt, probe, read,
+    zmq_info,
+};
 
 const USAGE: &str = "usage: \
 thingbed-workload interaction SPEC.json            run a source or a sink
@@ -15,6 +19,8 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload load SPEC.json            send requests on a schedule
        thingbed-workload device SPEC.json          answer requests after configured service times
        thingbed-workload probe SPEC.json           measure CPU contention
+       thingbed-workload collect SPEC.json         collect metrics of a node's programs
+       thingbed-workload console SPEC.json         run a machine on a terminal
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
@@ -27,6 +33,8 @@ fn main() -> ExitCode {
         [LoadSpec::PROGRAM, spec] => run(spec, load),
         [DeviceSpec::PROGRAM, spec] => run(spec, device),
         [ProbeSpec::PROGRAM, spec] => run(spec, probe),
+        [CollectorSpec::PROGRAM, spec] => run(spec, collect),
+        [ConsoleSpec::PROGRAM, spec] => run_console(spec),
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -59,10 +67,18 @@ fn run<S: Spec>(
     }
 }
 
+/// Runs a machine; its exit status is this program's.
+fn run_console(spec: &str) -> ExitCode {
+    match read(Path::new(spec)).and_then(|spec: ConsoleSpec| console(&spec)) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => report_failure(&error, None),
+    }
+}
+
 /// Reports an error to the log and to the parent process.
 fn report_failure(error: &Error, control: Option<&mut Control>) -> ExitCode {
     let error = error.to_string();
-    eprintln!("thingbed-workload: {error}");
+    workloads::log!("{error}");
     if let Some(control) = control {
         // A closed channel needs no message.
         let _ = control.send_status(&Status::Failed { error });

@@ -30,15 +30,7 @@ pub fn run(spec: &InteractionSpec, control: &mut Control) -> Result<(), Error> {
         }
         sink.take_messages()?;
         sink.answer()?;
-        let until = earlier(sink.housekeeping(control)?, sink.link.turn()?);
-        let until = if sink.link.pending()? {
-            Some(Instant::START)
-        } else {
-            // Idle: write the events, so that they survive a killed program.
-            sink.events.flush()?;
-            until
-        };
-        control_ready = waiter.wait(until)?;
+        control_ready = waiter.wait(sink.turn(control)?)?;
     }
 }
 
@@ -61,10 +53,13 @@ struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     fn new(spec: &'a InteractionSpec) -> Result<Self, Error> {
+        Self::over(spec, protocols::sink(spec)?)
+    }
+
+    fn over(spec: &'a InteractionSpec, link: Box<dyn SinkLink>) -> Result<Self, Error> {
         let payload = Template::load(&spec.payload)?;
         let reply = Template::load(&spec.reply_payload)?;
         let events = MessageEvents::create(&spec.events)?;
-        let link = protocols::sink(spec)?;
         Ok(Self {
             source: &spec.peers[0].name,
             messages: spec.messages.min(MAX_MESSAGE + 1),
@@ -138,6 +133,20 @@ impl<'a> Sink<'a> {
         Ok(())
     }
 
+    /// Reports, and processes the link's timers; returns when to wake next.
+    fn turn(&mut self, control: &mut Control) -> Result<Option<Instant>, Error> {
+        let until = earlier(self.housekeeping(control)?, self.link.turn()?);
+        // The link's turn may have taken the hello. Nothing may arrive after it that would wake
+        // the sink to report it.
+        let unreported = !self.reports.is_ready() && self.link.greeted();
+        if unreported || self.link.pending()? {
+            return Ok(Some(Instant::START));
+        }
+        // Idle: write the events, so that they survive a killed program.
+        self.events.flush()?;
+        Ok(until)
+    }
+
     /// Answers the hello and reports progress; returns when to wake next.
     fn housekeeping(&mut self, control: &mut Control) -> Result<Option<Instant>, Error> {
         if !self.reports.is_ready() {
@@ -147,5 +156,78 @@ impl<'a> Sink<'a> {
             }
         }
         self.reports.progress(control, self.received, self.replies, clock::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{AsRawFd, RawFd};
+    use std::os::unix::net::UnixStream;
+
+    /// A link whose hello arrives between the sink's look at messages and the link's turn, and
+    /// that is silent from then on.
+    #[derive(Default)]
+    struct Late {
+        greeted: bool,
+    }
+
+    impl SinkLink for Late {
+        fn descriptors(&self) -> Result<Vec<RawFd>, Error> {
+            Ok(Vec::new())
+        }
+
+        fn greet(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn greeted(&self) -> bool {
+            self.greeted
+        }
+
+        fn receive(&mut self, _: &mut Vec<u8>) -> Result<bool, Error> {
+            Ok(false)
+        }
+
+        fn reply(&mut self, _: &[u8]) -> Result<bool, Error> {
+            Ok(true)
+        }
+
+        fn pending(&mut self) -> Result<bool, Error> {
+            Ok(false)
+        }
+
+        fn turn(&mut self) -> Result<Option<Instant>, Error> {
+            self.greeted = true;
+            Ok(None)
+        }
+    }
+
+    fn spec(folder: &std::path::Path) -> InteractionSpec {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let payload = root.join("../../experiments/payloads/event-state.xml");
+        let spec = serde_json::json!({
+            "role": "sink", "node": "meter", "down": "director", "up": "director",
+            "address": "10.0.0.2", "port_down": 1, "mtu": 1_500,
+            "peers": [{"name": "utility", "address": "10.0.0.1"}],
+            "payload": payload, "reply_payload": payload, "events": folder.join("events.csv"),
+            "every_ns": 1_000_000, "messages": 1,
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    #[test]
+    fn a_sink_that_is_greeted_in_the_links_turn_does_not_wait_to_report_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let spec = spec(folder.path());
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut control = Control::over(ours.as_raw_fd(), ours.as_raw_fd()).unwrap();
+        let mut sink = Sink::over(&spec, Box::new(Late::default())).unwrap();
+        assert_eq!(sink.turn(&mut control).unwrap(), Some(Instant::START), "turns again at once");
+        assert_eq!(sink.turn(&mut control).unwrap(), None, "now it may sleep");
+        theirs.set_nonblocking(true).unwrap();
+        let mut line = [0; 64];
+        let length = std::io::Read::read(&mut &theirs, &mut line).unwrap();
+        assert_eq!(&line[..length], b"{\"ready\":{}}\n");
     }
 }

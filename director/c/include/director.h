@@ -17,6 +17,14 @@ typedef struct director_session director_session;
 typedef struct director_collected director_collected;
 typedef struct director_listener director_listener;
 typedef struct director_request director_request;
+typedef struct director_incoming director_incoming;
+
+/* How a message of a member ends. */
+enum director_outcome {
+    DIRECTOR_ACKNOWLEDGED = 1, /* The hub's application has it. */
+    DIRECTOR_FAILED = 2,       /* It will never have it. */
+    DIRECTOR_UNKNOWN = 3       /* Neither is known when the lifetime ends. */
+};
 
 /* Starts a session as its hub. `options` is a JSON object; all of its members have
  * defaults:
@@ -24,12 +32,21 @@ typedef struct director_request director_request;
  *    "properties": {"reliability": "require", ...},          as RFC 9622 names them
  *    "deadline_ms": 60000, "group": "239.255.77.77:5777", "models": ["udp-arq"],
  *    "loss": 0.3, "round_trip_ms": 60, "rate_bit_s": 250000, "mtu": 113,
+ *    "places": 0,          further members that the hub does not know at its start: they join
  *    "insecure_on_purpose": false}
  * `key` has at least 16 bytes, and is ignored with insecure_on_purpose. `local` and
- * `members` have the form NAME:PORT. Returns 0 on failure. */
+ * `members` have the form NAME:PORT, all with IPv4 addresses or all with IPv6 addresses. Returns 0
+ * on failure. */
 director_session *director_initiate(const char *options, const uint8_t *key, size_t key_length,
                                     const char *local, const char *const *members,
                                     size_t count, char *error, size_t room);
+
+/* The same with a key for each member, in the order of `members`, then of the places. A member has its
+ * own key (director_listen): it cannot pose as another one, and can be revoked. */
+director_session *director_initiate_keys(const char *options, const uint8_t *const *keys,
+                                         const size_t *key_lengths, size_t key_count,
+                                         const char *local, const char *const *members,
+                                         size_t count, char *error, size_t room);
 
 /* Waits until all members have joined, at most `patience_ms`. Returns 1 if they have, else 0. */
 int director_ready(const director_session *session, uint64_t patience_ms);
@@ -39,10 +56,18 @@ int director_ready(const director_session *session, uint64_t patience_ms);
 director_collected *director_collect(const director_session *session, const uint8_t *message,
                                      size_t length, char *error, size_t room);
 
+/* The same for some members: their numbers are their places in `members` of director_initiate. */
+director_collected *director_collect_from(const director_session *session, const uint32_t *members,
+                                          size_t count, const uint8_t *message, size_t length,
+                                          char *error, size_t room);
+
 /* The number of members that have answered (or acknowledged, if members do not answer), and the
  * number of members that have not. */
 size_t director_answers(const director_collected *collected);
 size_t director_lacking(const director_collected *collected);
+
+/* A member that has not answered, by index from 0: sets `member`. Returns 1, or 0 if there is none. */
+int director_lacking_member(const director_collected *collected, size_t place, uint32_t *member);
 
 /* The answer with this index, from 0: sets `member`, `bytes` and `length`. The bytes are valid as
  * long as `collected`. Returns 1, or 0 if there is no such answer. */
@@ -53,12 +78,39 @@ int director_answer(const director_collected *collected, size_t place, uint32_t 
  * if the session is over. */
 int director_explain(const director_session *session, char *text, size_t room);
 
+/* Waits for the next message that a member has sent, at most `patience_ms`. The member learns that the
+ * application has it; with a request, when it is answered or freed. Returns 0 on timeout. Only one
+ * thread at a time may wait. 1,024 messages wait at most; further ones are refused. */
+director_incoming *director_receive(const director_session *session, uint64_t patience_ms);
+
+/* The message (valid as long as `incoming`), the member that has sent it, and whether it waits for an
+ * answer. */
+const uint8_t *director_incoming_message(const director_incoming *incoming, size_t *length);
+uint32_t director_incoming_member(const director_incoming *incoming);
+int director_incoming_is_request(const director_incoming *incoming);
+
+/* Answer a request, or drop the message; both free `incoming`. */
+void director_incoming_reply(director_incoming *incoming, const uint8_t *answer, size_t length);
+void director_incoming_free(director_incoming *incoming);
+
+/* Revokes a member: its handshakes are refused, and the others get new keys. If all have one key, it can
+ * come back in another's place. */
+void director_revoke(const director_session *session, uint32_t member);
+
+/* Accepts a revoked member again, with this key if each member has one. Returns 1, or 0 on failure. */
+int director_admit(const director_session *session, uint32_t member, const uint8_t *key,
+                   size_t key_length, char *error, size_t room);
+
+/* The number of members that have joined and not left. Writes up to `room` of them to `members`. */
+size_t director_members(const director_session *session, uint32_t *members, size_t room);
+
 void director_collected_free(director_collected *collected);
 /* Ends a session; functions that wait in it in other threads fail. */
 void director_session_free(director_session *session);
 
 /* Waits for sessions of the hub at `hub`, as a member. Options and key as above; of the options
- * only insecure_on_purpose has an effect. Returns 0 on failure. */
+ * only insecure_on_purpose and connCapacityProfile of the properties have an effect. The name of the
+ * hub is resolved again if the hub is silent. Returns 0 on failure. */
 director_listener *director_listen(const char *options, const uint8_t *key, size_t key_length,
                                    const char *local, const char *hub, char *error, size_t room);
 
@@ -68,6 +120,23 @@ director_request *director_next(director_listener *listener, uint64_t patience_m
 
 /* The message; valid as long as `request`. */
 const uint8_t *director_message(const director_request *request, size_t *length);
+
+/* Sends a message to the hub's application and waits for its outcome, `lifetime_ms` at most (0: one
+ * minute). Messages with a lower `priority` go first; the usual one is 100. Returns a
+ * director_outcome, and the reason of another one than DIRECTOR_ACKNOWLEDGED in `error`; 0 if the
+ * message was not accepted, because 1,024 are open or the listener has ended. Any thread may call it. */
+int director_publish(director_listener *listener, const uint8_t *message, size_t length,
+                     uint64_t lifetime_ms, uint32_t priority, char *error, size_t room);
+
+/* The same for a request. Copies up to `*answer_length` bytes to `answer`, and sets `*answer_length` to
+ * the length of the answer. */
+int director_ask(director_listener *listener, const uint8_t *message, size_t length,
+                 uint64_t lifetime_ms, uint32_t priority, uint8_t *answer, size_t *answer_length,
+                 char *error, size_t room);
+
+/* Leaves the session, after open messages, in 10 s at most; and joins it again. */
+void director_leave(director_listener *listener);
+void director_come_back(director_listener *listener);
 
 /* Answer a message, or drop it without an answer; both free `request`. */
 void director_reply(director_request *request, const uint8_t *answer, size_t length);

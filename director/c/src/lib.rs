@@ -4,81 +4,27 @@
 //! thread gets an error.
 
 mod foreign;
+mod membership;
+mod messages;
+mod objects;
 mod options;
 mod table;
 
-use director::io::{Collected, Listener, Preconnection, Request, Session, resolve};
+use director::io::{Preconnection, resolve};
+use director::session::Security;
 use foreign::{give, guarded, read, slice, write};
+use objects::{
+    DirectorCollected, DirectorIncoming, DirectorListener, DirectorRequest, DirectorSession,
+    LISTENERS, SESSIONS, Thread,
+};
 use options::Options;
 use std::ffi::{c_char, c_int};
-use std::future::Future;
-use std::net::SocketAddrV4;
-use std::sync::{Arc, mpsc};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
-use table::Table;
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
-/// A runtime on its own thread, until it is ended.
-struct Thread {
-    handle: Handle,
-    alive: std::sync::Mutex<Option<oneshot::Sender<()>>>,
-}
-
-impl Thread {
-    fn start() -> Result<Self, String> {
-        let run_time = Builder::new_current_thread().enable_all().build();
-        let run_time = run_time.map_err(|error| error.to_string())?;
-        let handle = run_time.handle().clone();
-        let (alive, gone) = oneshot::channel::<()>();
-        std::thread::Builder::new()
-            .name("director".to_owned())
-            .spawn(move || drop(run_time.block_on(gone)))
-            .map_err(|error| error.to_string())?;
-        Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
-    }
-
-    /// Ends the runtime and all of its tasks.
-    fn end(&self) {
-        if let Ok(mut alive) = self.alive.lock() {
-            *alive = None;
-        }
-    }
-
-    /// Runs a future there and waits for its result; `None` if the runtime has ended.
-    fn wait<F>(&self, future: F) -> Option<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let (sender, receiver) = mpsc::channel();
-        self.handle.spawn(async move { sender.send(future.await) });
-        receiver.recv().ok()
-    }
-}
-
-/// A session, from its hub.
-pub struct DirectorSession {
-    thread: Thread,
-    session: Session,
-}
-
-static SESSIONS: Table<DirectorSession> = Table::new();
-static LISTENERS: Table<DirectorListener> = Table::new();
-
-/// Responses to a message.
-pub struct DirectorCollected(Vec<(u32, Vec<u8>)>, usize);
-
-/// A member.
-pub struct DirectorListener {
-    thread: Thread,
-    listener: Arc<Mutex<Listener>>,
-}
-
-/// A received message.
-pub struct DirectorRequest(Request);
-
-fn address(name: &str) -> Result<SocketAddrV4, String> {
+fn address(name: &str) -> Result<SocketAddr, String> {
     resolve(name).map_err(|error| error.to_string())
 }
 
@@ -95,21 +41,65 @@ pub unsafe extern "C" fn director_initiate(
     error: *mut c_char,
     room: usize,
 ) -> *mut DirectorSession {
-    let make = || {
-        // SAFETY: guaranteed by the caller.
-        let (options, key, local, members) = unsafe {
-            let members: Result<Vec<&str>, String> =
-                slice(members, count).iter().map(|member| read(*member, "a member")).collect();
-            (read(options, "options")?, slice(key, key_length), read(local, "local")?, members?)
-        };
-        let preconnection = Options::read(options)?.preconnection(key)?;
-        let local = address(local)?;
-        let members = members.into_iter().map(address).collect::<Result<Vec<_>, _>>()?;
-        open(move || preconnection.initiate(local, &members))
-            .map(|(thread, session)| SESSIONS.add(DirectorSession { thread, session }))
-    };
     // SAFETY: guaranteed by the caller.
-    unsafe { give(make, error, room) }
+    unsafe {
+        let make = || {
+            let security = Security::Key(slice(key, key_length).to_vec());
+            initiate(options, security, local, members, count)
+        };
+        give(make, error, room)
+    }
+}
+
+/// # Safety
+/// See the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn director_initiate_keys(
+    options: *const c_char,
+    keys: *const *const u8,
+    key_lengths: *const usize,
+    key_count: usize,
+    local: *const c_char,
+    members: *const *const c_char,
+    count: usize,
+    error: *mut c_char,
+    room: usize,
+) -> *mut DirectorSession {
+    // SAFETY: guaranteed by the caller.
+    unsafe {
+        let make = || {
+            let keys = slice(keys, key_count).iter().zip(slice(key_lengths, key_count));
+            let keys = keys.map(|(key, length)| slice(*key, *length).to_vec()).collect();
+            initiate(options, Security::Keys(keys), local, members, count)
+        };
+        give(make, error, room)
+    }
+}
+
+/// Starts a session as its hub.
+///
+/// # Safety
+/// As `director_initiate`.
+unsafe fn initiate(
+    options: *const c_char,
+    security: Security,
+    local: *const c_char,
+    members: *const *const c_char,
+    count: usize,
+) -> Result<*mut DirectorSession, String> {
+    // SAFETY: guaranteed by the caller.
+    let (options, local, members) = unsafe {
+        let members: Result<Vec<&str>, String> =
+            slice(members, count).iter().map(|member| read(*member, "a member")).collect();
+        (read(options, "options")?, read(local, "local")?, members?)
+    };
+    let preconnection = Options::read(options)?.preconnection(security)?;
+    let local = address(local)?;
+    let members = members.into_iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    let (thread, session) = open(move || preconnection.initiate(local, &members))?;
+    let inbox = session.inbox().ok_or("the session is over")?;
+    let inbox = Arc::new(Mutex::new(inbox));
+    Ok(SESSIONS.add(DirectorSession { thread, session, inbox }))
 }
 
 /// Opens a session or listener in a new runtime.
@@ -150,13 +140,7 @@ pub unsafe extern "C" fn director_collect(
     let make = || {
         // SAFETY: guaranteed by the caller.
         let message = unsafe { slice(message, length) }.to_vec();
-        let session = SESSIONS.get(session).ok_or("the session does not exist")?;
-        let own = session.session.clone();
-        let collected = session.thread.wait(async move { own.collect(&message).await });
-        let collected = collected.ok_or("the session is over")?;
-        let Collected { answers, lacking } = collected.map_err(|error| error.to_string())?;
-        let answers = answers.into_iter().collect();
-        Ok(Box::into_raw(Box::new(DirectorCollected(answers, lacking.len()))))
+        objects::collect(session, message, None)
     };
     // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }
@@ -178,7 +162,7 @@ pub unsafe extern "C" fn director_answers(collected: *const DirectorCollected) -
 pub unsafe extern "C" fn director_lacking(collected: *const DirectorCollected) -> usize {
     guarded(0, || {
         // SAFETY: the caller guarantees null or a live object.
-        unsafe { collected.as_ref() }.map_or(0, |collected| collected.1)
+        unsafe { collected.as_ref() }.map_or(0, |collected| collected.1.len())
     })
 }
 
@@ -248,13 +232,16 @@ pub unsafe extern "C" fn director_listen(
         // SAFETY: guaranteed by the caller.
         let (options, key, local, hub) = unsafe {
             let (local, hub) = (read(local, "local")?, read(hub, "hub")?);
-            (read(options, "options")?, slice(key, key_length), local, hub)
+            (read(options, "options")?, slice(key, key_length), local, hub.to_owned())
         };
-        let preconnection: Preconnection = Options::read(options)?.preconnection(key)?;
-        let (local, hub) = (address(local)?, address(hub)?);
-        let (thread, listener) = open(move || preconnection.listen(local, hub))?;
+        let security = Security::Key(key.to_vec());
+        let preconnection: Preconnection = Options::read(options)?.preconnection(security)?;
+        let local = address(local)?;
+        let (thread, listener) =
+            open(move || preconnection.listen_by(local, move || resolve(&hub)))?;
+        let publisher = listener.publisher();
         let listener = Arc::new(Mutex::new(listener));
-        Ok(LISTENERS.add(DirectorListener { thread, listener }))
+        Ok(LISTENERS.add(DirectorListener { thread, listener, publisher }))
     };
     // SAFETY: guaranteed by the caller.
     unsafe { give(make, error, room) }
@@ -335,6 +322,7 @@ macro_rules! frees {
 
 frees! {
     director_collected_free: DirectorCollected,
+    director_incoming_free: DirectorIncoming,
     director_request_free: DirectorRequest,
 }
 

@@ -4,7 +4,7 @@ use director::io::Preconnection;
 use director::session::Security;
 use director::{Conditions, ModelId, Pattern, QosTargets, TransportProperties};
 use serde::Deserialize;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 /// The options; missing ones have defaults.
 #[derive(Debug, Deserialize)]
@@ -13,7 +13,8 @@ pub struct Options {
     pattern: Pattern,
     properties: TransportProperties,
     deadline_ms: Option<f64>,
-    group: Option<SocketAddrV4>,
+    group: Option<SocketAddr>,
+    places: usize,
     models: Vec<ModelId>,
     loss: Option<f64>,
     round_trip_ms: Option<f64>,
@@ -29,6 +30,7 @@ impl Default for Options {
             properties: TransportProperties::default(),
             deadline_ms: None,
             group: None,
+            places: 0,
             models: Vec::new(),
             loss: None,
             round_trip_ms: None,
@@ -58,11 +60,11 @@ impl Options {
         serde_json::from_str(text).map_err(|error| format!("invalid options: {error}"))
     }
 
-    /// The session with these options.
+    /// The session with these options, and this security unless they turn it off.
     ///
     /// # Errors
     /// The reason if a value is out of range.
-    pub fn preconnection(self, key: &[u8]) -> Result<Preconnection, String> {
+    pub fn preconnection(self, security: Security) -> Result<Preconnection, String> {
         let usual = Conditions::default();
         let ns = |ms: f64| (ms * 1e6) as u64;
         let deadline = within("deadline_ms", self.deadline_ms, 0.001, 1e12)?;
@@ -76,13 +78,14 @@ impl Options {
         };
         let security = match self.insecure_on_purpose {
             true => Security::InsecureOnPurpose,
-            false => Security::Key(key.to_vec()),
+            false => security,
         };
         let session = Preconnection::new(self.pattern, security)
             .properties(self.properties)
             .targets(QosTargets { deadline_ns: deadline.map(ns), ..QosTargets::default() })
             .assume(conditions)
-            .models(&self.models);
+            .models(&self.models)
+            .places(self.places);
         Ok(match self.group {
             Some(group) => session.group(group),
             None => session,
@@ -97,7 +100,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let said = |text: &str| match Options::read(text) {
-            Ok(options) => options.preconnection(b"a key of some length").err().unwrap_or_default(),
+            Ok(options) => {
+                let security = Security::Key(b"a key of some length".to_vec());
+                options.preconnection(security).err().unwrap_or_default()
+            }
             Err(error) => error,
         };
         assert_eq!(said("{}"), "");

@@ -2,7 +2,7 @@
 //! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
 use crate::Nanos;
-use crate::rng::Rng;
+use crate::rng::{Rng, Seed};
 use coap::code::{CHANGED, CONTINUE, POST};
 use coap::{Block, Kind, Message, Writer, number};
 use std::collections::{BTreeMap, VecDeque};
@@ -61,12 +61,13 @@ pub struct CoapSender {
 
 impl CoapSender {
     /// For datagrams of `datagram` bytes; `None` if they cannot hold a block of 16 B.
-    pub fn new(confirmable: bool, datagram: usize, seed: u64) -> Option<Self> {
+    pub fn new(confirmable: bool, datagram: usize, seed: &Seed) -> Option<Self> {
         let room = datagram.checked_sub(OVERHEAD)?;
         let block = (0..=6).rev().map(|exponent| 16 << exponent).find(|size| *size <= room)?;
         let (waiting, done) = (VecDeque::new(), Vec::new());
-        let rng = Rng::new(seed);
-        Some(Self { confirmable, block, waiting, current: None, id: seed as u16, rng, done })
+        let mut rng = Rng::new(seed);
+        let id = rng.bits() as u16;
+        Some(Self { confirmable, block, waiting, current: None, id, rng, done })
     }
 
     /// Queues a message; `false` if it has too many blocks.
@@ -279,7 +280,7 @@ mod tests {
         lose: usize,
     ) -> (usize, Vec<Vec<u8>>, Vec<(u64, bool)>) {
         let message: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
-        let mut sender = CoapSender::new(confirmable, 85, 7).unwrap();
+        let mut sender = CoapSender::new(confirmable, 85, &Seed::reproducible(7)).unwrap();
         assert!(sender.send(3, message));
         let mut receiver = CoapReceiver::default();
         let (mut now, mut sent, mut had, mut done) = (0, 0, Vec::new(), Vec::new());
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_request_twice_is_one_message_and_two_acknowledgements() {
-        let mut sender = CoapSender::new(true, 85, 1).unwrap();
+        let mut sender = CoapSender::new(true, 85, &Seed::reproducible(1)).unwrap();
         sender.send(1, vec![1; 10]);
         let request = sender.poll(0).0.unwrap();
         let request = read(&request);
@@ -338,6 +339,6 @@ mod tests {
         let second = receiver.receive(&request);
         assert!(first.message.is_some() && second.message.is_none());
         assert_eq!(first.reply, second.reply);
-        assert!(CoapSender::new(true, 30, 1).is_none());
+        assert!(CoapSender::new(true, 30, &Seed::reproducible(1)).is_none());
     }
 }

@@ -10,9 +10,9 @@ pub struct Conditions {
     pub loss: f64,
     /// Mean number of consecutive lost frames; 1 if losses are independent and rare.
     pub burst: f64,
-    /// Round-trip time without queueing, in ns.
+    /// Round-trip time without queueing, in ns; 0 if unknown.
     pub rtt_ns: Nanos,
-    /// Data rate of the bottleneck, in bit/s.
+    /// Data rate of the bottleneck, in bit/s; 0 if unknown.
     pub rate_bit_s: f64,
     /// MTU, in bytes.
     pub mtu: f64,
@@ -25,13 +25,13 @@ pub struct Conditions {
 }
 
 impl Default for Conditions {
-    /// An idle local network, one peer, small messages.
+    /// An unknown network without loss, one peer, small messages.
     fn default() -> Self {
         Self {
             loss: 0.0,
             burst: 1.0,
-            rtt_ns: 1_000_000,
-            rate_bit_s: 100e6,
+            rtt_ns: 0,
+            rate_bit_s: 0.0,
             mtu: 1_500.0,
             group: 1.0,
             payload: 100.0,
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn distances_are_in_doublings() {
-        let here = Conditions::default();
+        let here = Conditions { rate_bit_s: 100e6, ..Conditions::default() };
         assert_eq!(here.distance(&here), 0.0);
         let twice = Conditions { rate_bit_s: 200e6, ..here };
         assert!((here.distance(&twice) - 1.0).abs() < 1e-9);

@@ -1,26 +1,28 @@
 //! The wire format of messages: sealed data, answers, acknowledgements and control messages.
 //! The high nibble of the first byte is 2, the low nibble the kind, so the first byte
 //! distinguishes a datagram of the plain model from those of the other models.
+//!
+//! The hub's messages to all are sealed with keys of the epoch's group secret. All else is sealed
+//! with keys of the handshake between the hub and one start of a member.
 
 use crate::Nanos;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
-use crate::switch::{MemberId, MessageId};
-use std::net::SocketAddrV4;
+use crate::switch::MessageId;
 
 const DATA: u8 = 0x21;
 const ANSWER: u8 = 0x22;
 const ACKNOWLEDGE: u8 = 0x23;
 const ASK: u8 = 0x24;
 const READY: u8 = 0x25;
-const HELLO: u8 = 0x26;
 const PROBE: u8 = 0x27;
 const CANNOT: u8 = 0x28;
+const ALIVE: u8 = 0x2d;
 
 /// Whether the bytes start as an envelope of this version; the content is not checked.
 pub fn is_envelope(bytes: &[u8]) -> bool {
-    matches!(bytes.first(), Some(DATA..=CANNOT))
+    matches!(bytes.first().copied(), Some(DATA..=CANNOT | ALIVE))
 }
 
 /// A message from a member.
@@ -30,34 +32,25 @@ pub enum FromMember {
     Answer(MessageId, Vec<u8>),
     /// The acknowledgement of a message.
     Acknowledge(MessageId),
-    /// The member has changed to an epoch; its available models.
+    /// The member has changed to the epoch; its available models. The first number counts the
+    /// member's control messages.
     Ready(u32, Models),
-    /// The member cannot change to an epoch because it lacks the model; its available models.
+    /// The member cannot change to the epoch because it lacks the model; its available models.
     Cannot(u32, Models),
-}
-
-/// The member's identity, in the header of its messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sender {
-    /// Its number.
-    pub member: u16,
-    /// Random number that the member draws at its start.
-    pub incarnation: u32,
+    /// The member is still in the epoch, and waits for an invitation as a sign of life of the hub;
+    /// its available models.
+    Alive(u32, Models),
 }
 
 /// The parameters of an epoch that a hub sends to a member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Invitation {
-    /// Session number: its start in us since 1970, so that a later session has a larger one.
-    pub session: u64,
     /// The epoch.
     pub epoch: u32,
+    /// The group's secret in the epoch: random, so that only those who are invited can read it.
+    pub secret: [u8; 32],
     /// The model of the epoch; `None` for a model of a later version.
     pub model: Option<ModelId>,
-    /// The number of the member, and the number of members.
-    pub member: (u16, u16),
-    /// The multicast group.
-    pub group: SocketAddrV4,
     /// Maximum datagram size, in bytes.
     pub datagram: u16,
     /// Data rate of the channel, in bit/s.
@@ -66,11 +59,20 @@ pub struct Invitation {
     pub loss: u8,
     /// Round-trip time, in ns.
     pub round_trip: Nanos,
-    /// Whether members answer messages; otherwise they acknowledge them.
-    pub answered: bool,
     /// Number of the next message.
     pub next: MessageId,
+    /// Whether data rate and round-trip time are estimates that change.
+    pub estimated: bool,
+    /// Whether the member leaves earlier epochs at once: the others stay there.
+    pub apart: bool,
+    /// Whether it checks if packets of its size pass: the answer has the same size.
+    pub probes: bool,
 }
+
+/// Bits of an invitation.
+const ESTIMATED: u8 = 1;
+const APART: u8 = 2;
+const PROBES: u8 = 4;
 
 /// Reserved: no version has a model with this number.
 const NO_MODEL: u8 = u8::MAX;
@@ -81,58 +83,70 @@ fn model_number(model: Option<ModelId>) -> u8 {
 
 impl Invitation {
     fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(48);
-        bytes.extend_from_slice(&self.session.to_be_bytes());
+        let mut bytes = Vec::with_capacity(56);
         bytes.extend_from_slice(&self.epoch.to_be_bytes());
+        bytes.extend_from_slice(&self.secret);
         bytes.push(model_number(self.model));
-        bytes.extend_from_slice(&self.member.0.to_be_bytes());
-        bytes.extend_from_slice(&self.member.1.to_be_bytes());
-        bytes.extend_from_slice(&self.group.ip().octets());
-        bytes.extend_from_slice(&self.group.port().to_be_bytes());
         bytes.extend_from_slice(&self.datagram.to_be_bytes());
         bytes.extend_from_slice(&self.rate_bit_s.to_be_bytes());
         bytes.push(self.loss);
         let us = u32::try_from(self.round_trip / 1_000).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&us.to_be_bytes());
-        bytes.push(self.answered.into());
         bytes.extend_from_slice(&self.next.to_be_bytes());
+        let bits = [(self.estimated, ESTIMATED), (self.apart, APART), (self.probes, PROBES)];
+        bytes.push(bits.iter().filter(|(set, _)| *set).map(|(_, bit)| bit).sum());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = bytes;
-        let invitation = Self {
-            session: u64::from_be_bytes(take(&mut rest)?),
+        let mut invitation = Self {
             epoch: u32::from_be_bytes(take(&mut rest)?),
+            secret: take(&mut rest)?,
             model: ModelId::from_wire(u8::from_be_bytes(take(&mut rest)?)),
-            member: (u16::from_be_bytes(take(&mut rest)?), u16::from_be_bytes(take(&mut rest)?)),
-            group: SocketAddrV4::new(
-                take::<4>(&mut rest)?.into(),
-                u16::from_be_bytes(take(&mut rest)?),
-            ),
             datagram: u16::from_be_bytes(take(&mut rest)?),
             rate_bit_s: f32::from_be_bytes(take(&mut rest)?),
             loss: u8::from_be_bytes(take(&mut rest)?),
             round_trip: Nanos::from(u32::from_be_bytes(take(&mut rest)?)) * 1_000,
-            answered: take::<1>(&mut rest)? != [0],
             next: u64::from_be_bytes(take(&mut rest)?),
+            estimated: false,
+            apart: false,
+            probes: false,
         };
-        let (member, members) = invitation.member;
-        let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
+        // Earlier versions end here.
+        let [bits] = take(&mut rest).unwrap_or([0]);
+        (invitation.estimated, invitation.apart) = (bits & ESTIMATED != 0, bits & APART != 0);
+        invitation.probes = bits & PROBES != 0;
         // Later versions append fields, so trailing bytes are ignored.
-        (valid && member < members).then_some(invitation)
+        let valid = invitation.rate_bit_s.is_finite() && invitation.rate_bit_s > 0.0;
+        valid.then_some(invitation)
     }
 
-    /// Seals the invitation for holders of the key. `invites` is the root of session 0, since
-    /// members do not know the session yet; `draw` is a random number.
-    pub fn seal(&self, invites: &Root, draw: u64) -> Vec<u8> {
-        seal_drawn(ASK, (invites, Party::Hub), draw, &self.encode())
+    /// Seals the invitation for one start of a member; `count` counts the hub's control messages
+    /// to it. The datagram has at least `size` bytes.
+    pub fn seal(&self, pair: &Root, count: u32, size: usize) -> Vec<u8> {
+        let keys = pair.keys(Scope::new(Use::Control, 0, Party::Hub));
+        let mut bytes = vec![ASK];
+        bytes.extend_from_slice(&count.to_be_bytes());
+        let mut content = self.encode();
+        let padded = size.saturating_sub(bytes.len() + pair.seal_len());
+        content.resize(content.len().max(padded), 0);
+        bytes.extend(keys.seal(count.into(), &content));
+        bytes
     }
 
-    /// Opens an invitation. `None` if it is none, or not authentic.
-    pub fn open(invites: &Root, bytes: &[u8]) -> Option<Self> {
-        Self::decode(&open_drawn(ASK, (invites, Party::Hub), bytes)?)
+    /// Opens an invitation of the hub at the other end; returns its count too.
+    pub fn open(pair: &Root, bytes: &[u8]) -> Option<(u32, Self)> {
+        let mut rest = bytes.strip_prefix(&[ASK])?;
+        let count = u32::from_be_bytes(take(&mut rest)?);
+        let keys = pair.keys(Scope::new(Use::Control, 0, Party::Hub));
+        Some((count, Self::decode(&keys.open(count.into(), rest)?)?))
     }
+}
+
+/// Whether a datagram is an invitation; the content is not checked.
+pub fn is_invitation(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&ASK)
 }
 
 fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
@@ -141,56 +155,31 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// Seals a control message outside of epochs, under a random number.
-fn seal_drawn(kind: u8, (root, from): (&Root, Party), draw: u64, body: &[u8]) -> Vec<u8> {
-    let keys = root.keys(Scope::new(Use::Control, 0, from));
-    let mut bytes = vec![kind];
-    bytes.extend_from_slice(&draw.to_be_bytes());
-    bytes.extend(keys.seal(draw, body));
+/// A multicast probe: asks a member whether multicast reaches it; `count` counts probes.
+pub fn seal_probe(group: &Root, epoch: u32, count: u32, member: u16) -> Vec<u8> {
+    let keys = group.keys(Scope::new(Use::Control, epoch, Party::Hub));
+    let mut bytes = vec![PROBE];
+    bytes.extend_from_slice(&(epoch as u16).to_be_bytes());
+    bytes.extend_from_slice(&count.to_be_bytes());
+    bytes.extend(keys.seal(count.into(), &member.to_be_bytes()));
     bytes
 }
 
-fn open_drawn(kind: u8, (root, from): (&Root, Party), bytes: &[u8]) -> Option<Vec<u8>> {
-    let (first, mut rest) = bytes.split_first()?;
-    if *first != kind {
-        return None;
-    }
-    let draw = u64::from_be_bytes(take(&mut rest)?);
-    root.keys(Scope::new(Use::Control, 0, from)).open(draw, rest)
-}
-
-/// The sender of a hello, which has no member number yet; no member has this number.
-const UNKNOWN_MEMBER: Party = Party::Member(u16::MAX);
-
-/// A hello: a holder of the key asks to be invited to a session later than `known` (0 if it
-/// knows none); `draw` is a random number.
-pub fn seal_hello(invites: &Root, draw: u64, known: u64) -> Vec<u8> {
-    seal_drawn(HELLO, (invites, UNKNOWN_MEMBER), draw, &known.to_be_bytes())
-}
-
-/// Opens a hello; returns the latest session that its sender knows.
-pub fn open_hello(invites: &Root, bytes: &[u8]) -> Option<u64> {
-    let known = open_drawn(HELLO, (invites, UNKNOWN_MEMBER), bytes)?;
-    Some(u64::from_be_bytes(known.try_into().ok()?))
-}
-
-/// A multicast probe: asks a member whether multicast reaches it; `draw` is a random number.
-pub fn seal_probe(root: &Root, draw: u64, member: u16) -> Vec<u8> {
-    seal_drawn(PROBE, (root, Party::Hub), draw, &member.to_be_bytes())
-}
-
-/// Opens a probe of this session; returns the member that it is for.
-pub fn open_probe(root: &Root, bytes: &[u8]) -> Option<u16> {
-    let member = open_drawn(PROBE, (root, Party::Hub), bytes)?;
-    Some(u16::from_be_bytes(member.try_into().ok()?))
+/// Opens a probe of this epoch; returns its count and the member that it is for.
+pub fn open_probe(group: &Root, epoch: u32, bytes: &[u8]) -> Option<(u32, u16)> {
+    let mut rest = bytes.strip_prefix(&[PROBE])?.strip_prefix(&(epoch as u16).to_be_bytes())?;
+    let count = u32::from_be_bytes(take(&mut rest)?);
+    let keys = group.keys(Scope::new(Use::Control, epoch, Party::Hub));
+    let member = keys.open(count.into(), rest)?;
+    Some((count, u16::from_be_bytes(member.try_into().ok()?)))
 }
 
 /// Overhead of a hub's envelope with keys, in bytes.
 pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
 
 /// Seals a message from the hub for an epoch.
-pub fn seal_data(root: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
-    let keys = root.keys(Scope::new(Use::Message, epoch, Party::Hub));
+pub fn seal_data(group: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
+    let keys = group.keys(Scope::new(Use::Message, epoch, Party::Hub));
     let mut sealed = vec![DATA];
     sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
     sealed.extend_from_slice(&(number as u32).to_be_bytes());
@@ -198,20 +187,23 @@ pub fn seal_data(root: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Ve
     sealed
 }
 
-/// Opens a message from the hub; `epoch` and `near` restore the full epoch and number.
+/// The epoch of a message from the hub, near a known one. Its sender can be anyone.
+pub fn epoch_of_data(bytes: &[u8], near: u32) -> Option<u32> {
+    let low: &[u8; 2] = bytes.strip_prefix(&[DATA])?.first_chunk()?;
+    Some(widen_epoch(u16::from_be_bytes(*low), near))
+}
+
+/// Opens a message of the hub in this epoch; `near` restores the full number.
 pub fn open_data(
-    root: &Root,
-    (epoch, near): (u32, MessageId),
+    group: &Root,
+    epoch: u32,
+    near: MessageId,
     bytes: &[u8],
-) -> Option<(u32, MessageId, Vec<u8>)> {
-    let (kind, mut rest) = bytes.split_first()?;
-    if *kind != DATA {
-        return None;
-    }
-    let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
+) -> Option<(MessageId, Vec<u8>)> {
+    let mut rest = bytes.strip_prefix(&[DATA])?.strip_prefix(&(epoch as u16).to_be_bytes())?;
     let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
-    let keys = root.keys(Scope::new(Use::Message, epoch, Party::Hub));
-    Some((epoch, number, keys.open(number, rest)?))
+    let keys = group.keys(Scope::new(Use::Message, epoch, Party::Hub));
+    Some((number, keys.open(number, rest)?))
 }
 
 fn widen_epoch(low: u16, near: u32) -> u32 {
@@ -225,40 +217,71 @@ fn widen_number(low: u32, near: MessageId) -> MessageId {
     numbers.min_by_key(|number| number.abs_diff(near)).unwrap_or(near)
 }
 
-/// Seals a message from a member for an epoch.
-pub fn seal_member(root: &Root, epoch: u32, sender: Sender, what: &FromMember) -> Vec<u8> {
-    let models = |models: &Models| models.bits().to_be_bytes().to_vec();
+/// Seals a message from a member in an epoch, with the keys of its handshake.
+pub fn seal_member(pair: &Root, epoch: u32, member: u16, what: &FromMember) -> Vec<u8> {
+    seal_padded(pair, epoch, member, what, 0)
+}
+
+/// Seals a message from a member; the datagram has at least `size` bytes. Only control messages
+/// can be padded: receivers ignore bytes after their fields.
+pub fn seal_padded(
+    pair: &Root,
+    epoch: u32,
+    member: u16,
+    what: &FromMember,
+    size: usize,
+) -> Vec<u8> {
+    let models = |models: &Models| {
+        let mut body = models.bits().to_be_bytes().to_vec();
+        body.resize(body.len().max(size.saturating_sub(MEMBER_HEADER + pair.seal_len())), 0);
+        body
+    };
     let (kind, purpose, number, body) = match what {
         FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes.clone()),
         FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new()),
-        FromMember::Ready(epoch, have) => (READY, Use::Control, u64::from(*epoch), models(have)),
-        FromMember::Cannot(epoch, have) => (CANNOT, Use::Control, cannot(*epoch), models(have)),
+        FromMember::Ready(count, have) => (READY, Use::Control, u64::from(*count), models(have)),
+        FromMember::Cannot(count, have) => (CANNOT, Use::Control, cannot(*count), models(have)),
+        FromMember::Alive(count, have) => (ALIVE, Use::Control, alive(*count), models(have)),
     };
-    let from = Party::Member(sender.member);
-    let scope = Scope { purpose, epoch, from, incarnation: sender.incarnation };
+    let scope = Scope::new(purpose, epoch, Party::Member(member));
     let mut sealed = vec![kind];
-    sealed.extend_from_slice(&sender.member.to_be_bytes());
-    sealed.extend_from_slice(&sender.incarnation.to_be_bytes());
+    sealed.extend_from_slice(&member.to_be_bytes());
     sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
     sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(root.keys(scope).seal(number, &body));
+    sealed.extend(pair.keys(scope).seal(number, &body));
     sealed
 }
 
-/// The seal number of `Cannot`; it differs from that of `Ready` for the same epoch.
-fn cannot(epoch: u32) -> u64 {
-    1 << 32 | u64::from(epoch)
+/// Bytes before the seal of a member's envelope.
+const MEMBER_HEADER: usize = 9;
+
+/// The seal number of `Cannot`; it differs from that of `Ready` with the same count.
+fn cannot(count: u32) -> u64 {
+    1 << 32 | u64::from(count)
 }
 
-/// Opens a message from a member; returns the member and the message.
+/// The seal number of `Alive`.
+fn alive(count: u32) -> u64 {
+    2 << 32 | u64::from(count)
+}
+
+/// The member that a message claims to be from.
+pub fn member_of(bytes: &[u8]) -> Option<u16> {
+    let (kind, rest) = bytes.split_first()?;
+    let member = rest.first_chunk().map(|member| u16::from_be_bytes(*member))?;
+    matches!(*kind, ANSWER | ACKNOWLEDGE | READY | CANNOT | ALIVE).then_some(member)
+}
+
+/// Opens a message from a member with the keys of its handshake; `epoch` and `near` restore the
+/// full epoch and number. Returns the epoch and the message.
 pub fn open_member(
-    root: &Root,
-    (epoch, near): (u32, MessageId),
+    pair: &Root,
+    epoch: u32,
+    near: MessageId,
     bytes: &[u8],
-) -> Option<(MemberId, FromMember)> {
+) -> Option<(u32, FromMember)> {
     let (kind, mut rest) = bytes.split_first()?;
     let member = u16::from_be_bytes(take(&mut rest)?);
-    let incarnation = u32::from_be_bytes(take(&mut rest)?);
     let epoch = widen_epoch(u16::from_be_bytes(take(&mut rest)?), epoch);
     let low = u32::from_be_bytes(take(&mut rest)?);
     let (purpose, number) = match *kind {
@@ -266,17 +289,19 @@ pub fn open_member(
         ACKNOWLEDGE => (Use::Acknowledgement, widen_number(low, near)),
         READY => (Use::Control, u64::from(low)),
         CANNOT => (Use::Control, cannot(low)),
+        ALIVE => (Use::Control, alive(low)),
         _ => return None,
     };
-    let scope = Scope { purpose, epoch, from: Party::Member(member), incarnation };
-    let body = root.keys(scope).open(number, rest)?;
+    let scope = Scope::new(purpose, epoch, Party::Member(member));
+    let body = pair.keys(scope).open(number, rest)?;
     let what = match *kind {
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),
         READY => FromMember::Ready(low, models(&body)),
+        ALIVE => FromMember::Alive(low, models(&body)),
         _ => FromMember::Cannot(low, models(&body)),
     };
-    Some((MemberId::from(member), what))
+    Some((epoch, what))
 }
 
 /// The models that a member announces; all if it announces none.
@@ -291,7 +316,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn root() -> Root {
-        Root::new(b"a key that both ends have", 99).unwrap()
+        Root::new(b"a secret of a handshake", [9; 16])
     }
 
     #[test]
@@ -299,76 +324,76 @@ mod tests {
         let number = (3 << 32) + 5;
         let sealed = seal_data(&root(), 70_000, number, b"hello");
         assert_eq!(sealed.len(), 5 + DATA_OVERHEAD);
-        let opened = open_data(&root(), (69_990, (3 << 32) - 7), &sealed);
-        assert_eq!(opened, Some((70_000, number, b"hello".to_vec())));
-        assert_eq!(open_data(&root(), (4_000, number), &sealed), None, "another epoch");
-        let sender = Sender { member: 300, incarnation: 0xdead_beef };
+        assert_eq!(epoch_of_data(&sealed, 69_990), Some(70_000));
+        let opened = open_data(&root(), 70_000, (3 << 32) - 7, &sealed);
+        assert_eq!(opened, Some((number, b"hello".to_vec())));
+        assert_eq!(open_data(&root(), 4_464, number, &sealed), None, "an epoch 65,536 earlier");
         for what in [
             FromMember::Answer(number, b"reading".to_vec()),
             FromMember::Acknowledge(number),
-            FromMember::Ready(70_001, Models::ALL),
-            FromMember::Cannot(70_001, Models::from_bits(5)),
+            FromMember::Ready(3, Models::ALL),
+            FromMember::Cannot(3, Models::from_bits(5)),
         ] {
-            let mut sealed = seal_member(&root(), 70_000, sender, &what);
-            assert_eq!(open_member(&root(), (70_000, number), &sealed), Some((300, what)));
-            // Neither another member nor a restarted one may pass for this one.
+            let mut sealed = seal_member(&root(), 70_000, 300, &what);
+            assert_eq!(member_of(&sealed), Some(300));
+            assert_eq!(open_member(&root(), 70_003, number, &sealed), Some((70_000, what)));
             for at in 0..sealed.len() {
                 sealed[at] ^= 1;
-                assert_eq!(open_member(&root(), (70_000, number), &sealed), None, "{at}");
+                assert_eq!(open_member(&root(), 70_000, number, &sealed), None, "{at}");
                 sealed[at] ^= 1;
             }
+            // Neither another member nor a restarted one has these keys.
+            let other = Root::new(b"a secret of another handshake", [9; 16]);
+            assert_eq!(open_member(&other, 70_000, number, &sealed), None);
         }
+        let probe = seal_probe(&root(), 70_000, 8, 300);
+        assert_eq!(open_probe(&root(), 70_000, &probe), Some((8, 300)));
+        assert_eq!(open_probe(&root(), 70_001, &probe), None);
     }
 
     #[test]
     fn invitations_fit_into_the_smallest_frame_and_are_genuine() {
-        let invites = Root::new(b"a key that both ends have", 0).unwrap();
         let invitation = Invitation {
-            session: 1_790_000_000_000_000,
             epoch: 2,
+            secret: [0xd5; 32],
             model: Some(ModelId::MulticastFec),
-            member: (299, 300),
-            group: "239.1.2.3:5701".parse().unwrap(),
             datagram: 85,
             rate_bit_s: 250_000.0,
             loss: 76,
             round_trip: 60_000_000,
-            answered: true,
+            estimated: true,
+            apart: false,
+            probes: false,
             next: 17,
         };
-        let sealed = invitation.seal(&invites, 42);
+        let sealed = invitation.seal(&root(), 42, 0);
         assert!(sealed.len() <= 85, "{}", sealed.len());
-        assert_eq!(Invitation::open(&invites, &sealed), Some(invitation.clone()));
-        assert_eq!(Invitation::open(&root(), &sealed), None);
+        assert!(!sealed.windows(8).any(|part| part == [0xd5; 8]), "the secret is encrypted");
+        assert_eq!(Invitation::open(&root(), &sealed), Some((42, invitation.clone())));
+        let other = Root::new(b"a secret of another handshake", [9; 16]);
+        assert_eq!(Invitation::open(&other, &sealed), None);
         // A later version has more models and more fields.
         let mut later = invitation.encode();
-        later[12] = 200;
+        later[36] = 200;
         later.extend(b"and more");
         let read = Invitation::decode(&later).unwrap();
         assert_eq!(read, Invitation { model: None, ..invitation.clone() });
-        assert_eq!(read.encode()[12], NO_MODEL);
-        let invalid = Invitation { member: (3, 3), ..invitation };
-        assert_eq!(Invitation::open(&invites, &invalid.seal(&invites, 1)), None);
-    }
-
-    #[test]
-    fn who_says_hello_has_the_key() {
-        let invites = Root::new(b"a key that both ends have", 0).unwrap();
-        assert_eq!(open_hello(&invites, &seal_hello(&invites, 7, 99)), Some(99));
-        assert_eq!(open_hello(&root(), &seal_hello(&invites, 7, 99)), None);
-        assert_eq!(open_hello(&invites, &[0x26]), None);
+        assert_eq!(read.encode()[36], NO_MODEL);
+        let invalid = Invitation { rate_bit_s: 0.0, ..invitation };
+        assert_eq!(Invitation::open(&root(), &invalid.seal(&root(), 1, 0)), None);
     }
 
     proptest! {
         #[test]
         fn anything_else_is_none(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
-            prop_assert!(open_data(&root(), (0, 0), &bytes).is_none());
-            prop_assert!(open_member(&root(), (0, 0), &bytes).is_none());
+            prop_assert!(open_data(&root(), 0, 0, &bytes).is_none());
+            prop_assert!(open_member(&root(), 0, 0, &bytes).is_none());
+            prop_assert!(open_probe(&root(), 0, &bytes).is_none());
             prop_assert!(Invitation::open(&root(), &bytes).is_none());
             // Without keys any bytes may parse, but nothing may panic.
-            let open = Root::insecure(1);
-            let _ = (open_data(&open, (0, 0), &bytes), open_member(&open, (0, 0), &bytes));
-            let _ = Invitation::open(&open, &bytes);
+            let open = Root::insecure([1; 16]);
+            let _ = (open_data(&open, 0, 0, &bytes), open_member(&open, 0, 0, &bytes));
+            let _ = (Invitation::open(&open, &bytes), open_probe(&open, 0, &bytes));
         }
     }
 }

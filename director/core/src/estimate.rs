@@ -42,15 +42,12 @@ const MAX_TRIPS: usize = 64;
 const PATH_CHANGE: usize = 5;
 /// Weight of the assumed loss, in frames.
 const PRIOR_WEIGHT: f64 = 30.0;
-/// Consecutive arrivals from which a rate is computed.
-const RUN: usize = 8;
 
 /// Estimates network state from received and lost frames.
 ///
 /// Loss is an exponentially weighted average with the Wilson interval (1927) for its weight.
 /// Burst length is the mean run of losses, as in the Gilbert model. Round-trip times are the
-/// last 64. The arrival rate is reported separately, because its meaning depends on how the
-/// datagrams were sent.
+/// last 64.
 #[derive(Debug, Clone, Default)]
 pub struct Estimator {
     lost: f64,
@@ -65,11 +62,6 @@ pub struct Estimator {
     usual: Option<Nanos>,
     /// 10th, 50th and 90th percentile; cached, because reads are more frequent than updates.
     rtt: Option<[Nanos; 3]>,
-    /// Arrival times and sizes of the last datagrams.
-    arrivals: VecDeque<(Nanos, usize)>,
-    peak_rate: Option<f64>,
-    /// Datagrams received since the last call of `peak_rate`.
-    since: usize,
 }
 
 impl Estimator {
@@ -126,31 +118,6 @@ impl Estimator {
     /// Number of round-trip samples, 64 at most.
     pub fn round_trips(&self) -> usize {
         self.trips.len()
-    }
-
-    /// Records a received datagram of `bytes` on the wire.
-    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
-        self.arrivals.push_back((now, bytes));
-        self.since += 1;
-        if self.arrivals.len() > RUN {
-            self.arrivals.pop_front();
-        }
-        if let (Some((first, skip)), RUN) = (self.arrivals.front(), self.arrivals.len()) {
-            let all: usize = self.arrivals.iter().map(|(_, bytes)| bytes).sum();
-            let span = now.saturating_sub(*first).max(1);
-            let rate = (all - skip) as f64 * 8e9 / span as f64;
-            self.peak_rate = Some(self.peak_rate.map_or(rate, |known| known.max(rate)));
-        }
-    }
-
-    /// The highest arrival rate of consecutive datagrams since the last call, in bit/s; `None`
-    /// before `least` datagrams have arrived.
-    pub fn peak_rate(&mut self, least: usize) -> Option<f64> {
-        if self.since < least {
-            return None;
-        }
-        self.since = 0;
-        self.peak_rate.take()
     }
 
     /// The current estimate.
@@ -255,17 +222,6 @@ mod tests {
         let seen = estimator.estimate();
         assert!((seen.burst - 10.0).abs() < 0.5, "{seen:?}");
         assert!((seen.loss.value - 0.1).abs() < 0.03);
-    }
-
-    #[test]
-    fn the_densest_run_of_arrivals_is_the_rate_of_the_narrowest_part() {
-        let mut estimator = Estimator::new();
-        // 125 B every 4 ms are 250 kbit/s; the others arrive as sent.
-        let times = [0, 90, 180].into_iter().chain((0..12).map(|n| 300 + 4 * n)).chain([900]);
-        times.for_each(|ms| estimator.arrival(ms * 1_000_000, 125));
-        let rate = estimator.peak_rate(9).unwrap();
-        assert!((rate / 250e3 - 1.0).abs() < 1e-9, "{rate}");
-        assert_eq!(estimator.peak_rate(0), None, "since the last time");
     }
 
     #[test]

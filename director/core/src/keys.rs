@@ -1,9 +1,10 @@
 //! Session keys: AEAD encryption of messages, and short authentication codes of FEC frames.
 //!
-//! HKDF (RFC 5869) derives a separate key per sender, use and epoch from a pre-shared key (or
-//! one exported from TLS). So a message number is used only once as a nonce per key: a
-//! retransmission in another epoch uses another key, and so does a restarted member. The
-//! associated data cover session, epoch, sender and number, so a sealed message cannot be
+//! HKDF (RFC 5869) derives a separate key per sender, use and epoch from a [`Root`]: the group's
+//! secret, which the hub draws anew for each epoch, or the secret of a handshake between the hub
+//! and one start of a member ([`crate::handshake`]). So a message number is used only once as a
+//! nonce per key: a retransmission in another epoch uses another key, and so does a restarted end.
+//! The associated data cover session, epoch, sender and number, so a sealed message cannot be
 //! replayed as another one.
 
 use crate::switch::MessageId;
@@ -52,17 +53,23 @@ pub enum Use {
     Connection,
     /// Stateless resets: a restarted end signals that it no longer knows a connection.
     Reset,
+    /// Messages that members send at any time, and replies to them.
+    Uplink,
+    /// Frames of these messages.
+    UplinkFrame,
 }
 
 impl Use {
     fn label(self) -> &'static [u8] {
         match self {
-            Self::Message => b"director 1 message",
-            Self::Acknowledgement => b"director 1 acknowledgement",
-            Self::Control => b"director 1 control",
-            Self::Frame => b"director 1 frame",
-            Self::Connection => b"director 1 connection",
-            Self::Reset => b"director 1 reset",
+            Self::Message => b"director 2 message",
+            Self::Acknowledgement => b"director 2 acknowledgement",
+            Self::Control => b"director 2 control",
+            Self::Frame => b"director 2 frame",
+            Self::Connection => b"director 2 connection",
+            Self::Reset => b"director 2 reset",
+            Self::Uplink => b"director 2 uplink",
+            Self::UplinkFrame => b"director 2 uplink frame",
         }
     }
 }
@@ -72,17 +79,52 @@ impl Use {
 #[error("key of {0} bytes is too short: use at least {MIN_KEY} random bytes")]
 pub struct ShortKey(usize);
 
-/// The root key of a session, or none: security is on unless explicitly disabled.
+/// The identifier of a session: 128 random bits, which the hub draws at its start.
+pub type SessionId = [u8; 16];
+
+/// A pre-shared key. It only authenticates handshakes: no message is sealed under it.
+#[derive(Clone)]
+pub struct Psk([u8; 32]);
+
+impl fmt::Debug for Psk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Psk(..)")
+    }
+}
+
+impl Psk {
+    /// From a key that both ends share.
+    ///
+    /// # Errors
+    /// [`ShortKey`] if `key` is shorter than 16 bytes.
+    pub fn new(key: &[u8]) -> Result<Self, ShortKey> {
+        if key.len() < MIN_KEY {
+            return Err(ShortKey(key.len()));
+        }
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"director 2 psk");
+        let mut bytes = [0; 32];
+        let filled = salt.extract(key).expand(&[], Length(32)).and_then(|okm| okm.fill(&mut bytes));
+        debug_assert!(filled.is_ok(), "32 bytes are not too many for HKDF");
+        Ok(Self(bytes))
+    }
+
+    /// Its 32 bytes for a handshake.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// A root key, or none: security is on unless explicitly disabled.
 #[derive(Clone)]
 pub struct Root {
-    session: u64,
+    session: SessionId,
     secret: Option<hkdf::Prk>,
 }
 
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.secret.is_some() { "keyed" } else { "insecure" };
-        write!(f, "Root({kind}, session {})", self.session)
+        write!(f, "Root({kind}, session {:02x?})", &self.session[..4])
     }
 }
 
@@ -96,25 +138,19 @@ impl hkdf::KeyType for Length {
 }
 
 impl Root {
-    /// From a key that both ends share, for the session with this number.
-    ///
-    /// # Errors
-    /// [`ShortKey`] if `key` is shorter than 16 bytes.
-    pub fn new(key: &[u8], session: u64) -> Result<Self, ShortKey> {
-        if key.len() < MIN_KEY {
-            return Err(ShortKey(key.len()));
-        }
-        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session.to_be_bytes());
-        Ok(Self { session, secret: Some(salt.extract(key)) })
+    /// From a fresh secret, for a session.
+    pub fn new(secret: &[u8], session: SessionId) -> Self {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session);
+        Self { session, secret: Some(salt.extract(secret)) }
     }
 
     /// Without a key: everyone on the path can read and forge all messages.
-    pub fn insecure(session: u64) -> Self {
+    pub fn insecure(session: SessionId) -> Self {
         Self { session, secret: None }
     }
 
-    /// The session number.
-    pub fn session(&self) -> u64 {
+    /// The session.
+    pub fn session(&self) -> SessionId {
         self.session
     }
 
@@ -139,8 +175,7 @@ impl Root {
     /// is public, but still differs per session, epoch and sender.
     pub fn seed(&self, scope: &Scope) -> [u8; 32] {
         self.derive(scope.purpose.label(), scope).unwrap_or_else(|| {
-            let session = self.session.to_be_bytes();
-            let known = [scope.purpose.label(), &session, &scope.numbers()].concat();
+            let known = [scope.purpose.label(), &self.session, &scope.numbers()].concat();
             let digest = digest::digest(&digest::SHA256, &known);
             std::array::from_fn(|at| digest.as_ref()[at])
         })
@@ -153,7 +188,7 @@ impl Root {
             .and_then(|key| UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new));
         // A scope is either for frames or for sealed messages, so it uses one of the two.
         let code = key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key));
-        let frames = scope.purpose == Use::Frame;
+        let frames = matches!(scope.purpose, Use::Frame | Use::UplinkFrame);
         Keys {
             session: self.session,
             scope,
@@ -172,24 +207,24 @@ pub struct Scope {
     pub epoch: u32,
     /// Who sends.
     pub from: Party,
-    /// Random number that the sender draws at its start.
-    pub incarnation: u32,
+    /// The member at the other end, if the key is for one, plus 1.
+    pub peer: u32,
 }
 
 impl Scope {
-    /// The scope of a sender that never restarts.
+    /// The scope of a sender's messages to all that have the root.
     pub fn new(purpose: Use, epoch: u32, from: Party) -> Self {
-        Self { purpose, epoch, from, incarnation: 0 }
+        Self { purpose, epoch, from, peer: 0 }
     }
 
     fn numbers(&self) -> Vec<u8> {
-        [self.epoch, self.from.number(), self.incarnation].map(u32::to_be_bytes).concat()
+        [self.epoch, self.from.number(), self.peer].map(u32::to_be_bytes).concat()
     }
 }
 
 /// The keys of one sender in one epoch.
 pub struct Keys {
-    session: u64,
+    session: SessionId,
     scope: Scope,
     seal: Option<LessSafeKey>,
     code: Option<hmac::Key>,
@@ -197,7 +232,7 @@ pub struct Keys {
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keys(session {}, {:?})", self.session, self.scope)
+        write!(f, "Keys({:?})", self.scope)
     }
 }
 
@@ -209,12 +244,12 @@ impl Keys {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    fn bound(&self, number: MessageId) -> [u8; 24] {
-        let mut bound = [0; 24];
-        bound[..8].copy_from_slice(&self.session.to_be_bytes());
-        bound[8..12].copy_from_slice(&self.scope.epoch.to_be_bytes());
-        bound[12..16].copy_from_slice(&self.scope.from.number().to_be_bytes());
-        bound[16..].copy_from_slice(&number.to_be_bytes());
+    fn bound(&self, number: MessageId) -> [u8; 32] {
+        let mut bound = [0; 32];
+        bound[..16].copy_from_slice(&self.session);
+        bound[16..20].copy_from_slice(&self.scope.epoch.to_be_bytes());
+        bound[20..24].copy_from_slice(&self.scope.from.number().to_be_bytes());
+        bound[24..].copy_from_slice(&number.to_be_bytes());
         bound
     }
 
@@ -276,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_seal_holds_for_its_session_epoch_sender_and_number_alone() {
-        let root = Root::new(KEY, 7).unwrap();
+        let root = Root::new(KEY, [7; 16]);
         let scope = Scope::new(Use::Message, 3, Party::Member(9));
         let keys = root.keys(scope);
         let sealed = keys.seal(42, b"a reading");
@@ -284,13 +319,13 @@ mod tests {
         assert!(!sealed.windows(7).any(|part| part == b"reading"));
         assert_eq!(keys.open(42, &sealed).as_deref(), Some(&b"a reading"[..]));
         let others = [
-            Root::new(KEY, 8).unwrap().keys(scope),
-            Root::new(b"another key of the same sort", 7).unwrap().keys(scope),
+            Root::new(KEY, [8; 16]).keys(scope),
+            Root::new(b"another key of the same sort", [7; 16]).keys(scope),
             root.keys(Scope { epoch: 4, ..scope }),
             root.keys(Scope { from: Party::Member(8), ..scope }),
             root.keys(Scope { from: Party::Hub, ..scope }),
             root.keys(Scope { purpose: Use::Acknowledgement, ..scope }),
-            root.keys(Scope { incarnation: 1, ..scope }),
+            root.keys(Scope { peer: 1, ..scope }),
         ];
         assert!(others.iter().all(|keys| keys.open(42, &sealed).is_none()));
         assert!(keys.open(43, &sealed).is_none());
@@ -304,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_number_has_another_seal_in_another_epoch() {
-        let root = Root::new(KEY, 7).unwrap();
+        let root = Root::new(KEY, [7; 16]);
         let scope = |epoch| Scope::new(Use::Message, epoch, Party::Hub);
         let of = |epoch| root.keys(scope(epoch)).seal(1, b"the same");
         assert_ne!(of(1)[..8], of(2)[..8]);
@@ -315,21 +350,21 @@ mod tests {
     fn seeds_are_of_one_scope_with_a_key_and_without() {
         let scope = |epoch, from| Scope::new(Use::Connection, epoch, from);
         let roots = [
-            Root::new(KEY, 7).unwrap(),
-            Root::new(KEY, 8).unwrap(),
-            Root::insecure(7),
-            Root::insecure(8),
+            Root::new(KEY, [7; 16]),
+            Root::new(KEY, [8; 16]),
+            Root::insecure([7; 16]),
+            Root::insecure([8; 16]),
         ];
         let scopes = [scope(0, Party::Hub), scope(1, Party::Hub), scope(0, Party::Member(0))];
         let of = |root: &Root| scopes.map(|scope| root.seed(&scope));
         let all: std::collections::BTreeSet<[u8; 32]> = roots.iter().flat_map(of).collect();
         assert_eq!(all.len(), 12);
-        assert_eq!(of(&roots[0]), of(&Root::new(KEY, 7).unwrap()));
+        assert_eq!(of(&roots[0]), of(&Root::new(KEY, [7; 16])));
     }
 
     #[test]
     fn frames_of_strangers_are_told() {
-        let root = Root::new(KEY, 7).unwrap();
+        let root = Root::new(KEY, [7; 16]);
         let keys = root.keys(Scope::new(Use::Frame, 0, Party::Hub));
         let mut frame = b"symbol".to_vec();
         keys.sign(&mut frame);
@@ -346,12 +381,12 @@ mod tests {
 
     #[test]
     fn short_keys_are_refused_and_none_is_said_by_name() {
-        let error = Root::new(b"secret", 1).unwrap_err();
+        let error = Psk::new(b"secret").unwrap_err();
         assert_eq!(error.to_string(), "key of 6 bytes is too short: use at least 16 random bytes");
-        let root = Root::insecure(1);
+        let root = Root::insecure([1; 16]);
         let keys = root.keys(Scope::new(Use::Message, 0, Party::Hub));
         assert_eq!(keys.open(1, &keys.seal(1, b"plain")).as_deref(), Some(&b"plain"[..]));
         assert_eq!((root.seal_len(), root.code_len()), (0, 0));
-        assert!(format!("{:?} {keys:?}", Root::new(KEY, 7)).contains("keyed"));
+        assert!(format!("{:?} {keys:?}", Root::new(KEY, [7; 16])).contains("keyed"));
     }
 }

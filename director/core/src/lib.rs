@@ -11,7 +11,7 @@
 //! - switching models without message loss or duplicates: [`Switch`], [`Window`].
 //!
 //! A [`session`] combines these with the transports ([`carrier`]) and with encryption
-//! ([`keys`], [`envelope`]). [`io`] is the I/O driver: it provides sockets and time.
+//! ([`handshake`], [`keys`], [`envelope`]). [`io`] is the I/O driver: it provides sockets and time.
 //!
 //! A *hub* is the root endpoint of a session, a *member* is a leaf endpoint.
 //!
@@ -21,6 +21,7 @@
 mod analytic;
 pub mod arq;
 pub mod bound;
+mod capacity;
 pub mod carrier;
 #[cfg(feature = "coap")]
 pub mod coap;
@@ -28,18 +29,21 @@ mod conditions;
 pub mod envelope;
 mod estimate;
 pub mod fec;
+pub mod handshake;
 #[cfg(feature = "io")]
 pub mod io;
 pub mod keys;
 mod map;
 mod model;
 mod pace;
+mod path_mtu;
 mod policy;
 mod properties;
 mod rng;
 pub mod session;
 mod switch;
 mod targets;
+mod uplink;
 mod window;
 
 pub use conditions::Conditions;
@@ -48,8 +52,10 @@ pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId, Models};
 pub use policy::{Choice, Decision, Policy, Reason, Settings};
 pub use properties::{CapacityProfile, Preference, TransportProperties};
+pub use rng::{NoRandomness, Seed};
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
+pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkFull};
 pub use window::Window;
 
 /// Compiles the examples of the README.

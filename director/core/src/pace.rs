@@ -10,13 +10,26 @@ pub const TICK: Nanos = 2_000_000;
 pub struct Pace {
     rate_bit_s: f64,
     below: usize,
+    /// Time on air of datagrams that may go at once after a pause, in bytes.
+    burst: usize,
     next_at: Nanos,
 }
 
 impl Pace {
     /// `below` is the header size below the datagram, in bytes on the wire.
     pub fn new(rate_bit_s: f64, below: usize) -> Self {
-        Self { rate_bit_s: rate_bit_s.max(1.0), below, next_at: 0 }
+        Self { rate_bit_s: rate_bit_s.max(1.0), below, burst: 0, next_at: 0 }
+    }
+
+    /// The same, but after a pause `burst` bytes go at once.
+    #[must_use]
+    pub fn with_burst(self, burst: usize) -> Self {
+        Self { burst, ..self }
+    }
+
+    /// Changes the rate of the datagrams that follow.
+    pub fn set_rate(&mut self, rate_bit_s: f64) {
+        self.rate_bit_s = rate_bit_s.max(1.0);
     }
 
     /// Earliest time of the next datagram.
@@ -26,9 +39,15 @@ impl Pace {
 
     /// Records that a datagram of `bytes` was sent.
     pub fn sent(&mut self, bytes: usize, now: Nanos) {
-        let airtime = ((bytes + self.below) as f64 * 8e9 / self.rate_bit_s) as Nanos;
+        self.charge(bytes, 1.0, now);
+    }
+
+    /// Records that a datagram of `bytes` was sent that uses `factor` times its own time on air.
+    pub fn charge(&mut self, bytes: usize, factor: f64, now: Nanos) {
+        let takes = |bytes: f64| (bytes * 8e9 / self.rate_bit_s) as Nanos;
+        let airtime = takes((bytes + self.below) as f64 * factor);
         // After a late wake-up, catch up on one datagram or one timer tick, not more.
-        let behind = now.saturating_sub(airtime.max(TICK));
+        let behind = now.saturating_sub(airtime.max(TICK).max(takes(self.burst as f64)));
         self.next_at = self.next_at.max(behind) + airtime;
     }
 }

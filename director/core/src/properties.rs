@@ -58,6 +58,22 @@ pub enum CapacityProfile {
     CapacitySeeking,
 }
 
+impl CapacityProfile {
+    /// The code point of Differentiated Services that RFC 9622, 8.1.6, proposes.
+    pub fn dscp(self) -> u8 {
+        match self {
+            Self::Default => 0,
+            // Lower effort (RFC 8622).
+            Self::Scavenger => 1,
+            // Assured forwarding (RFC 2597): AF41, AF21, AF31, AF11.
+            Self::LowLatencyInteractive => 34,
+            Self::LowLatencyNonInteractive => 18,
+            Self::ConstantRateStreaming => 26,
+            Self::CapacitySeeking => 10,
+        }
+    }
+}
+
 /// Transport properties that an application requests (RFC 9622, 6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -72,7 +88,7 @@ pub struct TransportProperties {
     pub zero_rtt_msg: Preference,
     /// One transmission reaches all members.
     pub multicast: Preference,
-    /// Traffic type.
+    /// Traffic type: marks this end's packets ([`CapacityProfile::dscp`]).
     pub conn_capacity_profile: CapacityProfile,
 }
 

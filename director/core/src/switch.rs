@@ -78,6 +78,8 @@ pub struct Switch {
     ask_at: Nanos,
     /// Time between two `Ask` actions, in ns.
     timeout: Nanos,
+    /// The first epoch for messages: someone who has left has the keys of earlier ones.
+    first: u32,
 }
 
 impl Switch {
@@ -91,7 +93,7 @@ impl Switch {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
         let open = BTreeMap::new();
-        Self { now, next: None, members, open, ask_at: 0, timeout: timeout.max(1) }
+        Self { now, next: None, members, open, ask_at: 0, timeout: timeout.max(1), first: 0 }
     }
 
     /// The phase.
@@ -103,6 +105,11 @@ impl Switch {
     pub fn current(&self) -> (ModelId, u32) {
         let stage = self.next.unwrap_or(self.now);
         (stage.model, stage.epoch)
+    }
+
+    /// All members.
+    pub fn members(&self) -> impl Iterator<Item = MemberId> {
+        self.members.keys().copied()
     }
 
     /// Number of messages with missing acknowledgements.
@@ -180,6 +187,7 @@ impl Switch {
         };
         *stage = next;
         let owed = self.open.iter().filter(|(_, members)| members.contains(&member));
+        let owed = owed.filter(|_| next.epoch >= self.first);
         let mut actions: Vec<Action> = owed
             .map(|(message, _)| Action::Send {
                 message: *message,
@@ -216,10 +224,18 @@ impl Switch {
         self.sends(message)
     }
 
+    /// Members get messages only after their change to an epoch that begins after this.
+    pub fn hold(&mut self) {
+        self.first = self.next.unwrap_or(self.now).epoch.wrapping_add(1);
+    }
+
     fn sends(&self, message: MessageId) -> Vec<Action> {
         let mut sends: Vec<(Stage, Vec<MemberId>)> = Vec::new();
         for member in self.open.get(&message).into_iter().flatten() {
             let Some(stage) = self.members.get(member) else { continue };
+            if stage.epoch < self.first {
+                continue;
+            }
             match sends.iter_mut().find(|(known, _)| known == stage) {
                 Some((_, members)) => members.push(*member),
                 None => sends.push((*stage, vec![*member])),
@@ -312,6 +328,22 @@ mod tests {
         assert_eq!(switch.open(), 0);
         switch.join(3);
         assert_eq!(switch.send(8).len(), 1, "the new member is on the new model");
+    }
+
+    #[test]
+    fn after_a_hold_messages_wait_for_an_epoch_that_begins_later() {
+        let mut switch = Switch::new(UdpArq, [1, 2, 3], 10);
+        switch.change(MulticastFec, 0);
+        switch.leave(3);
+        switch.hold();
+        // Who has left may have the keys of the change in progress.
+        assert!(switch.send(7).is_empty() && switch.ready(1, 1).is_empty());
+        assert_eq!(switch.ready(2, 1), [Action::Retire { model: UdpArq, epoch: 0 }]);
+        assert!(switch.send_again(7).is_empty());
+        switch.renew(0);
+        let send = Action::Send { message: 7, model: MulticastFec, epoch: 2, members: vec![1] };
+        assert_eq!(switch.ready(1, 2), [send]);
+        assert_eq!(switch.send(8).len(), 1, "the other has not changed yet");
     }
 
     #[test]

@@ -2,10 +2,10 @@
 //! in virtual time: 127-byte frames at 250 kbit/s, half duplex, 30 ms delay per direction, 30 %
 //! loss per receiver.
 
-use director::Nanos;
 use director::bound::{self, Channel};
 use director::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use director::keys::{Party, Root, Scope, Use};
+use director::{Nanos, Seed};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -92,7 +92,7 @@ fn collect_past(
         members,
         spare: 0.0,
     };
-    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
     let mut hub = FecHub::new(
         settings,
@@ -102,7 +102,7 @@ fn collect_past(
     let mut group: Vec<FecMember> = (0..members)
         .map(|n| {
             let own = (keys(Party::Member(n)), keys(Party::Hub));
-            FecMember::new(settings, (n, members), own, seed)
+            FecMember::new(settings, (n, members), own, &Seed::reproducible(seed))
         })
         .collect();
     let mut air =
@@ -277,12 +277,18 @@ fn nothing_lost_costs_the_message_and_its_answers() {
 #[test]
 fn blocked_multicast_is_detected_before_any_answer() {
     let settings = FecSettings { members: 10, ..FecSettings::default() };
-    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
     let all = (0..10).map(|n| keys(Party::Member(n))).collect();
     let mut hub = FecHub::new(settings, keys(Party::Hub), all);
-    let member =
-        |n| FecMember::new(settings, (n, 10), (keys(Party::Member(n)), keys(Party::Hub)), 1);
+    let member = |n| {
+        FecMember::new(
+            settings,
+            (n, 10),
+            (keys(Party::Member(n)), keys(Party::Hub)),
+            &Seed::reproducible(1),
+        )
+    };
     let mut members: Vec<FecMember> = (0..10).map(member).collect();
     let to: Vec<u32> = (0..10).collect();
     hub.send(1, &[5; 700], ResponseKind::Answers, &to, None).unwrap();
@@ -307,12 +313,12 @@ fn blocked_multicast_is_detected_before_any_answer() {
 #[test]
 fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     let settings = FecSettings { round_trip: 20_000_000, ..FecSettings::default() };
-    let root = Root::new(b"a key that both ends have", 1).unwrap();
+    let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
     let all = (0..300).map(|n| keys(Party::Member(n))).collect();
     let mut hub = FecHub::new(settings, keys(Party::Hub), all);
     let own = (keys(Party::Member(7)), keys(Party::Hub));
-    let mut member = FecMember::new(settings, (7, 300), own, 1);
+    let mut member = FecMember::new(settings, (7, 300), own, &Seed::reproducible(1));
     hub.send(1, &[5; 3_000], ResponseKind::Answers, &[7], None).unwrap();
     let (mut now, mut answered) = (0, 0);
     while answered == 0 {

@@ -145,11 +145,11 @@ async fn live_changes_lose_nothing_and_double_nothing() {
     let senders: Vec<_> = senders.collect();
     let mut seen = Vec::new();
     for change in 0..6 {
-        let wanted = both[(change + 1) % 2];
-        session.use_model(wanted);
+        let requested = both[(change + 1) % 2];
+        session.use_model(requested);
         for _ in 0..50 {
             tokio::time::sleep(Duration::from_millis(10)).await;
-            if model(&session).await == wanted {
+            if model(&session).await == requested {
                 break;
             }
         }
@@ -356,14 +356,14 @@ async fn a_broker_that_is_killed_is_left_for_another_model() {
 
 /// Requests a model until the session uses it; `next` is the number of the first message. Returns
 /// the next number. On a busy machine a session may leave a model that has just started.
-async fn by(session: &Session, wanted: ModelId, mut next: u16) -> u16 {
+async fn by(session: &Session, requested: ModelId, mut next: u16) -> u16 {
     let begin = std::time::Instant::now();
     loop {
-        session.use_model(wanted);
+        session.use_model(requested);
         tokio::time::sleep(Duration::from_millis(100)).await;
         collect(session, next..next + 5, 300).await;
         next += 5;
-        if model(session).await == wanted {
+        if model(session).await == requested {
             return next;
         }
         assert!(begin.elapsed() < PATIENCE, "{}", session.explain().await.unwrap());

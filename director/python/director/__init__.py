@@ -8,6 +8,14 @@
         async for price in meter:
             price.reply(b"a reading")
 
+Members send messages and requests to the hub's application at any time:
+
+    outcome = await meter.publish(b"a reading")     # Outcome.ACKNOWLEDGED: the application has it
+    answer = await meter.request(b"the time?")
+
+    async for reading in session.messages():
+        print(reading.member, reading.message)
+
 It calls the C library (`cargo build --release -p director-c`). It loads the file that
 `DIRECTOR_LIBRARY` names, or else searches the system's library path.
 """
@@ -19,18 +27,50 @@ import ctypes
 import json
 import os
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Self
 
-__all__ = ["Collected", "DirectorError", "Listener", "Request", "Session"]
+__all__ = [
+    "Collected",
+    "DirectorError",
+    "Incoming",
+    "Listener",
+    "NotAnswered",
+    "Outcome",
+    "Request",
+    "Session",
+]
 
 _WHY = 400
 _TEXT = 2_000
+_MINUTE = 60.0
+_ANSWER = 1 << 16
 
 
 class DirectorError(Exception):
     """The session cannot start, or a message cannot be sent."""
+
+
+class Outcome(Enum):
+    """How a message of a member ends."""
+
+    ACKNOWLEDGED = 1
+    """The hub's application has it."""
+    FAILED = 2
+    """The hub's application will never have it."""
+    UNKNOWN = 3
+    """Neither is known when its lifetime ends."""
+
+
+class NotAnswered(DirectorError):
+    """A request has ended without an answer; `outcome` is FAILED or UNKNOWN."""
+
+    def __init__(self, outcome: Outcome, why: str) -> None:
+        super().__init__(why)
+        self.outcome = outcome
 
 
 def _load() -> ctypes.CDLL:
@@ -44,10 +84,36 @@ def _load() -> ctypes.CDLL:
         ) from error
     pointer, text, size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
     members = ctypes.POINTER(ctypes.c_char_p)
+    number, sizes = ctypes.c_uint32, ctypes.POINTER(size)
+    sent = [pointer, text, size, ctypes.c_uint64, number]
     for name, result, arguments in [
         ("director_initiate", pointer, [text, text, size, text, members, size, text, size]),
+        (
+            "director_initiate_keys",
+            pointer,
+            [text, members, ctypes.POINTER(size), size, text, members, size, text, size],
+        ),
+        ("director_admit", ctypes.c_int, [pointer, number, text, size, text, size]),
+        ("director_members", size, [pointer, ctypes.POINTER(number), size]),
         ("director_ready", ctypes.c_int, [pointer, ctypes.c_uint64]),
         ("director_collect", pointer, [pointer, text, size, text, size]),
+        (
+            "director_collect_from",
+            pointer,
+            [pointer, ctypes.POINTER(number), size, text, size, text, size],
+        ),
+        ("director_lacking_member", ctypes.c_int, [pointer, size, ctypes.POINTER(number)]),
+        ("director_publish", ctypes.c_int, [*sent, text, size]),
+        ("director_ask", ctypes.c_int, [*sent, text, sizes, text, size]),
+        ("director_leave", None, [pointer]),
+        ("director_come_back", None, [pointer]),
+        ("director_revoke", None, [pointer, number]),
+        ("director_receive", pointer, [pointer, ctypes.c_uint64]),
+        ("director_incoming_message", pointer, [pointer, sizes]),
+        ("director_incoming_member", number, [pointer]),
+        ("director_incoming_is_request", ctypes.c_int, [pointer]),
+        ("director_incoming_reply", None, [pointer, text, size]),
+        ("director_incoming_free", None, [pointer]),
         ("director_answers", size, [pointer]),
         ("director_lacking", size, [pointer]),
         (
@@ -89,10 +155,10 @@ def _c() -> ctypes.CDLL:
 @dataclass(frozen=True)
 class Collected:
     """Responses to a message: answers by member (its index in the list of members), and the
-    number of members that have not answered by the deadline."""
+    members that have not answered by the deadline."""
 
     answers: dict[int, bytes]
-    lacking: int
+    lacking: tuple[int, ...]
 
 
 class _Handle:
@@ -119,20 +185,29 @@ class _Handle:
 
 
 class Session(_Handle):
-    """A session, from its hub. Options are those of `director.h`, with the same names."""
+    """A session, from its hub. `key` is one key for all, or a list with a key for each member, then
+    for each of the `places`. Options are those of `director.h`, with the same names."""
 
     _free = "director_session_free"
 
-    def __init__(self, key: bytes, local: str, members: Sequence[str], **options: object) -> None:
+    def __init__(
+        self, key: bytes | Sequence[bytes], local: str, members: Sequence[str], **options: object
+    ) -> None:
         self._what = (key, local, list(members), json.dumps(options))
 
     def _open(self) -> int:
         key, local, members, options = self._what
         why = ctypes.create_string_buffer(_WHY)
         names = (ctypes.c_char_p * len(members))(*(member.encode() for member in members))
-        session = _c().director_initiate(
-            options.encode(), key, len(key), local.encode(), names, len(members), why, _WHY
-        )
+        rest = (local.encode(), names, len(members), why, _WHY)
+        if isinstance(key, bytes):
+            session = _c().director_initiate(options.encode(), key, len(key), *rest)
+        else:
+            keys = (ctypes.c_char_p * len(key))(*key)
+            lengths = (ctypes.c_size_t * len(key))(*(len(own) for own in key))
+            session = _c().director_initiate_keys(
+                options.encode(), keys, lengths, len(key), *rest
+            )
         if not session:
             raise DirectorError(why.value.decode())
         return int(session)
@@ -142,13 +217,55 @@ class Session(_Handle):
         ms = max(0, int(patience * 1e3))
         return bool(await asyncio.to_thread(_c().director_ready, self._handle, ms))
 
-    async def collect(self, message: bytes) -> Collected:
-        """Sends a message to all members; returns their answers by the deadline."""
-        return await asyncio.to_thread(self._collect, message)
+    async def collect(self, message: bytes, members: Sequence[int] | None = None) -> Collected:
+        """Sends a message to all members, or to these; returns their answers by the deadline."""
+        return await asyncio.to_thread(self._collect, message, members)
 
-    def _collect(self, message: bytes) -> Collected:
+    async def request(self, member: int, message: bytes) -> bytes | None:
+        """Sends a message to one member; returns its answer, or None if there is none in time."""
+        return (await self.collect(message, [member])).answers.get(member)
+
+    async def receive(self, patience: float) -> Incoming | None:
+        """The next message that a member has sent, or None after `patience` seconds."""
+        ms = max(0, int(patience * 1e3))
+        incoming = await asyncio.to_thread(_c().director_receive, self._handle, ms)
+        return Incoming(int(incoming)) if incoming else None
+
+    async def messages(self) -> AsyncIterator[Incoming]:
+        """All messages that members send."""
+        while self._handle is not None:
+            incoming = await self.receive(0.25)
+            if incoming is not None:
+                yield incoming
+
+    async def revoke(self, member: int) -> None:
+        """Revokes a member: its handshakes are refused, and the others get new keys."""
+        await asyncio.to_thread(_c().director_revoke, self._handle, member)
+
+    async def admit(self, member: int, key: bytes) -> None:
+        """Accepts a revoked member again, with this key if each member has one."""
+        why = ctypes.create_string_buffer(_WHY)
+        if not await asyncio.to_thread(
+            _c().director_admit, self._handle, member, key, len(key), why, _WHY
+        ):
+            raise DirectorError(why.value.decode())
+
+    async def members(self) -> list[int]:
+        """The members that have joined and not left."""
+        count = await asyncio.to_thread(_c().director_members, self._handle, None, 0)
+        numbers = (ctypes.c_uint32 * count)()
+        count = await asyncio.to_thread(_c().director_members, self._handle, numbers, count)
+        return list(numbers[:count])
+
+    def _collect(self, message: bytes, members: Sequence[int] | None) -> Collected:
         c, why = _c(), ctypes.create_string_buffer(_WHY)
-        collected = c.director_collect(self._handle, message, len(message), why, _WHY)
+        if members is None:
+            collected = c.director_collect(self._handle, message, len(message), why, _WHY)
+        else:
+            numbers = (ctypes.c_uint32 * len(members))(*members)
+            collected = c.director_collect_from(
+                self._handle, numbers, len(members), message, len(message), why, _WHY
+            )
         if not collected:
             raise DirectorError(why.value.decode())
         try:
@@ -165,7 +282,11 @@ class Session(_Handle):
                 answers[member.value] = (
                     ctypes.string_at(data.value, length.value) if data.value else b""
                 )
-            return Collected(answers, c.director_lacking(collected))
+            lacking = []
+            for place in range(c.director_lacking(collected)):
+                c.director_lacking_member(collected, place, ctypes.byref(member))
+                lacking.append(member.value)
+            return Collected(answers, tuple(lacking))
         finally:
             c.director_collected_free(collected)
 
@@ -199,6 +320,30 @@ class Request:
             _library.director_request_free(self._request)
 
 
+class Incoming:
+    """A message of a member."""
+
+    def __init__(self, incoming: int) -> None:
+        length = ctypes.c_size_t()
+        data = _c().director_incoming_message(incoming, ctypes.byref(length))
+        self.message: bytes = ctypes.string_at(data, length.value)
+        self.member: int = _c().director_incoming_member(incoming)
+        self.is_request: bool = bool(_c().director_incoming_is_request(incoming))
+        self._incoming: int | None = incoming
+
+    def reply(self, answer: bytes) -> None:
+        """Answers a request; call it once."""
+        incoming, self._incoming = self._incoming, None
+        if incoming is None:
+            raise DirectorError("this message was already answered")
+        _c().director_incoming_reply(incoming, answer, len(answer))
+
+    def __del__(self) -> None:
+        """Frees a message without an answer."""
+        if self._incoming is not None and _library is not None:
+            _library.director_incoming_free(self._incoming)
+
+
 class Listener(_Handle):
     """A member that joins sessions of the hub at `hub`."""
 
@@ -206,6 +351,76 @@ class Listener(_Handle):
 
     def __init__(self, key: bytes, local: str, hub: str, **options: object) -> None:
         self._what = (key, local, hub, json.dumps(options))
+        # Each open message takes a thread; waiting for messages must not wait for one.
+        self._senders = ThreadPoolExecutor(64, "director-send")
+
+    async def publish(
+        self, message: bytes, lifetime: float = _MINUTE, priority: int = 100
+    ) -> Outcome:
+        """Sends a message to the hub's application; returns how it ends, after `lifetime`
+        seconds at most. Messages with a lower `priority` go first."""
+        return (await self._send(message, lifetime, priority, None))[0]
+
+    async def request(
+        self,
+        message: bytes,
+        lifetime: float = _MINUTE,
+        priority: int = 100,
+        longest: int = _ANSWER,
+    ) -> bytes:
+        """Sends a request to the hub's application; returns its answer of at most `longest`
+        bytes, or raises NotAnswered."""
+        outcome, answer, why = await self._send(message, lifetime, priority, longest)
+        if outcome is not Outcome.ACKNOWLEDGED:
+            raise NotAnswered(outcome, why)
+        return answer
+
+    async def leave(self) -> None:
+        """Leaves the session, after open messages, in 10 s at most."""
+        await asyncio.to_thread(_c().director_leave, self._handle)
+
+    async def come_back(self) -> None:
+        """Joins again after `leave`."""
+        await asyncio.to_thread(_c().director_come_back, self._handle)
+
+    async def _send(
+        self, message: bytes, lifetime: float, priority: int, longest: int | None
+    ) -> tuple[Outcome, bytes, str]:
+        loop = asyncio.get_running_loop()
+        ms = max(1, int(lifetime * 1e3))
+        return await loop.run_in_executor(
+            self._senders, self._sent, message, ms, priority, longest
+        )
+
+    def _sent(
+        self, message: bytes, ms: int, priority: int, longest: int | None
+    ) -> tuple[Outcome, bytes, str]:
+        c, why = _c(), ctypes.create_string_buffer(_WHY)
+        answer = b""
+        if longest is None:
+            code = c.director_publish(
+                self._handle, message, len(message), ms, priority, why, _WHY
+            )
+        else:
+            room, length = ctypes.create_string_buffer(longest), ctypes.c_size_t(longest)
+            code = c.director_ask(
+                self._handle,
+                message,
+                len(message),
+                ms,
+                priority,
+                room,
+                ctypes.byref(length),
+                why,
+                _WHY,
+            )
+            if code == Outcome.ACKNOWLEDGED.value:
+                if length.value > longest:
+                    raise DirectorError(f"the answer has {length.value} bytes; set `longest`")
+                answer = room.raw[: length.value]
+        if code == 0:
+            raise DirectorError(why.value.decode())
+        return Outcome(code), answer, why.value.decode()
 
     def _open(self) -> int:
         key, local, hub, options = self._what

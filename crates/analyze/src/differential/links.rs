@@ -1,5 +1,6 @@
 //! Link types, encapsulations and fragments: the flows are exactly those that tshark finds.
 
+use super::lowpan::frames;
 use super::{Random, TestPacket, pcap, tshark, tshark_version};
 use crate::figures::{Analysis, DirectionFigures};
 use crate::{Options, analyze};
@@ -54,7 +55,7 @@ fn fragment(next: u8, offset: u16, more: bool) -> [u8; 8] {
 }
 
 /// Packets with link headers, at intervals of a millisecond.
-fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<TestPacket> {
+pub(super) fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<TestPacket> {
     let made = packets.into_iter().enumerate().map(|(n, data)| TestPacket {
         at: 1_700_000_000_000_000_000 + n as u64 * 1_000_000,
         length: data.len() as u32,
@@ -63,9 +64,9 @@ fn captured(packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<TestPacket> {
     made.collect()
 }
 
-type Flows = BTreeMap<(String, [SocketAddr; 2]), [u64; 2]>;
+pub(super) type Flows = BTreeMap<(String, [SocketAddr; 2]), [u64; 2]>;
 
-fn ours(link: u32, packets: &[TestPacket]) -> (Analysis, Flows) {
+pub(super) fn ours(link: u32, packets: &[TestPacket]) -> (Analysis, Flows) {
     let analysis = analyze(&pcap(link, packets)[..], &Options::default()).unwrap();
     let mut flows = Flows::new();
     for flow in &analysis.flows {
@@ -97,7 +98,7 @@ fn sums_add_up(analysis: &Analysis) {
     assert!(analysis.unread.is_empty() || words > 0, "{:?}", analysis.notes);
 }
 
-fn theirs(link: u32, packets: &[TestPacket]) -> Flows {
+pub(super) fn theirs(link: u32, packets: &[TestPacket]) -> Flows {
     let fields = [
         "frame.len",
         "ip.src",
@@ -299,12 +300,11 @@ fn a_jumbogram_is_as_long_as_its_option_says() {
 
 #[test]
 fn what_cannot_be_read_is_named() {
-    let radio = captured(vec![vec![0x41, 0x88, 1, 0xcd, 0xab]; 12]);
+    let radio = captured(vec![vec![0x40, 0x88, 1, 0xcd, 0xab]; 12]);
     for (link, name) in [
         (105, "IEEE 802.11"),
         (127, "IEEE 802.11"),
-        (195, "IEEE 802.15.4"),
-        (230, "IEEE 802.15.4"),
+        (191, "IEEE 802.15.4 on Linux"),
         (251, "Bluetooth LE"),
         (256, "Bluetooth LE"),
         (65_000, "65000"),
@@ -349,9 +349,11 @@ fn no_bytes_in_headers_break_an_analysis() {
         good.extend(encapsulated(*link, *make).into_iter().map(|packet| (*link, packet)));
     }
     good.extend(fragments().into_iter().map(|packet| (101, packet)));
+    good.extend(frames(60, 32).into_iter().map(|frame| (230, frame)));
     for _ in 0..400 {
-        let link =
-            random.pick(&[0, 1, 9, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 276, 195]);
+        let link = random.pick(&[
+            0, 1, 9, 50, 51, 101, 104, 108, 113, 166, 204, 205, 219, 276, 195, 215, 230, 283,
+        ]);
         let mut packets = Vec::new();
         for _ in 0..40 {
             let (from, mut packet) = good[random.below(good.len() as u64) as usize].clone();
@@ -361,7 +363,10 @@ fn no_bytes_in_headers_break_an_analysis() {
                 let head = packet.len().min(60) as u64;
                 let place = random.below(head) as usize;
                 let any = random.next() as u8;
-                packet[place] = random.pick(&[0, 1, 4, 6, 0x45, 0x60, 44, 51, 60, 255, any]);
+                packet[place] = random.pick(&[
+                    0, 1, 4, 6, 0x45, 0x60, 44, 51, 60, 0x7e, 0x80, 0xc0, 0xe1, 0xef, 0xf3, 255,
+                    any,
+                ]);
             }
             let length = packet.len() as u32 + random.pick(&[0, 0, 0, 1, 70_000]);
             let cut = random.below(90) as usize;

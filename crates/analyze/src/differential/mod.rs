@@ -2,6 +2,7 @@
 
 mod conversation;
 mod links;
+mod lowpan;
 mod noise;
 mod tcp;
 

@@ -3,8 +3,7 @@
 use super::{Endpoint, Survey};
 use crate::error::Error;
 use crate::figures::{
-    Analysis, DirectionFigures, FlowFigures, Goodput, NodeFigures, ProtocolFigures, StreamFigures,
-    TcpFigures,
+    Analysis, FlowFigures, Goodput, NodeFigures, ProtocolFigures, StreamFigures, TcpFigures,
 };
 use crate::flow::Sums;
 use crate::kinds::percent;
@@ -40,8 +39,7 @@ impl Survey<'_> {
         let start = self.start.unwrap_or(0);
         let mut rows: Vec<FlowFigures> =
             flows.iter().map(|flow| flow.figures(&self.names, start)).collect();
-        let bytes = |way: &DirectionFigures| way.bytes;
-        rows.sort_by_key(|row| std::cmp::Reverse(bytes(&row.forward) + bytes(&row.back)));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.forward.bytes + row.back.bytes));
         let (unread, unread_notes) = std::mem::take(&mut self.unread).finish(&self.names);
         let read_to_end = ended.is_none();
         let complete = read_to_end && unread.is_empty();
@@ -89,7 +87,8 @@ impl Survey<'_> {
             sizes: kinds.sizes(),
             layers: kinds.layers(),
             kinds: kinds.kinds(),
-            later_fragments: protocols(self.later_fragments, names::ip_protocol),
+            later_fragments: protocols(self.later_fragments, fragmented),
+            icmp_messages: protocols(self.icmp_messages, str::to_owned),
             other_protocols: protocols(self.other_protocols, str::to_owned),
             unread,
             goodput: Goodput {
@@ -136,6 +135,11 @@ impl Survey<'_> {
 
 fn why_partial(why: &str) -> String {
     format!("the file could not be read to its end: {why}. The figures cover the part before")
+}
+
+/// The protocol of a fragmented datagram; those of 6LoWPAN do not say it.
+fn fragmented(protocol: Option<u8>) -> String {
+    protocol.map_or_else(|| "6LoWPAN".to_owned(), names::ip_protocol)
 }
 
 /// Packets by protocol, most first.

@@ -52,6 +52,8 @@ pub(super) enum When {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Label(usize);
 
+// Parts of opcodes, as in RFC 9669, section 3: classes and sources of operands. ATOMIC is STX | ATOMIC
+// without its size; the pseudo source registers 1 and 2 make a 64-bit load one of a map or of its values.
 const SOURCE_REGISTER: u8 = 0x08;
 const JUMP: u8 = 0x05;
 const ARITHMETIC: u8 = 0x07;

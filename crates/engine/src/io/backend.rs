@@ -2,10 +2,10 @@
 
 use super::packet::DropCounters;
 use super::{Attach, FrameIo, Packet, Received, Ring, Tallies, Taps, Waker};
-use link::Instant;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::OwnedFd;
+use units::Instant;
 
 /// How frames travel between nodes and the medium.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

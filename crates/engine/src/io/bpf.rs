@@ -14,6 +14,7 @@ pub(super) enum MapKind {
     RingBuffer = 27,
 }
 
+// Commands of bpf(2): BPF_MAP_CREATE and BPF_PROG_LOAD of include/uapi/linux/bpf.h.
 const MAP_CREATE: i32 = 0;
 const PROG_LOAD: i32 = 5;
 /// A program at a queueing discipline, here clsact (BPF_PROG_TYPE_SCHED_CLS).

@@ -15,10 +15,10 @@ pub use packet::{DropCounters, Packet};
 pub use ring::{Attach, Ring, Tallies};
 pub use taps::Taps;
 
-use link::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use units::Instant;
 
 /// A frame read into the caller's buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Waker {
     fn wait(&self, now: Instant, until: Instant) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         let mut polled = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        let timeout = timeout(until.saturating_sub(now));
+        let timeout = clock::timespec(until - now);
         // SAFETY: one descriptor and the time-out live over the call; no signal mask.
         let n = unsafe { libc::ppoll(&raw mut polled, 1, &raw const timeout, std::ptr::null()) };
         if n > 0 {
@@ -120,7 +120,9 @@ impl Waker {
     }
 }
 
+/// Token of the waker: no port has this number.
 const WAKER: u64 = u64::MAX;
+// Events that do not fit are still pending at the next call, so a small array only costs calls.
 const EVENTS: usize = 64;
 
 /// Waits for many descriptors and a timeout in one call.
@@ -164,7 +166,7 @@ impl Poll {
         until: Option<Instant>,
         mut ready: impl FnMut(u64),
     ) -> io::Result<()> {
-        let timeout = until.map(|until| timeout(until.saturating_sub(now)));
+        let timeout = until.map(|until| clock::timespec(until - now));
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
         // epoll_pwait2 takes a nanosecond timeout; epoll_wait's milliseconds would cost a
         // timer descriptor and two more calls per wait.
@@ -188,13 +190,6 @@ impl Poll {
             }
         }
         Ok(())
-    }
-}
-
-fn timeout(ns: Instant) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
     }
 }
 

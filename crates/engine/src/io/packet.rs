@@ -3,13 +3,15 @@
 
 use super::bpf::{Mapping, page_size};
 use super::{FrameIo, Poll, Received, TURN, Waker, check};
-use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use units::{Instant, Span};
 
 /// Memory of all rings together, and minimum and maximum per ring.
 const MEMORY: usize = 256 << 20;
+// About 64 slots of full-size frames: a burst of TCP between two turns of the thread. With more than
+// 2,048 ports, all rings together take more than `MEMORY` for this.
 const LEAST: usize = 128 << 10;
 const MOST: usize = 4 << 20;
 /// Bytes before a frame in its slot: `struct tpacket2_hdr`, an address and padding, and
@@ -37,7 +39,7 @@ pub struct Packet {
     ports: Vec<Option<Slots>>,
     ready: Vec<(usize, u32)>,
     /// Offset of the kernel's arrival clock from CLOCK_MONOTONIC, in ns.
-    clock_offset: u64,
+    clock_offset: Span,
 }
 
 impl Packet {
@@ -50,7 +52,7 @@ impl Packet {
         let share = (MEMORY / sockets.len().max(1)).clamp(LEAST, MOST);
         let (poll, ports) = (Poll::new()?, Vec::with_capacity(sockets.len()));
         let mut all =
-            Self { poll, ports, ready: Vec::new(), clock_offset: clock::realtime_offset().as_ns() };
+            Self { poll, ports, ready: Vec::new(), clock_offset: clock::realtime_offset() };
         for (port, socket) in sockets.into_iter().enumerate() {
             all.add(socket.into(), share).map_err(|error| {
                 let what = format!("set up the packet socket of port {port}: {error}");
@@ -155,7 +157,7 @@ impl Slots {
 
     /// Copies the next available frame into `buffer`. Returns its length and its arrival
     /// time on the kernel's clock.
-    fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, u64)> {
+    fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, Instant)> {
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
@@ -171,10 +173,10 @@ impl Slots {
         let tag = [header.tp_vlan_tpid.to_be_bytes(), header.tp_vlan_tci.to_be_bytes()];
         let tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
         let len = frame.and_then(|frame| copy(frame, tagged.then(|| tag.concat()), buffer));
-        let arrived = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        let arrived = Span::from_s(header.tp_sec.into()) + Span::from_ns(header.tp_nsec.into());
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.count;
-        Some((len.unwrap_or(0), arrived))
+        Some((len.unwrap_or(0), Instant::START + arrived))
     }
 }
 
@@ -216,7 +218,7 @@ impl FrameIo for Packet {
         let Self { poll, ready, .. } = self;
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
         // The host's clock may be set during a run.
-        self.clock_offset = clock::realtime_offset().as_ns();
+        self.clock_offset = clock::realtime_offset();
         Ok(())
     }
 
@@ -229,7 +231,7 @@ impl FrameIo for Packet {
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
-                    let arrived = Some(at.saturating_sub(self.clock_offset).min(clock::now_ns()));
+                    let arrived = Some((at - self.clock_offset).min(clock::now()));
                     return Some(Received { port, len, arrived });
                 }
                 None => drop(self.ready.pop()),

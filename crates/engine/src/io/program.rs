@@ -40,6 +40,8 @@ pub(super) struct PortState {
     _other_line: [u64; 7],
 }
 
+// Two cache lines: the program writes one and the reader the other, so that neither takes the line of
+// the other at each frame. The offsets below are of fields in them.
 const _: () = assert!(size_of::<PortState>() == 128);
 const REFUSED: i16 = 8;
 const TAKEN: i16 = 64;
@@ -51,7 +53,7 @@ pub(super) const FRAME: u64 = 1 << 40;
 /// replaces.
 pub(super) const LARGEST_SHARE: i32 = 10_000;
 
-/// Flags of a submission.
+/// Flags of a submission (BPF_RB_NO_WAKEUP, BPF_RB_FORCE_WAKEUP) and of a query (BPF_RB_AVAIL_DATA).
 const NO_WAKE_UP: i32 = 1;
 const WAKE_UP: i32 = 2;
 const AVAILABLE_DATA: i32 = 0;

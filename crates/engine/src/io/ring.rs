@@ -6,11 +6,11 @@ use super::lanes::{Lanes, Turn};
 use super::program::{self, FRAME, HEADER, Maps, PortState};
 use super::ring_buffer::RingBuffer;
 use super::{FrameIo, Poll, Received, Waker, close, unblock};
-use link::Instant;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use units::{Instant, Span};
 
 /// Room for 10,000 frames of MTU 1500 from each of three nodes, or for 500,000 small ones
 /// from many. The smaller sizes are for hosts with little memory.
@@ -20,7 +20,7 @@ const SIZES: [u32; 3] = [64 << 20, 16 << 20, 4 << 20];
 const REPORT_EVERY: u32 = 32;
 /// Maximum wait for a record that is still being written: its writer was preempted, and
 /// nothing reports when it resumes.
-const MAX_WRITE_WAIT: Instant = 20_000;
+const MAX_WRITE_WAIT: Span = Span::from_us(20);
 
 /// Token of the ring in `poll`.
 const RECORDS: u64 = 0;
@@ -360,5 +360,5 @@ fn header(record: &[u8]) -> Option<(usize, usize, Instant)> {
     let port = u32::from_ne_bytes(*record.first_chunk()?);
     let len = u32::from_ne_bytes(*record.get(4..)?.first_chunk()?);
     let arrived = u64::from_ne_bytes(*record.get(8..)?.first_chunk()?);
-    Some((port as usize, len as usize, arrived))
+    Some((port as usize, len as usize, Instant::from_ns(arrived)))
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+// Flags in the length of a record: BPF_RINGBUF_BUSY_BIT and BPF_RINGBUF_DISCARD_BIT of
+// include/uapi/linux/bpf.h. The kernel clears the first when the record is complete.
 const BUSY: u32 = 1 << 31;
 const DISCARDED: u32 = 1 << 30;
 /// Checks of a record that is still being written before giving up for now: about 20 us,

@@ -2,9 +2,9 @@
 //! reads and writes packet sockets, for networks with segmentation offload.
 
 use super::{FrameIo, Poll, Received, TURN, Waker, close, unblock};
-use link::Instant;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use units::Instant;
 
 /// TAP devices, one per port.
 #[derive(Debug)]

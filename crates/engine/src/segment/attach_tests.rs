@@ -1,6 +1,7 @@
 //! Endpoints attached while the segment is running.
 
 use super::*;
+use crate::test_times::instant;
 use link::{Channel, CsmaSpec};
 use units::Rate;
 
@@ -36,7 +37,11 @@ fn traffic(segment: &mut Segment) -> (Vec<Delivered>, Vec<[Totals; 2]>) {
     for round in 0..200u64 {
         for from in 0..4u8 {
             let to = (from + 1 + (round % 3) as u8) % 4;
-            segment.send(usize::from(from), &frame(from, to), 1_000_000 + round * 3_000_000);
+            segment.send(
+                usize::from(from),
+                &frame(from, to),
+                instant(1_000_000 + round * 3_000_000),
+            );
         }
     }
     while let Some(next) = segment.next() {
@@ -58,18 +63,21 @@ fn a_newcomer_has_the_fate_that_it_would_have_had() {
         };
         for impaired_first in [false, true] {
             let (mut whole, mut grown) = (Segment::new(&of(4)), Segment::new(&of(2)));
-            whole.impair(1_000);
+            whole.impair(instant(1_000));
             if impaired_first {
-                grown.impair(1_000);
+                grown.impair(instant(1_000));
             }
-            assert_eq!((grown.attach(end(2), 900), grown.attach(end(3), 950)), (2, 3));
+            assert_eq!(
+                (grown.attach(end(2), instant(900)), grown.attach(end(3), instant(950))),
+                (2, 3)
+            );
             if !impaired_first {
-                grown.impair(1_000);
+                grown.impair(instant(1_000));
             }
             let (before, after) = (traffic(&mut whole), traffic(&mut grown));
             assert!(before.0.len() > 100, "{channel:?}");
             assert_eq!(before, after, "{channel:?}");
-            assert_eq!(grown.state(3, Direction::Up, 0).now, end(3).up);
+            assert_eq!(grown.state(3, Direction::Up, instant(0)).now, end(3).up);
         }
     }
 }
@@ -79,9 +87,9 @@ fn a_newcomer_is_in_the_part_of_those_that_were_not_named() {
     let ends = |count: u8| (0..count).map(|n| Endpoint { mac: end(n).mac, ..Endpoint::default() });
     let spec = SegmentSpec { endpoints: ends(3).collect(), ..SegmentSpec::switch(7) };
     let mut segment = Segment::new(&spec);
-    segment.change(Change::Partition(Some(vec![0, 0, 1])), 0);
+    segment.change(Change::Partition(Some(vec![0, 0, 1])), instant(0));
     let new_port = ends(4).next_back().unwrap();
-    assert_eq!(segment.attach(new_port, 0), 3);
+    assert_eq!(segment.attach(new_port, instant(0)), 3);
     // Partitions defined before it was attached, as by a timetable.
     let reached = |segment: &mut Segment, from: u8, now| {
         let everybody = [&[0xff; 6][..], &frame(from, 0)[6..]].concat();
@@ -92,12 +100,12 @@ fn a_newcomer_is_in_the_part_of_those_that_were_not_named() {
         }
         reached
     };
-    assert_eq!(reached(&mut segment, 3, 1), [0, 1]);
-    segment.change(Change::Partition(Some(vec![1, 0, 1])), 2);
-    assert_eq!(reached(&mut segment, 3, 3), [1]);
-    assert_eq!(reached(&mut segment, 0, 4), [2]);
-    segment.change(Change::Partition(None), 5);
-    assert_eq!(reached(&mut segment, 3, 6), [0, 1, 2]);
+    assert_eq!(reached(&mut segment, 3, instant(1)), [0, 1]);
+    segment.change(Change::Partition(Some(vec![1, 0, 1])), instant(2));
+    assert_eq!(reached(&mut segment, 3, instant(3)), [1]);
+    assert_eq!(reached(&mut segment, 0, instant(4)), [2]);
+    segment.change(Change::Partition(None), instant(5));
+    assert_eq!(reached(&mut segment, 3, instant(6)), [0, 1, 2]);
 }
 
 #[test]
@@ -112,12 +120,12 @@ fn an_endpoint_that_is_gone_takes_and_gives_nothing() {
     let receivers = |segment: &mut Segment, now| {
         std::iter::from_fn(|| Some(segment.due(now)?.endpoint)).collect::<Vec<_>>()
     };
-    segment.send(2, &frame(2, 0), 0);
-    assert_eq!(receivers(&mut segment, 0), [0, 1]);
-    segment.detach(2, 1);
-    segment.send(0, &frame(0, 2), 2);
-    assert_eq!(receivers(&mut segment, 2), [1], "its location is unknown");
-    segment.send(2, &frame(2, 0), 3);
-    assert!(receivers(&mut segment, 3).is_empty());
+    segment.send(2, &frame(2, 0), instant(0));
+    assert_eq!(receivers(&mut segment, instant(0)), [0, 1]);
+    segment.detach(2, instant(1));
+    segment.send(0, &frame(0, 2), instant(2));
+    assert_eq!(receivers(&mut segment, instant(2)), [1], "its location is unknown");
+    segment.send(2, &frame(2, 0), instant(3));
+    assert!(receivers(&mut segment, instant(3)).is_empty());
     assert_eq!(segment.totals()[2][0].rejected, 1);
 }

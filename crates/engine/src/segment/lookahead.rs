@@ -1,27 +1,29 @@
 //! Lookahead: how far ahead a segment's deliveries are known, whatever arrives.
 
 use super::Segment;
-use link::{Direction, Instant};
+use link::Direction;
+use std::ops::Add;
+use units::Span;
 
 impl Segment {
-    /// Minimum time in ns from any node to any other: until that long after now, only
+    /// Minimum time from any node to any other: until that long after now, only
     /// frames already in flight can become due (the lookahead of conservative simulation,
     /// Chandy and Misra 1979). Rates, channels and slots only add to it.
-    pub fn lookahead(&mut self) -> Instant {
+    pub fn lookahead(&mut self) -> Span {
         if self.links.is_empty() {
-            return Instant::MAX;
+            return Span::MAX;
         }
         if !self.impaired {
-            return 0;
+            return Span::ZERO;
         }
         if let Some(known) = self.lookahead {
             return known;
         }
         // The minimum of each direction, since any node may send to any other.
         let least = |direction: Direction| {
-            self.links.iter().map(|link| link[direction].least_delay_ns()).min()
+            self.links.iter().map(|link| link[direction].least_delay()).min()
         };
-        let lookahead = Direction::BOTH.into_iter().filter_map(least).sum();
+        let lookahead = Direction::BOTH.into_iter().filter_map(least).fold(Span::ZERO, Add::add);
         self.lookahead = Some(lookahead);
         lookahead
     }
@@ -30,6 +32,7 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::{instant, span};
     use crate::{Change, Endpoint, SegmentSpec};
     use link::{Impairment, Keys};
     use units::Span;
@@ -58,30 +61,30 @@ mod tests {
     fn it_is_the_least_of_all_links_and_of_each_as_long_as_it_holds() {
         let jittered = way(|way| way.delay.jitter = "1 ms".parse().unwrap());
         let mut segment = segment(&[way(|_| ()), jittered]);
-        assert_eq!(segment.lookahead(), 0, "nothing is in effect yet");
-        segment.impair(0);
-        assert_eq!(segment.lookahead(), 4_000_000);
-        segment.change(set("3 ms", "0 s"), 1);
-        assert_eq!(segment.lookahead(), 3_000_000);
-        segment.change(set("1 ms", "1 s"), 2);
-        assert_eq!(segment.lookahead(), 1_000_000, "which a ramp goes to");
-        segment.attach(Endpoint::default(), 3);
-        assert_eq!(segment.lookahead(), 0);
+        assert_eq!(segment.lookahead(), span(0), "nothing is in effect yet");
+        segment.impair(instant(0));
+        assert_eq!(segment.lookahead(), span(4_000_000));
+        segment.change(set("3 ms", "0 s"), instant(1));
+        assert_eq!(segment.lookahead(), span(3_000_000));
+        segment.change(set("1 ms", "1 s"), instant(2));
+        assert_eq!(segment.lookahead(), span(1_000_000), "which a ramp goes to");
+        segment.attach(Endpoint::default(), instant(3));
+        assert_eq!(segment.lookahead(), span(0));
     }
 
     #[test]
     fn what_overtakes_or_was_recorded_is_not_foreseen() {
         let mut overtaking = segment(&[way(|way| way.reorder.share = "1 %".parse().unwrap())]);
-        overtaking.impair(0);
-        assert_eq!(overtaking.lookahead(), 0);
+        overtaking.impair(instant(0));
+        assert_eq!(overtaking.lookahead(), span(0));
         let spec = SegmentSpec {
             endpoints: vec![Endpoint { up: way(|_| ()), ..Endpoint::default() }],
             replay: Some(vec![[link::Replay::default(), link::Replay::default()]]),
             ..SegmentSpec::switch(1)
         };
         let mut recorded = Segment::new(&spec);
-        recorded.impair(0);
-        assert_eq!(recorded.lookahead(), 0);
+        recorded.impair(instant(0));
+        assert_eq!(recorded.lookahead(), span(0));
     }
 
     /// No frame arrives earlier, whatever the random decisions.
@@ -95,18 +98,18 @@ mod tests {
             way.transmission = "100 Mbit/s".parse::<units::Rate>().unwrap().into();
         });
         let mut segment = segment(&[wild.clone(), wild]);
-        segment.impair(0);
+        segment.impair(instant(0));
         let lookahead = segment.lookahead();
-        assert!(lookahead > 0);
+        assert!(lookahead > span(0));
         let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 8, 0][..], &[0; 86]].concat();
         let mut delivered = 0;
         for number in 0..20_000 {
             let now = 1 + number * 1_000_000;
-            while let Some(delivery) = segment.due(now) {
+            while let Some(delivery) = segment.due(instant(now)) {
                 delivered += 1;
                 assert!(delivery.intended >= delivery.arrived + lookahead);
             }
-            segment.send(0, &frame, now);
+            segment.send(0, &frame, instant(now));
         }
         assert!(delivered > 20_000, "{delivered}");
     }

@@ -6,9 +6,9 @@ use crate::in_flight::Spot;
 use crate::spec::Delivery;
 use crate::switch::Queries;
 use link::{
-    Cause, ChannelEvent, Decided, Direction, Frame, Instant, Recorded, StampedFrame, Step,
-    TransitFrame,
+    Cause, ChannelEvent, Decided, Direction, Frame, Recorded, StampedFrame, Step, TransitFrame,
 };
+use units::Instant;
 
 impl Segment {
     /// Processes all events until `now`.

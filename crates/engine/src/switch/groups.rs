@@ -1,9 +1,9 @@
 //! Multicast memberships of endpoints: the table of a snooping switch (RFC 4541).
 
 use super::membership::{Message, is_reported};
-use link::Instant;
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
+use units::Instant;
 
 /// Maximum groups per endpoint, and of a switch. Linux limits only a socket, to 20 groups, and
 /// access switches have tables of a few thousand. An endpoint with more groups receives all of
@@ -137,6 +137,7 @@ fn release(joined: &mut HashMap<usize, usize>, endpoint: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::test_times::instant;
 
     fn group(number: u32) -> IpAddr {
         IpAddr::from((0xef00_0000 + number).to_be_bytes())
@@ -149,17 +150,17 @@ mod tests {
     #[test]
     fn members_join_and_leave_and_are_forgotten() {
         let mut groups = Groups::default();
-        groups.learn(&report(1, true), 4, 100);
-        groups.learn(&report(1, true), 2, 100);
+        groups.learn(&report(1, true), 4, instant(100));
+        groups.learn(&report(1, true), 2, instant(100));
         assert_eq!(groups.members(group(1)), [2, 4]);
-        groups.learn(&report(1, false), 2, 100);
+        groups.learn(&report(1, false), 2, instant(100));
         assert_eq!(groups.members(group(1)), [4]);
-        groups.expire(99);
+        groups.expire(instant(99));
         assert_eq!(groups.members(group(1)), [4]);
-        groups.learn(&report(1, true), 4, 200);
-        groups.expire(150);
+        groups.learn(&report(1, true), 4, instant(200));
+        groups.expire(instant(150));
         assert_eq!(groups.members(group(1)), [4], "it said so again");
-        groups.expire(200);
+        groups.expire(instant(200));
         assert!(groups.members(group(1)).is_empty());
         assert!(groups.members.is_empty() && groups.joined.is_empty(), "nothing is kept");
     }
@@ -167,14 +168,14 @@ mod tests {
     #[test]
     fn routers_get_what_members_get() {
         let mut groups = Groups::default();
-        groups.learn(&Message::Query { from_router: true }, 7, 100);
-        groups.learn(&Message::Query { from_router: false }, 8, 100);
-        groups.learn(&report(1, true), 4, 100);
-        groups.learn(&report(1, true), 7, 100);
+        groups.learn(&Message::Query { from_router: true }, 7, instant(100));
+        groups.learn(&Message::Query { from_router: false }, 8, instant(100));
+        groups.learn(&report(1, true), 4, instant(100));
+        groups.learn(&report(1, true), 7, instant(100));
         assert_eq!(groups.members(group(1)), [4, 7]);
         assert_eq!(groups.members(group(2)), [7]);
         assert_eq!(groups.routers().collect::<Vec<_>>(), [7]);
-        groups.expire(100);
+        groups.expire(instant(100));
         assert_eq!(groups.routers().count(), 0);
     }
 
@@ -182,19 +183,19 @@ mod tests {
     fn an_endpoint_cannot_fill_the_table_and_misses_nothing() {
         let mut groups = Groups::default();
         for number in 0..100_000 {
-            groups.learn(&report(number, true), 1, 100);
+            groups.learn(&report(number, true), 1, instant(100));
         }
-        groups.learn(&report(5, true), 2, 100);
+        groups.learn(&report(5, true), 2, instant(100));
         assert_eq!(groups.members.len(), MAX_GROUPS);
         assert_eq!(groups.members(group(5)), [1, 2], "others are not shut out");
         // What failed before: it did not receive groups beyond the limit.
         assert_eq!(groups.members(group(99_999)), [1]);
         assert_eq!(groups.beyond(1), 100_000 - MAX_GROUPS as u64);
         // Until its further joins expire; then freed room can be used again.
-        groups.learn(&report(0, true), 1, 300);
-        groups.expire(200);
+        groups.learn(&report(0, true), 1, instant(300));
+        groups.expire(instant(200));
         assert!(groups.members(group(99_999)).is_empty());
-        groups.learn(&report(99_999, true), 1, 400);
+        groups.learn(&report(99_999, true), 1, instant(400));
         assert_eq!(groups.members(group(99_999)), [1]);
         assert_eq!((groups.count, groups.beyond(2)), (2, 0));
     }
@@ -203,7 +204,7 @@ mod tests {
     fn endpoints_together_cannot_fill_the_table_and_miss_nothing() {
         let mut groups = Groups::default();
         for number in 0..100_000 {
-            groups.learn(&report(number, true), number as usize / 200, 100);
+            groups.learn(&report(number, true), number as usize / 200, instant(100));
         }
         assert_eq!(groups.count, MAX_MEMBERSHIPS);
         assert!(
@@ -213,7 +214,7 @@ mod tests {
         );
         groups.forget(0);
         assert_eq!(groups.count, MAX_MEMBERSHIPS - 200);
-        groups.expire(100);
+        groups.expire(instant(100));
         assert_eq!(groups.count, 0);
         assert!(groups.members.is_empty() && groups.unfiltered.is_empty());
     }
@@ -223,7 +224,7 @@ mod tests {
         let mut groups = Groups::default();
         for last in 0..=255 {
             let group = IpAddr::from([224, 0, 0, last]);
-            groups.learn(&Message::Report(vec![(group, true)]), 1, 100);
+            groups.learn(&Message::Report(vec![(group, true)]), 1, instant(100));
         }
         assert!(groups.members.is_empty());
     }

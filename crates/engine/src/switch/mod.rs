@@ -9,11 +9,10 @@ mod querier;
 
 use self::address_table::{AddressTable, Mac};
 use self::groups::Groups;
-use self::membership::{Message, group_of};
+use self::membership::{Message, group_of, is_reported};
 use self::querier::Querier;
 use crate::overflow::Overflow;
-use link::Instant;
-use units::Span;
+use units::{Instant, Span};
 
 /// A switch with IGMP and MLD snooping (RFC 4541).
 #[derive(Debug)]
@@ -182,8 +181,12 @@ impl Switch {
         match message {
             Message::Query { from_router: true } => self.querier.router_asks(now),
             Message::Report(groups) => {
-                self.has_ipv6_groups |= groups.iter().any(|(group, _)| group.is_ipv6());
-                first_query = self.querier.wake(now);
+                // Each IPv6 address joins a link-local group, which all nodes receive anyway.
+                let mut reported = groups.iter().map(|(group, _)| *group);
+                if let Some(group) = reported.find(|group| is_reported(*group)) {
+                    self.has_ipv6_groups |= group.is_ipv6();
+                    first_query = self.querier.wake(now);
+                }
             }
             _ => {}
         }

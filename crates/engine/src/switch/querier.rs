@@ -2,15 +2,14 @@
 //! 9, and RFC 4541, 2.1.1): a host with a lost report misses multicast only until the next
 //! query.
 
-use link::Instant;
-use units::Span;
+use units::{Instant, Span};
 
 /// Consecutive losses that the protocol tolerates (RFC 3376, 8.1).
 const ROBUSTNESS: u64 = 2;
 /// Maximum response time (RFC 3376, 8.3).
-const MOST_RESPONSE_NS: u64 = 10_000_000_000;
+const MOST_RESPONSE: Span = Span::from_s(10);
 /// Delay of the first query after the first sign of multicast.
-const FIRST_NS: u64 = 1_000_000_000;
+const FIRST: Span = Span::from_s(1);
 /// The switch's address: locally administered, different from all nodes' addresses.
 const MAC: [u8; 6] = [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe];
 
@@ -18,7 +17,7 @@ const MAC: [u8; 6] = [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe];
 #[derive(Debug, Clone)]
 pub(super) struct Querier {
     /// Query interval; 0 disables queries.
-    interval_ns: u64,
+    interval: Span,
     /// Time of the next query; `None` while inactive.
     next: Option<Instant>,
     /// Remaining startup queries, at a quarter of the interval.
@@ -30,12 +29,12 @@ pub(super) struct Querier {
 impl Querier {
     pub fn new(interval: Span) -> Self {
         let (next, at_start) = (None, ROBUSTNESS);
-        Self { interval_ns: interval.as_ns(), next, at_start, other_until: 0 }
+        Self { interval, next, at_start, other_until: Instant::START }
     }
 
     /// Whether it waits for a sign of multicast.
     pub fn sleeps(&self) -> bool {
-        self.interval_ns > 0 && self.next.is_none()
+        self.interval > Span::ZERO && self.next.is_none()
     }
 
     /// Multicast was seen. Returns the time of the first query if this activates the
@@ -44,43 +43,44 @@ impl Querier {
         if !self.sleeps() {
             return None;
         }
-        let first = FIRST_NS.min(self.interval_ns);
-        self.next = Some(now.saturating_add(first));
+        let first = FIRST.min(self.interval);
+        self.next = Some(now + first);
         self.next
     }
 
     /// A router sent a query: this querier stops in its favour (RFC 3376, 6.6.2).
     pub fn router_asks(&mut self, now: Instant) {
-        let present = ROBUSTNESS * self.interval_ns + self.response_ns() / 2;
-        self.other_until = now.saturating_add(present);
+        let present = ROBUSTNESS * self.interval + self.response() / 2;
+        self.other_until = now + present;
     }
 
     /// Handles the query timer: returns whether to send a query, and the time of the next.
     pub fn turn(&mut self, now: Instant) -> (bool, Instant) {
         let quick = self.at_start > 0;
         self.at_start = self.at_start.saturating_sub(1);
-        let interval = if quick { (self.interval_ns / 4).max(1) } else { self.interval_ns };
-        let next = now.saturating_add(interval);
+        let interval =
+            if quick { (self.interval / 4).max(Span::from_ns(1)) } else { self.interval };
+        let next = now + interval;
         self.next = Some(next);
         (now >= self.other_until, next)
     }
 
     /// Expiry of a report received at `now` (RFC 3376, 8.4).
     pub fn holds_until(&self, now: Instant) -> Instant {
-        match self.interval_ns {
+        match self.interval {
             // Without queries, hosts do not repeat their reports.
-            0 => Instant::MAX,
-            interval => now.saturating_add(ROBUSTNESS * interval + self.response_ns()),
+            Span::ZERO => Instant::NEVER,
+            interval => now + ROBUSTNESS * interval + self.response(),
         }
     }
 
-    fn response_ns(&self) -> u64 {
-        MOST_RESPONSE_NS.min(self.interval_ns / 2)
+    fn response(&self) -> Span {
+        MOST_RESPONSE.min(self.interval / 2)
     }
 
     /// A general IGMPv3 query, including the link header.
     pub fn igmp(&self) -> Vec<u8> {
-        let tenths = (self.response_ns() / 100_000_000).clamp(1, 127) as u8;
+        let tenths = (self.response().as_ns() / 100_000_000).clamp(1, 127) as u8;
         let mut message = vec![0x11, tenths, 0, 0, 0, 0, 0, 0, ROBUSTNESS as u8, self.code(), 0, 0];
         let sum = checksum(&[&message]);
         message[2..4].copy_from_slice(&sum.to_be_bytes());
@@ -95,7 +95,7 @@ impl Querier {
 
     /// A general MLDv2 query, including the link header.
     pub fn mld(&self) -> Vec<u8> {
-        let ms = ((self.response_ns() / 1_000_000).clamp(1, 32_767) as u16).to_be_bytes();
+        let ms = ((self.response().as_ns() / 1_000_000).clamp(1, 32_767) as u16).to_be_bytes();
         let mut message = vec![130, 0, 0, 0, ms[0], ms[1], 0, 0];
         message.extend([0; 16]);
         message.extend([ROBUSTNESS as u8, self.code(), 0, 0]);
@@ -118,7 +118,7 @@ impl Querier {
     /// The interval in seconds, in the encoding of both protocols (RFC 3376, 4.1.7): above
     /// 127, a number of 4 bits times a power of two.
     fn code(&self) -> u8 {
-        let seconds = (self.interval_ns / 1_000_000_000).clamp(1, 31_744);
+        let seconds = (self.interval.as_ns() / 1_000_000_000).clamp(1, 31_744);
         if seconds < 128 {
             return seconds as u8;
         }
@@ -142,44 +142,45 @@ fn checksum(parts: &[&[u8]]) -> u16 {
 mod tests {
     use super::*;
     use crate::switch::membership::{Message, read};
+    use crate::test_times::instant;
 
     const S: u64 = 1_000_000_000;
 
     #[test]
     fn it_asks_quickly_at_first_and_then_at_its_interval() {
         let mut querier = Querier::new(Span::from_ns(125 * S));
-        assert_eq!(querier.wake(5 * S), Some(6 * S));
-        assert_eq!(querier.wake(5 * S), None, "it is awake");
+        assert_eq!(querier.wake(instant(5 * S)), Some(instant(6 * S)));
+        assert_eq!(querier.wake(instant(5 * S)), None, "it is awake");
         let mut at = 6 * S;
         let times: Vec<u64> = (0..4)
             .map(|_| {
-                let (asks, next) = querier.turn(at);
+                let (asks, next) = querier.turn(instant(at));
                 assert!(asks);
-                let wait = next - at;
-                at = next;
+                let wait = next.as_ns() - at;
+                at = next.as_ns();
                 wait / 250_000_000
             })
             .collect();
         // 31.25 s, 31.25 s, 125 s, 125 s.
         assert_eq!(times, [125, 125, 500, 500]);
-        assert_eq!(querier.holds_until(0), 260 * S);
+        assert_eq!(querier.holds_until(instant(0)), instant(260 * S));
     }
 
     #[test]
     fn it_leaves_asking_to_a_router_as_long_as_that_asks() {
         let mut querier = Querier::new(Span::from_ns(10 * S));
-        querier.wake(0);
-        querier.router_asks(S);
+        querier.wake(instant(0));
+        querier.router_asks(instant(S));
         // 2 x 10 s + 5 s / 2.
-        let asks = [2, 12, 22, 24].map(|at| querier.turn(at * S).0);
+        let asks = [2, 12, 22, 24].map(|at| querier.turn(instant(at * S)).0);
         assert_eq!(asks, [false, false, false, true]);
     }
 
     #[test]
     fn none_is_wanted() {
         let mut querier = Querier::new(Span::ZERO);
-        assert_eq!(querier.wake(0), None);
-        assert_eq!(querier.holds_until(5), Instant::MAX);
+        assert_eq!(querier.wake(instant(0)), None);
+        assert_eq!(querier.holds_until(instant(5)), Instant::NEVER);
     }
 
     #[test]

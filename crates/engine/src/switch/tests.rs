@@ -2,8 +2,9 @@
 
 use super::membership::tests::{JOIN_V3, igmp_frame};
 use super::*;
+use crate::test_times::instant;
 
-const S: Instant = 1_000_000_000;
+const S: u64 = 1_000_000_000;
 const ALL: Mac = [0xff; 6];
 
 fn own(number: u8) -> Mac {
@@ -37,19 +38,19 @@ fn receivers(switch: &mut Switch, port: usize, frame: &[u8], now: Instant) -> Ve
 #[test]
 fn frames_go_to_the_owner_of_an_address_and_broadcasts_to_all_others() {
     let mut switch = switch(false);
-    assert_eq!(receivers(&mut switch, 0, &frame(own(2), own(0)), 0), [2]);
-    assert!(receivers(&mut switch, 2, &frame(own(2), own(0)), 0).is_empty(), "not back");
-    assert_eq!(receivers(&mut switch, 1, &frame(ALL, own(1)), 0), [0, 2]);
-    assert!(receivers(&mut switch, 1, &[1, 2, 3], 0).is_empty());
+    assert_eq!(receivers(&mut switch, 0, &frame(own(2), own(0)), instant(0)), [2]);
+    assert!(receivers(&mut switch, 2, &frame(own(2), own(0)), instant(0)).is_empty(), "not back");
+    assert_eq!(receivers(&mut switch, 1, &frame(ALL, own(1)), instant(0)), [0, 2]);
+    assert!(receivers(&mut switch, 1, &[1, 2, 3], instant(0)).is_empty());
 }
 
 #[test]
 fn an_address_behind_a_port_is_learnt_from_accepted_frames() {
     let mut switch = switch(false);
     let guest = [6, 0, 0, 0, 0, 9];
-    assert_eq!(receivers(&mut switch, 0, &frame(guest, own(0)), 0), [1, 2]);
+    assert_eq!(receivers(&mut switch, 0, &frame(guest, own(0)), instant(0)), [1, 2]);
     assert!(switch.accepts(2, &frame(own(0), guest)));
-    assert_eq!(receivers(&mut switch, 0, &frame(guest, own(0)), 0), [2]);
+    assert_eq!(receivers(&mut switch, 0, &frame(guest, own(0)), instant(0)), [2]);
 }
 
 #[test]
@@ -71,10 +72,10 @@ fn a_detached_port_neither_sends_nor_receives() {
     let mut switch = switch(false);
     switch.detach(2);
     assert!(!switch.accepts(2, &frame(own(0), own(2))));
-    assert_eq!(receivers(&mut switch, 0, &frame(own(2), own(0)), 0), [1], "flooded");
-    assert_eq!(receivers(&mut switch, 0, &frame(ALL, own(0)), 0), [1]);
+    assert_eq!(receivers(&mut switch, 0, &frame(own(2), own(0)), instant(0)), [1], "flooded");
+    assert_eq!(receivers(&mut switch, 0, &frame(ALL, own(0)), instant(0)), [1]);
     switch.attach(Some(own(3)));
-    assert_eq!(receivers(&mut switch, 0, &frame(own(3), own(0)), 0), [3]);
+    assert_eq!(receivers(&mut switch, 0, &frame(own(3), own(0)), instant(0)), [3]);
 }
 
 #[test]
@@ -91,32 +92,36 @@ fn ports_that_are_attached_to_a_partitioned_switch_are_in_partition_0() {
 #[test]
 fn multicast_goes_to_members_unless_it_is_disabled() {
     let mut switch = switch(false);
-    assert!(receivers(&mut switch, 2, &igmp_frame(&JOIN_V3), 0).is_empty(), "no router");
-    assert_eq!(receivers(&mut switch, 0, &to_group(0), 1), [2]);
+    assert!(receivers(&mut switch, 2, &igmp_frame(&JOIN_V3), instant(0)).is_empty(), "no router");
+    assert_eq!(receivers(&mut switch, 0, &to_group(0), instant(1)), [2]);
     switch.set_multicast(false);
-    assert!(receivers(&mut switch, 0, &to_group(0), 1).is_empty());
-    assert_eq!(receivers(&mut switch, 0, &frame(ALL, own(0)), 1), [1, 2], "broadcast passes");
+    assert!(receivers(&mut switch, 0, &to_group(0), instant(1)).is_empty());
+    assert_eq!(
+        receivers(&mut switch, 0, &frame(ALL, own(0)), instant(1)),
+        [1, 2],
+        "broadcast passes"
+    );
 }
 
 #[test]
 fn the_first_sign_of_multicast_starts_queries() {
     let mut switch = switch(false);
-    assert_eq!(switch.forward(0, &frame(ALL, own(0)), 0).first_query, None);
-    assert_eq!(switch.forward(0, &to_group(0), S).first_query, Some(2 * S));
-    assert_eq!(switch.forward(0, &to_group(0), S).first_query, None, "they are scheduled");
-    let Queries { frames, next } = switch.queries(2 * S);
-    assert_eq!((frames.len(), next), (1, 4 * S + S / 2), "no MLD without IPv6 groups");
+    assert_eq!(switch.forward(0, &frame(ALL, own(0)), instant(0)).first_query, None);
+    assert_eq!(switch.forward(0, &to_group(0), instant(S)).first_query, Some(instant(2 * S)));
+    assert_eq!(switch.forward(0, &to_group(0), instant(S)).first_query, None, "they are scheduled");
+    let Queries { frames, next } = switch.queries(instant(2 * S));
+    assert_eq!((frames.len(), next), (1, instant(4 * S + S / 2)), "no MLD without IPv6 groups");
 }
 
 #[test]
 fn a_member_that_no_longer_reports_is_forgotten() {
     let mut switch = switch(false);
-    switch.forward(2, &igmp_frame(&JOIN_V3), S);
-    switch.queries(25 * S);
-    assert_eq!(receivers(&mut switch, 0, &to_group(0), 25 * S), [2]);
+    switch.forward(2, &igmp_frame(&JOIN_V3), instant(S));
+    switch.queries(instant(25 * S));
+    assert_eq!(receivers(&mut switch, 0, &to_group(0), instant(25 * S)), [2]);
     // 2 x 10 s + 5 s after its report.
-    switch.queries(26 * S);
-    assert!(receivers(&mut switch, 0, &to_group(0), 26 * S).is_empty());
+    switch.queries(instant(26 * S));
+    assert!(receivers(&mut switch, 0, &to_group(0), instant(26 * S)).is_empty());
 }
 
 #[test]
@@ -124,8 +129,12 @@ fn reports_go_only_to_routers_which_then_send_the_queries() {
     let mut switch = switch(false);
     // Sent to 224.0.0.22 here, which is flooded.
     let query = igmp_frame(&[0x11, 100, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(receivers(&mut switch, 0, &query, S), [1, 2]);
-    assert_eq!(receivers(&mut switch, 2, &igmp_frame(&JOIN_V3), 2 * S), [0]);
-    assert!(switch.queries(3 * S).frames.is_empty(), "and the switch none");
-    assert_eq!(receivers(&mut switch, 1, &to_group(1), 4 * S), [0, 2], "routers get all groups");
+    assert_eq!(receivers(&mut switch, 0, &query, instant(S)), [1, 2]);
+    assert_eq!(receivers(&mut switch, 2, &igmp_frame(&JOIN_V3), instant(2 * S)), [0]);
+    assert!(switch.queries(instant(3 * S)).frames.is_empty(), "and the switch none");
+    assert_eq!(
+        receivers(&mut switch, 1, &to_group(1), instant(4 * S)),
+        [0, 2],
+        "routers get all groups"
+    );
 }

@@ -5,9 +5,9 @@ use crate::io::FrameIo;
 use crate::observer::{Observer, Place};
 use crate::remote::{self, Command, NewPort};
 use crate::spec::Endpoint;
-use link::Instant;
 use std::io;
 use std::os::fd::OwnedFd;
+use units::Instant;
 
 impl<Io: FrameIo, O: Observer> Worker<Io, O> {
     /// Executes all queued commands.

@@ -102,9 +102,29 @@ impl Read for Cpu {
             None => text.parse().map(Self::Clock),
         };
         read.map_err(|error| {
-            let problem = Problem::new(error.to_string()).at(node.place);
+            let mut problem = Problem::new(error.to_string()).at(node.place);
+            // A larger number means a clock frequency without its unit.
+            let count = |n: &f64| (0.0..100.0).contains(n);
+            if let Some(number) = text.trim().parse::<f64>().ok().filter(count) {
+                problem = problem
+                    .note(format!("for a number of CPUs, the key is `cpus`: `cpus: {number}`"));
+            }
             sink.add(problem.label(format!("expected {what}")));
         })
         .ok()
     }
+}
+
+/// The number of CPUs of the key `cpus`.
+pub(crate) fn cpus(fields: &mut Fields<'_, '_>) -> Option<At<f64>> {
+    let node = fields.value("cpus", false)?;
+    if let Content::Scalar(text) = &node.content
+        && (text.parse::<Frequency>().is_ok() || text.contains(" of "))
+    {
+        let problem = Problem::new(format!("expected a number of CPUs, found `{text}`"));
+        let problem = problem.at(node.place).label(format!("the key is `cpu`: `cpu: {text}`"));
+        fields.sink.add(problem.note("`cpus` is a number of CPUs such as `0.5`"));
+        return None;
+    }
+    At::read(node, fields.sink)
 }

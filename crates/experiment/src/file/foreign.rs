@@ -103,6 +103,7 @@ impl Model for CsmaSpec {
         "retries",
         "lifs",
         "sifs",
+        "carries",
     ];
     fn check(&self) -> Result<(), String> {
         self.check()

@@ -1,6 +1,6 @@
 //! File format: groups of nodes.
 
-use crate::file::{Board, Cpu, Metric};
+use crate::file::{Board, ConsoleStep, Cpu, Metric, ProgramExpect, Qemu, Routes, cpus};
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
 use crate::scalar::{Word, word};
@@ -31,6 +31,11 @@ pub(crate) struct Group {
     pub cores: Option<At<OneOrMore<At<String>>>>,
     /// How the node gets its addresses: `planned`, or `dhcp` on networks with a DHCP server.
     pub address: Option<At<Addressing>>,
+    /// Whether the node is a router: it forwards packets between its networks. Default: false.
+    pub forward: Option<At<bool>>,
+    /// Routes in addition to those that the plan computes: the next hop, a node or an address, by
+    /// destination, which is `default`, a prefix or an address. `none`: no routes at all.
+    pub routes: Option<At<Routes>>,
     /// Root file system of the node in place of the host's: a folder, or an image, which is an
     /// archive of `docker save` or an OCI layout. Relative to this file.
     pub root: Option<At<String>>,
@@ -47,12 +52,26 @@ pub(crate) struct Group {
     /// Main program of each node and its arguments. Default: the image's. It starts before all
     /// workloads and is terminated after them.
     pub run: Option<Fixed<Vec<At<String>>>>,
+    /// Machine that QEMU emulates and that is the node, in place of programs on this machine's kernel.
+    pub qemu: Option<At<Qemu>>,
+    /// Firmware that was built as a program for this system, and its arguments: it is the node, with a
+    /// console.
+    pub firmware: Option<Fixed<Vec<At<String>>>>,
+    /// Name of the TAP that the firmware opens as its interface, such as `zeth`. Default: none; it uses
+    /// the node's own interfaces.
+    pub tap: Option<At<String>>,
+    /// Ethernet address of the node on its first network. Default: derived from its address.
+    pub mac: Option<At<String>>,
+    /// What to enter on the machine's console when it starts.
+    pub console: Option<At<OneOrMore<ConsoleStep>>>,
     /// Variables added to the environment of `run`.
     pub env: Option<Named<At<String>>>,
     /// When `run` is ready for others. Default: as soon as it has started.
     pub ready: Option<At<Ready>>,
-    /// Values in the output of `run` that become figures, by name.
+    /// Values of `run` that become figures, by name.
     pub metrics: Option<Named<Metric>>,
+    /// What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end.
+    pub expect: Option<At<ProgramExpect>>,
 }
 
 impl Read for Group {
@@ -68,15 +87,23 @@ impl Read for Group {
             clock_offset: fields.optional("clock_offset"),
             cores: fields.optional("cores"),
             address: fields.optional("address"),
+            forward: fields.optional("forward"),
+            routes: fields.optional("routes"),
             root: fields.optional("root"),
             image: fields.optional("image"),
             root_limit: fields.optional("root_limit"),
             capabilities: fields.optional("capabilities"),
             privileged: fields.optional("privileged"),
             run: fields.optional("run"),
+            qemu: fields.optional("qemu"),
+            firmware: fields.optional("firmware"),
+            tap: fields.optional("tap"),
+            mac: fields.optional("mac"),
+            console: fields.optional("console"),
             env: fields.optional("env"),
             ready: fields.optional("ready"),
             metrics: fields.optional("metrics"),
+            expect: fields.optional("expect"),
         };
         fields.finish();
         Some(group)
@@ -114,6 +141,8 @@ pub(crate) struct Ready {
     pub udp: Option<At<u32>>,
     /// Ready when standard output or standard error contains this text.
     pub log: Option<At<String>>,
+    /// Ready when the machine has printed this text on its console.
+    pub console: Option<At<String>>,
 }
 
 impl Read for Ready {
@@ -123,13 +152,15 @@ impl Read for Ready {
             tcp: fields.optional("tcp"),
             udp: fields.optional("udp"),
             log: fields.optional("log"),
+            console: fields.optional("console"),
         };
         fields.finish();
-        let given = [ready.tcp.is_some(), ready.udp.is_some(), ready.log.is_some()];
+        let texts = [&ready.log, &ready.console].map(Option::is_some);
+        let given = [ready.tcp.is_some(), ready.udp.is_some(), texts[0], texts[1]];
         let count = given.iter().filter(|given| **given).count();
         if count > 1 || (count == 0 && sink.is_clean()) {
-            let problem =
-                Problem::new("`ready` must be one of `tcp`, `udp` and `log`").at(node.place);
+            let problem = Problem::new("`ready` must be one of `tcp`, `udp`, `log` and `console`")
+                .at(node.place);
             sink.add(problem.label("write for example `{tcp: 1883}`"));
         }
         for port in [&ready.tcp, &ready.udp].into_iter().flatten() {
@@ -158,6 +189,9 @@ pub(crate) struct Limits {
     pub processes: Option<At<u32>>,
     /// Size of what the node writes to its `root`, and of its `/dev/shm`. Default: 64 MiB.
     pub storage: Option<At<Bytes>>,
+    /// Size of each log of programs' output: standard output and standard error of a program have
+    /// one each. A longer one loses its middle. Default: 64 MiB.
+    pub output: Option<At<Bytes>>,
 }
 
 /// Resources reserved for a node.
@@ -183,11 +217,12 @@ impl Read for Limits {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         let mut fields = Fields::of(node, "limits", sink)?;
         let limits = Self {
-            cpus: fields.optional("cpus"),
+            cpus: cpus(&mut fields),
             cpu: fields.optional("cpu"),
             memory: fields.optional("memory"),
             processes: fields.optional("processes"),
             storage: fields.optional("storage"),
+            output: fields.optional("output"),
         };
         fields.finish();
         Some(limits)

@@ -106,10 +106,10 @@ model! {
     /// Time between changes of observed CoAP resources, such as `exponential:1s`. Without it, no
     /// resource is observable.
     optional notify as "notify": String,
-    /// Share of requests answered with garbage instead of a valid message.
-    optional garbage as "garbage": Ratio,
+    /// Share of requests answered with a corrupt message.
+    optional corrupt as "corrupt": Ratio,
     /// Share of requests answered twice.
-    optional twice as "twice": Ratio,
+    optional duplicate as "duplicate": Ratio,
     /// Share of requests answered late.
     optional late as "late": Ratio,
     /// Delay of late answers. Default: 3 s.

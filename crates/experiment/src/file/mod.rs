@@ -3,42 +3,50 @@
 
 mod board;
 mod capture;
+mod defaults;
 mod exchange;
 mod fault;
 mod foreign;
 mod group;
 mod impairment;
 mod load;
+mod machine;
 mod metric;
 mod models;
 mod mqtt;
 mod network;
+mod program_check;
+mod routes;
 mod stacks;
 mod timetable;
 mod workload;
 
-pub(crate) use board::{Board, BoardCpu, BoardProfile, BoardRadio, Cpu};
+pub(crate) use board::{Board, BoardCpu, BoardProfile, BoardRadio, Cpu, cpus};
 pub(crate) use capture::Capture;
+pub(crate) use defaults::Defaults;
 pub(crate) use exchange::{CoapKeys, Exchange, MqttKeys, Payload, Protocol, Sweep};
 pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
 pub(crate) use group::{Addressing, Group, Limits, Ready};
 pub(crate) use impairment::Impairment;
 pub(crate) use load::{Device, Load, Probe, Resources};
+pub(crate) use machine::{ConsoleStep, Qemu};
 pub(crate) use metric::Metric;
 #[cfg(test)]
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
+pub(crate) use program_check::{OutputExpect, ProgramExpect};
+pub(crate) use routes::Routes;
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Change, Directions};
 pub(crate) use workload::{Command, Interaction, Model, Workload};
 
-use crate::clock::Clock;
 use crate::expect::Expect;
 use crate::matrix::Matrix;
 use crate::read::{At, Fields, Fixed, Named, Read, Sink};
 use crate::tree::Node;
+use record::Clock;
 use schemars::JsonSchema;
 use units::Span;
 
@@ -63,6 +71,9 @@ pub(crate) struct File {
     pub networks: Option<Named<Network>>,
     /// Network profiles by name; a network selects one with `profile`.
     pub profiles: Option<Named<Profile>>,
+    /// Values for groups of nodes and links that lack them.
+    #[schemars(rename = "defaults")]
+    pub _defaults: Option<Defaults>,
     /// Interaction models by name; an interaction selects one with `model`.
     pub models: Option<Named<Model>>,
     /// Workloads of the nodes, in addition to their `run` programs.
@@ -108,6 +119,7 @@ impl Read for File {
             nodes: fields.required("nodes"),
             networks: fields.optional("networks"),
             profiles: fields.optional("profiles"),
+            _defaults: fields.optional("defaults"),
             models: fields.optional("models"),
             workloads: fields.optional("workloads"),
             faults: fields.optional("faults"),

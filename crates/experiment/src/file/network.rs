@@ -20,9 +20,10 @@ pub(crate) struct Network {
     /// Groups on the network; they get addresses in this order.
     #[schemars(required)]
     pub attach: Option<At<OneOrMore<At<String>>>>,
-    /// Subnet of its addresses, such as `10.0.0.0/16`.
+    /// Subnet of its addresses, such as `10.0.0.0/16` or `fd00::/64`, or a list of one of IPv4 and
+    /// one of IPv6. Workloads use the first.
     #[schemars(required)]
-    pub subnet: Option<At<Subnet>>,
+    pub subnet: Option<At<OneOrMore<At<Subnet>>>>,
     /// MTU: the largest IP packet. Default: 1500 B.
     pub mtu: Option<At<Bytes>>,
     /// Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do. Only

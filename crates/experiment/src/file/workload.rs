@@ -1,6 +1,6 @@
 //! File format: workloads.
 
-use crate::file::{Device, Exchange, Load, Metric, Mqtt, Probe};
+use crate::file::{Device, Exchange, Load, Metric, Mqtt, Probe, ProgramExpect};
 use crate::pattern::OutsideModel;
 use crate::problem::Problem;
 use crate::read::{At, Fields, Fixed, Named, OneOrMore, Read, Sink};
@@ -219,8 +219,10 @@ pub(crate) struct Command {
     pub env: Option<Named<At<String>>>,
     /// Whether the run ends without waiting for the program. Default: false.
     pub background: Option<At<bool>>,
-    /// Values in its output that become figures, by name.
+    /// Values that become figures, by name.
     pub metrics: Option<Named<Metric>>,
+    /// What it must do; otherwise the run is `failed`.
+    pub expect: Option<At<ProgramExpect>>,
 }
 
 impl Read for Command {
@@ -233,6 +235,7 @@ impl Read for Command {
             env: fields.optional("env"),
             background: fields.optional("background"),
             metrics: fields.optional("metrics"),
+            expect: fields.optional("expect"),
         };
         fields.finish();
         Some(command)

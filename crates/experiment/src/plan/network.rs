@@ -15,10 +15,13 @@ pub struct PlannedNetwork {
     pub backend: Backend,
     /// How its links share it.
     pub channel: Channel,
-    /// Subnet.
+    /// Subnet of the addresses that workloads use.
     pub subnet: Subnet,
     /// Prefix length of the subnet.
     pub prefix: u8,
+    /// Subnet of the other family, in a network with IPv4 and IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_subnet: Option<Subnet>,
     /// MTU: the largest IP packet.
     pub mtu: Bytes,
     /// Whether nodes leave TCP segmentation to their interfaces.
@@ -33,6 +36,23 @@ pub struct PlannedNetwork {
     /// Changes during a run, ordered by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timetable: Vec<PlannedChange>,
+}
+
+impl PlannedNetwork {
+    /// Its subnets: one, or one of each family.
+    pub fn subnets(&self) -> impl Iterator<Item = Subnet> + '_ {
+        [Some(self.subnet), self.second_subnet].into_iter().flatten()
+    }
+
+    /// Its subnet of a family.
+    pub fn subnet_of(&self, is_ipv6: bool) -> Option<Subnet> {
+        self.subnets().find(|subnet| subnet.is_ipv6() == is_ipv6)
+    }
+
+    /// Its IPv4 subnet.
+    pub fn ipv4(&self) -> Option<Subnet> {
+        self.subnets().find(|subnet| !subnet.is_ipv6())
+    }
 }
 
 /// Default time between membership queries (RFC 3376, 8.2).

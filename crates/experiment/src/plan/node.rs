@@ -1,5 +1,7 @@
 //! A planned node and its links.
 
+use super::PlannedMachine;
+use super::route::PlannedRoute;
 use crate::board::Board;
 use crate::mac::Mac;
 use crate::profile::LinkProfile;
@@ -7,7 +9,7 @@ use crate::program::Program;
 use link::{Impairment, StatesSpec};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use units::{Bytes, Frequency, Span};
 
@@ -42,10 +44,16 @@ pub struct PlannedNode {
     pub services: Option<PlannedServices>,
     /// Default gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gateway: Option<Ipv4Addr>,
+    pub gateway: Option<IpAddr>,
+    /// Whether it forwards packets between its interfaces.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward: bool,
+    /// Routes, in addition to those of its links and the gateway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<PlannedRoute>,
     /// Name server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolver: Option<Ipv4Addr>,
+    pub resolver: Option<IpAddr>,
     /// Root file system. `None`: the host's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<PlannedRoot>,
@@ -55,9 +63,29 @@ pub struct PlannedNode {
     /// Whether its programs have all capabilities and system calls.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub privileged: bool,
+    /// Whether the file sets its Ethernet address on the first network.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sets_mac: bool,
+    /// The machine that it is, in place of programs on this machine's kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<PlannedMachine>,
     /// Its `run` program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
+}
+
+impl PlannedNode {
+    /// Whether its Ethernet addresses are those of its links. A firmware may have others, as real
+    /// hardware has.
+    pub fn has_planned_mac(&self) -> bool {
+        let has_other = self.machine.as_ref().is_some_and(|m| !m.is_emulated && !m.taps.is_empty());
+        self.sets_mac || (self.external.is_none() && !has_other)
+    }
+
+    /// The TAP of its machine at one of its interfaces.
+    pub fn tap(&self, interface: usize) -> Option<&String> {
+        self.machine.as_ref()?.taps.get(interface)
+    }
 }
 
 /// Services of a network's service node.
@@ -113,6 +141,9 @@ pub struct PlannedLimits {
     /// Size of what it writes to its root, and of its shared memory; `None` for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Bytes>,
+    /// Size of each log of its programs' output; `None` for the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Bytes>,
 }
 
 /// A share of CPU time, by the work that a CPU does in it.
@@ -141,9 +172,12 @@ pub struct PlannedLink {
     pub network: String,
     /// Name of the interface inside the node.
     pub interface: String,
-    /// Address of the node.
-    pub address: Ipv4Addr,
-    /// Whether the node gets the address by DHCP instead of from the lab.
+    /// Address of the node, which workloads use.
+    pub address: IpAddr,
+    /// Address of the other family, in a network with IPv4 and IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_address: Option<IpAddr>,
+    /// Whether the node gets its IPv4 address by DHCP instead of from the lab.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_dhcp: bool,
     /// Ethernet address.
@@ -158,6 +192,18 @@ pub struct PlannedLink {
     /// States of the node's radio, which apply to both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<StatesSpec>,
+}
+
+impl PlannedLink {
+    /// Its addresses: one, or one of each family.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        [Some(self.address), self.second_address].into_iter().flatten()
+    }
+
+    /// Its IPv4 address.
+    pub fn ipv4(&self) -> Option<IpAddr> {
+        self.addresses().find(IpAddr::is_ipv4)
+    }
 }
 
 /// The link profile of a planned link.

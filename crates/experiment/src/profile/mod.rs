@@ -147,11 +147,11 @@ impl LinkProfile {
             Some(Service::Slow { up, down }) => [Some(up), Some(down)],
             _ => [None, None],
         };
-        let of = |asked: &Impairment, slow: Option<link::Slow>| {
-            if let Some(grant) = asked.transmission.grant() {
+        let of = |impairment: &Impairment, slow: Option<link::Slow>| {
+            if let Some(grant) = impairment.transmission.grant() {
                 return Some(grant.bit_s());
             }
-            let own = asked.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
+            let own = impairment.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
             own.or(slow.map(|slow| 8e9 / slow.byte.as_ns().max(1) as f64))
         };
         [of(&self.up, slow[0]), of(&self.down, slow[1])]
@@ -220,8 +220,10 @@ impl Typed {
         if let Some(mtu) = &self.mtu {
             Bytes::read(mtu, sink);
         }
-        let mut way = |asked: &Option<crate::file::Impairment>, up| {
-            asked.as_ref().map(|asked| resolve::direction(asked, channel, up, base, sink))
+        let mut way = |impairment: &Option<crate::file::Impairment>, up| {
+            impairment
+                .as_ref()
+                .map(|impairment| resolve::direction(impairment, channel, up, base, sink))
         };
         let (up, down) = (way(&link.up, true), way(&link.down, false));
         let shared = match channel {

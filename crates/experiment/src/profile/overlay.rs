@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::tree::{Content, Key, Node};
-use link::Keys;
+use link::{Keys, SCHEDULERS};
 
 /// Keys of a grant, and the profile's keys that each replaces: it has one kind of request.
 const REPLACES: [(&str, &[&str]); 3] = [
@@ -11,8 +11,6 @@ const REPLACES: [(&str, &[&str]); 3] = [
     ("request_period", &["cycle"]),
     ("delay", &["cycle"]),
 ];
-/// Keys that determine how a link sends: a link has one of them.
-const RATE_MODELS: [&str; 3] = ["rate", "trace", "grant"];
 
 /// `over`, with the values of `base`, the profile `name`, where keys are missing.
 pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> Node {
@@ -53,8 +51,8 @@ fn replaced(key: &str, over: &Node) -> bool {
 
 /// A key of `base` that contradicts `key`.
 fn conflict(key: &str, base: &Node) -> Option<&'static str> {
-    if !RATE_MODELS.contains(&key) {
+    if !SCHEDULERS.contains(&key) {
         return None;
     }
-    RATE_MODELS.into_iter().find(|other| *other != key && base.get(other).is_some())
+    SCHEDULERS.into_iter().find(|other| *other != key && base.get(other).is_some())
 }

@@ -36,7 +36,10 @@ fn all() -> impl Iterator<Item = String> {
     caps::all().into_iter().map(|capability| capability.to_string()[4..].to_owned())
 }
 
-/// Reports unknown capabilities, and limits of processes and storage that are too low.
+/// Least size of a log: the beginning and the end that it keeps are some hundred lines.
+const LEAST_OUTPUT: u64 = 64 << 10;
+
+/// Reports unknown capabilities, and limits of processes, storage and output that are too low.
 pub(super) fn check(group: &Group, sink: &mut Sink) {
     for name in group.capabilities.iter().flat_map(|names| &names.value.0) {
         if known(&name.value).is_none() {
@@ -54,6 +57,10 @@ pub(super) fn check(group: &Group, sink: &mut Sink) {
     if let Some(at) = limits.processes.as_ref().filter(|at| at.value < FEWEST_PROCESSES) {
         let problem = Problem::new(format!("a limit of {} processes", at.value)).at(at.place);
         sink.add(problem.label(format!("use {FEWEST_PROCESSES} or more")));
+    }
+    if let Some(at) = limits.output.as_ref().filter(|at| at.value.get() < LEAST_OUTPUT) {
+        let problem = Problem::new(format!("a limit of {} of output", at.value)).at(at.place);
+        sink.add(problem.label("use 64 KiB or more"));
     }
     if let Some(at) = limits.storage.as_ref() {
         let text = format!("a limit of {} of storage", at.value);

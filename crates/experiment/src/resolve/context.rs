@@ -2,19 +2,65 @@
 
 use crate::file::File;
 use crate::nearest::advice;
+use crate::plan::{PlannedLink, PlannedNetwork, PlannedNode, way};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
+use std::collections::HashSet;
 use std::path::Path;
 use units::Span;
+
+/// The planned nodes and networks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Topology<'a> {
+    pub nodes: &'a [PlannedNode],
+    pub networks: &'a [PlannedNetwork],
+}
+
+impl<'a> Topology<'a> {
+    /// Whether nodes of `group` reach a network, by a link or by routers.
+    fn reaches(self, group: &str, network: &PlannedNetwork) -> bool {
+        let mut next = self.nodes.iter().find(|node| node.group == group);
+        // As many hops as there are networks; more are a loop.
+        for _ in 0..=self.networks.len() {
+            let Some(way) = next.and_then(|node| way(node, network, self.networks)) else { break };
+            let Some(via) = way.via else { return true };
+            let is_next = |node: &&PlannedNode| {
+                let addresses = node.links.iter().flat_map(PlannedLink::addresses);
+                node.forward && addresses.into_iter().any(|address| address == via)
+            };
+            next = self.nodes.iter().find(is_next);
+        }
+        false
+    }
+
+    /// The network of a workload of `groups` that share none: that of most of them, if all reach it
+    /// by routers.
+    fn across(self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
+        let attached = |network: &PlannedNetwork| {
+            let on = |node: &PlannedNode| node.links.iter().any(|l| l.network == network.name);
+            let is_on = |group: &&&str| {
+                self.nodes.iter().find(|node| node.group == **group).is_some_and(on)
+            };
+            groups.iter().filter(is_on).count()
+        };
+        let all = self.networks.iter().map(|network| (network, attached(network)));
+        let reached = all.filter(|(network, count)| {
+            *count > 0 && groups.iter().all(|group| self.reaches(group, network))
+        });
+        // The first of those with most.
+        reached.rev().max_by_key(|(_, count)| *count).map(|(network, _)| network)
+    }
+}
 
 /// Context for resolving a workload.
 pub(super) struct Context<'a, 'f> {
     pub(super) file: &'f File,
     pub(super) nodes: &'a Nodes<'f>,
     pub(super) networks: &'a Networks<'f>,
+    pub(super) topology: Topology<'a>,
     /// The experiment's duration.
     pub(super) duration: Option<Span>,
     pub(super) base: &'a Path,
@@ -35,7 +81,9 @@ impl Context<'_, '_> {
         }
         let all = groups.join(", ");
         if let Some(name) = requested {
-            if shared.contains(&name.value.as_str()) {
+            let mut all_networks = self.topology.networks.iter();
+            let network = all_networks.find(|network| network.name == name.value);
+            if network.is_some_and(|at| groups.iter().all(|g| self.topology.reaches(g, at))) {
                 return Some(name.value.clone());
             }
             let known = self.file.networks.as_ref().is_some_and(|n| n.has(&name.value));
@@ -54,8 +102,13 @@ impl Context<'_, '_> {
         match shared {
             [one] => Some((*one).to_owned()),
             [] => {
+                if let Some(network) = self.topology.across(groups) {
+                    return Some(network.name.clone());
+                }
                 let problem = Problem::new(format!("no network includes all of {all}"));
-                sink.add(problem.at(place).label("attach them to the same network"));
+                let label = "attach them to the same network, or connect their networks by a \
+                             router: a node with `forward: true`";
+                sink.add(problem.at(place).label(label));
                 None
             }
             several => {
@@ -65,6 +118,46 @@ impl Context<'_, '_> {
                 None
             }
         }
+    }
+
+    /// Reports a program that takes only IPv4 addresses on a network whose first subnet is of IPv6.
+    pub(super) fn check_ipv4_only(
+        &self,
+        what: &str,
+        network: &str,
+        place: Place,
+        sink: &mut Sink,
+    ) -> bool {
+        let Some(subnet) = self.networks.ipv6(network) else { return true };
+        let text = format!("{what} over {subnet} of `{network}`: it works over IPv4 only");
+        let label = format!("put an IPv4 subnet first: `subnet: [10.0.0.0/24, {subnet}]`");
+        sink.add(Problem::new(text).at(place).label(label));
+        false
+    }
+
+    /// Reports a workload that uses multicast, which routers do not forward, if one of its nodes is
+    /// not on its network.
+    pub(super) fn check_multicast<'n>(
+        &self,
+        what: &str,
+        network: &str,
+        mut nodes: impl Iterator<Item = &'n String>,
+        place: Place,
+        sink: &mut Sink,
+    ) -> bool {
+        let on: HashSet<&str> = self
+            .topology
+            .nodes
+            .iter()
+            .filter(|node| node.links.iter().any(|link| link.network == network))
+            .map(|node| node.name.as_str())
+            .collect();
+        let Some(outside) = nodes.find(|node| !on.contains(node.as_str())) else { return true };
+        let text =
+            format!("{what} between `{network}` and `{outside}`, which is on another network");
+        let label = "it uses multicast, which routers do not forward: attach all to one network";
+        sink.add(Problem::new(text).at(place).label(label));
+        false
     }
 
     pub(super) fn nonempty(&self, list: &At<OneOrMore<At<String>>>, text: &str, sink: &mut Sink) {

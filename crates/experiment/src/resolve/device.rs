@@ -56,7 +56,7 @@ impl Context<'_, '_> {
             return None;
         }
         let share = |at: &Option<At<Ratio>>| at.as_ref().map_or(Ratio::ZERO, |at| at.value);
-        let faulty = [&typed.garbage, &typed.twice, &typed.late, &typed.silent];
+        let faulty = [&typed.corrupt, &typed.duplicate, &typed.late, &typed.silent];
         if faulty.iter().map(|at| share(at).fraction()).sum::<f64>() > 1.0 {
             let text = "the shares of faulty answers exceed 100 % together";
             sink.add(Problem::new(text).at(on.place));
@@ -77,8 +77,8 @@ impl Context<'_, '_> {
                 Some(read) => Some(read?),
                 None => None,
             },
-            garbage: share(&typed.garbage),
-            twice: share(&typed.twice),
+            corrupt: share(&typed.corrupt),
+            duplicate: share(&typed.duplicate),
             late: share(&typed.late),
             late_by: typed.late_by.as_ref().map_or(LATE_BY, |at| at.value),
             silent: share(&typed.silent),

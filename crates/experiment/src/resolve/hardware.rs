@@ -65,7 +65,7 @@ fn check_external(
                                                     `eth1`",
         ));
     }
-    let own: [(&str, Option<Place>); 11] = [
+    let own: [(&str, Option<Place>); 13] = [
         ("count", group.count.as_ref().filter(|count| count.value > 1).map(|at| at.place)),
         ("run", group.run.as_ref().map(|at| at.place)),
         ("root", group.root.as_ref().map(|at| at.place)),
@@ -74,6 +74,8 @@ fn check_external(
         ("address", group.address.as_ref().map(|at| at.place)),
         ("ready", group.ready.as_ref().map(|at| at.place)),
         ("limits", group.limits.as_ref().map(|_| interface.place)),
+        ("forward", group.forward.as_ref().map(|at| at.place)),
+        ("routes", group.routes.as_ref().map(|at| at.place)),
         ("device", group.device.as_ref().map(|at| at.place)),
         ("capabilities", group.capabilities.as_ref().map(|at| at.place)),
         ("privileged", group.privileged.as_ref().map(|at| at.place)),
@@ -104,7 +106,7 @@ fn check_external(
 }
 
 /// Groups and nodes on which a workload runs programs.
-fn runs_on(workload: &Workload) -> Vec<&At<String>> {
+pub(super) fn runs_on(workload: &Workload) -> Vec<&At<String>> {
     let mut names = Vec::new();
     if let Workload::Interaction(interaction) = workload {
         names.extend(&interaction.source);

@@ -141,6 +141,13 @@ impl Context<'_, '_> {
         }
         let multicast_rate = self.multicast_rate(typed, model, &network, sink)?;
         let outside = outside(model);
+        if down.is_director() || down == InteractionPattern::PgmPublishSubscribe {
+            let place = typed.model.as_ref().map_or(typed.place, |at| at.place);
+            let what = format!("`{down}`");
+            self.check_ipv4_only(&what, &network, place, sink).then_some(())?;
+            let ends = sinks.iter().chain([&source]);
+            self.check_multicast(&what, &network, ends, place, sink).then_some(())?;
+        }
         let broker = self.broker(model, (&source, &sinks, &network), &outside, sink)?;
         let fan_out = fan_out(typed, down, sinks.len() as u64, sink)?;
         let interaction = plan::Interaction {

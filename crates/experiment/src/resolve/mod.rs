@@ -10,9 +10,11 @@ mod device;
 mod directions;
 mod exchange;
 mod faults;
+mod graph;
 mod hardware;
 mod interaction;
 mod load;
+mod machine;
 mod metrics;
 mod mqtt;
 mod netem;
@@ -20,25 +22,30 @@ mod networks;
 mod nodes;
 mod payload;
 mod placement;
+mod program_check;
 mod root;
+mod routes;
 mod services;
 mod stacks;
+mod subnets;
 mod timetable;
 mod workloads;
 
 use crate::file::File;
-use crate::matrix::Cell;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::read::{At, Sink};
 pub(crate) use board::cpu_of;
 use checks::{check_name, positive};
+use context::Topology;
 pub(crate) use directions::direction;
 use networks::Networks;
 pub(crate) use networks::is_mtu;
 use nodes::Nodes;
 pub(crate) use nodes::{check_host_name, check_limits_of as check_limits};
+use record::Cell;
 use std::path::Path;
+pub(crate) use subnets::of_mac;
 pub(crate) use timetable::changed_keys;
 use units::Span;
 
@@ -51,10 +58,15 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);
     hardware::check(file, &nodes, &networks, sink);
+    machine::check(file, &nodes, &networks, base, sink);
     let duration = positive(&file.duration, "duration", sink);
     let span = |at: &Option<At<Span>>, other| at.as_ref().map_or(other, |at| at.value);
     let drain = span(&file.drain, DRAIN);
-    let (workloads, durations) = workloads::of(file, &nodes, &networks, duration, base, sink);
+    let (planned_networks, planned) =
+        (networks.planned(), placement::planned(&nodes, &networks, base, sink));
+    let topology = Topology { networks: &planned_networks, nodes: &planned };
+    let (workloads, durations) =
+        workloads::of(file, &nodes, &networks, topology, duration, base, sink);
     if let Some(name) = &file.experiment {
         check_name(name, sink);
     }
@@ -67,8 +79,8 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         cell: cell.clone(),
         seed: file.seed.as_ref().map_or(1, |seed| seed.value),
         repeat: 0,
-        networks: networks.planned(),
-        nodes: placement::planned(&nodes, &networks),
+        networks: planned_networks,
+        nodes: planned,
         workloads,
         faults: faults::of(file, &nodes, sink),
         capture: capture::of(file, &nodes, sink),

@@ -12,6 +12,7 @@ use crate::read::{At, Named, Sink};
 use crate::resolve::directions::{channel_wait, directions};
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::subnets::{self, Subnets};
 use crate::resolve::timetable;
 use crate::source::Place;
 use crate::subnet::Subnet;
@@ -30,7 +31,7 @@ const DEFAULT_MULTICAST_RATE: u64 = 100_000_000;
 /// A resolved network.
 pub(super) struct Resolved<'f> {
     pub(super) name: &'f str,
-    pub(super) subnet: Subnet,
+    pub(super) subnets: Subnets,
     mtu: Bytes,
     pub(super) backend: Backend,
     offload: bool,
@@ -71,7 +72,8 @@ impl<'f> Networks<'f> {
         for (name, place, network) in file.networks.iter().flat_map(Named::iter) {
             match resolve((name, place, network), file, nodes, base, sink) {
                 Some(resolved) => {
-                    networks.check_overlap(&resolved, network, sink);
+                    let others = networks.networks.iter().map(|n| (n.name, n.subnets));
+                    subnets::check_overlap(network, &others.collect::<Vec<_>>(), sink);
                     networks.networks.push(resolved);
                 }
                 None => networks.complete = false,
@@ -80,23 +82,14 @@ impl<'f> Networks<'f> {
         networks
     }
 
-    /// Reports overlapping subnets: a node on both would have ambiguous routes.
-    fn check_overlap(&self, new: &Resolved<'_>, network: &Network, sink: &mut Sink) {
-        let other = self.networks.iter().find(|other| other.subnet.overlaps(new.subnet));
-        if let (Some(other), Some(at)) = (other, &network.subnet) {
-            let text =
-                format!("{} overlaps {} of network `{}`", new.subnet, other.subnet, other.name);
-            sink.add(Problem::new(text).at(at.place).label("use another subnet"));
-        }
-    }
-
     pub fn planned(&self) -> Vec<PlannedNetwork> {
         let planned = self.networks.iter().map(|network| PlannedNetwork {
             name: network.name.to_owned(),
             backend: network.backend,
             channel: network.channel(),
-            subnet: network.subnet,
-            prefix: network.subnet.prefix(),
+            subnet: network.subnets.first,
+            prefix: network.subnets.first.prefix(),
+            second_subnet: network.subnets.second,
             mtu: network.mtu,
             offload: network.offload,
             source_addresses: network.source_addresses,
@@ -111,16 +104,27 @@ impl<'f> Networks<'f> {
     pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
             let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
-            Some((network, network.subnet.address(first + index)?))
+            Some((network, network.subnets.addresses(first + index)?))
         });
         on.enumerate()
-            .map(|(number, (network, address))| {
+            .map(|(number, (network, (address, second_address)))| {
                 let Planned { up, down, states, profile } = network.impairments(group);
                 let interface = format!("eth{number}");
-                let mac = Mac::from(address);
+                let mac = Mac::from(subnets::of_mac(address, second_address));
                 let by_dhcp = by_dhcp && network.services.dhcp;
                 let network = network.name.to_owned();
-                PlannedLink { network, interface, address, by_dhcp, mac, profile, up, down, states }
+                PlannedLink {
+                    network,
+                    interface,
+                    address,
+                    second_address,
+                    by_dhcp,
+                    mac,
+                    profile,
+                    up,
+                    down,
+                    states,
+                }
             })
             .collect()
     }
@@ -134,6 +138,12 @@ impl<'f> Networks<'f> {
     pub fn mtu(&self, name: &str) -> Option<u64> {
         let network = self.networks.iter().find(|network| network.name == name)?;
         Some(network.mtu.get())
+    }
+
+    /// The IPv6 subnet whose addresses workloads use on a network, if its first subnet is of IPv6.
+    pub fn ipv6(&self, name: &str) -> Option<Subnet> {
+        let network = self.networks.iter().find(|network| network.name == name)?;
+        Some(network.subnets.first).filter(|first| first.is_ipv6())
     }
 
     /// Names of the networks that all `groups` are attached to.
@@ -225,7 +235,6 @@ fn resolve<'f>(
             }
         }
     }
-    let subnet = network.subnet.as_ref()?;
     let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
     let services = PlannedServices {
         nat: given(&network.nat),
@@ -233,16 +242,7 @@ fn resolve<'f>(
         dns: given(&network.dns),
     };
     size += u64::from(services.any());
-    if size > subnet.value.room() {
-        let (current, room) = (subnet.value, subnet.value.room());
-        let text = format!("{size} nodes do not fit into {current}, which has {room} addresses");
-        let problem = Problem::new(text).at(subnet.place);
-        sink.add(match current.widen_for(size) {
-            Some(wide) => problem.label(format!("{wide} has {}", wide.room())),
-            None => problem.label("no subnet has enough addresses"),
-        });
-        return None;
-    }
+    let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {
         return None;
     }
@@ -266,7 +266,7 @@ fn resolve<'f>(
     // Problems with files were reported at the links before.
     let discard = &mut Sink::default();
     let mut way = |way: Option<&Impairment>| {
-        way.map(|asked| asked.resolve(base, discard)).unwrap_or_default()
+        way.map(|impairment| impairment.resolve(base, discard)).unwrap_or_default()
     };
     let links = links.into_iter().flat_map(Named::iter);
     let links = links.map(|(group, _, link)| {
@@ -280,7 +280,7 @@ fn resolve<'f>(
     let channel = channel.cloned();
     Some(Resolved {
         name,
-        subnet: subnet.value,
+        subnets,
         mtu,
         backend,
         offload,

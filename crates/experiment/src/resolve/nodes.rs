@@ -168,12 +168,15 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
 
 fn check_program(group: &Group, sink: &mut Sink) {
     super::metrics::of(&group.metrics, sink);
+    super::program_check::of(&group.expect, sink);
     match &group.run {
         Some(run) if run.value.first().is_none_or(|program| program.value.is_empty()) => {
             let problem = Problem::new("`run` has no program").at(run.place);
             sink.add(problem.label("write for example `[mosquitto, -p, 1883]`"));
         }
         Some(_) => {}
+        // A machine's program is checked with the machine.
+        None if group.qemu.is_some() || group.firmware.is_some() => {}
         None => {
             if let Some(ready) = group.ready.as_ref().filter(|_| group.root.is_none()) {
                 let problem = Problem::new("`ready` without `run`").at(ready.place);

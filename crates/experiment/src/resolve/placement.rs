@@ -1,15 +1,24 @@
 //! The planned nodes: what the file says of them, and what their networks say.
 
 use crate::file::{Addressing, Group};
+use crate::mac::Mac;
 use crate::plan::{PlannedLimits, PlannedNode};
 use crate::program::{Program, Ready};
 use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
-use crate::resolve::{boundary, cores, hardware, metrics, services};
+use crate::resolve::{
+    boundary, cores, hardware, machine, metrics, program_check, routes, services,
+};
+use std::path::Path;
 
-/// All nodes with their links.
-pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<PlannedNode> {
+/// All nodes with their links and routes.
+pub(super) fn planned(
+    nodes: &Nodes<'_>,
+    networks: &Networks<'_>,
+    base: &Path,
+    sink: &mut Sink,
+) -> Vec<PlannedNode> {
     let mut planned = Vec::new();
     for group in nodes.counts.keys() {
         let typed = nodes.groups.and_then(|groups| groups.get(group));
@@ -19,8 +28,14 @@ pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<Planned
         let address = typed.and_then(|typed| typed.address.as_ref());
         let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
         let (gateway, resolver) = services::of(group, by_dhcp, networks);
+        let mac: Option<Mac> = typed.and_then(|typed| typed.mac.as_ref()?.value.parse().ok());
+        let on = networks.networks.iter().filter(|network| network.has(group)).count();
+        let machine = typed.and_then(|typed| machine::of(typed, on, base));
         for (index, name) in nodes.names(group).into_iter().enumerate() {
-            let links = networks.links(group, index as u64, by_dhcp);
+            let mut links = networks.links(group, index as u64, by_dhcp);
+            if let (Some(mac), Some(first)) = (mac, links.first_mut()) {
+                first.mac = mac;
+            }
             let root = nodes.roots.get(group).cloned();
             let board = nodes.boards.get(group).cloned();
             let (group, program) = ((*group).to_owned(), program.clone());
@@ -36,15 +51,20 @@ pub(super) fn planned(nodes: &Nodes<'_>, networks: &Networks<'_>) -> Vec<Planned
                 cores: typed.map(cores::of).unwrap_or_default(),
                 services: None,
                 gateway,
+                forward: typed.is_some_and(routes::is_router),
+                routes: Vec::new(),
                 resolver,
                 root,
                 capabilities: typed.map(boundary::capabilities).unwrap_or_default(),
                 privileged: typed.is_some_and(boundary::is_privileged),
+                sets_mac: mac.is_some(),
+                machine: machine.clone(),
                 program,
             });
         }
     }
     planned.extend(services::nodes(networks));
+    routes::add(nodes.groups, &mut planned, &networks.planned(), sink);
     planned
 }
 
@@ -60,6 +80,7 @@ fn limits(group: Option<&Group>) -> PlannedLimits {
         reserved_memory: reserve.and_then(|reserve| Some(reserve.memory.as_ref()?.value)),
         processes: limits.and_then(|limits| Some(limits.processes.as_ref()?.value)),
         storage: limits.and_then(|limits| Some(limits.storage.as_ref()?.value)),
+        output: limits.and_then(|limits| Some(limits.output.as_ref()?.value)),
     }
 }
 
@@ -70,7 +91,7 @@ fn program(group: &Group) -> Option<Program> {
     let of_image = group.root.is_some() && more;
     let run = match &group.run {
         Some(run) => run.value.iter().map(|word| word.value.clone()).collect(),
-        None if of_image => Vec::new(),
+        None if of_image || machine::is_one(group) => Vec::new(),
         None => return None,
     };
     let env = group.env.iter().flat_map(Named::iter);
@@ -79,10 +100,14 @@ fn program(group: &Group) -> Option<Program> {
         let ready = &ready.value;
         let tcp = ready.tcp.as_ref().map(|at| Ready::Tcp(port(at)));
         let udp = || ready.udp.as_ref().map(|at| Ready::Udp(port(at)));
-        tcp.or_else(udp).or_else(|| Some(Ready::Log(ready.log.as_ref()?.value.clone())))
+        let text = |at: &Option<At<String>>| at.as_ref().map(|at| at.value.clone());
+        let log = || text(&ready.log).map(Ready::Log);
+        tcp.or_else(udp).or_else(log).or_else(|| text(&ready.console).map(Ready::Console))
     });
+    let ready = ready.or_else(|| group.console.is_some().then_some(Ready::Steps));
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
-    // Problems of metrics were reported with the group.
+    // Problems of these were reported with the group.
     let metrics = metrics::of(&group.metrics, &mut Sink::default());
-    Some(Program { run, env, ready, metrics })
+    let check = program_check::of(&group.expect, &mut Sink::default());
+    Some(Program { run, env, ready, metrics, check })
 }

@@ -6,8 +6,9 @@ use crate::plan::{PlannedLimits, PlannedLink, PlannedNode};
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::networks::{Networks, Resolved};
+use crate::resolve::subnets::{of_mac, overlapping};
 use crate::subnet::Subnet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Subnet between gateways and the outside. It is part of the shared address space for carriers
 /// (RFC 6598), so it is unlikely to conflict with the user's or the outside's addresses.
@@ -28,10 +29,10 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
     let outside: Option<Subnet> = OUTSIDE.parse().ok();
     let leads_out = networks.networks.iter().any(|network| network.services.nat);
     for (name, _, typed) in file.networks.iter().flat_map(Named::iter) {
-        if let (Some(subnet), Some(outside), true) = (&typed.subnet, outside, leads_out)
-            && subnet.value.overlaps(outside)
+        if let Some(outside) = outside.filter(|_| leads_out)
+            && let Some(place) = overlapping(typed, outside)
         {
-            let problem = Problem::new(format!("`{name}` overlaps {OUTSIDE}")).at(subnet.place);
+            let problem = Problem::new(format!("`{name}` overlaps {OUTSIDE}")).at(place);
             sink.add(problem.label("`nat` uses these addresses for gateways; use another subnet"));
         }
     }
@@ -53,13 +54,14 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
 pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
     let networks = networks.networks.iter().filter(|network| network.services.any());
     let node = |network: &Resolved<'_>| {
-        let address = address(network)?;
+        let (address, second_address) = network.subnets.addresses(network.subnets.last())?;
         let link = PlannedLink {
             network: network.name.to_owned(),
             interface: "eth0".to_owned(),
             address,
+            second_address,
             by_dhcp: false,
-            mac: Mac::from(address),
+            mac: Mac::from(of_mac(address, second_address)),
             profile: None,
             up: link::Impairment::default(),
             down: link::Impairment::default(),
@@ -77,10 +79,14 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             cores: Vec::new(),
             services: Some(network.services),
             gateway: None,
+            forward: false,
+            routes: Vec::new(),
             resolver: None,
             root: None,
             capabilities: Vec::new(),
             privileged: false,
+            sets_mac: false,
+            machine: None,
             program: None,
         })
     };
@@ -93,16 +99,17 @@ pub(super) fn of(
     group: &str,
     by_dhcp: bool,
     networks: &Networks<'_>,
-) -> (Option<Ipv4Addr>, Option<Ipv4Addr>) {
+) -> (Option<IpAddr>, Option<IpAddr>) {
     let mut on = networks.networks.iter().filter(|network| network.has(group));
     let gateway = on.clone().find(|network| network.services.nat);
     let gateway = gateway.filter(|network| !(by_dhcp && network.services.dhcp)).and_then(address);
     (gateway, on.find(|network| network.services.dns).and_then(address))
 }
 
-/// The subnet's last address, so that nodes keep their addresses.
-fn address(network: &Resolved<'_>) -> Option<Ipv4Addr> {
-    network.subnet.address(network.subnet.room() - 1)
+/// The subnet's last address, so that nodes keep their addresses: that of IPv4, if there is one.
+fn address(network: &Resolved<'_>) -> Option<IpAddr> {
+    let (first, second) = network.subnets.addresses(network.subnets.last())?;
+    Some(of_mac(first, second))
 }
 
 /// A host name derived from the network's name.

@@ -5,10 +5,11 @@ use crate::plan;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
 use crate::resolve::checks::check_name;
-use crate::resolve::context::Context;
+use crate::resolve::context::{Context, Topology};
 use crate::resolve::metrics;
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::program_check;
 use std::collections::HashMap;
 use std::path::Path;
 use units::Span;
@@ -27,14 +28,14 @@ pub(super) fn of<'f>(
     file: &'f File,
     nodes: &Nodes<'f>,
     networks: &Networks<'f>,
+    topology: Topology<'_>,
     duration: Option<Span>,
     base: &Path,
     sink: &mut Sink,
 ) -> (Vec<plan::Workload>, Durations) {
-    let context = Context { file, nodes, networks, duration, base };
-    for (_, _, model) in file.models.iter().flat_map(Named::iter) {
-        super::interaction::check(model, sink);
-    }
+    let context = Context { file, nodes, networks, topology, duration, base };
+    let models = file.models.iter().flat_map(Named::iter);
+    models.for_each(|(_, _, model)| super::interaction::check(model, sink));
     let (mut planned, mut durations) = (Vec::new(), Durations::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -154,6 +155,7 @@ impl Context<'_, '_> {
             env: env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect(),
             background: typed.background.as_ref().is_some_and(|background| background.value),
             metrics: metrics::of(&typed.metrics, sink),
+            check: program_check::of(&typed.expect, sink),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Parts of `/proc` and `/sys` that describe or change the machine and not the node, hidden and
 //! read-only as the OCI runtime specification's default configuration has them.
 
-use crate::wire::Failure;
+use crate::failure::Failure;
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use std::path::Path;

@@ -3,6 +3,7 @@
 use super::{Lab, Member, make_groups, no_limits, processes, raise_files};
 use crate::cgroup::{Groups, Limits, PROCESSES};
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::node::{Event, Namespace, Node};
 use crate::wire::{FromForkServer, FromInit, ToForkServer, ToInit, pair, receive, send};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -63,7 +64,10 @@ impl Lab {
         let mut ends = Vec::with_capacity(members.len());
         for (place, (socket, member)) in sockets.iter().zip(members).enumerate() {
             let name = member.spec.name.clone();
-            let mut attached = await_up(socket, &name)?;
+            let (mut attached, same_users) = await_up(socket, &name)?;
+            if let Some(why) = same_users {
+                self.same_users.get_or_insert_with(|| why.to_string());
+            }
             // The descriptor after those of the interfaces.
             let host = attached.split_off(attached.len().min(member.spec.interfaces.len()));
             let host = host.into_iter().next().map(Arc::new);
@@ -89,7 +93,9 @@ impl Lab {
         groups: Option<&mut Groups>,
     ) -> Result<Arc<OwnedFd>, Error> {
         let (ours, theirs) = pair().map_err(Error::io("create a node's socket"))?;
-        let pid = match self.ask(&ToForkServer::Spawn, &[theirs.as_raw_fd()])? {
+        let own_users = member.spec.setting.has_own_users();
+        let request = ToForkServer::Spawn { slot: self.nodes.len() as u32, own_users };
+        let pid = match self.ask(&request, &[theirs.as_raw_fd()])? {
             FromForkServer::Spawned(pid) => pid,
             _ => return Err(Error::Gone { who: "the fork server".to_owned() }),
         };
@@ -101,7 +107,7 @@ impl Lab {
             self.enrol(groups, limits, must, member.spec.setting.root.is_some())?;
         }
         let (spec, first, link) = (member.spec.clone(), self.next, self.link);
-        send(&socket, &ToInit::SetUp { spec, first, link }, &[])
+        send(&socket, &ToInit::SetUp { spec: Box::new(spec), first, link }, &[])
             .map_err(Error::io("configure the init of a node"))?;
         self.next += member.spec.interfaces.len() as u32;
         Ok(socket)
@@ -152,11 +158,12 @@ impl Lab {
     }
 }
 
-fn await_up(socket: &OwnedFd, node: &str) -> Result<Vec<OwnedFd>, Error> {
+/// The descriptors of a node that is up, and why it does not have its own users.
+fn await_up(socket: &OwnedFd, node: &str) -> Result<(Vec<OwnedFd>, Option<Failure>), Error> {
     match receive(socket, MsgFlags::empty())
         .map_err(Error::io("receive from the init of a node"))?
     {
-        Some((FromInit::Up, taps)) => Ok(taps),
+        Some((FromInit::Up { same_users }, taps)) => Ok((taps, same_users)),
         Some((FromInit::Failed(failure), _)) => Err(Error::Node { node: node.to_owned(), failure }),
         Some(_) | None => Err(Error::Gone { who: format!("the init of {node}") }),
     }

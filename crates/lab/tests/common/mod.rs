@@ -29,11 +29,11 @@ pub fn member(i: usize, count: usize, mtu: u32) -> Member {
     let interface = Interface {
         name: "eth0".into(),
         mac: mac(i),
-        address: address(i),
-        prefix: 24,
+        addresses: vec![(address(i).into(), 24)],
         mtu,
         offload: false,
-        neighbours: (0..count).map(|j| (address(j), mac(j))).collect(),
+        neighbours: (0..count).map(|j| (address(j).into(), mac(j))).collect(),
+        tap: None,
     };
     let spec = NodeSpec {
         name: format!("node-{i}"),

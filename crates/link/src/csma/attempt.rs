@@ -1,6 +1,6 @@
 //! Results and statistics of frames on a CSMA channel.
 
-use crate::Instant;
+use units::{Instant, Span};
 
 /// How the transmission of a frame ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +51,8 @@ pub struct Usage {
     pub frames: u64,
     /// Transmissions of frames.
     pub transmissions: u64,
-    /// Airtime of the link's frames and their acknowledgements, in nanoseconds.
-    pub airtime: u64,
+    /// Airtime of the link's frames and their acknowledgements.
+    pub airtime: Span,
     /// Collisions of the link's frames and their acknowledgements.
     pub collisions: u64,
     /// Frames given up because the channel was busy.

@@ -39,6 +39,7 @@
 
 use super::tests::{draw, saturate};
 use super::*;
+use crate::test_times::at;
 use units::Span;
 
 const FRAME: usize = 127;
@@ -103,7 +104,7 @@ fn solve(spec: &CsmaSpec, n: usize, away: bool) -> Outcome {
 
 fn run(spec: &CsmaSpec, n: usize) -> Outcome {
     let mut csma = Csma::new(spec, n, draw(5));
-    let ended = saturate(&mut csma, n, SECONDS * 1_000_000_000);
+    let ended = saturate(&mut csma, n, at(SECONDS * 1_000_000_000));
     let usage = csma.usage();
     let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).sum::<u64>() as f64;
     let sent = ended.iter().filter(|attempt| attempt.outcome == Ending::Sent).count();

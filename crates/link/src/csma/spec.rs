@@ -1,5 +1,6 @@
 //! Parameters of a CSMA-CA channel, and its timing.
 
+use crate::carried::Carried;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -49,6 +50,10 @@ pub struct CsmaSpec {
     pub lifs: Span,
     /// Interframe space after a shorter frame: 12 symbols.
     pub sifs: Span,
+    /// What the channel carries. Simulated radios acknowledge and retransmit themselves, so
+    /// `acknowledge` and `retries` have no effect on their frames.
+    #[serde(skip_serializing_if = "Carried::is_ethernet")]
+    pub carries: Carried,
 }
 
 impl Default for CsmaSpec {
@@ -69,6 +74,7 @@ impl Default for CsmaSpec {
             retries: 3,
             lifs: us(640),
             sifs: us(192),
+            carries: Carried::Ethernet,
         }
     }
 }

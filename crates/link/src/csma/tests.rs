@@ -1,8 +1,9 @@
 //! The channel compared with arithmetic, in virtual time.
 
 use super::*;
-use crate::Instant;
+use crate::test_times::{at, span};
 use std::collections::HashMap;
+use units::Instant;
 
 /// A transmission, recorded in the trace for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ fn at_once() -> CsmaSpec {
 
 /// All attempts that end, without new frames.
 fn drain(csma: &mut Csma, received: &mut dyn FnMut(Arrival) -> bool) -> Vec<Attempt> {
-    std::iter::from_fn(|| csma.step(u64::MAX, received)).collect()
+    std::iter::from_fn(|| csma.step(Instant::NEVER, received)).collect()
 }
 
 /// Every link always has a frame of [`FRAME`] bytes until `end`; returns the attempts ended
@@ -40,8 +41,8 @@ fn drain(csma: &mut Csma, received: &mut dyn FnMut(Arrival) -> bool) -> Vec<Atte
 pub(super) fn saturate(csma: &mut Csma, links: usize, end: Instant) -> Vec<Attempt> {
     let phase = Draw::new(99, 0, 0);
     for link in 0..links {
-        let at = phase.uniform(Purpose::Jitter, link as u64) * 10e6;
-        csma.ready(link, FRAME, at as u64);
+        let phase = phase.uniform(Purpose::Jitter, link as u64) * 10e6;
+        csma.ready(link, FRAME, at(phase as u64));
     }
     let mut ended = Vec::new();
     while let Some(attempt) = csma.step(end, &mut |_| true) {
@@ -58,15 +59,15 @@ fn a_frame_alone_has_the_airtime_of_itself_and_its_acknowledgement() {
         (unacknowledged(), FRAME_NS, 320_000 + FRAME_NS),
     ] {
         let mut csma = Csma::new(&spec, 1, draw(1));
-        csma.ready(0, FRAME, 0);
+        csma.ready(0, FRAME, at(0));
         let ended = drain(&mut csma, &mut |_| true);
         assert_eq!((ended.len(), ended[0].outcome), (1, Ending::Sent));
         // The remainder is whole backoff units.
-        assert_eq!((ended[0].at - least) % 320_000, 0);
-        let delivered = ended[0].at - if spec.acknowledge { 544_000 } else { 0 };
+        assert_eq!((ended[0].at.as_ns() - least) % 320_000, 0);
+        let delivered = ended[0].at - span(if spec.acknowledge { 544_000 } else { 0 });
         assert_eq!(ended[0].delivered, Some(delivered));
         let usage = csma.usage()[0];
-        assert_eq!((usage.airtime, usage.transmissions, usage.collisions), (airtime, 1, 0));
+        assert_eq!((usage.airtime, usage.transmissions, usage.collisions), (span(airtime), 1, 0));
     }
 }
 
@@ -74,13 +75,13 @@ fn a_frame_alone_has_the_airtime_of_itself_and_its_acknowledgement() {
 fn a_lone_sender_waits_half_the_window_and_sends_a_frame_each_6_88_ms() {
     const FRAMES: usize = 20_000;
     let mut csma = Csma::new(&CsmaSpec::default(), 1, draw(2));
-    csma.ready(0, FRAME, 0);
+    csma.ready(0, FRAME, at(0));
     let mut last = 0;
     for _ in 0..FRAMES {
-        let attempt = csma.step(u64::MAX, &mut |_| true).unwrap();
+        let attempt = csma.step(Instant::NEVER, &mut |_| true).unwrap();
         assert_eq!(attempt.outcome, Ending::Sent);
-        last = attempt.at;
-        csma.ready(0, FRAME, last);
+        last = attempt.at.as_ns();
+        csma.ready(0, FRAME, at(last));
     }
     let each = last as f64 / FRAMES as f64;
     // 6.88 ms minus the mean backoff of 3.5 units. The window of 8 has a standard deviation
@@ -103,8 +104,8 @@ fn the_first_frame_of_many_at_once_collides_as_often_as_the_least_draw_is_shared
         let survived = (0..TRIALS)
             .filter(|trial| {
                 let mut csma = Csma::new(&unacknowledged(), senders as usize, draw(*trial));
-                (0..senders).for_each(|link| csma.ready(link as usize, FRAME, 0));
-                csma.step(u64::MAX, &mut |_| true);
+                (0..senders).for_each(|link| csma.ready(link as usize, FRAME, at(0)));
+                csma.step(Instant::NEVER, &mut |_| true);
                 drain(&mut csma, &mut |_| true);
                 !csma.trace.iter().min_by_key(|sent| sent.since).unwrap().collided
             })
@@ -121,12 +122,12 @@ fn two_collide_when_both_looked_within_one_turnaround() {
         [(0, Ending::Collided), (192_000, Ending::Collided), (192_001, Ending::Sent)]
     {
         let mut csma = Csma::new(&at_once(), 2, draw(3));
-        csma.ready(0, FRAME, 0);
-        csma.ready(1, FRAME, apart);
+        csma.ready(0, FRAME, at(0));
+        csma.ready(1, FRAME, at(apart));
         let ended = drain(&mut csma, &mut |_| true);
         let first = ended.iter().find(|attempt| attempt.link == 0).unwrap();
         assert_eq!(first.outcome, outcome, "{apart} ns apart");
-        assert_eq!(first.at, 320_000 + FRAME_NS);
+        assert_eq!(first.at, at(320_000 + FRAME_NS));
     }
 }
 
@@ -138,15 +139,15 @@ fn a_look_that_fits_between_frame_and_acknowledgement_destroys_the_acknowledgeme
     {
         let spec = CsmaSpec { min_be: 0, ..CsmaSpec::default() };
         let mut csma = Csma::new(&spec, 2, draw(4));
-        csma.ready(0, FRAME, 0);
-        csma.ready(1, 20, begins);
+        csma.ready(0, FRAME, at(0));
+        csma.ready(1, 20, at(begins));
         let mut duplicates = 0;
         let ended = drain(&mut csma, &mut |arrival| {
             duplicates += u32::from(arrival.duplicate);
             true
         });
         let first = ended.iter().find(|attempt| attempt.link == 0).unwrap();
-        assert_eq!((first.outcome, first.delivered), (Ending::Sent, Some(ends)), "{begins}");
+        assert_eq!((first.outcome, first.delivered), (Ending::Sent, Some(at(ends))), "{begins}");
         assert_eq!(csma.usage()[0].retries > 0, collides, "{begins}");
         assert_eq!(duplicates > 0, collides, "{begins}");
     }
@@ -156,7 +157,7 @@ fn a_look_that_fits_between_frame_and_acknowledgement_destroys_the_acknowledgeme
 fn what_the_link_loses_is_sent_again_until_retries_are_used_up() {
     let outcome = |spec: &CsmaSpec, losses: u32| {
         let mut csma = Csma::new(spec, 1, draw(5));
-        csma.ready(0, FRAME, 0);
+        csma.ready(0, FRAME, at(0));
         let mut attempts = Vec::new();
         let ended = drain(&mut csma, &mut |arrival| {
             attempts.push(arrival.attempt);
@@ -175,20 +176,20 @@ fn what_the_link_loses_is_sent_again_until_retries_are_used_up() {
 #[test]
 fn a_frame_for_all_is_sent_once() {
     let mut csma = Csma::new(&CsmaSpec::default(), 1, draw(6));
-    csma.ready_for_all(0, FRAME, 0);
+    csma.ready_for_all(0, FRAME, at(0));
     assert_eq!(drain(&mut csma, &mut |_| true)[0].outcome, Ending::Sent);
-    assert_eq!(csma.usage()[0].airtime, FRAME_NS);
+    assert_eq!(csma.usage()[0].airtime, span(FRAME_NS));
 }
 
 #[test]
 fn five_looks_at_a_busy_channel_end_a_frame() {
     let mut csma = Csma::new(&at_once(), 2, draw(7));
     // 2000 B take 64 ms; five backoffs take 37 ms at most.
-    csma.ready(0, 2_000, 0);
-    csma.ready(1, FRAME, 1_000_000);
-    let first = csma.step(u64::MAX, &mut |_| true).unwrap();
+    csma.ready(0, 2_000, at(0));
+    csma.ready(1, FRAME, at(1_000_000));
+    let first = csma.step(Instant::NEVER, &mut |_| true).unwrap();
     assert_eq!((first.link, first.outcome, first.delivered), (1, Ending::NoAccess, None));
-    assert!(first.at >= 1_000_000 + 5 * 128_000 && first.at < 38_000_000);
+    assert!(first.at >= at(1_000_000 + 5 * 128_000) && first.at < at(38_000_000));
     assert_eq!(csma.usage()[1].access_failures, 1);
     assert_eq!(csma.usage()[1].transmissions, 0);
     assert!(csma.contends(0) && !csma.contends(1));
@@ -202,13 +203,13 @@ fn busy_second(seed: u64) -> (Csma, Vec<Attempt>, u64) {
     for slot in 0..500 {
         let now = slot * SECOND / 500;
         let mut lost = |arrival: Arrival| {
-            traffic.uniform(Purpose::Loss, arrival.at ^ arrival.link as u64) > 0.2
+            traffic.uniform(Purpose::Loss, arrival.at.as_ns() ^ arrival.link as u64) > 0.2
         };
-        ended.extend(std::iter::from_fn(|| csma.step(now, &mut lost)));
+        ended.extend(std::iter::from_fn(|| csma.step(at(now), &mut lost)));
         let link = (traffic.uniform(Purpose::Jitter, slot) * 60.0) as usize;
         if !csma.contends(link) {
             frames += 1;
-            csma.ready(link, 20 + (slot % 100) as usize, now);
+            csma.ready(link, 20 + (slot % 100) as usize, at(now));
         }
     }
     ended.extend(drain(&mut csma, &mut |_| true));
@@ -246,7 +247,7 @@ fn overlapping_transmissions_collide_and_others_do_not() {
     // The trace agrees with the counters.
     for (link, usage) in csma.usage().iter().enumerate() {
         let own = || trace.iter().filter(|sent| sent.link == link);
-        assert_eq!(usage.airtime, own().map(|sent| sent.until - sent.since).sum::<u64>());
+        assert_eq!(usage.airtime, own().fold(span(0), |sum, sent| sum + (sent.until - sent.since)));
         assert_eq!(usage.collisions, own().filter(|sent| sent.collided).count() as u64);
     }
 }
@@ -264,10 +265,10 @@ fn draws_belong_to_the_link() {
     let first_of_1 = |others: bool| {
         let mut csma = Csma::new(&unacknowledged(), 2, draw(12));
         if others {
-            csma.ready(0, FRAME, SECOND);
+            csma.ready(0, FRAME, at(SECOND));
         }
-        csma.ready(1, FRAME, 0);
-        csma.step(u64::MAX, &mut |_| true)
+        csma.ready(1, FRAME, at(0));
+        csma.step(Instant::NEVER, &mut |_| true)
     };
     assert_eq!(first_of_1(false), first_of_1(true));
 }
@@ -276,11 +277,11 @@ fn draws_belong_to_the_link() {
 fn waking_at_next_misses_nothing() {
     let run = |stepwise: bool| {
         let mut csma = Csma::new(&CsmaSpec::default(), 30, draw(13));
-        (0..30).for_each(|link| csma.ready(link, FRAME, link as u64 * 1_000));
+        (0..30).for_each(|link| csma.ready(link, FRAME, at(link as u64 * 1_000)));
         let (mut ended, mut wakes) = (Vec::new(), 0u64);
-        while let Some(next) = csma.next().filter(|next| *next < SECOND) {
+        while let Some(next) = csma.next().filter(|next| *next < at(SECOND)) {
             wakes += 1;
-            let now = if stepwise { next } else { SECOND };
+            let now = if stepwise { next } else { at(SECOND) };
             while let Some(attempt) = csma.step(now, &mut |arrival| {
                 assert!(!stepwise || arrival.at == now, "late for {arrival:?}");
                 true
@@ -290,7 +291,7 @@ fn waking_at_next_misses_nothing() {
                 ended.push(attempt);
             }
         }
-        ended.retain(|attempt| attempt.at < SECOND - 10_000_000);
+        ended.retain(|attempt| attempt.at < at(SECOND - 10_000_000));
         (ended, wakes)
     };
     let ((stepwise, wakes), (at_once, _)) = (run(true), run(false));

@@ -2,6 +2,7 @@
 
 use super::{Decider, Impairment};
 use crate::decisions::{Arrival, Decision};
+use crate::test_times::{at, span};
 use crate::{Distribution, Frame};
 use units::Draw;
 
@@ -12,7 +13,7 @@ fn decisions(change: impl FnOnce(&mut Impairment)) -> Vec<Decision> {
     change(&mut config);
     let mut decider = Decider::new(&config);
     let (frame, draw) = (&Frame::from(&FRAME[..]), Draw::new(7, 1, 0));
-    let arrival = |index| Arrival { frame, index, now: index * 1_000_000_000, draw };
+    let arrival = |index| Arrival { frame, index, now: at(index * 1_000_000_000), draw };
     (0..100_000).map(|index| decider.decide(&config, &arrival(index))).collect()
 }
 
@@ -22,7 +23,7 @@ fn jittered(distribution: Distribution) -> Vec<f64> {
         config.delay.jitter = "5 ms".parse().unwrap();
         config.delay.distribution = distribution;
     });
-    all.iter().map(|decision| decision.delay as f64 / 1e6).collect()
+    all.iter().map(|decision| decision.delay.as_ns() as f64 / 1e6).collect()
 }
 
 /// The largest distance between the sample's distribution and `cdf` (Kolmogorov and
@@ -89,7 +90,7 @@ fn every_gapth_frame_overtakes() {
         config.reorder.gap = 5;
     });
     assert!(all.iter().enumerate().all(|(i, d)| d.overtakes == (i % 5 == 4)));
-    assert!(all.iter().all(|d| d.delay == if d.overtakes { 0 } else { 30_000_000 }));
+    assert!(all.iter().all(|d| d.delay == if d.overtakes { span(0) } else { span(30_000_000) }));
 }
 
 #[test]
@@ -102,7 +103,7 @@ fn a_gap_and_a_share_give_the_predicted_mean_delay() {
     let mut config = Impairment::default();
     change(&mut config);
     let all = decisions(change);
-    let mean = all.iter().map(|d| d.delay as f64).sum::<f64>() / all.len() as f64;
+    let mean = all.iter().map(|d| d.delay.as_ns() as f64).sum::<f64>() / all.len() as f64;
     assert!((mean / config.mean_delay_ns() - 1.0).abs() < 0.005, "{mean}");
 }
 

@@ -1,7 +1,7 @@
 //! Released frames on their way to the end of a pipe, and their slots.
 
 use super::LinkPipe;
-use crate::Instant;
+use units::Instant;
 
 /// Maximum bytes in flight on one direction, which a delay without a rate does not bound:
 /// 64 ms of 8 Gbit/s, or 5 s of 100 Mbit/s. Excess frames are dropped as by a full queue.

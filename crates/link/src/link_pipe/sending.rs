@@ -2,9 +2,9 @@
 //! it on arrival.
 
 use super::{LinkPipe, Radio};
-use crate::Instant;
 use crate::server::Server;
 use crate::step::{Cause, Step, TransitFrame};
+use units::Instant;
 
 impl LinkPipe {
     /// Sends the next queued frame, as requested by [`Step::Turn`].
@@ -76,13 +76,16 @@ impl LinkPipe {
         let left = match radio {
             // A radio's time starts with the impairments.
             Some(Radio { states, direction }) => {
-                let mut since = |len: usize, at: Instant| onward(len, at + epoch) - epoch;
-                epoch + states.send(*direction, len, now.saturating_sub(epoch), &mut since)
+                let since_epoch = |at: Instant| Instant::START + (at - epoch);
+                let mut onward =
+                    |len: usize, at: Instant| since_epoch(onward(len, epoch + at.since_start()));
+                let left = states.send(*direction, len, since_epoch(now), &mut onward);
+                epoch + left.since_start()
             }
             None => onward(len, now),
         };
         self.record.totals.wire_bytes += on_wire;
-        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.record.totals.busy += left - self.busy_until.max(now);
         self.busy_until = self.busy_until.max(left);
         self.ahead.add(len, left);
         match channel {
@@ -105,7 +108,7 @@ impl LinkPipe {
             None => now,
         };
         self.record.totals.wire_bytes += bytes;
-        self.record.totals.busy += left.saturating_sub(self.busy_until.max(now));
+        self.record.totals.busy += left - self.busy_until.max(now);
         (self.busy_until, self.sending) = (left, frame.frame.len());
         match channel {
             true => steps.push(Step::Offer(frame, left)),

@@ -1,6 +1,6 @@
 //! Loss in bursts: Markov chains of two and of four states.
 
-use super::LossFlow;
+use super::flow::LossFlow;
 use crate::keys::{Key, Keys, Kind, Model};
 use serde::Serialize;
 use units::{Draw, Purpose, Ratio};

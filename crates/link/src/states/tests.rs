@@ -1,6 +1,7 @@
 //! The radio states compared with arithmetic.
 
 use super::*;
+use crate::test_times::at;
 use crate::{Grant, GrantSpec};
 use units::{Bytes, Span};
 
@@ -48,20 +49,20 @@ fn umts() -> StatesSpec {
 
 /// Full service that takes 10 ms per frame, regardless of load.
 fn ten(_: usize, now: Instant) -> Instant {
-    now + 10 * MS
+    now + Span::from_ms(10)
 }
 
 #[test]
 fn the_first_frame_waits_for_the_promotion_and_so_do_those_that_come_meanwhile() {
     let mut radio = lte();
-    assert_eq!(radio.state(0), "idle");
-    assert_eq!(radio.send(Direction::Up, 100, 1_000 * MS, &mut ten), 1_270 * MS);
-    assert_eq!(radio.promoted_at(), Some(1_260 * MS));
-    assert_eq!(radio.send(Direction::Up, 100, 1_100 * MS, &mut ten), 1_270 * MS);
-    assert_eq!(radio.send(Direction::Down, 100, 1_200 * MS, &mut ten), 1_270 * MS);
-    assert_eq!(radio.state(1_259 * MS), "idle");
-    assert_eq!(radio.state(1_260 * MS), "connected");
-    assert_eq!(radio.send(Direction::Down, 100, 1_270 * MS, &mut ten), 1_280 * MS);
+    assert_eq!(radio.state(at(0)), "idle");
+    assert_eq!(radio.send(Direction::Up, 100, at(1_000 * MS), &mut ten), at(1_270 * MS));
+    assert_eq!(radio.promoted_at(), Some(at(1_260 * MS)));
+    assert_eq!(radio.send(Direction::Up, 100, at(1_100 * MS), &mut ten), at(1_270 * MS));
+    assert_eq!(radio.send(Direction::Down, 100, at(1_200 * MS), &mut ten), at(1_270 * MS));
+    assert_eq!(radio.state(at(1_259 * MS)), "idle");
+    assert_eq!(radio.state(at(1_260 * MS)), "connected");
+    assert_eq!(radio.send(Direction::Down, 100, at(1_270 * MS), &mut ten), at(1_280 * MS));
 }
 
 #[test]
@@ -70,40 +71,43 @@ fn inactivity_counts_from_the_last_delivery_in_either_direction() {
         [(11_269, "connected", 11_279), (11_270, "idle", 11_540), (60_000, "idle", 60_270)]
     {
         let mut radio = lte();
-        assert_eq!(radio.send(Direction::Up, 100, 1_000 * MS, &mut ten), 1_270 * MS);
-        assert_eq!(radio.state(comes * MS), state, "at {comes} ms");
-        assert_eq!(radio.send(Direction::Up, 100, comes * MS, &mut ten), arrives * MS);
+        assert_eq!(radio.send(Direction::Up, 100, at(1_000 * MS), &mut ten), at(1_270 * MS));
+        assert_eq!(radio.state(at(comes * MS)), state, "at {comes} ms");
+        assert_eq!(radio.send(Direction::Up, 100, at(comes * MS), &mut ten), at(arrives * MS));
     }
     let mut radio = lte();
-    radio.send(Direction::Up, 100, 0, &mut ten);
-    radio.send(Direction::Down, 100, 9_000 * MS, &mut ten);
-    assert_eq!(radio.state(19_009 * MS), "connected");
-    assert_eq!(radio.state(19_010 * MS), "idle");
+    radio.send(Direction::Up, 100, at(0), &mut ten);
+    radio.send(Direction::Down, 100, at(9_000 * MS), &mut ten);
+    assert_eq!(radio.state(at(19_009 * MS)), "connected");
+    assert_eq!(radio.state(at(19_010 * MS)), "idle");
 }
 
 #[test]
 fn umts_goes_down_by_fach_and_up_from_each() {
     let mut radio = checked(umts());
-    assert_eq!(radio.send(Direction::Up, 1_014, 0, &mut ten), 2_010 * MS);
+    assert_eq!(radio.send(Direction::Up, 1_014, at(0), &mut ten), at(2_010 * MS));
     // Delivered at 2.01 s; 4 s to FACH, then 10 s to idle.
     for (ms, state) in [(6_009, "dch"), (6_010, "fach"), (16_009, "fach"), (16_010, "idle")] {
-        assert_eq!(radio.clone().state(ms * MS), state, "at {ms} ms");
+        assert_eq!(radio.clone().state(at(ms * MS)), state, "at {ms} ms");
     }
     // From FACH 1.5 s, from idle 2 s.
-    assert_eq!(radio.clone().send(Direction::Up, 1_014, 7_000 * MS, &mut ten), 8_510 * MS);
-    assert_eq!(radio.clone().send(Direction::Up, 1_014, 17_000 * MS, &mut ten), 19_010 * MS);
+    assert_eq!(radio.clone().send(Direction::Up, 1_014, at(7_000 * MS), &mut ten), at(8_510 * MS));
+    assert_eq!(
+        radio.clone().send(Direction::Up, 1_014, at(17_000 * MS), &mut ten),
+        at(19_010 * MS)
+    );
 }
 
 #[test]
 fn fach_carries_little_slowly_and_stays_while_it_does() {
     let mut radio = checked(StatesSpec { initial: Some("fach".to_owned()), ..umts() });
     // 20 + 1.6 x 100 + 0.0014 x 100 x 100 ms.
-    assert_eq!(radio.send(Direction::Up, 114, 0, &mut ten), 194 * MS);
+    assert_eq!(radio.send(Direction::Up, 114, at(0), &mut ten), at(194 * MS));
     // The next frame waits for it; the other direction does not.
-    assert_eq!(radio.send(Direction::Up, 114, 100 * MS, &mut ten), 388 * MS);
-    assert_eq!(radio.send(Direction::Down, 114, 150 * MS, &mut ten), 170 * MS);
-    assert_eq!(radio.state(10_387 * MS), "fach");
-    assert_eq!(radio.state(10_388 * MS), "idle");
+    assert_eq!(radio.send(Direction::Up, 114, at(100 * MS), &mut ten), at(388 * MS));
+    assert_eq!(radio.send(Direction::Down, 114, at(150 * MS), &mut ten), at(170 * MS));
+    assert_eq!(radio.state(at(10_387 * MS)), "fach");
+    assert_eq!(radio.state(at(10_388 * MS)), "idle");
 }
 
 #[test]
@@ -111,18 +115,22 @@ fn more_than_the_threshold_queued_promotes() {
     let fach = || checked(StatesSpec { initial: Some("fach".to_owned()), ..umts() });
     // 543 B of packet stay in FACH, 544 do not; the downlink threshold is 475.
     let mut radio = fach();
-    radio.send(Direction::Up, 557, 0, &mut ten);
+    radio.send(Direction::Up, 557, at(0), &mut ten);
     assert_eq!(radio.promoted_at(), None);
-    assert_eq!(fach().send(Direction::Up, 558, 0, &mut ten), 1_510 * MS);
-    assert_eq!(fach().send(Direction::Down, 490, 0, &mut ten), 1_510 * MS);
+    assert_eq!(fach().send(Direction::Up, 558, at(0), &mut ten), at(1_510 * MS));
+    assert_eq!(fach().send(Direction::Down, 490, at(0), &mut ten), at(1_510 * MS));
     // Six frames of 100 B, none delivered yet, exceed the threshold as well.
     let mut radio = fach();
-    let ends: Vec<_> = (0..6).map(|_| radio.send(Direction::Up, 114, 0, &mut ten) / MS).collect();
+    let ends: Vec<_> =
+        (0..6).map(|_| radio.send(Direction::Up, 114, at(0), &mut ten).as_ns() / MS).collect();
     assert_eq!(ends, [194, 388, 582, 776, 970, 1_510]);
     // With 100 B each 200 ms, each is delivered before the next arrives.
     let mut radio = fach();
     for i in 0..100 {
-        assert_eq!(radio.send(Direction::Up, 114, i * 200 * MS, &mut ten), (i * 200 + 194) * MS);
+        assert_eq!(
+            radio.send(Direction::Up, 114, at(i * 200 * MS), &mut ten),
+            at((i * 200 + 194) * MS)
+        );
     }
 }
 
@@ -136,22 +144,22 @@ fn nothing_overtakes_and_what_is_behind_is_asked_in_order() {
         spec.cycle = Some(span("50 ms"));
         Grant::new(spec)
     });
-    let (mut now, mut starts, mut ends) = (0, [0; 2], [0; 2]);
+    let (mut now, mut starts, mut ends) = (0, [at(0); 2], [at(0); 2]);
     let mut seen = std::collections::HashSet::new();
     for i in 0..20_000 {
         now += (draw.uniform(Purpose::Jitter, i).powi(12) * 2e10) as u64;
-        seen.insert(radio.state(now).to_owned());
+        seen.insert(radio.state(at(now)).to_owned());
         let way =
             if draw.uniform(Purpose::Loss, 2 * i) < 0.5 { Direction::Up } else { Direction::Down };
         let len = 20 + (draw.uniform(Purpose::Loss, 2 * i + 1) * 300.0) as usize;
-        let at = way as usize;
-        let end = radio.send(way, len, now, &mut |len, from| {
-            assert!(from >= starts[at] && from >= now);
-            starts[at] = from;
-            grants[at].send(len, from)
+        let place = way as usize;
+        let end = radio.send(way, len, at(now), &mut |len, from| {
+            assert!(from >= starts[place] && from >= at(now));
+            starts[place] = from;
+            grants[place].send(len, from)
         });
-        assert!(end >= ends[at] && end > now);
-        ends[at] = end;
+        assert!(end >= ends[place] && end > at(now));
+        ends[place] = end;
     }
     assert_eq!(seen.len(), 3, "{seen:?}");
 }
@@ -196,10 +204,10 @@ fn nonsense_is_refused_with_what_to_write() {
 #[test]
 fn an_unchecked_spec_does_not_panic() {
     let mut radio = States::new(StatesSpec { states: Vec::new(), initial: None });
-    assert_eq!(radio.send(Direction::Up, 0, 5, &mut ten), 5 + 10 * MS);
-    assert_eq!(radio.state(6), "");
+    assert_eq!(radio.send(Direction::Up, 0, at(5), &mut ten), at(5 + 10 * MS));
+    assert_eq!(radio.state(at(6)), "");
     let mut spec = umts();
     spec.states[1].promotion = None;
     spec.initial = Some("fach".to_owned());
-    States::new(spec).send(Direction::Up, usize::MAX, u64::MAX, &mut |_, now| now);
+    States::new(spec).send(Direction::Up, usize::MAX, at(u64::MAX), &mut |_, now| now);
 }

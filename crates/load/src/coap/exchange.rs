@@ -205,7 +205,7 @@ mod tests {
         }
     }
 
-    fn asked(step: Step) -> (usize, usize) {
+    fn next_block(step: Step) -> (usize, usize) {
         match step {
             Step::Send(Next { block1: None, block2: Some(block), length: 0 }) => {
                 (block.offset(), block.size())
@@ -251,10 +251,10 @@ mod tests {
     #[test]
     fn an_answer_is_there_with_its_last_block() {
         let mut exchange = Exchange::new(0, 1_024);
-        assert_eq!(asked(exchange.answer(CONTENT, &block2(0, true, 64), 64)), (64, 64));
+        assert_eq!(next_block(exchange.answer(CONTENT, &block2(0, true, 64), 64)), (64, 64));
         assert_eq!(exchange.answer(CONTENT, &block2(0, true, 64), 64), Step::Repeat);
         // Smaller blocks from then on.
-        assert_eq!(asked(exchange.answer(CONTENT, &block2(2, true, 32), 32)), (96, 32));
+        assert_eq!(next_block(exchange.answer(CONTENT, &block2(2, true, 32), 32)), (96, 32));
         assert_eq!(exchange.answer(CONTENT, &block2(3, false, 32), 5), Step::Done);
         assert_eq!(Exchange::new(0, 64).answer(CONTENT, &block2(0, false, 64), 9), Step::Done);
     }
@@ -264,7 +264,7 @@ mod tests {
         let mut exchange = Exchange::new(100, 64);
         assert_eq!(sent(exchange.answer(CONTINUE, &block1(0, true, 64), 0)), (64, false, 36));
         let both = AnswerOptions { block2: block2(0, true, 64).block2, ..block1(1, false, 64) };
-        assert_eq!(asked(exchange.answer(CHANGED, &both, 64)), (64, 64));
+        assert_eq!(next_block(exchange.answer(CHANGED, &both, 64)), (64, 64));
         assert_eq!(exchange.answer(CHANGED, &block2(1, false, 64), 1), Step::Done);
     }
 
@@ -272,9 +272,9 @@ mod tests {
     fn an_answer_that_changes_is_read_again_once() {
         let tagged = |number, etag| AnswerOptions { etag: Some(etag), ..block2(number, true, 16) };
         let mut exchange = Exchange::new(0, 64);
-        assert_eq!(asked(exchange.answer(CONTENT, &tagged(0, b"a"), 16)), (16, 16));
-        assert_eq!(asked(exchange.answer(CONTENT, &tagged(1, b"b"), 16)), (0, 16));
-        assert_eq!(asked(exchange.answer(CONTENT, &tagged(0, b"b"), 16)), (16, 16));
+        assert_eq!(next_block(exchange.answer(CONTENT, &tagged(0, b"a"), 16)), (16, 16));
+        assert_eq!(next_block(exchange.answer(CONTENT, &tagged(1, b"b"), 16)), (0, 16));
+        assert_eq!(next_block(exchange.answer(CONTENT, &tagged(0, b"b"), 16)), (16, 16));
         assert!(matches!(exchange.answer(CONTENT, &tagged(1, b"c"), 16), Step::Failed(_)));
     }
 

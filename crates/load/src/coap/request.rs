@@ -20,7 +20,7 @@ pub(crate) struct Request {
     /// The block size for sending a larger body, in bytes.
     block: usize,
     /// The size exponent that it requests for its answer's blocks.
-    asked: Option<u8>,
+    block_size: Option<u8>,
     /// Whether it observes its resource.
     observes: bool,
 }
@@ -61,7 +61,7 @@ impl Request {
             options,
             body: size as usize,
             block: usize::from(settings.block_size()),
-            asked: settings.block.map(|size| exponent(usize::from(size))),
+            block_size: settings.block.map(|size| exponent(usize::from(size))),
             observes: settings.observe.is_some() && matches!(code, GET | FETCH),
         }
     }
@@ -122,9 +122,9 @@ impl Request {
             writer.uint(number::OBSERVE, observe);
         }
         after.iter().for_each(|(option, value)| writer.option(*option, value));
-        let asked = self.asked.map(|exponent| Block { number: 0, more: false, exponent });
+        let block_size = self.block_size.map(|exponent| Block { number: 0, more: false, exponent });
         for (option, block) in
-            [(number::BLOCK2, next.block2.or(asked)), (number::BLOCK1, next.block1)]
+            [(number::BLOCK2, next.block2.or(block_size)), (number::BLOCK1, next.block1)]
         {
             if let Some(block) = block {
                 writer.option(option, &block.encode());

@@ -7,12 +7,12 @@ use crate::request_queue::SlotTimes;
 use crate::socket::Address;
 use crate::stamp;
 use crate::template::{HTTP, NO_STATUS, Template};
-use crate::time::Nanos;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use trace::Scheme;
+use units::Instant;
 
 /// The maximum of unwritten bytes before the connection takes no further request.
 const FULL: usize = 1 << 20;
@@ -37,7 +37,7 @@ pub(crate) enum Progress {
         code: u16,
     },
     /// An answer without a request.
-    Stray,
+    Unexpected,
     /// Received bytes that are no message of the protocol.
     Garbage(&'static str),
     /// The connection has ended.
@@ -54,7 +54,7 @@ enum State {
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     number: u64,
-    sent: Nanos,
+    sent: Instant,
     /// The bytes of an echo that are still to come; or the packet identifier of an MQTT
     /// message.
     left: u64,
@@ -69,17 +69,17 @@ pub(crate) struct Connection {
     to: SocketAddr,
     target: usize,
     state: State,
-    begun: Nanos,
+    begun: Instant,
     slot: SlotTimes,
     /// Since when the connection takes no further request although requests do not wait for
     /// answers.
-    full_since: Option<Nanos>,
+    full_since: Option<Instant>,
     greeting: Vec<u8>,
     out: Vec<u8>,
     into: Vec<u8>,
     at: usize,
     /// When the last bytes read arrived.
-    arrived: Nanos,
+    arrived: Instant,
     in_flight: VecDeque<InFlight>,
     answers: Answers,
     writing: bool,
@@ -112,7 +112,7 @@ impl Connection {
                 done(unsafe { libc::bind(fd, name, length) })
             })?;
         }
-        let begun = clock::now_ns();
+        let begun = clock::now();
         Address::new(to).with(|name, length| {
             // SAFETY: as above.
             match done(unsafe { libc::connect(fd, name, length) }) {
@@ -133,7 +133,7 @@ impl Connection {
             out: Vec::with_capacity(4_096),
             into: Vec::with_capacity(16_384),
             at: 0,
-            arrived: 0,
+            arrived: Instant::START,
             in_flight: VecDeque::new(),
             answers: Answers::new(),
             writing: true,
@@ -180,15 +180,15 @@ impl Connection {
     /// The slot that an open connection leaves when it is closed now. One that delivered its last
     /// answer was free from then on; one that waits for an answer was occupied by the target.
     pub fn vacated(&self) -> SlotTimes {
-        let now = clock::now_ns();
+        let now = clock::now();
         match self.is_spent() {
             true => self.slot,
-            false => SlotTimes::freed(now, now.saturating_sub(self.since().unwrap_or(now))),
+            false => SlotTimes::freed(now, now - self.since().unwrap_or(now)),
         }
     }
 
     /// Since when the oldest request, or the connection attempt, has been waiting.
-    pub fn since(&self) -> Option<Nanos> {
+    pub fn since(&self) -> Option<Instant> {
         if self.is_opening() {
             return Some(self.begun);
         }
@@ -215,7 +215,7 @@ impl Connection {
         template: &Template,
         number: u64,
         answers: bool,
-        sent: Nanos,
+        sent: Instant,
     ) -> Result<(), String> {
         let id = (number % 65_535) as u16 + 1;
         let begin = self.out.len();
@@ -265,7 +265,7 @@ impl Connection {
             }
             self.state = State::Greeting;
             if self.greeting.is_empty() {
-                return self.accepted(clock::now_ns());
+                return self.accepted(clock::now());
             }
             self.out = std::mem::take(&mut self.greeting);
         }
@@ -277,8 +277,8 @@ impl Connection {
             && self.is_free()
         {
             self.full_since = None;
-            let now = clock::now_ns();
-            self.slot = SlotTimes::freed(now, now.saturating_sub(since));
+            let now = clock::now();
+            self.slot = SlotTimes::freed(now, now - since);
         }
         progress
     }
@@ -308,7 +308,7 @@ impl Connection {
         Progress::Nothing
     }
 
-    fn accepted(&mut self, at: Nanos) -> Progress {
+    fn accepted(&mut self, at: Instant) -> Progress {
         self.state = State::Open;
         self.slot = SlotTimes::connected(&self.slot, self.begun, at);
         Progress::Open
@@ -332,7 +332,7 @@ impl Connection {
     }
 
     fn answer(&mut self, code: u16) -> Progress {
-        let Some(first) = self.in_flight.pop_front() else { return Progress::Stray };
+        let Some(first) = self.in_flight.pop_front() else { return Progress::Unexpected };
         if self.scheme == Scheme::Http {
             // The wall clock may have been set in between.
             let arrived = self.arrived.max(first.sent);
@@ -359,7 +359,7 @@ impl Connection {
         }
         let Some(first) = self.in_flight.front_mut() else {
             self.at = self.into.len();
-            return Some(Progress::Stray);
+            return Some(Progress::Unexpected);
         };
         let taken = there.min(first.left);
         first.left -= taken;
@@ -379,7 +379,7 @@ impl Connection {
                 let at = self.in_flight.iter().position(|one| one.left == u64::from(id));
                 match at.and_then(|at| self.in_flight.remove(at)) {
                     Some(one) => Progress::Answer { number: one.number, code: NO_STATUS },
-                    None => Progress::Stray,
+                    None => Progress::Unexpected,
                 }
             }
             _ => Progress::Garbage("not an MQTT answer"),
@@ -412,16 +412,22 @@ mod tests {
         }
     }
 
-    /// The events of an HTTP client for this response to one request, until the connection
-    /// ends or receives invalid bytes.
-    fn client_events(text: &str) -> (Vec<String>, SlotTimes) {
+    /// An open connection that has sent the request number 7, and its peer.
+    fn requested() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = listener.local_addr().unwrap();
         let mut connection =
             Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
+        let (peer, _) = listener.accept().unwrap();
         assert!(matches!(next_event(&mut connection), Progress::Open));
-        connection.send(&get(), 7, true, clock::now_ns()).unwrap();
+        connection.send(&get(), 7, true, clock::now()).unwrap();
+        (connection, peer)
+    }
+
+    /// The events of an HTTP client for this response to one request, until the connection
+    /// ends or receives invalid bytes.
+    fn client_events(text: &str) -> (Vec<String>, SlotTimes) {
+        let (mut connection, mut peer) = requested();
         assert!(!connection.is_free());
         // Unread bytes would turn the end of the connection into a reset.
         let mut request = [0; 18];
@@ -446,8 +452,8 @@ mod tests {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         let (all, slot) = client_events(answer);
         assert_eq!(all, [ANSWERED, CLOSED]);
-        assert!(slot.ready > 0 && slot.vacant == slot.ready);
-        assert_eq!(client_events(&answer.repeat(2)).0, [ANSWERED, "Stray", CLOSED]);
+        assert!(slot.ready > Instant::START && slot.vacant == slot.ready);
+        assert_eq!(client_events(&answer.repeat(2)).0, [ANSWERED, "Unexpected", CLOSED]);
         assert_eq!(client_events("HTTP/1.0 200 OK\r\n\r\nto the end").0, [ANSWERED, CLOSED]);
         assert_eq!(client_events("HTTP/1.1 200 OK\r\nContent-Le").0, [CLOSED]);
         assert!(client_events("what?\r\n\r\n").0[0].starts_with("Garbage"));
@@ -455,13 +461,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_never_stops_does_not_keep_others_waiting() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let to = listener.local_addr().unwrap();
-        let mut connection =
-            Connection::open(Scheme::Http, (to, 0), None, "", SlotTimes::default()).unwrap();
-        let (mut peer, _) = listener.accept().unwrap();
-        assert!(matches!(next_event(&mut connection), Progress::Open));
-        connection.send(&get(), 7, true, clock::now_ns()).unwrap();
+        let (mut connection, mut peer) = requested();
         let endless = std::thread::spawn(move || {
             let _ = peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
             while peer.write_all(&[b'x'; 65_536]).is_ok() {}

@@ -12,7 +12,7 @@ pub(crate) enum Found {
     /// The broker acknowledged the message with this packet identifier.
     Acknowledged(u16),
     /// No packet that a broker sends to such a client.
-    Garbage,
+    Malformed,
 }
 
 /// CONNECT with a clean session and no keep alive (MQTT 3.1.1, section 3.1).
@@ -31,14 +31,14 @@ pub(crate) fn connect(client: &str) -> Vec<u8> {
 pub(crate) fn parse(bytes: &[u8]) -> Option<Found> {
     // The first byte is enough to reject another packet.
     if !matches!(bytes.first()?, 0x20 | 0x40) {
-        return Some(Found::Garbage);
+        return Some(Found::Malformed);
     }
     let packet: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
     Some(match packet {
         [0x20, 2, _, 0] => Found::Accepted,
         [0x20, 2, _, code] => Found::Refused(code),
         [0x40, 2, high, low] => Found::Acknowledged(u16::from_be_bytes([high, low])),
-        _ => Found::Garbage,
+        _ => Found::Malformed,
     })
 }
 
@@ -53,8 +53,8 @@ mod tests {
         assert_eq!(parse(b"\x40\x02\x01\x02"), Some(Found::Acknowledged(258)));
         assert_eq!(parse(b"\x40\x02\x01"), None);
         assert_eq!(parse(b""), None);
-        assert_eq!(parse(b"H"), Some(Found::Garbage));
-        assert_eq!(parse(b"\x20\x03\0\0"), Some(Found::Garbage));
+        assert_eq!(parse(b"H"), Some(Found::Malformed));
+        assert_eq!(parse(b"\x20\x03\0\0"), Some(Found::Malformed));
     }
 
     #[test]

@@ -7,16 +7,16 @@ use super::observers::{self, NotificationOutcome};
 use crate::coap::{self, AnswerOptions, BadOption, Exchange, Kind, Message, Next, Step};
 use crate::request_queue::SlotTimes;
 use crate::socket::{Address, Batch};
-use crate::time::Nanos;
+use units::{Instant, Span};
 
 impl Sender<'_> {
     /// Handles the message at `i` of a batch.
-    pub(super) fn coap(&mut self, into: &Batch, i: usize, now: Nanos) {
+    pub(super) fn coap(&mut self, into: &Batch, i: usize, now: Instant) {
         let from = into.name(i);
         let message = match Message::parse(into.get(i)) {
             Ok(message) => message,
             Err(malformed) => {
-                self.core.outstanding.others.garbage += 1;
+                self.core.outstanding.others.malformed += 1;
                 return self.reset(from, malformed.reset);
             }
         };
@@ -35,7 +35,7 @@ impl Sender<'_> {
             }
             Some(handle) => self.response(handle, &message, from, now, arrived),
             None => {
-                self.core.outstanding.others.stray += 1;
+                self.core.outstanding.others.unexpected += 1;
                 false
             }
         };
@@ -66,13 +66,13 @@ impl Sender<'_> {
     }
 
     /// Handles an empty message, or a request, which is rejected: a sender is no server.
-    fn no_response(&mut self, message: &Message, from: &Address, arrived: Nanos) {
+    fn no_response(&mut self, message: &Message, from: &Address, arrived: Instant) {
         let origin = self.ids.find(message.id, self.core.outstanding.next());
         match (message.kind, origin) {
             (Kind::Reset, Some(handle)) => {
                 self.lost(handle, "the target refused a message (CoAP reset)");
             }
-            (Kind::Reset, None) => self.core.outstanding.others.stray += 1,
+            (Kind::Reset, None) => self.core.outstanding.others.unexpected += 1,
             // A separate response follows (section 5.2.2); the interaction no longer counts
             // for NSTART.
             (Kind::Acknowledgement, Some(handle)) if message.code == 0 => {
@@ -81,7 +81,7 @@ impl Sender<'_> {
                 self.release(slot, arrived);
             }
             _ => {
-                self.core.outstanding.others.stray += u64::from(message.code != 0);
+                self.core.outstanding.others.unexpected += u64::from(message.code != 0);
                 if message.kind == Kind::Confirmable {
                     self.reset(from, Some(message.id));
                 }
@@ -90,7 +90,7 @@ impl Sender<'_> {
     }
 
     /// Frees a slot of NSTART.
-    fn release(&mut self, slot: Option<(u32, Nanos)>, at: Nanos) {
+    fn release(&mut self, slot: Option<(u32, Instant)>, at: Instant) {
         if let (Some((target, sent)), Some(nstart)) = (slot, &mut self.nstart) {
             let at = at.max(sent);
             nstart.release(target, SlotTimes::freed(at, at - sent));
@@ -98,7 +98,7 @@ impl Sender<'_> {
     }
 
     /// Ends an interaction, if it exists.
-    fn close(&mut self, handle: Handle, at: Nanos) {
+    fn close(&mut self, handle: Handle, at: Instant) {
         if let Some(one) = self.interactions.close(handle) {
             self.release(one.target.map(|target| (target, one.sent)), at);
         }
@@ -108,7 +108,7 @@ impl Sender<'_> {
     pub(super) fn lost(&mut self, handle: Handle, why: &str) {
         let number = handle.number();
         self.core.outstanding.unreachable(number, why);
-        self.close(handle, clock::now_ns());
+        self.close(handle, clock::now());
         if handle.purpose() != Purpose::Blocks && self.observers.has(number) {
             self.observers.lost(number);
             self.core.outstanding.explain(why);
@@ -121,13 +121,13 @@ impl Sender<'_> {
         handle: Handle,
         message: &Message,
         from: &Address,
-        now: Nanos,
-        arrived: Nanos,
+        now: Instant,
+        arrived: Instant,
     ) -> bool {
         let options = match AnswerOptions::read(message) {
             Ok(options) => options,
             Err(BadOption(number)) => {
-                self.core.outstanding.others.garbage += 1;
+                self.core.outstanding.others.malformed += 1;
                 self.core
                     .outstanding
                     .explain(&format!("an answer with the unknown critical option {number}"));
@@ -143,13 +143,13 @@ impl Sender<'_> {
         let expected = known || self.core.outstanding.find_waiting(number).is_some();
         if handle.purpose() != Purpose::Operation && !known {
             // A block of a finished transfer.
-            self.core.outstanding.others.stray += 1;
+            self.core.outstanding.others.unexpected += 1;
             return true;
         }
         if options.observe.is_some() && !expected {
             // A notification after the end of the observation: a reset tells the server to
             // stop (RFC 7641, section 3.6).
-            self.core.outstanding.others.stray += 1;
+            self.core.outstanding.others.unexpected += 1;
             self.reset(from, Some(message.id).filter(|_| message.kind != Kind::Confirmable));
             return false;
         }
@@ -161,7 +161,7 @@ impl Sender<'_> {
             None => Step::Done,
         };
         match step {
-            Step::Repeat => self.core.outstanding.others.twice += 1,
+            Step::Repeat => self.core.outstanding.others.duplicates += 1,
             Step::Send(next) => {
                 let handle = self.observed_blocks(handle, code, &options, now);
                 self.continue_with(handle, &next, now);
@@ -210,7 +210,7 @@ impl Sender<'_> {
 
     /// Handles the first answer to an observe request: registers the observation if the
     /// target accepted it.
-    fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Nanos) {
+    fn observe(&mut self, handle: Handle, code: u8, options: &AnswerOptions, now: Instant) {
         let Some(span) = self.core.settings.coap.observe else { return };
         let Some((template, series, _)) = self.core.outstanding.find_waiting(handle.number())
         else {
@@ -222,7 +222,7 @@ impl Sender<'_> {
         }
         match options.observe.filter(|_| code >> 5 == 2) {
             Some(sequence) => {
-                let end = now.saturating_add(span.as_ns());
+                let end = now + span;
                 let freshness = (sequence, options.max_age);
                 self.observers.register(handle.number(), (template, series), now, end, freshness);
             }
@@ -237,7 +237,7 @@ impl Sender<'_> {
         handle: Handle,
         code: u8,
         options: &AnswerOptions,
-        now: Nanos,
+        now: Instant,
     ) -> Handle {
         if handle.purpose() != Purpose::Operation || options.observe.is_none() {
             return handle;
@@ -247,7 +247,7 @@ impl Sender<'_> {
             return handle;
         }
         let blocks = Handle::new(Purpose::Blocks, handle.number());
-        self.interactions.rename(handle, blocks, now.saturating_add(self.core.settings.timeout));
+        self.interactions.rename(handle, blocks, now + self.core.settings.timeout);
         blocks
     }
 
@@ -257,7 +257,7 @@ impl Sender<'_> {
         number: u64,
         message: &Message,
         options: &AnswerOptions,
-        now: Nanos,
+        now: Instant,
     ) -> bool {
         let sequence = options.observe.filter(|_| message.code >> 5 == 2);
         let Some(sequence) = sequence else {
@@ -283,7 +283,7 @@ impl Sender<'_> {
             let mut exchange = Exchange::of_answer();
             if let Step::Send(next) = exchange.answer(message.code, options, message.payload.len())
             {
-                let times = (now, now.saturating_add(self.core.settings.timeout));
+                let times = (now, now + self.core.settings.timeout);
                 self.interactions.open(handle, template, exchange, times, None);
                 self.continue_with(handle, &next, now);
             }
@@ -292,7 +292,7 @@ impl Sender<'_> {
     }
 
     /// Sends a further message of an interaction.
-    fn continue_with(&mut self, handle: Handle, next: &Next, now: Nanos) {
+    fn continue_with(&mut self, handle: Handle, next: &Next, now: Instant) {
         let Some(one) = self.interactions.get_mut(handle) else { return };
         let template = one.template;
         self.transmit(handle, handle, template, next, None, now);
@@ -307,7 +307,7 @@ impl Sender<'_> {
         template: u32,
         next: &Next,
         observe: Option<u32>,
-        now: Nanos,
+        now: Instant,
     ) {
         if self.extra.is_full() {
             self.flush();
@@ -326,7 +326,7 @@ impl Sender<'_> {
 
     /// Handles all timers that are due: retransmissions, timeouts of interactions,
     /// cancellations of observations.
-    pub(super) fn expire_interactions(&mut self, now: Nanos) {
+    pub(super) fn expire_interactions(&mut self, now: Instant) {
         while let Some(due) = self.interactions.due(now) {
             match due {
                 Due::Again(handle, bytes) => {
@@ -359,7 +359,7 @@ impl Sender<'_> {
             let handle = Handle::new(Purpose::Deregistration, number);
             self.interactions.close(handle);
             if let observers::Due::Deregister(_, template) = due {
-                let times = (now, now.saturating_add(self.core.settings.timeout));
+                let times = (now, now + self.core.settings.timeout);
                 let exchange = Exchange::of_answer();
                 self.interactions.open(handle, template, exchange, times, None);
                 let next = Next::first(0, 1);
@@ -367,8 +367,10 @@ impl Sender<'_> {
             }
         }
         let timeout = self.core.settings.timeout;
-        while let Some((waiting, machine_bound)) =
-            self.nstart.as_mut().and_then(|nstart| nstart.expired(now, timeout.max(1)))
+        while let Some((waiting, machine_bound)) = self
+            .nstart
+            .as_mut()
+            .and_then(|nstart| nstart.expired(now, timeout.max(Span::from_ns(1))))
         {
             match machine_bound {
                 true => self.core.outstanding.too_late(waiting.number),
@@ -382,7 +384,7 @@ impl Sender<'_> {
     }
 
     /// Ends an interaction that got no answer.
-    fn give_up(&mut self, handle: Handle, now: Nanos) {
+    fn give_up(&mut self, handle: Handle, now: Instant) {
         self.close(handle, now);
         if handle.purpose() != Purpose::Deregistration {
             self.core.outstanding.time_out(handle.number());

@@ -3,11 +3,10 @@
 
 use super::handle::Handle;
 use crate::coap::Exchange;
-use crate::time::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use trace::CoapSettings;
-use units::{Draw, Purpose, RandomStream};
+use units::{Draw, Instant, Purpose, RandomStream, Span};
 
 /// An interaction under way.
 #[derive(Debug)]
@@ -17,10 +16,10 @@ pub(crate) struct Interaction {
     /// The progress of its blocks.
     pub exchange: Exchange,
     /// When its first message was sent.
-    pub sent: Nanos,
+    pub sent: Instant,
     /// The target whose slot it occupies; only with NSTART.
     pub target: Option<u32>,
-    deadline: Nanos,
+    deadline: Instant,
     message: Option<Confirmable>,
 }
 
@@ -32,7 +31,7 @@ struct Confirmable {
     /// The number of retransmissions left.
     left: u32,
     /// The time to the next retransmission; it doubles each time (RFC 7252, section 4.2).
-    wait: Nanos,
+    wait: Span,
 }
 
 /// A due action.
@@ -51,10 +50,10 @@ pub(crate) enum Due {
 pub(crate) struct Interactions {
     open: HashMap<Handle, Interaction>,
     /// Retransmission timers, by handle and message ID.
-    timers: BinaryHeap<Reverse<(Nanos, Handle, u16)>>,
+    timers: BinaryHeap<Reverse<(Instant, Handle, u16)>>,
     /// In the order in which they were set, which is also the order of time. Deadlines of
     /// ended interactions are dropped when they reach the front.
-    deadlines: VecDeque<(Nanos, Handle)>,
+    deadlines: VecDeque<(Instant, Handle)>,
     settings: CoapSettings,
     draws: RandomStream,
     drawn: u64,
@@ -85,7 +84,7 @@ impl Interactions {
         handle: Handle,
         template: u32,
         exchange: Exchange,
-        (sent, deadline): (Nanos, Nanos),
+        (sent, deadline): (Instant, Instant),
         target: Option<u32>,
     ) {
         let one = Interaction { template, exchange, sent, target, deadline, message: None };
@@ -98,7 +97,7 @@ impl Interactions {
     }
 
     /// Continues an interaction under another handle.
-    pub fn rename(&mut self, from: Handle, to: Handle, deadline: Nanos) {
+    pub fn rename(&mut self, from: Handle, to: Handle, deadline: Instant) {
         if let Some(interaction) = self.open.remove(&from) {
             self.open.insert(to, Interaction { deadline, ..interaction });
             self.deadlines.push_back((deadline, to));
@@ -112,7 +111,7 @@ impl Interactions {
 
     /// Schedules retransmissions of a confirmable message of an interaction. Does nothing
     /// if retransmission is disabled.
-    pub fn transmitted(&mut self, handle: Handle, id: u16, bytes: &[u8], now: Nanos) {
+    pub fn transmitted(&mut self, handle: Handle, id: u16, bytes: &[u8], now: Instant) {
         if self.settings.max_retransmit == 0 {
             return;
         }
@@ -122,10 +121,11 @@ impl Interactions {
         let chance = self.draws.uniform(self.drawn);
         self.drawn += 1;
         let factor = 1.0 + chance * (self.settings.ack_random_factor - 1.0);
-        let wait = (self.settings.ack_timeout.as_ns() as f64 * factor) as Nanos;
+        let wait = self.settings.ack_timeout.as_ns() as f64 * factor;
+        let wait = Span::from_ns(wait as u64);
         let (bytes, left) = (bytes.to_vec(), self.settings.max_retransmit);
         interaction.message = Some(Confirmable { id, bytes, left, wait });
-        self.timers.push(Reverse((now.saturating_add(wait), handle, id)));
+        self.timers.push(Reverse((now + wait, handle, id)));
     }
 
     /// Handles an acknowledgement, by an empty message or by the answer. Returns the
@@ -142,7 +142,7 @@ impl Interactions {
     }
 
     /// The next due action, if any.
-    pub fn due(&mut self, now: Nanos) -> Option<Due> {
+    pub fn due(&mut self, now: Instant) -> Option<Due> {
         while let Some((at, handle)) = self.deadlines.front().copied() {
             let open = self.open.get(&handle).is_some_and(|one| one.deadline == at);
             if open && at > now {
@@ -165,8 +165,8 @@ impl Interactions {
                 return Some(Due::Unacknowledged(handle));
             }
             message.left -= 1;
-            message.wait = message.wait.saturating_mul(2);
-            let (next, bytes) = (now.saturating_add(message.wait), message.bytes.clone());
+            message.wait = message.wait * 2;
+            let (next, bytes) = (now + message.wait, message.bytes.clone());
             self.timers.push(Reverse((next, handle, id)));
             self.retransmitted += 1;
             return Some(Due::Again(handle, bytes));
@@ -175,7 +175,7 @@ impl Interactions {
     }
 
     /// When the next action may be due.
-    pub fn next(&self) -> Option<Nanos> {
+    pub fn next(&self) -> Option<Instant> {
         let timer = self.timers.peek().map(|Reverse((at, ..))| *at);
         timer.into_iter().chain(self.deadlines.front().map(|(at, _)| *at)).min()
     }
@@ -184,9 +184,10 @@ impl Interactions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use units::Span;
 
-    const SECOND: Nanos = 1_000_000_000;
+    const fn s(seconds: u64) -> Instant {
+        Instant::from_ns(seconds * 1_000_000_000)
+    }
 
     fn interactions(max_retransmit: u32) -> Interactions {
         let settings = CoapSettings { max_retransmit, ..CoapSettings::default() };
@@ -195,11 +196,11 @@ mod tests {
 
     /// The retransmission times of a message that is never acknowledged, and its final
     /// timeout.
-    fn times(interactions: &mut Interactions, number: u64) -> Vec<Nanos> {
+    fn times(interactions: &mut Interactions, number: u64) -> Vec<Instant> {
         let handle = Handle::of(number);
         let exchange = Exchange::new(0, 1_024);
-        interactions.open(handle, 0, exchange, (0, 1_000 * SECOND), None);
-        interactions.transmitted(handle, 7, b"message", 0);
+        interactions.open(handle, 0, exchange, (Instant::START, s(1_000)), None);
+        interactions.transmitted(handle, 7, b"message", Instant::START);
         let mut times = Vec::new();
         loop {
             let at = interactions.next().unwrap();
@@ -209,7 +210,7 @@ mod tests {
                 Some(Due::Unacknowledged(whose)) => {
                     assert_eq!(whose, handle);
                     interactions.close(handle);
-                    while interactions.due(2_000 * SECOND).is_some() {}
+                    while interactions.due(s(2_000)).is_some() {}
                     return times;
                 }
                 other => panic!("{other:?}"),
@@ -224,11 +225,11 @@ mod tests {
         // RFC 7252, section 4.8: 2 to 3 s, and four retransmissions; timeout at
         // MAX_TRANSMIT_WAIT, 93 s, at the latest.
         assert_eq!(first.len(), 5);
-        assert!((2 * SECOND..=3 * SECOND).contains(&first[0]));
+        assert!((s(2)..=s(3)).contains(&first[0]));
         for (i, at) in first.iter().enumerate() {
-            assert_eq!(*at, first[0] * ((2 << i) - 1), "{first:?}");
+            assert_eq!(*at, Instant::START + first[0].since_start() * ((2 << i) - 1), "{first:?}");
         }
-        assert!(first[4] <= 93 * SECOND);
+        assert!(first[4] <= s(93));
         assert_eq!(some.retransmitted, 4);
         // Other messages have other times; the same seed gives the same times.
         assert_ne!(times(&mut some, 2), first);
@@ -239,38 +240,45 @@ mod tests {
             ack_random_factor: 1.0,
             ..CoapSettings::default()
         };
-        assert_eq!(times(&mut Interactions::new(settings, Draw::new(1, 2, 3)), 1), [10, 30]);
+        let last = times(&mut Interactions::new(settings, Draw::new(1, 2, 3)), 1);
+        assert_eq!(last, [10, 30].map(Instant::from_ns));
     }
 
     #[test]
     fn what_is_acknowledged_is_not_sent_again() {
         let mut some = interactions(4);
         let handle = Handle::of(1);
-        some.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND), None);
-        some.transmitted(handle, 7, b"first", 0);
+        some.open(handle, 9, Exchange::new(0, 64), (Instant::START, s(50)), None);
+        some.transmitted(handle, 7, b"first", Instant::START);
         assert!(some.acknowledged(handle, Some(6)).is_none(), "of another message");
         assert_eq!(some.acknowledged(handle, Some(7)).unwrap().template, 9);
-        assert_eq!(some.due(49 * SECOND), None);
-        assert_eq!(some.due(50 * SECOND), Some(Due::Deadline(handle)));
-        assert_eq!((some.close(handle).unwrap().sent, some.is_empty()), (0, true));
+        assert_eq!(some.due(s(49)), None);
+        assert_eq!(some.due(s(50)), Some(Due::Deadline(handle)));
+        assert_eq!((some.close(handle).unwrap().sent, some.is_empty()), (Instant::START, true));
         // Without retransmission nothing is stored.
         let mut none = interactions(0);
-        none.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND), None);
-        none.transmitted(handle, 7, b"first", 0);
-        assert_eq!((none.due(49 * SECOND), none.next()), (None, Some(50 * SECOND)));
+        none.open(handle, 9, Exchange::new(0, 64), (Instant::START, s(50)), None);
+        none.transmitted(handle, 7, b"first", Instant::START);
+        assert_eq!((none.due(s(49)), none.next()), (None, Some(s(50))));
         // Deadlines of ended interactions do not accumulate.
         none.close(handle);
         for number in 0..10_000 {
             let handle = Handle::of(number);
-            none.open(handle, 9, Exchange::new(0, 64), (0, 50 * SECOND + number), None);
+            none.open(
+                handle,
+                9,
+                Exchange::new(0, 64),
+                (Instant::START, s(50) + Span::from_ns(number)),
+                None,
+            );
             none.close(handle);
-            assert_eq!(none.due(number), None);
+            assert_eq!(none.due(Instant::from_ns(number)), None);
         }
         assert!(none.deadlines.is_empty());
         // Another handle has another deadline.
-        none.open(handle, 9, Exchange::new(0, 64), (0, 60 * SECOND), None);
-        none.rename(handle, Handle::of(2), 70 * SECOND);
-        assert_eq!(none.due(69 * SECOND), None);
-        assert_eq!(none.due(70 * SECOND), Some(Due::Deadline(Handle::of(2))));
+        none.open(handle, 9, Exchange::new(0, 64), (Instant::START, s(60)), None);
+        none.rename(handle, Handle::of(2), s(70));
+        assert_eq!(none.due(s(69)), None);
+        assert_eq!(none.due(s(70)), Some(Due::Deadline(Handle::of(2))));
     }
 }

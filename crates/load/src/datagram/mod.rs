@@ -7,22 +7,21 @@ mod nstart;
 mod observers;
 mod sending;
 
+use crate::error::Error;
 use crate::outstanding::Outstanding;
 use crate::request_feed::Operation;
 use crate::request_queue::{MAX_WAITING, SlotTimes, Waiting};
-use crate::run::Error;
 use crate::sender::{CHECK_INTERVAL, Core, Due, Transport};
 use crate::socket::{Address, Batch, Datagrams};
 use crate::stamp;
 use crate::template::NO_STATUS;
-use crate::time::Nanos;
 use handle::{Handle, MessageIds};
 use interactions::Interactions;
 use nstart::Nstart;
 use observers::Observers;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use trace::Scheme;
-use units::Draw;
+use units::{Draw, Instant, Span};
 
 /// The maximum number of requests per system call; more would delay the processing of
 /// answers.
@@ -36,7 +35,7 @@ const EXTRA_BUFFER: usize = 8_192;
 /// The operation of a request in the batch.
 #[derive(Clone, Copy)]
 struct BatchEntry {
-    intended: Nanos,
+    intended: Instant,
     operation: Operation,
     /// Only with NSTART: its operation number, its target and that target's slot.
     slot: Option<(u64, u32, SlotTimes)>,
@@ -60,8 +59,8 @@ pub(crate) struct Sender<'a> {
     nstart: Option<Nstart>,
     interactions: Interactions,
     observers: Observers,
-    /// The minimum send time per request of a system call, in ns.
-    min_send_time: Nanos,
+    /// The minimum send time per request of a system call.
+    min_send_time: Span,
 }
 
 impl<'a> Sender<'a> {
@@ -98,7 +97,7 @@ impl<'a> Sender<'a> {
             nstart,
             interactions: Interactions::new(settings.coap, draw),
             observers: Observers::default(),
-            min_send_time: Nanos::MAX,
+            min_send_time: Span::MAX,
         })
     }
 
@@ -109,7 +108,7 @@ impl<'a> Sender<'a> {
         let any = match result {
             Ok(0) => false,
             Ok(count) => {
-                let now = clock::now_ns();
+                let now = clock::now();
                 for i in 0..count {
                     match self.scheme {
                         Scheme::Coap => self.coap(&into, i, now),
@@ -142,14 +141,14 @@ impl<'a> Sender<'a> {
         self.extra.push(to, write);
     }
 
-    fn plain(&mut self, bytes: &[u8], now: Nanos) {
+    fn plain(&mut self, bytes: &[u8], now: Instant) {
         let token = bytes.first_chunk::<8>().copied().map(u64::from_be_bytes);
         match token.map(|token| Handle::from_token(token, self.nonce)) {
             Some(Some(handle)) => {
                 self.core.outstanding.answered(handle.number(), now, NO_STATUS, false)
             }
-            Some(None) => self.core.outstanding.others.stray += 1,
-            None => self.core.outstanding.others.garbage += 1,
+            Some(None) => self.core.outstanding.others.unexpected += 1,
+            None => self.core.outstanding.others.malformed += 1,
         }
     }
 
@@ -181,8 +180,8 @@ impl<'a> Sender<'a> {
 
     /// Waits a little, to count late and duplicate answers.
     fn settle(&mut self) {
-        let end = clock::now_ns() + (self.core.settings.timeout / 10).min(20 * CHECK_INTERVAL);
-        while clock::now_ns() < end {
+        let end = clock::now() + (self.core.settings.timeout / 10).min(20 * CHECK_INTERVAL);
+        while clock::now() < end {
             if !self.receive() {
                 let _ = self.socket.wait(CHECK_INTERVAL);
             }
@@ -199,13 +198,13 @@ impl<'a> Transport<'a> for Sender<'a> {
         self.out.len() < MAX_SEND
     }
 
-    fn take(&mut self, due: Due, _: Nanos) {
+    fn take(&mut self, due: Due, _: Instant) {
         let Due { intended, operation, target } = due;
         let Some(nstart) = &mut self.nstart else {
             let number = self.core.outstanding.next() + self.out.len() as u64;
             return self.put(intended, operation, number, None);
         };
-        let number = self.core.outstanding.queued(operation, intended, clock::now_ns());
+        let number = self.core.outstanding.queued(operation, intended, clock::now());
         if nstart.waiting() == MAX_WAITING {
             self.core.outstanding.no_connection(number);
             self.core.outstanding.explain("too many requests wait for NSTART (1,048,576)");
@@ -219,15 +218,14 @@ impl<'a> Transport<'a> for Sender<'a> {
         self.receive() || sent
     }
 
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         self.expire_interactions(now);
     }
 
-    fn wait(&mut self, ns: Nanos, now: Nanos) {
+    fn wait(&mut self, span: Span, now: Instant) {
         // Checking timeouts at intervals is enough.
-        let next =
-            self.interactions.next().map_or(10 * CHECK_INTERVAL, |at| at.saturating_sub(now));
-        let _ = self.socket.wait(ns.min(next.max(CHECK_INTERVAL)));
+        let next = self.interactions.next().map_or(10 * CHECK_INTERVAL, |at| at - now);
+        let _ = self.socket.wait(span.min(next.max(CHECK_INTERVAL)));
     }
 
     fn is_over(&self) -> bool {
@@ -235,9 +233,9 @@ impl<'a> Transport<'a> for Sender<'a> {
         self.core.outstanding.waiting() == 0 && waiting == 0 && self.observers.is_empty()
     }
 
-    fn abandon(&mut self, now: Nanos) {
+    fn abandon(&mut self, now: Instant) {
         if let Some(nstart) = &mut self.nstart {
-            while let Some((waiting, _)) = nstart.expired(now, 0) {
+            while let Some((waiting, _)) = nstart.expired(now, Span::ZERO) {
                 self.core.outstanding.no_connection(waiting.number);
             }
         }

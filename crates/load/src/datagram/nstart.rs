@@ -2,8 +2,8 @@
 //! request beyond it waits, as for a connection. Without I/O.
 
 use crate::request_queue::{RequestQueue, SlotTimes, Waiting};
-use crate::time::Nanos;
 use std::collections::VecDeque;
+use units::{Instant, Span};
 
 /// The slots of one target, and the requests that wait for one.
 #[derive(Debug)]
@@ -70,7 +70,13 @@ impl Nstart {
     }
 
     /// The part of a request's delay that is a wait for its target.
-    pub fn wait(&mut self, target: u32, slot: &SlotTimes, intended: Nanos, sent: Nanos) -> Nanos {
+    pub fn wait(
+        &mut self,
+        target: u32,
+        slot: &SlotTimes,
+        intended: Instant,
+        sent: Instant,
+    ) -> Span {
         self.targets[target as usize].queue.wait(slot, intended, sent)
     }
 
@@ -84,15 +90,16 @@ impl Nstart {
 
     /// Takes a request that has waited for longer than `timeout`, and whether this machine
     /// was too slow. A `timeout` of 0 takes any request.
-    pub fn expired(&mut self, now: Nanos, timeout: Nanos) -> Option<(Waiting, bool)> {
+    pub fn expired(&mut self, now: Instant, timeout: Span) -> Option<(Waiting, bool)> {
         if self.waiting == 0 {
             return None;
         }
         for own in &mut self.targets {
             let machine_bound = own.queue.is_machine_bound();
-            let expired = match timeout {
-                0 => own.queue.pop(),
-                _ => own.queue.expired(now, timeout),
+            let expired = if timeout == Span::ZERO {
+                own.queue.pop()
+            } else {
+                own.queue.expired(now, timeout)
             };
             if let Some(waiting) = expired {
                 self.waiting -= 1;
@@ -108,9 +115,17 @@ mod tests {
     use super::*;
     use crate::request_feed::Operation;
 
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
+    fn span(ns: u64) -> Span {
+        Span::from_ns(ns)
+    }
+
     fn waiting(number: u64) -> Waiting {
-        let operation = Operation { at: 0, template: 0, series: 0 };
-        Waiting { number, intended: number * 10, operation }
+        let operation = Operation { at: Span::ZERO, template: 0, series: 0 };
+        Waiting { number, intended: at(number * 10), operation }
     }
 
     #[test]
@@ -123,10 +138,10 @@ mod tests {
         assert_eq!([popped(), popped(), popped()], [Some((0, 1)), Some((1, 3)), None]);
         assert_eq!(nstart.waiting(), 1);
         // Its answer arrives at 55 and is processed at 60.
-        nstart.release(0, SlotTimes::freed(55, 40));
+        nstart.release(0, SlotTimes::freed(at(55), span(40)));
         let (target, next, slot) = nstart.pop().unwrap();
         assert_eq!((target, next.number, nstart.waiting()), (0, 2, 0));
-        assert_eq!(nstart.wait(target, &slot, next.intended, 60), 35);
+        assert_eq!(nstart.wait(target, &slot, next.intended, at(60)), span(35));
         assert!(nstart.pop().is_none());
     }
 
@@ -135,14 +150,14 @@ mod tests {
         let mut nstart = Nstart::new(2);
         (1..=4).for_each(|number| nstart.push(7, waiting(number)));
         assert!(nstart.pop().is_some() && nstart.pop().is_some() && nstart.pop().is_none());
-        nstart.release(7, SlotTimes::freed(100, 1));
+        nstart.release(7, SlotTimes::freed(at(100), span(1)));
         assert_eq!(nstart.pop().unwrap().1.number, 3);
         // A request that waits too long is removed.
-        assert!(nstart.expired(1_000, 961).is_none());
-        let (late, machine_bound) = nstart.expired(1_000, 959).unwrap();
+        assert!(nstart.expired(at(1_000), span(961)).is_none());
+        let (late, machine_bound) = nstart.expired(at(1_000), span(959)).unwrap();
         assert_eq!((late.number, machine_bound, nstart.waiting()), (4, false, 0));
         nstart.push(7, waiting(5));
-        assert_eq!(nstart.expired(0, 0).unwrap().0.number, 5);
+        assert_eq!(nstart.expired(at(0), Span::ZERO).unwrap().0.number, 5);
         nstart.release(99, SlotTimes::default());
     }
 }

@@ -1,13 +1,13 @@
 //! Observations of resources, RFC 7641: evaluates notifications and ends observations.
 //! Without I/O.
 
-use crate::time::{Nanos, SECOND};
 use record::Observed;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use units::{Instant, Span};
 
 /// After this time any notification is newer than the last (RFC 7641, section 3.4).
-const ALWAYS_NEWER: Nanos = 128 * SECOND;
+const ALWAYS_NEWER: Span = Span::from_s(128);
 /// Half of the 24-bit range of sequence numbers.
 const HALF: u32 = 1 << 23;
 
@@ -19,8 +19,8 @@ struct Observation {
     series: u32,
     sequence: u32,
     /// When the newest representation arrived, and how long it is fresh.
-    arrived_at: Nanos,
-    fresh: Nanos,
+    arrived_at: Instant,
+    fresh: Span,
     /// Whether its cancellation was sent.
     ending: bool,
 }
@@ -29,7 +29,7 @@ struct Observation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NotificationOutcome {
     /// A newer representation, and the time since the previous one.
-    Fresh(Nanos),
+    Fresh(Span),
     /// A newer notification arrived earlier.
     Outdated,
 }
@@ -47,7 +47,7 @@ pub(crate) enum Due {
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     open: HashMap<u64, Observation>,
-    ends: BinaryHeap<Reverse<(Nanos, u64, bool)>>,
+    ends: BinaryHeap<Reverse<(Instant, u64, bool)>>,
     /// Whether all observations must end.
     over: bool,
     pub counts: Observed,
@@ -75,12 +75,12 @@ impl Observers {
         &mut self,
         number: u64,
         origin: (u32, u32),
-        now: Nanos,
-        end: Nanos,
+        now: Instant,
+        end: Instant,
         freshness: (u32, u32),
     ) {
         let ((template, series), (sequence, max_age)) = (origin, freshness);
-        let fresh = Nanos::from(max_age) * SECOND;
+        let fresh = Span::from_s(max_age.into());
         let one = Observation { template, series, sequence, arrived_at: now, fresh, ending: false };
         self.open.insert(number, one);
         let end = if self.over { now } else { end };
@@ -93,12 +93,12 @@ impl Observers {
     pub fn notified(
         &mut self,
         number: u64,
-        now: Nanos,
+        now: Instant,
         freshness: (u32, u32),
     ) -> Option<NotificationOutcome> {
         let (sequence, max_age) = freshness;
         let one = self.open.get_mut(&number)?;
-        let (before, since) = (one.sequence, now.saturating_sub(one.arrived_at));
+        let (before, since) = (one.sequence, now - one.arrived_at);
         let newer = before < sequence && sequence - before < HALF
             || before > sequence && before - sequence > HALF
             || since > ALWAYS_NEWER;
@@ -108,19 +108,19 @@ impl Observers {
         }
         self.counts.notifications += 1;
         self.counts.stale += u64::from(since > one.fresh);
-        (one.sequence, one.arrived_at, one.fresh) = (sequence, now, Nanos::from(max_age) * SECOND);
+        (one.sequence, one.arrived_at, one.fresh) = (sequence, now, Span::from_s(max_age.into()));
         Some(NotificationOutcome::Fresh(since))
     }
 
     /// Handles an answer without the Observe option: the target has ended the observation.
     /// Returns whether this sender had cancelled it.
     pub fn ended(&mut self, number: u64) -> bool {
-        let asked = self.open.remove(&number).is_some_and(|one| one.ending);
-        match asked {
+        let cancelled = self.open.remove(&number).is_some_and(|one| one.ending);
+        match cancelled {
             true => self.counts.deregistered += 1,
             false => self.counts.ended += 1,
         }
-        asked
+        cancelled
     }
 
     /// The target is unreachable.
@@ -131,29 +131,29 @@ impl Observers {
     }
 
     /// The next due action, if any; `timeout` is that of answers.
-    pub fn due(&mut self, now: Nanos, timeout: Nanos) -> Option<Due> {
-        while let Some(Reverse((at, number, asked))) = self.ends.peek().copied() {
+    pub fn due(&mut self, now: Instant, timeout: Span) -> Option<Due> {
+        while let Some(Reverse((at, number, cancelled))) = self.ends.peek().copied() {
             if at > now {
                 return None;
             }
             self.ends.pop();
-            let Some(one) = self.open.get_mut(&number).filter(|one| one.ending == asked) else {
+            let Some(one) = self.open.get_mut(&number).filter(|one| one.ending == cancelled) else {
                 continue;
             };
-            if asked {
+            if cancelled {
                 self.open.remove(&number);
                 self.counts.unanswered += 1;
                 return Some(Due::Unanswered(number));
             }
             one.ending = true;
-            self.ends.push(Reverse((now.saturating_add(timeout), number, true)));
+            self.ends.push(Reverse((now + timeout, number, true)));
             return Some(Due::Deregister(number, one.template));
         }
         None
     }
 
     /// Ends all observations now, and later ones as soon as they are accepted.
-    pub fn end_all(&mut self, now: Nanos) {
+    pub fn end_all(&mut self, now: Instant) {
         if std::mem::replace(&mut self.over, true) {
             return;
         }
@@ -166,62 +166,68 @@ impl Observers {
 mod tests {
     use super::*;
 
+    const SECOND: Span = Span::from_s(1);
+
+    const fn s(seconds: u64) -> Instant {
+        Instant::from_ns(seconds * 1_000_000_000)
+    }
+
     fn one() -> Observers {
         let mut observers = Observers::default();
-        observers.register(5, (9, 0), 0, 100 * SECOND, (10, 60));
+        observers.register(5, (9, 0), s(0), s(100), (10, 60));
         observers
     }
 
     #[test]
     fn newer_is_what_the_standard_says() {
         let mut some = one();
-        assert_eq!(some.notified(5, SECOND, (11, 2)), Some(NotificationOutcome::Fresh(SECOND)));
-        assert_eq!(some.notified(5, 2 * SECOND, (11, 2)), Some(NotificationOutcome::Outdated));
-        assert_eq!(some.notified(5, 2 * SECOND, (10, 2)), Some(NotificationOutcome::Outdated));
+        assert_eq!(some.notified(5, s(1), (11, 2)), Some(NotificationOutcome::Fresh(SECOND)));
+        assert_eq!(some.notified(5, s(2), (11, 2)), Some(NotificationOutcome::Outdated));
+        assert_eq!(some.notified(5, s(2), (10, 2)), Some(NotificationOutcome::Outdated));
         // Around the wrap of the sequence numbers.
         let mut some = Observers::default();
-        some.register(5, (9, 0), 0, 100 * SECOND, ((1 << 24) - 1, 60));
-        assert_eq!(some.notified(5, SECOND, (3, 60)), Some(NotificationOutcome::Fresh(SECOND)));
+        some.register(5, (9, 0), s(0), s(100), ((1 << 24) - 1, 60));
+        assert_eq!(some.notified(5, s(1), (3, 60)), Some(NotificationOutcome::Fresh(SECOND)));
         assert_eq!(
-            some.notified(5, SECOND, ((1 << 24) - 2, 60)),
+            some.notified(5, s(1), ((1 << 24) - 2, 60)),
             Some(NotificationOutcome::Outdated)
         );
         // After a long time any notification is newer.
-        let late = Some(NotificationOutcome::Fresh(129 * SECOND));
-        assert_eq!(some.notified(5, 130 * SECOND, (1, 60)), late);
-        assert_eq!(some.notified(6, 0, (1, 60)), None);
+        let late = Some(NotificationOutcome::Fresh(Span::from_s(129)));
+        assert_eq!(some.notified(5, s(130), (1, 60)), late);
+        assert_eq!(some.notified(6, s(0), (1, 60)), None);
         assert_eq!((some.counts.notifications, some.counts.outdated), (2, 1));
     }
 
     #[test]
     fn what_comes_after_its_max_age_left_the_observer_with_a_stale_value() {
         let mut some = one();
-        some.notified(5, 60 * SECOND, (11, 2));
+        some.notified(5, s(60), (11, 2));
         assert_eq!(some.counts.stale, 0);
-        some.notified(5, 62 * SECOND + 1, (12, 2));
+        some.notified(5, s(62) + Span::from_ns(1), (12, 2));
         assert_eq!((some.counts.notifications, some.counts.stale), (2, 1));
     }
 
     #[test]
     fn an_observation_ends_by_asking_and_is_waited_for() {
         let mut some = one();
-        assert_eq!(some.due(100 * SECOND - 1, SECOND), None);
-        assert_eq!(some.due(100 * SECOND, SECOND), Some(Due::Deregister(5, 9)));
-        assert!(some.due(100 * SECOND, SECOND).is_none() && some.has(5));
+        assert_eq!(some.due(s(100) - Span::from_ns(1), SECOND), None);
+        assert_eq!(some.due(s(100), SECOND), Some(Due::Deregister(5, 9)));
+        assert!(some.due(s(100), SECOND).is_none() && some.has(5));
         assert!(some.ended(5) && some.is_empty());
-        assert_eq!(some.due(200 * SECOND, SECOND), None);
+        assert_eq!(some.due(s(200), SECOND), None);
         assert_eq!((some.counts.registered, some.counts.deregistered), (1, 1));
         // No answer.
         let mut some = one();
-        some.end_all(3);
-        assert_eq!(some.due(3, SECOND), Some(Due::Deregister(5, 9)));
-        some.end_all(4);
-        assert_eq!(some.due(4, SECOND), None, "once");
-        assert_eq!(some.due(3 + SECOND, SECOND), Some(Due::Unanswered(5)));
-        assert!(some.due(100 * SECOND, SECOND).is_none() && some.is_empty());
+        some.end_all(s(3));
+        assert_eq!(some.due(s(3), SECOND), Some(Due::Deregister(5, 9)));
+        some.end_all(s(4));
+        assert_eq!(some.due(s(3), SECOND), None, "once");
+        assert_eq!(some.due(s(4), SECOND), Some(Due::Unanswered(5)));
+        assert!(some.due(s(100), SECOND).is_none() && some.is_empty());
         assert_eq!(some.counts.unanswered, 1);
-        some.register(6, (9, 0), 200 * SECOND, 300 * SECOND, (1, 60));
-        assert_eq!(some.due(200 * SECOND, SECOND), Some(Due::Deregister(6, 9)));
+        some.register(6, (9, 0), s(200), s(300), (1, 60));
+        assert_eq!(some.due(s(200), SECOND), Some(Due::Deregister(6, 9)));
         // Ended by the target.
         let mut some = one();
         assert!(!some.ended(5));

@@ -6,10 +6,10 @@ use super::{BatchEntry, MAX_SEND, Sender};
 use crate::coap::{Exchange, number_request, tag};
 use crate::request_feed::Operation;
 use crate::request_queue::{SlotTimes, Waiting};
-use crate::time::Nanos;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use trace::Scheme;
+use units::Instant;
 
 impl Sender<'_> {
     /// Adds requests whose turn by NSTART has come to the batch.
@@ -24,7 +24,7 @@ impl Sender<'_> {
     /// Adds one request to the batch.
     pub(super) fn put(
         &mut self,
-        intended: Nanos,
+        intended: Instant,
         operation: Operation,
         number: u64,
         slot: Option<(u64, u32, SlotTimes)>,
@@ -61,9 +61,9 @@ impl Sender<'_> {
         self.fill();
         let mut from = 0;
         while from < self.out.len() {
-            let before = clock::now_ns();
+            let before = clock::now();
             let result = self.out.send(&self.socket, from);
-            let after = clock::now_ns();
+            let after = clock::now();
             match result {
                 Ok(count) => {
                     self.min_send_time =
@@ -84,14 +84,14 @@ impl Sender<'_> {
 
     /// Records that the request at `i` of the batch was sent, or that the kernel `refused`
     /// it. Returns its number.
-    fn note_sent(&mut self, i: usize, sent: Nanos, refused: bool) -> u64 {
+    fn note_sent(&mut self, i: usize, sent: Instant, refused: bool) -> u64 {
         let answers = refused || self.core.settings.answers || self.scheme == Scheme::Coap;
         let BatchEntry { intended, operation, slot, id } = self.entries[i];
         let number = match (slot, &mut self.nstart) {
             (Some((number, target, slot)), Some(nstart)) => {
                 let wait = nstart.wait(target, &slot, intended, sent);
                 self.core.outstanding.dequeued(number, sent, wait, answers);
-                self.core.shared.behind.store(sent.saturating_sub(intended + wait), Relaxed);
+                self.core.shared.lag.store((sent - (intended + wait)).as_ns(), Relaxed);
                 number
             }
             _ => self.core.outstanding.sent(operation, intended, sent, answers),
@@ -113,7 +113,7 @@ impl Sender<'_> {
 
     /// Handles a rejected send at index `at`. Returns the number of requests that it
     /// settles.
-    fn not_taken(&mut self, error: &io::Error, at: usize, now: Nanos) -> usize {
+    fn not_taken(&mut self, error: &io::Error, at: usize, now: Instant) -> usize {
         match error.kind() {
             // The buffer is full, or an earlier request's error was pending.
             io::ErrorKind::WouldBlock => {

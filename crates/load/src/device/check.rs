@@ -1,17 +1,16 @@
 //! Self-test: measures how well this machine keeps service times.
 
-use super::DeviceSettings;
 use super::resource_server::spend;
+use super::settings::DeviceSettings;
 use crate::scheduling;
-use crate::time::Nanos;
 use record::event::Checked;
 use trace::Mode;
-use units::Histogram;
+use units::{Histogram, Span};
 
 /// The maximum number of resources to test.
 const MAX_TESTED: usize = 16;
 /// The test time per resource, in ns.
-const TEST_TIME: Nanos = 60_000_000;
+const TEST_TIME: Span = Span::from_ms(60);
 /// The tolerance: 1 %, or 20 us if that is more.
 const TOLERANCE: f64 = 0.01;
 const MIN_TOLERANCE: f64 = 20_000.0;
@@ -31,19 +30,19 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
             .iter()
             .step_by(step)
             .map(|resource| {
-                let asked = resource.time.mean_ns();
-                let spread = measure_one(resource.mode, asked as Nanos, margin);
-                let allowed = (asked * TOLERANCE).max(MIN_TOLERANCE);
+                let configured = resource.time.mean_ns();
+                let spread = measure_one(resource.mode, Span::from_ns(configured as u64), margin);
+                let allowed = (configured * TOLERANCE).max(MIN_TOLERANCE);
                 let at = |q| spread.quantile_ns(q) as f64;
                 let (mean, median, p90) = (spread.mean_ns(), at(0.5), at(0.9));
                 Checked {
                     path: resource.path.clone(),
                     mode: resource.mode,
-                    asked: asked / 1e3,
+                    configured: configured / 1e3,
                     mean: mean / 1e3,
                     p90: p90 / 1e3,
                     tries: spread.count(),
-                    kept: (median - asked).abs() <= allowed && p90 - asked <= allowed,
+                    kept: (median - configured).abs() <= allowed && p90 - configured <= allowed,
                 }
             })
             .collect())
@@ -54,13 +53,13 @@ pub fn check(settings: &DeviceSettings) -> Result<Vec<Checked>, String> {
     })
 }
 
-fn measure_one(mode: Mode, asked: Nanos, margin: Nanos) -> Histogram {
+fn measure_one(mode: Mode, configured: Span, margin: Span) -> Histogram {
     let mut spread = Histogram::new();
-    let end = clock::now_ns() + TEST_TIME;
-    while spread.count() < 3 || clock::now_ns() + asked < end && spread.count() < 1_000 {
-        spread.record(spend(mode, asked, margin));
+    let end = clock::now() + TEST_TIME;
+    while spread.count() < 3 || clock::now() + configured < end && spread.count() < 1_000 {
+        spread.record(spend(mode, configured, margin).as_ns());
         // One measurement is enough for long times: they are kept if short ones are.
-        if asked > 10 * TEST_TIME {
+        if configured > TEST_TIME * 10 {
             break;
         }
     }

@@ -1,17 +1,15 @@
 //! Echo servers for plain UDP and TCP.
 
-use super::http::read_on;
+use super::reading::{read_on, wait};
 use crate::socket::{Batch, Datagrams};
-use crate::time::Nanos;
 use std::io::Write;
 use std::net::TcpListener;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
-use std::time::Duration;
+use units::{Instant, Span};
 
-/// The interval of checks of `stop`, in ns.
-const CHECK_INTERVAL: Nanos = 20_000_000;
+/// The interval of checks of `stop`.
+const CHECK_INTERVAL: Span = Span::from_ms(20);
 
 /// Echoes datagrams until `stop`.
 pub(crate) fn datagrams(socket: &Datagrams, spin: bool, stop: &AtomicBool) {
@@ -33,17 +31,17 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
     thread::scope(|scope| {
         while !stop.load(Relaxed) {
             let Ok((mut stream, _)) = listener.accept() else {
-                wait(listener, Duration::from_nanos(CHECK_INTERVAL));
+                wait(listener, CHECK_INTERVAL.into());
                 continue;
             };
             scope.spawn(move || {
                 let set = stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true));
-                let check_interval = Some(Duration::from_nanos(CHECK_INTERVAL));
+                let check_interval = Some(CHECK_INTERVAL.into());
                 if set.and_then(|()| stream.set_read_timeout(check_interval)).is_err() {
                     return;
                 }
                 let mut bytes = Vec::new();
-                while read_on(&mut stream, &mut bytes, stop, Nanos::MAX) {
+                while read_on(&mut stream, &mut bytes, stop, Instant::NEVER) {
                     if stream.write_all(&bytes).is_err() {
                         return;
                     }
@@ -52,11 +50,4 @@ pub(crate) fn streams(listener: &TcpListener, stop: &AtomicBool) {
             });
         }
     });
-}
-
-/// Waits for a connection, at most for `most`.
-pub(crate) fn wait(listener: &TcpListener, most: Duration) {
-    let mut entry = libc::pollfd { fd: listener.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one entry, which lives over the call.
-    unsafe { libc::poll(&raw mut entry, 1, most.as_millis() as libc::c_int) };
 }

@@ -1,20 +1,19 @@
 //! Intentional misbehaviour of a device, for tests of clients.
 
-use crate::time::Nanos;
-use units::{Draw, Purpose};
+use units::{Draw, Purpose, Span};
 
 /// The shares of requests, 0 to 1, with each misbehaviour. Chosen at random from the seed
 /// and the request's index.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MisbehaviourShares {
     /// Answered with bytes that are no valid message.
-    pub garbage: f64,
+    pub corrupt: f64,
     /// Answered twice.
-    pub twice: f64,
+    pub duplicate: f64,
     /// Answered late, after an additional `late_by`.
     pub late: f64,
-    /// The additional delay of a late answer, in ns.
-    pub late_by: Nanos,
+    /// The additional delay of a late answer.
+    pub late_by: Span,
     /// Not answered.
     pub silent: f64,
 }
@@ -23,8 +22,8 @@ pub struct MisbehaviourShares {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Misbehaviour {
     None,
-    Garbage,
-    Twice,
+    Corrupt,
+    Duplicate,
     Late,
     Silent,
 }
@@ -32,7 +31,7 @@ pub(crate) enum Misbehaviour {
 impl MisbehaviourShares {
     /// Whether any misbehaviour is configured.
     pub fn is_any(&self) -> bool {
-        self.garbage + self.twice + self.late + self.silent > 0.0
+        self.corrupt + self.duplicate + self.late + self.silent > 0.0
     }
 
     /// The misbehaviour of the answer to request `index`.
@@ -42,8 +41,8 @@ impl MisbehaviourShares {
         }
         let mut chance = draw.uniform(Purpose::Misbehaviour, index);
         for (share, misbehaviour) in [
-            (self.garbage, Misbehaviour::Garbage),
-            (self.twice, Misbehaviour::Twice),
+            (self.corrupt, Misbehaviour::Corrupt),
+            (self.duplicate, Misbehaviour::Duplicate),
             (self.late, Misbehaviour::Late),
             (self.silent, Misbehaviour::Silent),
         ] {
@@ -61,20 +60,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deeds_come_by_their_shares() {
-        let mischief = MisbehaviourShares {
-            garbage: 0.1,
-            twice: 0.2,
+    fn each_misbehaviour_has_its_share() {
+        let shares = MisbehaviourShares {
+            corrupt: 0.1,
+            duplicate: 0.2,
             silent: 0.3,
             ..MisbehaviourShares::default()
         };
         let draw = Draw::new(1, 2, 3);
         let of = |misbehaviour| {
-            (0..10_000).filter(|i| mischief.misbehaviour(draw, *i) == misbehaviour).count() as f64
+            (0..10_000).filter(|i| shares.misbehaviour(draw, *i) == misbehaviour).count() as f64
         };
         for (misbehaviour, expected) in [
-            (Misbehaviour::Garbage, 1e3),
-            (Misbehaviour::Twice, 2e3),
+            (Misbehaviour::Corrupt, 1e3),
+            (Misbehaviour::Duplicate, 2e3),
             (Misbehaviour::Silent, 3e3),
             (Misbehaviour::None, 4e3),
         ] {

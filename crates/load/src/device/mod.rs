@@ -7,8 +7,11 @@ mod echo;
 mod http;
 mod misbehaviour;
 mod queue;
+mod reading;
 mod resource_server;
+mod settings;
 mod timers;
+mod work;
 
 #[cfg(feature = "fuzzing")]
 pub(crate) use self::coap::Transfers;
@@ -17,6 +20,7 @@ pub use check::check;
 pub(crate) use http::{Head, parse as head};
 pub use misbehaviour::MisbehaviourShares;
 pub(crate) use resource_server::spend;
+pub use settings::DeviceSettings;
 
 use self::coap::CoapServer;
 use crate::scheduling;
@@ -30,39 +34,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use timers::Timers;
-use trace::{Distribution, Resource};
-
-/// The settings of a device.
-#[derive(Debug, Clone)]
-pub struct DeviceSettings {
-    /// The address of the CoAP server over UDP.
-    pub coap: Option<SocketAddr>,
-    /// The address of the HTTP/1.1 server.
-    pub http: Option<SocketAddr>,
-    /// The address of the UDP echo server.
-    pub udp: Option<SocketAddr>,
-    /// The address of the TCP echo server.
-    pub tcp: Option<SocketAddr>,
-    /// Its resources.
-    pub resources: Vec<Resource>,
-    /// Server threads: the number of requests in service at once.
-    pub threads: usize,
-    /// The maximum number of waiting requests; further ones are refused (5.03, 503).
-    pub queue: usize,
-    /// The payload size of answers, in bytes.
-    pub payload: usize,
-    /// The time between changes of a resource's value while it is observed over CoAP (RFC
-    /// 7641). None: resources are not observable.
-    pub notify: Option<Distribution>,
-    /// Intentional misbehaviour.
-    pub mischief: MisbehaviourShares,
-    /// The core that its threads are pinned to.
-    pub core: Option<usize>,
-    /// Whether receivers spin instead of sleeping.
-    pub spin: bool,
-    /// The seed of service times and misbehaviour.
-    pub seed: u64,
-}
 
 /// Why a device cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +90,7 @@ pub fn serve(
         let (resource_server, queue, timers) = (&resource_server, &queue, &timers);
         let (coap, udp) = (coap.as_ref(), udp.as_ref());
         for i in 0..settings.threads.max(1) {
-            let work = move || queue::work(queue, resource_server, coap);
+            let work = move || work::work(queue, resource_server, coap);
             start(scope, core, &format!("server-{i}"), work)?;
         }
         if let Some(server) = coap {

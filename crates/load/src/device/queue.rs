@@ -1,8 +1,6 @@
-//! The queue of requests, and the server threads.
+//! The queue of requests.
 
-use super::coap::{CoapServer, PendingRequest};
-use super::resource_server::ResourceServer;
-use crate::socket::Batch;
+use super::coap::PendingRequest;
 use std::collections::VecDeque;
 use std::sync::mpsc::SyncSender;
 use std::sync::{Condvar, Mutex};
@@ -53,7 +51,7 @@ impl Queue {
     }
 
     /// Waits for a request; None when the queue is closed.
-    fn pop(&self) -> Option<Job> {
+    pub fn pop(&self) -> Option<Job> {
         let mut state = self.jobs.lock().ok()?;
         loop {
             if state.closed {
@@ -67,7 +65,8 @@ impl Queue {
         }
     }
 
-    fn served(&self) {
+    /// Counts a request as served, so that there is room for another one.
+    pub fn served(&self) {
         if let Ok(mut state) = self.jobs.lock() {
             state.serving -= 1;
         }
@@ -80,28 +79,6 @@ impl Queue {
             state.waiting.clear();
         }
         self.wakeup.notify_all();
-    }
-}
-
-/// A server thread: one request after another.
-pub(crate) fn work(queue: &Queue, resource_server: &ResourceServer, coap: Option<&CoapServer>) {
-    let mut out = Batch::new(2_048);
-    while let Some(job) = queue.pop() {
-        match job {
-            Job::Http { resource, done } => {
-                resource_server.spend(resource, resource_server.time(resource));
-                queue.served();
-                let _ = done.send(());
-            }
-            Job::Coap(pending) => {
-                let Some(server) = coap else { return };
-                resource_server.spend(pending.resource, resource_server.time(pending.resource));
-                // Before the answer: a client that sends its next request at once finds room.
-                queue.served();
-                server.reply(&pending, &mut out);
-                server.send(&mut out);
-            }
-        }
     }
 }
 

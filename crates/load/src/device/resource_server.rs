@@ -1,28 +1,27 @@
 //! Applies service times and counts what the device has served.
 
-use super::DeviceSettings;
 use super::misbehaviour::{Misbehaviour, MisbehaviourShares};
+use super::settings::DeviceSettings;
 use crate::scheduling;
-use crate::time::Nanos;
 use record::event::{Served, ServedResource};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use trace::{Distribution, HistogramSummary, Mode, Resource};
-use units::{Draw, Histogram, Purpose};
+use units::{Draw, Histogram, Purpose, Span};
 
 /// A device's resources and counts.
 pub(crate) struct ResourceServer {
     by_path: HashMap<Vec<u8>, usize>,
     points: Vec<Point>,
     draw: Draw,
-    margin: Nanos,
-    mischief: MisbehaviourShares,
+    margin: Span,
+    misbehaviour: MisbehaviourShares,
     pub payload: Vec<u8>,
     /// The entity tag (ETag) of the payload.
     pub etag: [u8; 4],
-    asked: AtomicU64,
+    requests: AtomicU64,
     pub counts: Counters,
 }
 
@@ -31,8 +30,8 @@ pub(crate) struct ResourceServer {
 pub(crate) struct Counters {
     pub unknown: AtomicU64,
     pub refused: AtomicU64,
-    pub garbage: AtomicU64,
-    pub mischief: AtomicU64,
+    pub malformed: AtomicU64,
+    pub misbehaved: AtomicU64,
     pub duplicates: AtomicU64,
     pub bad_options: AtomicU64,
     pub blocks: AtomicU64,
@@ -72,11 +71,11 @@ impl ResourceServer {
             points,
             draw: Draw::new(settings.seed, 0, 2),
             margin: scheduling::margin(),
-            mischief: settings.mischief,
+            misbehaviour: settings.misbehaviour,
             payload: vec![b'2'; settings.payload],
             // The payload is constant while the device serves.
             etag: (settings.payload as u32).to_be_bytes(),
-            asked: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
             counts: Counters::default(),
         }
     }
@@ -101,58 +100,59 @@ impl ResourceServer {
     }
 
     /// Draws the service time of the next request for a resource.
-    pub fn time(&self, resource: usize) -> Nanos {
+    pub fn time(&self, resource: usize) -> Span {
         let point = &self.points[resource];
         let index = point.count.fetch_add(1, Relaxed);
         let place = index.wrapping_add((resource as u64) << 40);
-        point.time.draw_ns(self.draw.uniform(Purpose::Service, place), index)
+        Span::from_ns(point.time.draw_ns(self.draw.uniform(Purpose::Service, place), index))
     }
 
     /// Spends the service time and records it.
-    pub fn spend(&self, resource: usize, time: Nanos) {
+    pub fn spend(&self, resource: usize, time: Span) {
         let point = &self.points[resource];
         let took = spend(point.mode, time, self.margin);
         if let Ok(mut spreads) = point.took.lock() {
-            spreads.0.record(time);
-            spreads.1.record(took);
+            spreads.0.record(time.as_ns());
+            spreads.1.record(took.as_ns());
         }
     }
 
     /// The misbehaviour of the next answer.
     pub fn misbehaviour(&self) -> Misbehaviour {
-        if !self.mischief.is_any() {
+        if !self.misbehaviour.is_any() {
             return Misbehaviour::None;
         }
-        let misbehaviour = self.mischief.misbehaviour(self.draw, self.asked.fetch_add(1, Relaxed));
+        let misbehaviour =
+            self.misbehaviour.misbehaviour(self.draw, self.requests.fetch_add(1, Relaxed));
         if misbehaviour != Misbehaviour::None {
-            self.counts.mischief.fetch_add(1, Relaxed);
+            self.counts.misbehaved.fetch_add(1, Relaxed);
         }
         misbehaviour
     }
 
-    /// The additional delay of a late answer, in ns.
-    pub fn late_by(&self) -> Nanos {
-        self.mischief.late_by
+    /// The additional delay of a late answer.
+    pub fn late_by(&self) -> Span {
+        self.misbehaviour.late_by
     }
 
     /// The device's counts.
     pub fn served(&self) -> Served {
         let of = |point: &Point| {
-            let (asked, took) = match point.took.lock() {
+            let (configured, took) = match point.took.lock() {
                 Ok(spreads) => {
                     (HistogramSummary::from(&spreads.0), HistogramSummary::from(&spreads.1))
                 }
                 Err(_) => Default::default(),
             };
             let requests = point.count.load(Relaxed);
-            ServedResource { path: point.path.clone(), requests, asked, took }
+            ServedResource { path: point.path.clone(), requests, configured, took }
         };
         Served {
             resources: self.points.iter().map(of).collect(),
             unknown: self.counts.unknown.load(Relaxed),
             refused: self.counts.refused.load(Relaxed),
-            garbage: self.counts.garbage.load(Relaxed),
-            mischief: self.counts.mischief.load(Relaxed),
+            malformed: self.counts.malformed.load(Relaxed),
+            misbehaved: self.counts.misbehaved.load(Relaxed),
             duplicates: self.counts.duplicates.load(Relaxed),
             bad_options: self.counts.bad_options.load(Relaxed),
             blocks: self.counts.blocks.load(Relaxed),
@@ -164,23 +164,23 @@ impl ResourceServer {
 
 /// Spends a service time. Returns the time it took, in wall clock time or CPU time
 /// depending on the mode.
-pub(crate) fn spend(mode: Mode, time: Nanos, margin: Nanos) -> Nanos {
+pub(crate) fn spend(mode: Mode, time: Span, margin: Span) -> Span {
     match mode {
         Mode::Sleep => {
-            let begin = clock::now_ns();
+            let begin = clock::now();
             scheduling::wait_until(begin + time, margin);
-            clock::now_ns() - begin
+            clock::now() - begin
         }
         // CPU time, so that competing threads make it take longer.
         Mode::Busy => {
-            let begin = clock::thread_time().as_ns();
-            let mut value = begin | 1;
+            let begin = clock::thread_time();
+            let mut value = begin.as_ns() | 1;
             loop {
                 // About 100 ns of arithmetic between clock readings.
                 for _ in 0..64 {
                     value = black_box(value.wrapping_mul(6_364_136_223_846_793_005) ^ value >> 7);
                 }
-                let took = clock::thread_time().as_ns() - begin;
+                let took = clock::thread_time() - begin;
                 if took >= time {
                     return took;
                 }

@@ -3,17 +3,16 @@
 
 use crate::device::coap::Key;
 use crate::socket::Address;
-use crate::time::Nanos;
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
-use std::time::Duration;
+use units::{Instant, Span};
 
 /// The maximum number of scheduled tasks; further ones are dropped.
 const MAX_TASKS: usize = 100_000;
-/// The interval of checks of `stop`, in ns.
-const CHECK_INTERVAL: Nanos = 50_000_000;
+/// The interval of checks of `stop`.
+const CHECK_INTERVAL: Span = Span::from_ms(50);
 
 /// A scheduled task.
 pub(crate) enum Task {
@@ -35,7 +34,7 @@ pub(crate) struct Timers {
 }
 
 struct ScheduledTask {
-    at: Nanos,
+    at: Instant,
     task: Task,
 }
 
@@ -59,7 +58,7 @@ impl Ord for ScheduledTask {
 
 impl Timers {
     /// Schedules a task for `at`.
-    pub fn add(&self, at: Nanos, task: Task) {
+    pub fn add(&self, at: Instant, task: Task) {
         let Ok(mut tasks) = self.tasks.lock() else { return };
         if tasks.len() < MAX_TASKS {
             tasks.push(ScheduledTask { at, task });
@@ -71,7 +70,7 @@ impl Timers {
     pub fn run(&self, stop: &AtomicBool, mut work: impl FnMut(Task)) {
         while !stop.load(Relaxed) {
             let Ok(mut tasks) = self.tasks.lock() else { return };
-            let now = clock::now_ns();
+            let now = clock::now();
             if tasks.peek().is_some_and(|first| first.at <= now)
                 && let Some(first) = tasks.pop()
             {
@@ -80,7 +79,7 @@ impl Timers {
                 continue;
             }
             let left = tasks.peek().map_or(CHECK_INTERVAL, |first| first.at - now);
-            let _ = self.wakeup.wait_timeout(tasks, Duration::from_nanos(left.min(CHECK_INTERVAL)));
+            let _ = self.wakeup.wait_timeout(tasks, left.min(CHECK_INTERVAL).into());
         }
     }
 }
@@ -91,14 +90,14 @@ mod tests {
 
     #[test]
     fn tasks_are_done_in_the_order_of_their_moments_and_not_before() {
-        let (timers, stop, begun) = (Timers::default(), AtomicBool::new(false), clock::now_ns());
+        let (timers, stop, begun) = (Timers::default(), AtomicBool::new(false), clock::now());
         for place in [3, 1, 2] {
-            timers.add(begun + place as Nanos * 5_000_000, Task::Change(place));
+            timers.add(begun + Span::from_ms(5) * place as u64, Task::Change(place));
         }
         let mut done = Vec::new();
         timers.run(&stop, |task| {
             let Task::Change(place) = task else { panic!() };
-            assert!(clock::now_ns() >= begun + place as Nanos * 5_000_000);
+            assert!(clock::now() >= begun + Span::from_ms(5) * place as u64);
             done.push(place);
             stop.store(done.len() == 3, Relaxed);
         });

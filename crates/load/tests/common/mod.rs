@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use trace::{Reader, Resource};
+use units::Span;
 
 pub fn device(resources: &[&str]) -> DeviceSettings {
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -23,7 +24,7 @@ pub fn device(resources: &[&str]) -> DeviceSettings {
         queue: 1_000,
         payload: 4,
         notify: None,
-        mischief: MisbehaviourShares::default(),
+        misbehaviour: MisbehaviourShares::default(),
         core: None,
         spin: false,
         seed: 1,
@@ -38,12 +39,12 @@ pub fn served<T>(
 ) -> (T, Served) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let (tell, told) = sync_channel(1);
+        let (tell, reported) = sync_channel(1);
         let serving = scope.spawn(|| {
             let tell = tell;
             serve(device, &stop, |addresses| tell.send(addresses.to_vec()).unwrap()).unwrap()
         });
-        let addresses = told.recv().unwrap();
+        let addresses = reported.recv().unwrap();
         let at = |scheme: &str| addresses.iter().find(|(name, _)| *name == scheme).unwrap().1;
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| f(&at)));
         // A failing test must not hang.
@@ -89,5 +90,5 @@ pub fn load(text: &str, settings: &Settings) -> (Figures, Option<String>) {
 
 pub fn patient() -> Settings {
     // A busy machine must not fail a test.
-    Settings { timeout: 20_000_000_000, patience: u64::MAX, ..Settings::default() }
+    Settings { timeout: Span::from_s(20), patience: Span::MAX, ..Settings::default() }
 }

@@ -1,51 +1,63 @@
 //! Capture filters, in libpcap's syntax.
 
-use pcap::{BpfProgram, Capture, Linktype};
+use super::libpcap::{CompileError, Program};
+use std::ffi::CString;
 use std::fmt;
 
 /// A filter such as `tcp port 1883`, compiled by libpcap (pcap-filter(7)).
 pub struct Filter {
     text: String,
-    program: BpfProgram,
+    program: Program,
 }
 
-/// Why a filter is invalid.
+/// Why a filter cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "`{text}` is not a capture filter: {why}. Use the syntax of tcpdump, e.g. `tcp port 1883 or \
-     arp`, and addresses for nodes, e.g. `host 10.0.0.1`"
-)]
-pub struct FilterError {
-    text: String,
-    why: String,
+pub enum FilterError {
+    /// It is invalid.
+    #[error(
+        "`{text}` is not a capture filter: {why}. Use the syntax of tcpdump, e.g. `tcp port 1883 \
+         or arp`, and addresses for nodes, e.g. `host 10.0.0.1`"
+    )]
+    Invalid {
+        /// The filter.
+        text: String,
+        /// libpcap's message.
+        why: String,
+    },
+    /// libpcap is not installed.
+    #[error(
+        "cannot compile the capture filter `{text}`: libpcap could not be loaded ({why}). Install \
+         it (Debian: `apt install libpcap0.8`, Fedora: `dnf install libpcap`), or capture without \
+         a filter"
+    )]
+    NoLibpcap {
+        /// The filter.
+        text: String,
+        /// The loader's messages.
+        why: String,
+    },
 }
 
 impl Filter {
     /// Compiles `text`.
     ///
     /// # Errors
-    /// When the syntax is invalid, with libpcap's message.
+    /// When the syntax is invalid, with libpcap's message, and when libpcap is missing.
     pub fn compile(text: &str) -> Result<Self, FilterError> {
-        let failed = |why: String| FilterError { text: text.to_owned(), why };
-        if text.contains('\0') {
-            return Err(failed("it contains a zero byte".to_owned()));
+        let text = text.to_owned();
+        let Ok(terminated) = CString::new(text.as_str()) else {
+            return Err(FilterError::Invalid { text, why: "it contains a zero byte".to_owned() });
+        };
+        match Program::compile(&terminated) {
+            Ok(program) => Ok(Self { text, program }),
+            Err(CompileError::Syntax(why)) => Err(FilterError::Invalid { text, why }),
+            Err(CompileError::Missing(why)) => Err(FilterError::NoLibpcap { text, why }),
         }
-        let dead = Capture::dead(Linktype::ETHERNET).map_err(|error| failed(error.to_string()))?;
-        let program = dead.compile(text, true).map_err(|error| failed(said(&error)))?;
-        Ok(Self { text: text.to_owned(), program })
     }
 
     /// Whether the filter matches this frame.
     pub fn keeps(&self, frame: &[u8]) -> bool {
-        self.program.filter(frame)
-    }
-}
-
-/// libpcap's message, without the prefix of the binding.
-fn said(error: &pcap::Error) -> String {
-    match error {
-        pcap::Error::PcapError(text) => text.clone(),
-        other => other.to_string(),
+        self.program.matches(frame)
     }
 }
 

@@ -36,7 +36,8 @@ pub struct LoadResults {
     /// Errors by reason.
     pub reasons: BTreeMap<String, u64>,
     /// The largest slip, in us.
-    pub behind_us: f64,
+    #[serde(alias = "behind_us")]
+    pub max_lag_us: f64,
     /// Scheduled interval between requests.
     pub between_expected: HistogramSummary,
     /// Actual interval between requests.
@@ -103,7 +104,8 @@ pub struct Checked {
     /// How the time was spent.
     pub mode: Mode,
     /// The configured service time.
-    pub asked: f64,
+    #[serde(alias = "asked")]
+    pub configured: f64,
     /// Mean of the measured times.
     pub mean: f64,
     /// Their 90th percentile.
@@ -125,9 +127,11 @@ pub struct Served {
     /// Requests refused because the queue was full.
     pub refused: u64,
     /// Received data that is no valid request.
-    pub garbage: u64,
+    #[serde(alias = "garbage")]
+    pub malformed: u64,
     /// Answers with intentional misbehaviour.
-    pub mischief: u64,
+    #[serde(alias = "mischief")]
+    pub misbehaved: u64,
     /// Duplicates of confirmable CoAP requests, which were not served again.
     pub duplicates: u64,
     /// CoAP requests with an unknown critical option.
@@ -148,7 +152,8 @@ pub struct ServedResource {
     /// Number of requests.
     pub requests: u64,
     /// The service times drawn from the distribution.
-    pub asked: HistogramSummary,
+    #[serde(alias = "asked")]
+    pub configured: HistogramSummary,
     /// The measured service times: wall clock time for `sleep`, CPU time for `busy`.
     pub took: HistogramSummary,
 }

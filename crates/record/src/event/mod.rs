@@ -1,7 +1,9 @@
 //! Events files: what a program saw, as CSV lines of one type, or the results of a load or device as
 //! JSON. The runner turns them into the tables of the run folder and removes them. Events of the run itself are the lines of `events.jsonl`.
 
+mod collected;
 mod exchange;
+mod lines;
 mod load;
 mod message;
 mod probe;
@@ -9,7 +11,9 @@ mod run;
 mod tally;
 
 pub use crate::pace::{Loop, Pace};
+pub use collected::{Collected, CollectorSource};
 pub use exchange::{ExchangeEvent, FailureReason, Receipt, Section, SectionEvent};
+pub use lines::lines;
 pub use load::{
     Checked, DeviceResults, LoadResults, SenderResults, SeriesResults, Served, ServedResource,
 };
@@ -40,9 +44,14 @@ impl<T: Serialize + Default, W: Write> Writer<T, W> {
     /// `out` cannot be written.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&head::<T>()?)?;
+        Ok(Self::resume(out))
+    }
+
+    /// Continues below lines that are written already.
+    pub fn resume(out: W) -> Self {
         let mut builder = csv::WriterBuilder::new();
         builder.has_headers(false).buffer_capacity(BUFFER);
-        Ok(Self { csv: builder.from_writer(out), event: PhantomData })
+        Self { csv: builder.from_writer(out), event: PhantomData }
     }
 
     /// Buffers a line until the next flush, or writes all lines if the buffer is full.

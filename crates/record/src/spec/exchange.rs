@@ -4,7 +4,7 @@ use super::{Peer, Spec, TlsFiles};
 use crate::{Connection, ExchangeProtocol, Opcua};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The side of a program.
@@ -30,7 +30,7 @@ pub struct ExchangeSpec {
     /// Lifetime of connections.
     pub connection: Connection,
     /// This node's IPv4 address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Interface of that address; frames are counted there.
     pub interface: String,
     /// MTU of the link in bytes.
@@ -83,7 +83,7 @@ impl ExchangeSpec {
 
     /// Name of the peer with this address, else the address.
     pub fn name_of(&self, address: IpAddr) -> String {
-        let known = self.peers.iter().find(|peer| address == IpAddr::V4(peer.address));
+        let known = self.peers.iter().find(|peer| address == peer.address);
         known.map_or_else(|| address.to_string(), |peer| peer.name.clone())
     }
 }

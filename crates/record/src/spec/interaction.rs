@@ -5,7 +5,7 @@ use crate::{DirectorModel, InteractionPattern};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// Role of a program in the interaction.
@@ -31,10 +31,10 @@ pub struct InteractionSpec {
     /// Transport of replies.
     pub up: InteractionPattern,
     /// Address of this node.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// Multicast group, for PGM and the director.
     #[serde(default)]
-    pub group: Option<Ipv4Addr>,
+    pub group: Option<IpAddr>,
     /// Port for messages.
     pub port_down: u16,
     /// Port for replies with ZeroMQ; the director's other stacks use the ports after it.
@@ -56,7 +56,7 @@ pub struct InteractionSpec {
     pub outside: Vec<DirectorModel>,
     /// Address of the director's MQTT broker.
     #[serde(default)]
-    pub broker: Option<Ipv4Addr>,
+    pub broker: Option<IpAddr>,
     /// All sinks, or the one source.
     pub peers: Vec<Peer>,
     /// Payload file of messages.

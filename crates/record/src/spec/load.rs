@@ -110,9 +110,9 @@ pub struct DeviceSpec {
     #[serde(default)]
     pub notify: Option<String>,
     /// Share of requests answered with an invalid message, 0 to 1.
-    pub garbage: f64,
+    pub corrupt: f64,
     /// Share answered twice.
-    pub twice: f64,
+    pub duplicate: f64,
     /// Share answered late.
     pub late: f64,
     /// Delay of late answers, in ns.

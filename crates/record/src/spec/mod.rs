@@ -1,11 +1,17 @@
 //! Specs of workload programs: the runner writes one JSON file for each program, which the
 //! program reads and checks.
 
+mod collector;
+mod console;
 mod exchange;
 mod interaction;
 mod load;
 mod mqtt;
 
+pub use collector::{CollectorSpec, OtlpSpec, PageSpec, StatsdSpec};
+pub use console::{
+    CONSOLE_ATTACH, CONSOLE_DONE, CONSOLE_FOLLOW, CONSOLE_SOCKET, ConsoleSpec, ConsoleStep,
+};
 pub use exchange::{ExchangeSpec, Side};
 pub use interaction::{InteractionSpec, Role};
 pub use load::{DeviceSpec, LoadSpec, ProbeSpec};
@@ -14,7 +20,7 @@ pub use mqtt::MqttSpec;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The largest message number: payloads have ten digits for it.
@@ -49,7 +55,7 @@ pub struct Peer {
     /// Node name.
     pub name: String,
     /// Address of the node.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
 }
 
 /// TLS files of one side.

@@ -91,7 +91,7 @@ fn packets(page: &mut Page, capture: &Capture) {
 }
 
 fn unread(page: &mut Page, capture: &Capture) {
-    let protocols = [&capture.later_fragments, &capture.other_protocols];
+    let protocols = [&capture.later_fragments, &capture.icmp_messages, &capture.other_protocols];
     if capture.unread.is_empty() && protocols.iter().all(|rows| rows.is_empty()) {
         return;
     }
@@ -108,7 +108,7 @@ fn unread(page: &mut Page, capture: &Capture) {
         let what = row.what().into();
         table.row(vec!["unread".into(), what, point, count(row.packets), count(row.bytes)]);
     }
-    for (kind, rows) in ["later fragment", "other"].into_iter().zip(protocols) {
+    for (kind, rows) in ["later fragment", "icmp", "other"].into_iter().zip(protocols) {
         for row in rows {
             let name = row.protocol.clone().into();
             table.row(vec![kind.into(), name, "".into(), count(row.packets), count(row.bytes)]);

@@ -26,6 +26,8 @@ pub(super) struct Chart {
     lines: bool,
     x_unit: String,
     y_unit: String,
+    /// The cell of each line, or of each group of bars; empty if they are not of single cells.
+    cells: Vec<usize>,
     /// Title of the value axis. It is text of the page: the chart would cut it off.
     pub(super) values: String,
     /// Text alternative for screen readers.
@@ -36,7 +38,14 @@ pub(super) struct Chart {
 
 impl Chart {
     pub(super) fn into_json(self) -> Value {
-        json!({"option": self.option, "lines": self.lines, "x": self.x_unit, "y": self.y_unit})
+        json!({"option": self.option, "lines": self.lines, "x": self.x_unit, "y": self.y_unit,
+               "title": self.label, "values": self.values, "cells": self.cells})
+    }
+
+    /// Names the cell of each line, or of each group of bars, so that the page can hide it.
+    pub(super) fn of_cells(mut self, cells: Vec<usize>) -> Self {
+        self.cells = cells;
+        self
     }
 }
 
@@ -197,6 +206,7 @@ pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: 
         lines: false,
         x_unit: String::new(),
         y_unit,
+        cells: Vec::new(),
         values,
         label: label.to_owned(),
         height: if slanted { 270 } else { 230 },
@@ -236,7 +246,8 @@ pub(super) fn lines(label: &str, lines: Vec<Line>, x: Axis, y: Axis) -> Chart {
         "yAxis": y.into_json(false),
         "series": series,
     });
-    Chart { option, lines: true, x_unit, y_unit, values, label: label.to_owned(), height: 260 }
+    let (cells, label) = (Vec::new(), label.to_owned());
+    Chart { option, lines: true, x_unit, y_unit, cells, values, label, height: 260 }
 }
 
 /// Rounds to four significant digits: more are invisible and make the page larger.

@@ -97,10 +97,8 @@ fn curves(run: &Run) -> Option<Curves> {
     };
     let roles = roles(run, &clients);
     let mut curves = Curves::default();
-    let phases = run.facts.phases();
-    let load = phases.iter().find(|phase| phase.name == "load").and_then(|phase| phase.start_s);
-    let end = phases.iter().find(|phase| phase.name == "drain").and_then(|phase| phase.start_s);
-    let (load, end) = (load.unwrap_or(0.0), end.unwrap_or(f64::INFINITY));
+    let start = |phase: &str| Some(run.facts.as_ref()?.phase(phase)?.start_s);
+    let (load, end) = (start("load").unwrap_or(0.0), start("drain").unwrap_or(f64::INFINITY));
     let mut add = |node: &str, figure: usize, from: f64, to: f64, value: f64| {
         if from < 0.0 || to > end + 0.5 {
             return;

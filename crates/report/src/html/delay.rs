@@ -53,10 +53,9 @@ fn distributions(page: &mut Page, view: &View<'_>) {
     );
     page.begin_charts(&key(view));
     for panel in &view.panels.panels {
-        let lines = panel
-            .cells
-            .iter()
-            .filter(|(cell, _)| !curves[*cell].is_empty())
+        let drawn = panel.cells.iter().filter(|(cell, _)| !curves[*cell].is_empty());
+        let cells = drawn.clone().map(|(cell, _)| *cell).collect();
+        let lines = drawn
             .map(|(cell, series)| {
                 let mut points = curves[*cell].clone();
                 // Start at 0 %, so that a curve with a single point is visible.
@@ -68,7 +67,7 @@ fn distributions(page: &mut Page, view: &View<'_>) {
         let x = Axis::linear("round trip", "ms").log(least, most);
         let y = Axis::linear("messages answered", "%").hundred();
         let label = format!("Distribution of the round trip, {}", panel.name);
-        page.chart(&panel.name, chart::lines(&label, lines, x, y));
+        page.chart(&panel.name, chart::lines(&label, lines, x, y).of_cells(cells));
     }
     page.end_charts();
 }
@@ -106,7 +105,9 @@ pub(super) fn per_cell(
             texts: None,
         };
         let label = format!("{label}, {}", panel.name);
-        page.chart(&panel.name, chart::bars(&label, &names, vec![bars], axis.clone()));
+        let chart = chart::bars(&label, &names, vec![bars], axis.clone());
+        let cells = panel.cells.iter().map(|(cell, _)| *cell).collect();
+        page.chart(&panel.name, chart.of_cells(cells));
     }
     page.end_charts();
 }

@@ -139,7 +139,7 @@ fn tables(page: &mut Page, view: &View<'_>, exchanges: &[Vec<Exchanges>]) {
     parts = parts.text("section").numbers("time", "ms").numbers("bytes", "B");
     for (cell, own) in view.cells.iter().zip(exchanges) {
         for exchanges in own {
-            let cell = cell.cell.to_string();
+            let cell = cell.cell.label();
             let why = exchanges.failures.iter().map(|(reason, count)| format!("{reason} {count}"));
             counts.row(vec![
                 cell.clone().into(),

@@ -38,7 +38,9 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     ));
     if count > 0 {
         let off = |row: &IntervalRow| {
-            let far = |[asked, got, most]: [f64; 3]| (got - asked).abs() / most.max(1e-9);
+            let far = |[configured, measured, most]: [f64; 3]| {
+                (measured - configured).abs() / most.max(1e-9)
+            };
             far(row.delay_ms).max(far(row.loss_pct))
         };
         broken.sort_by(|a, b| off(&b.1).total_cmp(&off(&a.1)));
@@ -51,11 +53,11 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
 
 /// Whether the configuration of any link changes.
 fn changes(rows: &[IntervalRow]) -> bool {
-    let mut asked: BTreeMap<(&str, &str, &str), [f64; 3]> = BTreeMap::new();
+    let mut configured: BTreeMap<(&str, &str, &str), [f64; 3]> = BTreeMap::new();
     rows.iter().any(|row| {
         let now = [row.delay_ms[0], row.loss_pct[0], row.rate_bit_s[0]];
         let link = (row.node.as_str(), row.interface.as_str(), row.direction.as_str());
-        *asked.entry(link).or_insert(now) != now
+        *configured.entry(link).or_insert(now) != now
     })
 }
 
@@ -72,12 +74,12 @@ fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
         let name = format!("{} {}", run.topology.group_of(&row.node), row.direction);
         let middle = (500.0 * (row.start_s + row.end_s)).max(0.0) as u64;
         let passed = row.at_risk - row.lost;
-        for (all, [asked, got, _], weight) in
+        for (all, [configured, measured, _], weight) in
             [(&mut delays, row.delay_ms, passed), (&mut losses, row.loss_pct, row.at_risk)]
         {
             let point = all.entry(name.clone()).or_default().entry(middle).or_default();
-            point[0] += asked * weight;
-            point[1] += got * weight;
+            point[0] += configured * weight;
+            point[1] += measured * weight;
             point[2] += weight;
         }
     }

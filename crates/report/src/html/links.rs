@@ -19,9 +19,9 @@ struct Sum {
     overflow: f64,
     /// Frames with a random loss decision: those that found room in the queue.
     drawn: f64,
-    lost_asked: f64,
-    delay_asked: f64,
-    delay_got: f64,
+    lost_configured: f64,
+    delay_configured: f64,
+    delay_measured: f64,
     delayed: f64,
     delay_max: f64,
     rate: f64,
@@ -49,7 +49,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             };
             for row in rows {
                 let group = run.topology.group_of(&row.node);
-                add(&mut sums, begin, &cell.cell.to_string(), group, &row);
+                add(&mut sums, begin, &cell.cell.label(), group, &row);
                 if row.frames > 0.0 {
                     let found = || Found { run: run.name(), row: row.clone() };
                     if row.loss_deviations().is_some() {
@@ -105,14 +105,14 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.overflow += row.overflow;
     let drawn = (row.frames - row.overflow).max(0.0);
     sum.drawn += drawn;
-    sum.lost_asked += drawn * row.loss_asked_pct.unwrap_or(0.0);
-    sum.rate = sum.rate.max(row.rate_asked_bit_s);
+    sum.lost_configured += drawn * row.loss_configured_pct.unwrap_or(0.0);
+    sum.rate = sum.rate.max(row.rate_configured_bit_s);
     // Weigh delays by the frames that were delayed.
     let through = (row.frames - row.lost - row.overflow).max(0.0);
-    if let (Some(asked), Some(got)) = (row.delay_asked_ms, row.delay_got_ms) {
+    if let (Some(configured), Some(measured)) = (row.delay_configured_ms, row.delay_measured_ms) {
         sum.delayed += through;
-        sum.delay_asked += asked * through;
-        sum.delay_got += got * through;
+        sum.delay_configured += configured * through;
+        sum.delay_measured += measured * through;
     }
     sum.delay_max = sum.delay_max.max(row.delay_max_ms.unwrap_or(0.0));
 }
@@ -157,10 +157,10 @@ fn summed(sums: &[Sum]) -> Table {
             sum.direction.clone().into(),
             Place::number(sum.links.to_string()),
             Place::number(format::count(sum.frames)),
-            mean(sum.delay_asked, sum.delayed),
-            mean(sum.delay_got, sum.delayed),
+            mean(sum.delay_configured, sum.delayed),
+            mean(sum.delay_measured, sum.delayed),
             Place::number(format::number(sum.delay_max)),
-            mean(sum.lost_asked, sum.drawn),
+            mean(sum.lost_configured, sum.drawn),
             mean(100.0 * sum.lost, sum.drawn),
             Place::number(format::count(sum.overflow)),
             Place::number(rate(sum.rate)),
@@ -193,11 +193,11 @@ fn listed(
             row.direction.clone().into(),
             Place::number(weight(row).map(format::signed).unwrap_or_default()),
             Place::number(format::count(row.frames)),
-            optional(row.delay_asked_ms),
-            optional(row.delay_got_ms),
+            optional(row.delay_configured_ms),
+            optional(row.delay_measured_ms),
             optional(row.delay_max_ms),
-            optional(row.loss_asked_pct),
-            optional(row.loss_got_pct),
+            optional(row.loss_configured_pct),
+            optional(row.loss_measured_pct),
             Place::number(format::count(row.overflow)),
         ]);
     }

@@ -20,7 +20,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     for column in &columns {
         table = table.numbers(&column.head, &column.unit);
     }
-    for cell in &view.cells {
+    for (place, cell) in view.cells.iter().enumerate() {
         let mut row: Vec<Place> =
             axes.iter().map(|axis| cell.cell.get(axis).unwrap_or(format::NONE).into()).collect();
         row.push(Place::Status(cell.status(), cell.runs.len().to_string()));
@@ -28,7 +28,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             let (median, range) = column.texts(cell.spread(|run| column.figure(run)));
             row.push(Place::Number(median, range));
         }
-        table.row(row);
+        table.row_of(place, row);
     }
     page.table(&table);
     if let Some(found) = Attribution::of(view.sweep) {

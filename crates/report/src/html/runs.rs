@@ -5,41 +5,50 @@ use super::page::{Page, View};
 use super::table::{Place, Table, badge};
 use crate::figures::columns;
 use crate::{Run, Sweep, format};
+use record::RunFacts;
 use std::fmt::Write as _;
 
-/// Facts about machine and version, with their possible keys in `run.json`.
-const FACTS: [(&str, &[&str]); 8] = [
-    ("clock", &["clock"]),
-    ("version", &["version", "thingbed_version", "thingbed version", "thingbed"]),
-    ("commit", &["commit"]),
-    ("kernel", &["kernel"]),
-    ("CPU", &["cpu"]),
-    ("cores", &["cores"]),
-    ("seed", &["seed"]),
-    ("started", &["started"]),
+/// Facts about machine and version.
+const FACTS: [Fact; 8] = [
+    Fact { name: "clock", value: |run| run.clock.to_string() },
+    Fact { name: "version", value: |run| run.thingbed.clone() },
+    Fact { name: "commit", value: |run| run.commit.clone() },
+    Fact { name: "kernel", value: |run| run.machine.kernel.clone() },
+    Fact { name: "CPU", value: |run| run.machine.cpu.clone() },
+    Fact { name: "cores", value: |run| run.machine.cores.to_string() },
+    Fact { name: "seed", value: |run| run.seed.to_string() },
+    Fact { name: "started", value: |run| run.started.clone() },
 ];
 
-fn fact(run: &Run, keys: &[&str]) -> Option<String> {
-    keys.iter().find_map(|key| run.facts.text(key))
+/// A fact about a run, as text; empty if it is unknown.
+struct Fact {
+    name: &'static str,
+    value: fn(&RunFacts) -> String,
 }
 
-/// All distinct values of a fact, in the order of the runs.
-fn values(sweep: &Sweep, keys: &[&str]) -> Vec<String> {
-    let mut all = Vec::new();
-    for value in sweep.runs.iter().filter_map(|run| fact(run, keys)) {
-        if !all.contains(&value) {
-            all.push(value);
-        }
+impl Fact {
+    fn of(&self, run: &Run) -> Option<String> {
+        run.facts.as_ref().map(self.value).filter(|text| !text.is_empty())
     }
-    all
+
+    /// All distinct values, in the order of the runs.
+    fn values(&self, sweep: &Sweep) -> Vec<String> {
+        let mut all = Vec::new();
+        for value in sweep.runs.iter().filter_map(|run| self.of(run)) {
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+        all
+    }
 }
 
 /// The facts below the title, as HTML.
 pub(super) fn headline(sweep: &Sweep) -> String {
     let mut parts = Vec::new();
-    for (name, keys) in FACTS {
-        let mut values = values(sweep, keys);
-        let text = match (name, values.as_slice()) {
+    for fact in FACTS {
+        let mut values = fact.values(sweep);
+        let text = match (fact.name, values.as_slice()) {
             (_, []) => continue,
             ("clock", [one]) if one == "real" => continue,
             ("clock", [one]) => format!("{one} time"),
@@ -63,10 +72,11 @@ pub(super) fn headline(sweep: &Sweep) -> String {
 
 /// A collapsed part per run.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
-    page.section("runs", "Runs");
+    page.folded_section("runs", "Runs");
     page.paragraph("Each run with its evidence.");
     let columns = columns(view.sweep);
     for run in &view.sweep.runs {
+        let cell = view.cells.iter().position(|cell| *cell.cell == run.summary.cell);
         let summary = &run.summary;
         // The page of a single run does not name its folder, which contains the time: so identical
         // runs have identical pages.
@@ -75,7 +85,8 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
         let status = summary.verdict.status;
         let _ = write!(
             page.body,
-            "<details class=\"run\"><summary>{} {} <small>{}</small></summary>",
+            "<details class=\"run\" data-cell=\"{}\"><summary>{} {} <small>{}</small></summary>",
+            cell.unwrap_or_default(),
             badge(status, &status.to_string()),
             escape(&run.name()),
             escape(&folder)
@@ -127,13 +138,11 @@ fn evidence(page: &mut Page, run: &Run) {
 }
 
 fn facts(page: &mut Page, run: &Run) {
-    let mut facts: Vec<String> = FACTS
-        .iter()
-        .filter_map(|(name, keys)| fact(run, keys).map(|value| format!("{name} {value}")))
-        .collect();
-    for phase in run.facts.phases() {
-        let end = |s: Option<f64>| s.map_or_else(|| format::NONE.to_owned(), format::number);
-        facts.push(format!("{} {} to {} s", phase.name, end(phase.start_s), end(phase.end_s)));
+    let mut facts: Vec<String> =
+        FACTS.iter().filter_map(|fact| Some(format!("{} {}", fact.name, fact.of(run)?))).collect();
+    for phase in run.facts.iter().flat_map(|facts| &facts.phases) {
+        let (start, end) = (format::number(phase.start_s), format::number(phase.end_s));
+        facts.push(format!("{} {start} to {end} s", phase.name));
     }
     let facts: String = facts.iter().map(|fact| format!("<span>{}</span>", escape(fact))).collect();
     let _ = writeln!(page.body, "<p class=\"facts\">{facts}</p>");

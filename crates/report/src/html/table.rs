@@ -44,7 +44,8 @@ impl From<String> for Place {
 #[derive(Debug, Default)]
 pub(super) struct Table {
     heads: Vec<(String, String, bool)>,
-    rows: Vec<Vec<Place>>,
+    /// The rows, with the cell of each; `None` if it is not of a single cell.
+    rows: Vec<(Option<usize>, Vec<Place>)>,
 }
 
 impl Table {
@@ -62,7 +63,12 @@ impl Table {
 
     /// Adds a row.
     pub(super) fn row(&mut self, row: Vec<Place>) {
-        self.rows.push(row);
+        self.rows.push((None, row));
+    }
+
+    /// Adds a row of a cell, which the page can hide.
+    pub(super) fn row_of(&mut self, cell: usize, row: Vec<Place>) {
+        self.rows.push((Some(cell), row));
     }
 
     /// Whether it has no rows.
@@ -80,11 +86,17 @@ impl Table {
             } else {
                 format!(" <small>{}</small>", escape(unit))
             };
-            let _ = write!(html, "<th{class}>{}{unit}</th>", escape(head));
+            // Screen readers announce an empty heading.
+            let tag = if head.is_empty() { "td" } else { "th scope=\"col\"" };
+            let end = &tag[..2];
+            let _ = write!(html, "<{tag}{class}>{}{unit}</{end}>", escape(head));
         }
         html += "</tr></thead><tbody>\n";
-        for row in &self.rows {
-            html += "<tr>";
+        for (cell, row) in &self.rows {
+            match cell {
+                Some(cell) => drop(write!(html, "<tr data-cell=\"{cell}\">")),
+                None => html += "<tr>",
+            }
             for place in row {
                 html += &place.to_html();
             }

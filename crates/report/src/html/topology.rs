@@ -17,15 +17,13 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     for panel in &view.panels.panels {
         for (cell, _) in &panel.cells {
             let Some(run) = view.cells[*cell].runs.first() else { continue };
-            let name = if panel.name.is_empty() {
-                run.summary.cell.to_string()
-            } else {
-                panel.name.clone()
-            };
+            let name =
+                if panel.name.is_empty() { run.summary.cell.label() } else { panel.name.clone() };
             let same = |known: &Topology| {
                 known.groups == run.topology.groups
                     && known.networks == run.topology.networks
                     && known.links == run.topology.links
+                    && known.boundaries == run.topology.boundaries
             };
             if run.topology.groups.is_empty() {
                 continue;
@@ -47,7 +45,10 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     );
     for (topology, names) in drawn {
         page.heading(&names.join(", "));
-        page.body += &draw(topology);
+        let _ = write!(page.body, "<div class=\"table\">{}</div>", draw(topology));
+        for (group, words) in &topology.boundaries {
+            page.paragraph(&format!("Programs of {group}: {words}."));
+        }
     }
 }
 

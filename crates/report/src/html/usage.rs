@@ -62,7 +62,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
         let most = busy.iter().map(highest).fold(0.0, f64::max);
         page.begin_charts(&key(view));
         for panel in &view.panels.panels {
-            let mut lines = Vec::new();
+            let (mut lines, mut cells) = (Vec::new(), Vec::new());
             for (cell, series) in &panel.cells {
                 let Some(busy) = busy[*cell].get(group) else { continue };
                 let name = &view.panels.series[*series];
@@ -74,14 +74,16 @@ fn over_time(page: &mut Page, view: &View<'_>) {
                     points,
                 };
                 lines.push(line(name.clone(), false, percent(&busy.sum, nodes)));
+                cells.push(*cell);
                 if nodes > 1.0 {
+                    cells.push(*cell);
                     lines.push(line(format!("{name}, busiest"), true, percent(&busy.max, 1.0)));
                 }
             }
             let x = Axis::linear("time from the start", "s");
             let y = Axis::linear("CPU", "% of one").shared(0.0, most);
             let label = format!("CPU of {group} over time, {}", panel.name);
-            page.chart(&panel.name, chart::lines(&label, lines, x, y));
+            page.chart(&panel.name, chart::lines(&label, lines, x, y).of_cells(cells));
         }
         page.end_charts();
     }
@@ -137,7 +139,7 @@ fn numbers(view: &View<'_>) -> Table {
         .numbers("energy", "")
         .numbers("energy per message", "")
         .numbers("battery", "days");
-    for cell in &view.cells {
+    for (place, cell) in view.cells.iter().enumerate() {
         for group in view.sweep.groups() {
             let median = |key| cell.spread(|run| run.group(group, key)).map(|spread| spread.median);
             let text = |value: Option<f64>, show: fn(f64) -> String| {
@@ -145,18 +147,21 @@ fn numbers(view: &View<'_>) -> Table {
             };
             let (nodes, cpu) = (median(Group::nodes), median(Group::cpu_ms));
             let each = cpu.zip(nodes).filter(|(_, n)| *n > 0.0).map(|(cpu, n)| cpu / n);
-            table.row(vec![
-                cell.cell.to_string().into(),
-                group.into(),
-                text(nodes, format::count),
-                text(cpu, format::cpu),
-                text(each, format::cpu),
-                text(median(Group::cpu_us_per_message), format::cpu_us),
-                text(median(Group::rss_max_bytes), format::bytes),
-                text(median(Group::energy_j), format::joules),
-                text(median(Group::energy_j_per_message), format::joules),
-                text(median(Group::battery_days), format::number),
-            ]);
+            table.row_of(
+                place,
+                vec![
+                    cell.cell.label().into(),
+                    group.into(),
+                    text(nodes, format::count),
+                    text(cpu, format::cpu),
+                    text(each, format::cpu),
+                    text(median(Group::cpu_us_per_message), format::cpu_us),
+                    text(median(Group::rss_max_bytes), format::bytes),
+                    text(median(Group::energy_j), format::joules),
+                    text(median(Group::energy_j_per_message), format::joules),
+                    text(median(Group::battery_days), format::number),
+                ],
+            );
         }
     }
     table

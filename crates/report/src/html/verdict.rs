@@ -41,7 +41,11 @@ pub(super) fn banner(sweep: &Sweep) -> String {
 
 /// The evidence of all runs, one row per measurement.
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
-    page.section("verdict", "Evidence");
+    let title = "Evidence";
+    match view.sweep.status() {
+        Status::Valid => page.folded_section("verdict", title),
+        _ => page.section("verdict", title),
+    }
     let mut table = Table::default()
         .text("evidence about the test bed")
         .numbers("median", "")

@@ -105,7 +105,9 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             });
             let axis = Axis::linear("sent", unit).shared(0.0, largest / factor);
             let label = format!("Bytes sent by {group} by layer, {}", panel.name);
-            page.chart(&panel.name, chart::bars(&label, &names, series.collect(), axis));
+            let cells = panel.cells.iter().map(|(cell, _)| *cell).collect();
+            let chart = chart::bars(&label, &names, series.collect(), axis);
+            page.chart(&panel.name, chart.of_cells(cells));
         }
         page.end_charts();
     }
@@ -118,12 +120,12 @@ fn numbers(view: &View<'_>) -> Table {
         table = table.numbers(part.name, "");
     }
     table = table.numbers("frames", "").numbers("overhead to payload", "");
-    for cell in &view.cells {
+    for (place, cell) in view.cells.iter().enumerate() {
         for group in view.sweep.groups() {
             let show = |value: Option<f64>| {
                 Place::number(value.map_or_else(|| format::NONE.to_owned(), format::bytes))
             };
-            let mut row = vec![cell.cell.to_string().into(), group.into()];
+            let mut row = vec![cell.cell.label().into(), group.into()];
             row.push(show(median(cell, group, Group::tx_bytes)));
             row.extend(PARTS.iter().map(|part| show((part.bytes)(cell, group))));
             let frames = median(cell, group, Group::tx_frames).map(format::count);
@@ -133,7 +135,7 @@ fn numbers(view: &View<'_>) -> Table {
             let share = share
                 .map(|(over, payload)| format!("{} %", format::number(100.0 * over / payload)));
             row.push(Place::number(share.unwrap_or_else(|| format::NONE.to_owned())));
-            table.row(row);
+            table.row_of(place, row);
         }
     }
     table

@@ -2,9 +2,11 @@
 
 use super::Bed;
 use super::netem;
+use super::topology::Topology;
 use engine::Place;
 use lab::{Meter, Scheduled};
-use measure::Counts;
+use measure::{Carried, Counts, FullDisk};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +17,16 @@ impl Bed<'_> {
     /// A reader of the nodes' resource usage.
     pub fn meter(&self) -> Meter {
         self.lab.meter()
+    }
+
+    /// What the run has given up because its disk was full.
+    pub fn full_disk(&self) -> Option<Arc<FullDisk>> {
+        self.options.disk.clone()
+    }
+
+    /// The folder of the run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Frames and bytes that nodes sent and received.
@@ -45,20 +57,26 @@ impl Bed<'_> {
         self.lab.pids().into_iter().map(lab::socket_drops).sum()
     }
 
-    /// The kernel's counters of each port once they are stable: connections of ended programs are
-    /// still closing, and the medium would count frames that the kernel had not.
-    pub fn kernel_counters(&self) -> Vec<Option<lab::Counters>> {
-        let read = || (self.read_kernel_counters(), self.engine.frames());
+    /// The kernel's counters of each port and the medium's of each node at one moment: once neither
+    /// changes, with no frame between them. Before that, connections of ended programs are still
+    /// closing. Where they never agree, because frames were lost between them or the kernel counts
+    /// them before segmentation, the last ones.
+    pub fn settled(&self) -> Settled {
+        let read = || Settled {
+            kernel: self.read_kernel_counters(),
+            medium: (0..self.lab.nodes().len()).map(|node| self.counts.at(node)).collect(),
+        };
         let mut before = read();
         for _ in 0..SETTLING {
             std::thread::sleep(Duration::from_millis(20));
             let now = read();
-            if now == before {
+            let is_settled = now == before && now.agrees(&self.design.topology);
+            before = now;
+            if is_settled {
                 break;
             }
-            before = now;
         }
-        before.0
+        before
     }
 
     /// The drops include packets without room in the queue behind the interface.
@@ -75,6 +93,45 @@ impl Bed<'_> {
                 Some(counters)
             })
             .collect()
+    }
+}
+
+/// What the kernel and the medium have counted at one moment.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Settled {
+    /// The kernel's counters of each port; `None` where the interface is gone.
+    pub kernel: Vec<Option<lab::Counters>>,
+    /// The medium's counters of each node.
+    pub medium: Vec<Carried>,
+}
+
+impl Settled {
+    /// The kernel's frames of `nodes`, sent and received.
+    pub fn kernel_frames(&self, topology: &Topology, nodes: &[usize]) -> [u64; 2] {
+        let ports = topology.places.iter().zip(&self.kernel);
+        let own = ports
+            .filter(|(place, _)| nodes.contains(&topology.owners[place.segment][place.endpoint]));
+        let counters = own.filter_map(|(_, counters)| counters.as_ref());
+        counters.fold([0, 0], |[tx, rx], own| [tx + own.tx_frames, rx + own.rx_frames])
+    }
+
+    /// The medium's frames of `nodes`, sent and received.
+    pub fn medium_frames(&self, nodes: &[usize]) -> [u64; 2] {
+        let own = nodes.iter().filter_map(|node| self.medium.get(*node));
+        own.fold([0, 0], |[tx, rx], own| [tx + own.tx[0], rx + own.rx[0]])
+    }
+
+    fn agrees(&self, topology: &Topology) -> bool {
+        let mut medium: Vec<_> = self.medium.iter().map(|own| [own.tx[0], own.rx[0]]).collect();
+        for (place, counters) in topology.places.iter().zip(&self.kernel) {
+            let owner = topology.owners[place.segment][place.endpoint];
+            let (Some(counters), Some([tx, rx])) = (counters, medium.get_mut(owner)) else {
+                return false;
+            };
+            *tx = tx.wrapping_sub(counters.tx_frames);
+            *rx = rx.wrapping_sub(counters.rx_frames);
+        }
+        medium.iter().all(|left| *left == [0, 0])
     }
 }
 

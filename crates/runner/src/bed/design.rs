@@ -1,9 +1,9 @@
 //! Everything about a bed that is known before it exists.
 
-use super::BedOptions;
 use super::frame_path::SelectedPath;
-use super::host_cpu::HostCpu;
+use super::host_cpu;
 use super::jobs::{Job, own_programs};
+use super::options::BedOptions;
 use super::pinning::Pinning;
 use super::roots::Roots;
 use super::services;
@@ -11,6 +11,7 @@ use super::topology::Topology;
 use crate::error::Error;
 use engine::Threads;
 use experiment::Plan;
+use record::HostCpu;
 use std::path::{Path, PathBuf};
 
 /// A plan's nodes, networks and own programs, ready to be brought up.
@@ -43,11 +44,18 @@ impl Design {
     pub fn of(plan: &Plan, programs: &Path, options: &BedOptions<'_>) -> Result<Self, Error> {
         let roots = Roots::of(plan)?;
         let mut jobs = services::programs(plan, programs)?;
-        jobs.extend(own_programs(plan, &roots, options.home, programs));
+        jobs.extend(own_programs(
+            plan,
+            &plan.nodes,
+            &roots,
+            options.home,
+            options.workload,
+            programs,
+        )?);
         let path = SelectedPath::of(plan, options.frame_path)?;
         let mut topology = Topology::of(plan, &roots);
-        let host_cpu = HostCpu::here();
-        let is_limited_by_host = host_cpu.limit(plan, &mut topology.members)?;
+        let host_cpu = host_cpu::read_host_cpu();
+        let is_limited_by_host = host_cpu::limit(&host_cpu, plan, &mut topology.members)?;
         let threads = Threads::balanced(&topology.segments, options.threads);
         let placement = Pinning::apply(plan, &mut topology.members, threads.count());
         Ok(Self {

@@ -8,6 +8,9 @@ use crate::error::Error;
 use lab::OutOfMemory;
 use record::control::{Command, Status};
 
+/// Time from the start signal to offset 0, so that the signal reaches hundreds of programs.
+pub(crate) const LEAD_NS: u64 = 500_000_000;
+
 /// News from the nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum News {

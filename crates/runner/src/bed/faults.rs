@@ -6,6 +6,7 @@ use crate::error::Error;
 use experiment::{Plan, PlannedFault, PlannedFaultKind as Kind};
 use serde::Serialize;
 use std::collections::VecDeque;
+use units::Span;
 
 /// An injected fault, for the run's record.
 #[derive(Debug, Clone, Serialize)]
@@ -57,6 +58,15 @@ impl Faults {
         self.coming.is_empty() && self.restarting.is_empty()
     }
 
+    /// The faults that are pending, in the order of their times.
+    pub(crate) fn pending(&self) -> impl Iterator<Item = PlannedFault> {
+        self.coming.iter().map(|due| PlannedFault {
+            at: Span::from_ns(due.at_ns),
+            what: due.what,
+            nodes: due.nodes.iter().map(|(_, name)| name.clone()).collect(),
+        })
+    }
+
     /// Injects the faults that are due `since_ns` after the start.
     pub(crate) fn turn(
         &mut self,
@@ -93,6 +103,8 @@ impl Faults {
                     job.asked_to_end = true;
                 });
                 bed.signal_all(node, libc::SIGKILL);
+                // It measures programs, which may start again and need it at once.
+                start(node, Role::Collector, bed, jobs)?;
             }
             Kind::Pause => {
                 bed.signal_all(node, libc::SIGSTOP);
@@ -105,7 +117,7 @@ impl Faults {
             Kind::Stop => drop(stop(node, bed, jobs)),
             Kind::Restart => match stop(node, bed, jobs) {
                 true => self.restarting.push(node),
-                false => start(node, bed, jobs)?,
+                false => start(node, Role::Node, bed, jobs)?,
             },
             Kind::Start => {
                 let own = running(jobs, node).find(|(_, job)| job.role == Role::Node);
@@ -116,7 +128,7 @@ impl Faults {
                         self.restarting.push(node);
                     }
                     Some(false) => {}
-                    None => start(node, bed, jobs)?,
+                    None => start(node, Role::Node, bed, jobs)?,
                 }
             }
         }
@@ -135,7 +147,7 @@ impl Faults {
             return Ok(());
         };
         self.restarting.swap_remove(place);
-        start(node, bed, jobs)
+        start(node, Role::Node, bed, jobs)
     }
 }
 
@@ -160,9 +172,9 @@ fn stop(node: usize, bed: &mut impl Nodes, jobs: &mut [Job]) -> bool {
     runs
 }
 
-/// Starts the program of a node where none runs.
-fn start(node: usize, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> Result<(), Error> {
-    let own = |job: &&Job| job.node == node && job.role == Role::Node;
+/// Starts the node's program of a role again, if it had one.
+fn start(node: usize, role: Role, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> Result<(), Error> {
+    let own = |job: &&Job| job.node == node && job.role == role;
     let Some(job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
     bed.start(jobs.len(), &job)?;
     jobs.push(job);

@@ -12,23 +12,23 @@ pub(crate) struct SelectedPath {
     pub link: Link,
     /// Whether packet sockets have headers before the frames, which their rings do not support.
     offload: bool,
-    asked: Option<FramePath>,
+    requested: Option<FramePath>,
     why: Option<String>,
 }
 
 impl SelectedPath {
-    /// Selects the path that `plan` needs, else the one `asked` for, else the fastest that works
+    /// Selects the path that `plan` needs, else the one `requested` for, else the fastest that works
     /// here.
-    pub(crate) fn of(plan: &Plan, asked: Option<FramePath>) -> Result<Self, Error> {
+    pub(crate) fn of(plan: &Plan, requested: Option<FramePath>) -> Result<Self, Error> {
         let offload = plan.networks.iter().any(|network| network.offload);
-        let by = |link, why: Option<String>| Self { link, offload, asked, why };
+        let by = |link, why: Option<String>| Self { link, offload, requested, why };
         if let Some(why) = needs_packets(plan) {
-            return match asked.filter(|path| *path != FramePath::Packet) {
+            return match requested.filter(|path| *path != FramePath::Packet) {
                 Some(path) => Err(refused(path, why.to_owned())),
                 None => Ok(by(Link::Veth, Some(why.to_owned()))),
             };
         }
-        Ok(match asked {
+        Ok(match requested {
             Some(FramePath::Packet) => by(Link::Veth, None),
             Some(FramePath::Tap) => by(Link::Tap, None),
             Some(FramePath::Ring) => match can_have_ring() {
@@ -87,7 +87,7 @@ impl SelectedPath {
 
     /// Why this path is in use, if it is not the fastest or was requested.
     pub(crate) fn why(&self) -> Option<String> {
-        self.why.clone().or(self.asked.map(|_| "requested by THINGBED_FRAME_PATH".to_owned()))
+        self.why.clone().or(self.requested.map(|_| "requested by THINGBED_FRAME_PATH".to_owned()))
     }
 }
 

@@ -1,12 +1,16 @@
 //! The programs of a run: where each starts, and with which files.
 
+use super::machine;
+use super::own_metrics;
 use super::roots::Roots;
 use super::tls;
-use experiment::{Plan, Ready};
+use crate::error::Error;
+use experiment::{Plan, PlannedNode, ProgramCheck, Ready};
 use lab::{Exit, OutOfMemory, Usage};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use units::Bytes;
 
 /// Role of a program in its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub(crate) enum Role {
     Service,
     /// Requests a node's address and ends when it has it.
     Client,
+    /// Receives the metrics of a node's programs; starts before them and stops after them.
+    Collector,
 }
 
 /// State of a program.
@@ -70,6 +76,8 @@ pub(crate) struct Job {
     pub state: State,
     /// Messages sent and answers received, as last reported.
     pub progress: (u64, u64),
+    /// Messages received, as last reported by a sink behind a broker.
+    pub received: Option<u64>,
     /// When a node's own program counts as ready.
     pub ready: Option<Ready>,
     /// Whether a fault or a user stopped it.
@@ -79,6 +87,14 @@ pub(crate) struct Job {
     /// Whether it may end at any time with status 0: a command, or a program that only an image
     /// names. That may be a shell, which finds no terminal.
     pub may_end: bool,
+    /// Maximum size of each of its logs, if the node has a limit.
+    pub output_limit: Option<Bytes>,
+    /// What it must do.
+    pub check: ProgramCheck,
+    /// When it started, if it has.
+    pub started_ns: Option<u64>,
+    /// When it ended, if it has.
+    pub ended_ns: Option<u64>,
     /// Paths of its events, standard output and standard error.
     pub files: Files,
 }
@@ -106,13 +122,22 @@ impl Files {
         Self { spec: file("json"), events: file("csv"), out: file("out"), err: file("err") }
     }
 
-    /// The last lines of its standard error.
+    /// The last lines of its standard error; of its standard output, where many programs print
+    /// errors, if there are none.
     pub(crate) fn last_output(&self) -> String {
-        let text = tail(&self.err).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let lines: Vec<&str> = text.trim().lines().collect();
-        lines[lines.len().saturating_sub(5)..].join("\n")
+        match last_lines(&self.err, 5) {
+            empty if empty.is_empty() => last_lines(&self.out, 5),
+            lines => lines,
+        }
     }
+}
+
+/// The last lines of a file, `number` of them at most.
+pub(crate) fn last_lines(path: &Path, number: usize) -> String {
+    let text = tail(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.trim().lines().collect();
+    lines[lines.len().saturating_sub(number)..].join("\n")
 }
 
 /// The end of a file of any size.
@@ -134,31 +159,60 @@ pub(crate) fn variables<'a>(
 ) -> Vec<(String, String)> {
     let mut all: Vec<_> = own.into_iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     all.push(("THINGBED_NODE".to_owned(), node.to_owned()));
+    for (name, value) in own_metrics::variables(plan, node) {
+        // A program may have its own collector.
+        if name == own_metrics::VARIABLE || all.iter().all(|(own, _)| own != name) {
+            all.push((name.to_owned(), value));
+        }
+    }
     if tls::has(plan, node) {
         all.push((tls::VARIABLE.to_owned(), tls::folder(dir).display().to_string()));
     }
     all
 }
 
-/// The nodes' own programs, from the experiment or the image, not yet started.
-pub(crate) fn own_programs(plan: &Plan, roots: &Roots, home: &Path, dir: &Path) -> Vec<Job> {
-    let nodes = plan.nodes.iter().enumerate();
-    let of = |(node, planned): (usize, &experiment::PlannedNode)| {
+/// The own programs of `nodes` in `plan`, from the experiment or the image, not yet started.
+///
+/// # Errors
+/// When a file that a program needs cannot be written.
+pub(crate) fn own_programs(
+    plan: &Plan,
+    nodes: &[PlannedNode],
+    roots: &Roots,
+    home: &Path,
+    workload: &Path,
+    dir: &Path,
+) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (node, planned) in nodes.iter().enumerate() {
         let program = planned.program.as_ref();
         let configured = program.map(|program| &program.run[..]).filter(|run| !run.is_empty());
-        let argv = configured.or_else(|| roots.program(planned))?.to_vec();
+        let configured = configured.or_else(|| roots.program(planned)).map(<[String]>::to_vec);
         let files = Files::of(dir, &planned.name, None);
+        let console = machine::console(plan, planned, workload, &files.spec)?;
+        let Some(argv) = console.or(configured) else { continue };
         let mut job = Job::of(node, &planned.name, None, Role::Node, argv, home, files);
         let own = program.into_iter().flat_map(|program| &program.env);
         job.env = variables(plan, &planned.name, own, dir);
+        job.output_limit = planned.limits.output;
         job.ready = program.and_then(|program| program.ready.clone());
-        job.may_end = program.is_none();
-        Some(job)
-    };
-    nodes.filter_map(of).collect()
+        job.check = program.map(|program| program.check.clone()).unwrap_or_default();
+        let check = &job.check;
+        job.may_end = program.is_none() || !check.exit.is_empty() || check.within.is_some();
+        jobs.push(job);
+    }
+    Ok(jobs)
 }
 
 impl Job {
+    /// Resource usage of the ended program; nothing before.
+    pub fn usage(&self) -> lab::Usage {
+        match self.state {
+            State::Ended { usage, .. } => usage,
+            _ => lab::Usage::default(),
+        }
+    }
+
     /// A program chosen by the tool, not yet started, which may end with status 0.
     pub(crate) fn new(
         node: usize,
@@ -193,22 +247,32 @@ impl Job {
             relies_on: None,
             state: State::Starting,
             progress: (0, 0),
+            received: None,
             ready: None,
             asked_to_end: false,
             is_paused: false,
             may_end: false,
+            output_limit: None,
+            check: ProgramCheck::default(),
+            started_ns: None,
+            ended_ns: None,
             files,
         }
     }
 
     /// Whether it is a program of a workload that speaks the control protocol.
     pub(crate) fn has_control(&self) -> bool {
-        matches!(self.role, Role::Source | Role::Sink | Role::Mqtt)
+        matches!(self.role, Role::Source | Role::Sink | Role::Mqtt | Role::Collector)
     }
 
     /// Whether it starts before the workloads and stops after them.
     pub(crate) fn is_of_the_lab(&self) -> bool {
-        matches!(self.role, Role::Node | Role::Service | Role::Client)
+        matches!(self.role, Role::Node | Role::Client) || self.serves()
+    }
+
+    /// Whether all other programs of the node may need it.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.role, Role::Service | Role::Collector)
     }
 
     /// A copy of the program, not yet started.
@@ -216,10 +280,19 @@ impl Job {
         Self {
             state: State::Starting,
             progress: (0, 0),
+            received: None,
             asked_to_end: false,
             is_paused: false,
+            started_ns: None,
+            ended_ns: None,
             ..self.clone()
         }
+    }
+
+    /// Whether it failed by itself, which is reported when it happens.
+    pub(crate) fn has_failed(&self) -> bool {
+        let State::Ended { exit, .. } = &self.state else { return false };
+        !self.asked_to_end && !matches!(exit, Exit::Status(status) if self.check.accepts(*status))
     }
 
     /// Whether it is still running.

@@ -7,6 +7,7 @@
 mod control;
 mod counters;
 mod design;
+mod disk_guard;
 pub(crate) mod environment;
 pub(crate) mod faults;
 mod frame_path;
@@ -14,9 +15,13 @@ mod hardware;
 mod host_cpu;
 pub(crate) mod jobs;
 mod live;
+mod machine;
+mod neighbours;
 pub(crate) mod netem;
 pub(crate) mod nodes;
+mod options;
 mod output;
+pub(crate) mod own_metrics;
 mod pinning;
 mod ready;
 mod roots;
@@ -27,20 +32,23 @@ pub(crate) mod tls;
 mod topology;
 mod uplink;
 
-pub(crate) use counters::backlog_drops;
+pub(crate) use counters::{Settled, backlog_drops};
 pub(crate) use design::Design;
 pub use frame_path::can_have_ring;
-pub(crate) use host_cpu::HostCpu;
 pub(crate) use live::ManualChange;
-pub use live::{LabShown, Links, NodeShown, Reply, Request, Shown, ask, forget, labs, open};
+pub use live::{
+    LabShown, LinkTraffic, Links, NodeShown, Occurrence, Reply, Request, Shown, ask, forget, labs,
+    open,
+};
 pub use netem::check_backends;
+pub(crate) use options::BedOptions;
 pub(crate) use output::Shortened;
-pub(crate) use pinning::Pinning;
 pub(crate) use selection::{select, some};
 pub(crate) use topology::Topology;
 pub use topology::segments;
 
 use self::control::ControlConnection;
+use self::disk_guard::DiskGuard;
 use self::live::{ControlSocket, Inventory, Requests, Shared};
 use self::netem::Impairments;
 use self::output::Outputs;
@@ -52,35 +60,14 @@ use crate::folder::Folder;
 use engine::{Engine, FrameBackend, FramePath, Outcome, Refused};
 use experiment::Plan;
 use lab::Lab;
-use measure::{Accounting, Counts};
+use measure::{Accounting, Counts, FullDisk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use units::Span;
 
 /// Busy-wait time before a frame is due: the lateness of a timer.
-const SPIN_NS: u64 = 60_000;
-
-/// Options of a bed.
-pub(crate) struct BedOptions<'a> {
-    /// A program whose `main` serves as the fork server: the tool itself.
-    pub tool: &'a Path,
-    /// Working directory of user programs: the experiment file's folder.
-    pub home: &'a Path,
-    /// The requested frame path; `None` for the best that works.
-    pub frame_path: Option<FramePath>,
-    /// Maximum number of threads that forward frames.
-    pub threads: usize,
-    /// Whether they busy-wait shortly before frames are due.
-    pub spin: bool,
-    /// Whether a run is measured: then the bed keeps the nodes of its plan, and works without a
-    /// control socket if it must.
-    pub is_measured: bool,
-    /// Whether programs' logs have a quota. Not in virtual time, where watching takes time.
-    pub limits_output: bool,
-    /// Set when a user or a control client stops the bed.
-    pub interrupted: &'a AtomicBool,
-}
+const SPIN: Span = Span::from_us(60);
 
 /// Nodes and networks of a plan. Dropping it removes everything that it made except the folder of
 /// the programs' logs. Fields are dropped in this order.
@@ -95,7 +82,7 @@ pub(crate) struct Bed<'a> {
     impairments: Impairments,
     lab: Lab,
     /// Watches the programs' logs.
-    outputs: Option<Outputs>,
+    outputs: Outputs,
     /// The keys in it have no use after the bed.
     _certificates: Certificates,
     design: Design,
@@ -107,6 +94,8 @@ pub(crate) struct Bed<'a> {
     folder: PathBuf,
     /// Time at which the bed came up.
     since_ns: u64,
+    /// Time at which the impairments began.
+    begun_ns: Option<u64>,
     /// Set when a new node could not be attached to the medium: port and node numbers differ from
     /// then on.
     is_broken: bool,
@@ -143,19 +132,13 @@ impl<'a> Bed<'a> {
         let mut design = Design::of(plan, &programs, &options)?;
         let accounting = observe(&mut design.topology)?;
         let counts = accounting.counts();
-        let frame_path = design.path.frame_path();
         let (lab, backends, impairments) = nodes(plan, &design, options.tool)?;
-        let refused = Refused::of(&backends)
-            .map_err(Error::io("count the frames that interfaces dropped"))?;
+        let refused = Refused::of(&backends).map_err(Error::io("count dropped frames"))?;
         let engine = engine(&design, backends, accounting, options.spin)?;
         let uplinks = Uplink::all(plan, &lab)?;
-        let outputs = options.limits_output.then(Outputs::start).transpose();
-        let outputs = outputs.map_err(Error::io("watch the programs' logs"))?;
+        let outputs = outputs(folder, &options)?;
         let inventory = Inventory::of(plan, &design.topology);
-        let control = match ControlSocket::open(&inventory, engine.remote()) {
-            Err(_) if options.is_measured => None,
-            opened => Some(opened.map_err(Error::io("open the lab's control socket"))?),
-        };
+        let control = control(&inventory, &engine, options.is_measured)?;
         Ok(Self {
             control,
             connections: BTreeMap::new(),
@@ -166,12 +149,13 @@ impl<'a> Bed<'a> {
             lab,
             outputs,
             _certificates: certificates,
+            frame_path: design.path.frame_path(),
             design,
             inventory,
             counts,
-            frame_path,
             folder: folder.path().to_owned(),
             since_ns: clock::now_ns(),
+            begun_ns: None,
             is_broken: false,
             options,
         })
@@ -198,7 +182,7 @@ impl<'a> Bed<'a> {
         drop(uplinks);
         let uncounted = lab.uncounted().map(str::to_owned);
         drop(lab);
-        let shortened = outputs.map(Outputs::end).unwrap_or_default();
+        let shortened = outputs.end();
         Ok(Remains { design, outcome, frame_path, uncounted, shortened })
     }
 }
@@ -229,7 +213,29 @@ fn engine(
     let (segments, places) = (design.topology.segments.clone(), design.topology.places.clone());
     // Threads inherit the affinity, which ends with this function.
     let _affinity = design.pinning().and_then(|pinning| Affinity::on(&pinning.medium()));
-    let spin_ns = if spin { SPIN_NS } else { 0 };
-    Engine::start_threads(&design.threads, backends, segments, places, accounting, spin_ns)
+    let spin = if spin { SPIN } else { Span::ZERO };
+    Engine::start_threads(&design.threads, backends, segments, places, accounting, spin)
         .map_err(Error::io("start forwarding"))
+}
+
+/// Watches the programs' logs.
+fn outputs(folder: &Folder, options: &BedOptions<'_>) -> Result<Outputs, Error> {
+    let guard = |disk: &Arc<FullDisk>| DiskGuard::new(folder.path().to_owned(), disk.clone());
+    let guard = options.disk.as_ref().map(guard);
+    match options.watches_output {
+        true => Outputs::start(guard).map_err(Error::io("watch the programs' logs")),
+        false => Ok(Outputs::at_the_end()),
+    }
+}
+
+/// Opens the control socket. A measured run works without one: changes by hand are optional in it.
+fn control(
+    inventory: &Shared,
+    engine: &Engine<Accounting>,
+    is_measured: bool,
+) -> Result<Option<(ControlSocket, Requests)>, Error> {
+    match ControlSocket::open(inventory, engine.remote()) {
+        Err(_) if is_measured => Ok(None),
+        opened => opened.map(Some).map_err(Error::io("open the lab's control socket")),
+    }
 }

@@ -24,7 +24,7 @@ struct Impaired {
     interface: usize,
     way: Direction,
     place: Place,
-    asked: Impairment,
+    configured: Impairment,
     /// See [`Done::counted`].
     counted: bool,
     /// The medium's end, if frames leave by it.
@@ -43,7 +43,7 @@ pub(crate) struct Impairments {
 pub(crate) struct Done {
     pub place: Place,
     pub way: Direction,
-    pub asked: Arc<Impairment>,
+    pub configured: Arc<Impairment>,
     pub passed: Passed,
     /// Whether the counters are of frames. With `offload` they are not: of an unsegmented frame, the
     /// kernel counts the segments if it passes, none if a packet socket sent it, and one if it is
@@ -86,14 +86,16 @@ impl Impairments {
                 continue;
             }
             let ways = [(Direction::Up, &link.up), (Direction::Down, &link.down)];
-            for (way, asked) in ways.into_iter().filter(|(_, asked)| !asked.is_none()) {
+            for (way, configured) in
+                ways.into_iter().filter(|(_, configured)| !configured.is_none())
+            {
                 let end = match way {
                     Direction::Up => None,
                     Direction::Down => Some(end.try_clone()?),
                 };
-                let (place, asked) = (*place, asked.clone());
+                let (place, configured) = (*place, configured.clone());
                 let counted = !plan.networks[place.segment].offload;
-                links.push(Impaired { node, interface, way, place, asked, counted, end });
+                links.push(Impaired { node, interface, way, place, configured, counted, end });
             }
         }
         Ok(Self { links, impairment_seed: plan.impairment_seed() })
@@ -112,8 +114,8 @@ impl Impairments {
             let number = (segment as u64) << 32 | endpoint as u64;
             let draw =
                 Draw::new(self.impairment_seed, number, u64::from(link.way == Direction::Down));
-            let asked = netem(&link.asked, draw.seed());
-            lab.nodes()[link.node].kind.impair(link.interface, link.way, &asked)?;
+            let settings = netem(&link.configured, draw.seed());
+            lab.nodes()[link.node].kind.impair(link.interface, link.way, &settings)?;
         }
         Ok(())
     }
@@ -125,8 +127,8 @@ impl Impairments {
     pub fn done(&self, lab: &Lab) -> Result<Vec<Done>, lab::Error> {
         let each = self.links.iter().map(|link| {
             let passed = lab.nodes()[link.node].kind.passed(link.interface, link.way)?;
-            let asked = Arc::new(link.asked.clone());
-            Ok(Done { place: link.place, way: link.way, asked, passed, counted: link.counted })
+            let configured = Arc::new(link.configured.clone());
+            Ok(Done { place: link.place, way: link.way, configured, passed, counted: link.counted })
         });
         each.collect()
     }
@@ -151,7 +153,7 @@ pub(crate) fn excused(done: &[Done]) -> Excused {
             Direction::Down => excused.kernel += done.passed.dropped,
         }
         // Netem does not count the corrupted frames.
-        let turned = done.passed.frames as f64 * done.asked.corrupt.share.fraction();
+        let turned = done.passed.frames as f64 * done.configured.corrupt.share.fraction();
         excused.kernel += turned.ceil() as u64;
     }
     excused
@@ -176,9 +178,22 @@ fn through_disciplines(socket: &OwnedFd) -> std::io::Result<()> {
 
 /// The netem configuration of a link. Settings that netem lacks never occur in a plan with
 /// `backend: netem`.
-fn netem(asked: &Impairment, seed: u64) -> Netem {
+fn netem(configured: &Impairment, seed: u64) -> Netem {
     let chance = |share, correlation| Chance { share, correlation };
-    let loss = match asked.loss {
+    // All stages by name, so that the compiler reports a new one. Netem has no outages.
+    let Impairment {
+        delay,
+        reorder,
+        loss,
+        corrupt,
+        duplicate,
+        transmission,
+        queue,
+        slot,
+        handover: _,
+        outage: _,
+    } = configured;
+    let loss = match *loss {
         link::Loss::Random(random) => Loss::Random(chance(random.share, random.correlation)),
         link::Loss::GilbertElliott(model) => Loss::GilbertElliott {
             p: model.p,
@@ -190,26 +205,26 @@ fn netem(asked: &Impairment, seed: u64) -> Netem {
             Loss::Markov { p13: m.p13, p31: m.p31, p32: m.p32, p23: m.p23, p14: m.p14 }
         }
     };
-    let limit = match asked.queue.limit {
-        Limit::Frames(frames) if asked.rate().is_some() => frames,
+    let limit = match queue.limit {
+        Limit::Frames(frames) if transmission.rate().is_some() => frames,
         _ => PLENTY,
     };
-    let Framing { overhead, cell } = asked.transmission.framing;
+    let Framing { overhead, cell } = transmission.framing;
     Netem {
-        delay: asked.delay.mean,
-        jitter: asked.delay.jitter,
-        correlation: asked.delay.correlation,
-        distribution: table(&asked.delay.distribution),
+        delay: delay.mean,
+        jitter: delay.jitter,
+        correlation: delay.correlation,
+        distribution: table(&delay.distribution),
         loss,
-        corrupt: chance(asked.corrupt.share, asked.corrupt.correlation),
-        duplicate: chance(asked.duplicate.share, asked.duplicate.correlation),
-        reorder: chance(asked.reorder.share, asked.reorder.correlation),
-        gap: asked.reorder.gap,
-        rate: asked.rate(),
+        corrupt: chance(corrupt.share, corrupt.correlation),
+        duplicate: chance(duplicate.share, duplicate.correlation),
+        reorder: chance(reorder.share, reorder.correlation),
+        gap: reorder.gap,
+        rate: transmission.rate(),
         overhead,
         cell: cell.map(|cell| (cell.size, cell.overhead)),
         limit,
-        slot: asked.slot.0.map(|slot| Slot {
+        slot: slot.0.map(|slot| Slot {
             min: slot.min,
             max: slot.max,
             packets: slot.packets,
@@ -240,13 +255,13 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn asked(json: serde_json::Value) -> Impairment {
+    fn impairment(json: serde_json::Value) -> Impairment {
         serde_json::from_value(json).unwrap()
     }
 
     #[test]
     fn words_are_taken_over() {
-        let asked = asked(serde_json::json!({
+        let configured = impairment(serde_json::json!({
             "delay": "20 ms", "jitter": "5 ms", "correlation": "25 %", "loss": "3 %",
             "loss_correlation": "4 %", "duplicate": "5 %", "duplicate_correlation": "6 %",
             "corrupt": "7 %", "corrupt_correlation": "8 %", "reorder": "9 %",
@@ -254,25 +269,31 @@ mod tests {
             "cell": {"size": "48 B", "overhead": "5 B"}, "queue": 12,
             "slot": {"min": "1 ms", "max": "2 ms", "packets": 13, "bytes": "14 B"},
         }));
-        let got = netem(&asked, 15);
+        let settings = netem(&configured, 15);
         let percent = |of: f64| units::Ratio::from_fraction(of / 100.0).unwrap();
         assert_eq!(
-            (got.delay, got.jitter, got.correlation),
-            (asked.delay.mean, asked.delay.jitter, percent(25.0))
+            (settings.delay, settings.jitter, settings.correlation),
+            (configured.delay.mean, configured.delay.jitter, percent(25.0))
         );
         let chance = |share, correlation| Chance {
             share: percent(share),
             correlation: percent(correlation),
         };
-        assert_eq!(got.loss, Loss::Random(chance(3.0, 4.0)));
+        assert_eq!(settings.loss, Loss::Random(chance(3.0, 4.0)));
         assert_eq!(
-            [got.duplicate, got.corrupt, got.reorder],
+            [settings.duplicate, settings.corrupt, settings.reorder],
             [chance(5.0, 6.0), chance(7.0, 8.0), chance(9.0, 10.0)]
         );
-        assert_eq!((got.gap, got.overhead, got.limit, got.seed), (11, -14, 12, 15));
-        assert_eq!(got.rate, asked.rate());
-        assert_eq!(got.cell.map(|(size, overhead)| (size.get(), overhead.get())), Some((48, 5)));
-        let slot = got.slot.unwrap();
+        assert_eq!(
+            (settings.gap, settings.overhead, settings.limit, settings.seed),
+            (11, -14, 12, 15)
+        );
+        assert_eq!(settings.rate, configured.rate());
+        assert_eq!(
+            settings.cell.map(|(size, overhead)| (size.get(), overhead.get())),
+            Some((48, 5))
+        );
+        let slot = settings.slot.unwrap();
         assert_eq!((slot.min.as_ms(), slot.max.as_ms(), slot.packets), (1.0, 2.0, Some(13)));
         assert_eq!(slot.bytes.map(units::Bytes::get), Some(14));
     }
@@ -282,7 +303,7 @@ mod tests {
         let done = |way: Direction, corrupt: &str| Done {
             place: Place { segment: 0, endpoint: 0 },
             way,
-            asked: Arc::new(asked(serde_json::json!({ "corrupt": corrupt }))),
+            configured: Arc::new(impairment(serde_json::json!({ "corrupt": corrupt }))),
             passed: Passed { frames: 1000, bytes: 0, dropped: 7 },
             counted: true,
         };
@@ -292,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_link_without_a_rate_holds_plenty() {
-        assert_eq!(netem(&asked(serde_json::json!({"delay": "1 s"})), 0).limit, PLENTY);
+        assert_eq!(netem(&impairment(serde_json::json!({"delay": "1 s"})), 0).limit, PLENTY);
     }
 
     #[test]
@@ -301,8 +322,8 @@ mod tests {
         let normal = table(&Distribution::Normal);
         assert_eq!(normal.len(), ENTRIES);
         let near = |place: f64, want: i16| {
-            let got = normal[(place * ENTRIES as f64) as usize];
-            assert!((got - want).abs() < 60, "{got} at {place}");
+            let settings = normal[(place * ENTRIES as f64) as usize];
+            assert!((settings - want).abs() < 60, "{settings} at {place}");
         };
         // The normal distribution's quantiles: -1, 0 and 1 standard deviation.
         near(0.158_66, -8192);

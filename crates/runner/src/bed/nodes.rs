@@ -2,12 +2,11 @@
 
 use super::jobs::Job;
 use crate::error::Error;
-use link::Instant;
 
 /// Nodes in which programs run. Nodes are numbered as in the plan, programs as by the caller.
 pub(crate) trait Nodes {
     /// The nodes' clock: a monotonic time in ns.
-    fn now(&self) -> Instant;
+    fn now(&self) -> u64;
 
     /// Starts the program number `id`, which was never used before.
     ///

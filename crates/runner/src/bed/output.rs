@@ -4,6 +4,8 @@
 //! on writing at the end, so the program is neither blocked nor slowed down. When the bed ends, the
 //! hole is replaced by a line that says what is missing.
 
+use super::disk_guard::DiskGuard;
+use measure::Auxiliary;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -14,18 +16,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum size of a log on the disk, between two looks at it: standard output and standard error of
-/// a program have one each. 400,000 lines.
+/// Default of the maximum size of a log on the disk, between two looks at it: standard output and
+/// standard error of a program have one each. 400,000 lines.
 pub(crate) const QUOTA: u64 = 64 << 20;
+/// Maximum size when the disk is full.
+const SMALL: u64 = 256 << 10;
 /// Part of the quota that keeps the beginning, where programs report their settings and first
 /// errors.
-pub(crate) const HEAD: u64 = 16 << 20;
+const HEAD: u64 = 4;
 /// Part of the quota that is left when the middle goes: the latest output.
-const TAIL: u64 = 32 << 20;
+const TAIL: u64 = 2;
+/// The beginning that a log with the default quota keeps.
+pub(crate) const BEGINNING: u64 = QUOTA / HEAD;
 /// File systems free whole blocks.
 const BLOCK: u64 = 4096;
 /// Time between two looks. A program writes a few hundred MB meanwhile at most.
-const PERIOD: Duration = Duration::from_millis(250);
+const PERIOD: Duration = Duration::from_millis(100);
 
 /// A log that lost its middle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +41,19 @@ pub(crate) struct Shortened {
     pub bytes: u64,
 }
 
-/// Watches the logs of a bed, in a thread.
+/// The logs of a bed.
 #[derive(Debug)]
 pub(crate) struct Outputs {
     new: Sender<Watched>,
-    thread: JoinHandle<Vec<Watched>>,
+    watcher: Watcher,
+}
+
+#[derive(Debug)]
+enum Watcher {
+    /// Looks at them while programs run.
+    Thread(JoinHandle<Vec<Watched>>),
+    /// Nothing looks at them before the end.
+    None(Receiver<Watched>),
 }
 
 /// A log.
@@ -47,25 +61,34 @@ pub(crate) struct Outputs {
 struct Watched {
     path: PathBuf,
     file: File,
-    /// End of the hole, which begins at [`HEAD`].
-    hole: u64,
+    /// Maximum size in bytes.
+    quota: u64,
+    /// The part that is gone; empty until something is.
+    hole: Range<u64>,
 }
 
 impl Outputs {
-    /// Starts watching.
+    /// Starts watching, also the disk if there is a guard.
     ///
     /// # Errors
     /// If the thread does not start.
-    pub fn start() -> io::Result<Self> {
+    pub fn start(guard: Option<DiskGuard>) -> io::Result<Self> {
         let (new, logs) = channel();
         let thread = std::thread::Builder::new().name("output".to_owned());
-        let thread = thread.spawn(move || watch(&logs, QUOTA))?;
-        Ok(Self { new, thread })
+        let thread = thread.spawn(move || watch(&logs, guard.as_ref()))?;
+        Ok(Self { new, watcher: Watcher::Thread(thread) })
+    }
+
+    /// Shortens logs only at the end: in virtual time, a thread that looks at them would take time
+    /// from the programs. Until then they are limited by the guest's disk.
+    pub fn at_the_end() -> Self {
+        let (new, logs) = channel();
+        Self { new, watcher: Watcher::None(logs) }
     }
 
     /// Watches a log; `file` can be read and written.
-    pub fn watch(&self, path: &Path, file: File) {
-        let watched = Watched { path: path.to_owned(), file, hole: HEAD };
+    pub fn watch(&self, path: &Path, file: File, quota: u64) {
+        let watched = Watched { path: path.to_owned(), file, quota, hole: 0..0 };
         // Fails only after the thread has panicked: then logs have no quota.
         let _ = self.new.send(watched);
     }
@@ -73,24 +96,42 @@ impl Outputs {
     /// Stops watching, after the programs have ended. Returns the logs that lost something.
     pub fn end(self) -> Vec<Shortened> {
         drop(self.new);
-        let logs = self.thread.join().unwrap_or_default();
+        let logs = match self.watcher {
+            Watcher::Thread(thread) => thread.join().unwrap_or_default(),
+            Watcher::None(new) => {
+                let mut logs = Vec::new();
+                new.try_iter().for_each(|log| add(&mut logs, log));
+                logs.iter_mut().for_each(Watched::mark_excess);
+                logs
+            }
+        };
         logs.into_iter().filter_map(Watched::close).collect()
     }
 }
 
-/// Looks at all logs from time to time, until there can be no more.
-fn watch(new: &Receiver<Watched>, quota: u64) -> Vec<Watched> {
+/// Adds a log. A program that starts again continues its log.
+fn add(logs: &mut Vec<Watched>, log: Watched) {
+    match logs.iter_mut().find(|known| known.path == log.path) {
+        Some(known) => known.file = log.file,
+        None => logs.push(log),
+    }
+}
+
+/// Looks at the disk and all logs from time to time, until there can be no more.
+fn watch(new: &Receiver<Watched>, guard: Option<&DiskGuard>) -> Vec<Watched> {
     let mut logs: Vec<Watched> = Vec::new();
+    let look = |logs: &mut Vec<Watched>| {
+        guard.inspect(|guard| guard.look());
+        let is_full = guard.is_some_and(|guard| guard.disk().is_given_up(Auxiliary::Output));
+        let most = if is_full { SMALL } else { u64::MAX };
+        logs.iter_mut().for_each(|log| log.look(most));
+    };
     loop {
         match new.recv_timeout(PERIOD) {
-            // A program that starts again continues its log.
-            Ok(log) => match logs.iter_mut().find(|known| known.path == log.path) {
-                Some(known) => known.file = log.file,
-                None => logs.push(log),
-            },
-            Err(RecvTimeoutError::Timeout) => logs.iter_mut().for_each(|log| log.look(quota)),
+            Ok(log) => add(&mut logs, log),
+            Err(RecvTimeoutError::Timeout) => look(&mut logs),
             Err(RecvTimeoutError::Disconnected) => {
-                logs.iter_mut().for_each(|log| log.look(quota));
+                look(&mut logs);
                 return logs;
             }
         }
@@ -98,31 +139,40 @@ fn watch(new: &Receiver<Watched>, quota: u64) -> Vec<Watched> {
 }
 
 impl Watched {
-    /// Frees the middle of a log that is too large.
-    fn look(&mut self, quota: u64) {
+    /// Frees the middle of a log that is larger than its quota, or than `most`.
+    fn look(&mut self, most: u64) {
+        self.quota = self.quota.min(most);
         let Ok(found) = self.file.metadata() else { return };
-        let Some(hole) = excess(found.len(), self.hole, quota) else { return };
+        let Some(hole) = excess(found.len(), &self.hole, self.quota) else { return };
         let (start, length) = (hole.start as libc::off_t, (hole.end - hole.start) as libc::off_t);
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: a plain system call on an open file.
         if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, length) } == 0 {
-            self.hole = hole.end;
-        } else if self.file.set_len(HEAD).is_ok() {
+            self.hole = hole;
+        } else if self.file.set_len(hole.start).is_ok() {
             // File systems without holes: only the beginning stays.
-            self.hole = HEAD.max(found.len());
+            self.hole = hole.start..found.len();
+        }
+    }
+
+    /// Names what exceeds the quota after the programs have ended, also on file systems without
+    /// holes: nothing writes behind it any more.
+    fn mark_excess(&mut self) {
+        let length = self.file.metadata().map_or(0, |found| found.len());
+        if let Some(hole) = excess(length, &self.hole, self.quota) {
+            self.hole = hole;
         }
     }
 
     /// Replaces the hole by a line; `None` if there is none.
     fn close(mut self) -> Option<Shortened> {
-        let bytes = self.hole - HEAD;
+        let bytes = self.hole.end - self.hole.start;
         if bytes == 0 {
             return None;
         }
-        let text = format!(
-            "\n[Thingbed dropped {bytes} B of output here: a log keeps {} MiB]\n",
-            QUOTA >> 20
-        );
+        let quota = self.quota >> 10;
+        let text =
+            format!("\n[Thingbed dropped {bytes} B of output here: a log keeps {quota} KiB]\n");
         // A log that cannot be rewritten keeps its hole.
         let _ = self.replace_hole(text.as_bytes());
         Some(Shortened { log: self.path, bytes })
@@ -130,23 +180,25 @@ impl Watched {
 
     fn replace_hole(&mut self, text: &[u8]) -> io::Result<()> {
         let length = self.file.metadata()?.len();
-        let mut tail = vec![0; length.saturating_sub(self.hole) as usize];
-        self.file.read_exact_at(&mut tail, self.hole.min(length))?;
-        self.file.set_len(HEAD)?;
-        self.file.seek(SeekFrom::Start(HEAD))?;
+        let mut tail = vec![0; length.saturating_sub(self.hole.end) as usize];
+        self.file.read_exact_at(&mut tail, self.hole.end.min(length))?;
+        self.file.set_len(self.hole.start)?;
+        self.file.seek(SeekFrom::Start(self.hole.start))?;
         self.file.write_all(text)?;
         self.file.write_all(&tail)
     }
 }
 
-/// The part to free of a log with this length and with a hole up to `hole`; `None` if it fits.
-fn excess(length: u64, hole: u64, quota: u64) -> Option<Range<u64>> {
-    let kept = HEAD + length.saturating_sub(hole);
-    if length <= hole || kept <= quota {
+/// The part to free of a log with this length and this hole; `None` if it fits.
+fn excess(length: u64, hole: &Range<u64>, quota: u64) -> Option<Range<u64>> {
+    let kept = hole.start + length.saturating_sub(hole.end);
+    if length <= hole.end || kept <= quota {
         return None;
     }
-    let end = (length - TAIL.min(length)) / BLOCK * BLOCK;
-    (end > hole).then_some(HEAD..end)
+    let head = quota / HEAD / BLOCK * BLOCK;
+    let start = if hole.is_empty() { head } else { head.min(hole.start) };
+    let end = (length - (quota / TAIL).min(length)) / BLOCK * BLOCK;
+    (end > hole.end.max(start)).then_some(start..end)
 }
 
 #[cfg(test)]
@@ -154,16 +206,31 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
+    /// The beginning and the end that a log with the default quota keeps.
+    const FIRST: u64 = BEGINNING;
+    const LAST: u64 = QUOTA / TAIL;
+
     #[test]
     fn a_log_within_the_quota_stays_whole() {
-        assert_eq!(excess(QUOTA, HEAD, QUOTA), None);
-        assert_eq!(excess(0, HEAD, QUOTA), None);
+        assert_eq!(excess(QUOTA, &(0..0), QUOTA), None);
+        assert_eq!(excess(0, &(0..0), QUOTA), None);
         let over = QUOTA + 5;
-        assert_eq!(excess(over, HEAD, QUOTA), Some(HEAD..(over - TAIL) / BLOCK * BLOCK));
+        let first = FIRST..(over - LAST) / BLOCK * BLOCK;
+        assert_eq!(excess(over, &(0..0), QUOTA), Some(first));
         // Later only what is after the hole counts.
-        let hole = 1_000 * QUOTA;
-        assert_eq!(excess(hole + QUOTA - HEAD, hole, QUOTA), None);
-        assert!(excess(hole + QUOTA - HEAD + 1, hole, QUOTA).is_some_and(|at| at.end > hole));
+        let hole = FIRST..1_000 * QUOTA;
+        assert_eq!(excess(hole.end + QUOTA - FIRST, &hole, QUOTA), None);
+        let larger = excess(hole.end + QUOTA - FIRST + 1, &hole, QUOTA);
+        assert!(larger.is_some_and(|at| at.start == FIRST && at.end > hole.end));
+    }
+
+    #[test]
+    fn a_smaller_quota_takes_more_of_the_beginning() {
+        let hole = FIRST..1_000 * QUOTA;
+        let length = hole.end + (1 << 20);
+        let larger = excess(length, &hole, SMALL).unwrap();
+        assert_eq!((larger.start, larger.end), (SMALL / HEAD, length - SMALL / TAIL));
+        assert_eq!(excess(length, &larger, SMALL), None);
     }
 
     /// What failed before: a program could fill the disk with its output.
@@ -174,12 +241,12 @@ mod tests {
         let mut options = File::options();
         let file = options.read(true).write(true).create(true).open(&path).unwrap();
         let mut program = File::options().append(true).open(&path).unwrap();
-        let mut log = Watched { path: path.clone(), file, hole: HEAD };
+        let mut log = Watched { path: path.clone(), file, quota: QUOTA, hole: 0..0 };
         let block = [b'x'; 1 << 20];
         program.write_all(b"first\n").unwrap();
         for _ in 0..120 {
             program.write_all(&block).unwrap();
-            log.look(QUOTA);
+            log.look(u64::MAX);
             let on_disk = path.metadata().unwrap().blocks() * 512;
             assert!(on_disk <= QUOTA + (2 << 20), "{on_disk} B");
         }
@@ -189,26 +256,36 @@ mod tests {
         let text = std::fs::read(&path).unwrap();
         assert!(text.starts_with(b"first\n") && text.ends_with(b"last\n"));
         let line = format!("\n[Thingbed dropped {} B of output here", shortened.bytes);
-        assert!(text[HEAD as usize..].starts_with(line.as_bytes()));
+        assert!(text[FIRST as usize..].starts_with(line.as_bytes()));
         assert!((text.len() as u64) < QUOTA && !text.contains(&0));
-        let rest = text[HEAD as usize + 1..].iter().position(|byte| *byte == b'\n').unwrap() as u64;
+        let rest =
+            text[FIRST as usize + 1..].iter().position(|byte| *byte == b'\n').unwrap() as u64;
         assert_eq!(text.len() as u64 - rest - 2 + shortened.bytes, printed);
     }
 
     #[test]
-    fn logs_are_watched_until_the_end() {
+    fn logs_are_watched_until_the_end_and_each_has_its_quota() {
+        for outputs in [Outputs::start(None).unwrap(), Outputs::at_the_end()] {
+            keeps_quotas(outputs);
+        }
+    }
+
+    fn keeps_quotas(outputs: Outputs) {
         let dir = tempfile::tempdir().unwrap();
-        let outputs = Outputs::start().unwrap();
-        for name in ["large", "small"] {
+        for (name, length, quota) in
+            [("large", 10 * QUOTA, QUOTA), ("small", 5, QUOTA), ("limited", QUOTA, 1 << 20)]
+        {
             let path = dir.path().join(name);
             let file = File::create_new(&path).unwrap();
             // Sparse: only its length counts.
-            file.set_len(if name == "large" { 10 * QUOTA } else { 5 }).unwrap();
-            outputs.watch(&path, File::options().read(true).write(true).open(&path).unwrap());
+            file.set_len(length).unwrap();
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            outputs.watch(&path, file, quota);
         }
         let shortened = outputs.end();
-        assert_eq!(shortened.len(), 1);
-        assert_eq!(shortened[0].log, dir.path().join("large"));
-        assert_eq!(shortened[0].bytes, 10 * QUOTA - TAIL - HEAD);
+        let found = |name: &str| shortened.iter().find(|log| log.log == dir.path().join(name));
+        assert_eq!(shortened.len(), 2);
+        assert_eq!(found("large").unwrap().bytes, 10 * QUOTA - LAST - FIRST);
+        assert_eq!(found("limited").unwrap().bytes, QUOTA - (3 << 18));
     }
 }

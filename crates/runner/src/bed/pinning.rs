@@ -4,21 +4,15 @@ use experiment::{Plan, Workload};
 use lab::Member;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use serde::Serialize;
+use record::Placement;
 use std::collections::HashSet;
 
-/// The core of each role.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The cores of the roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pinning {
-    /// The core of the medium: of its first thread; each further thread has the next core.
-    pub medium: u32,
+    pub placement: Placement,
     /// Number of the medium's threads.
-    #[serde(skip)]
     threads: u32,
-    /// Cores of nodes that only send loads.
-    pub senders: Vec<u32>,
-    /// Cores of all other nodes.
-    pub others: Vec<u32>,
 }
 
 /// Number of cores of the other roles: one for host and tool, one for senders, and one for the
@@ -63,12 +57,12 @@ impl Pinning {
         let (medium, first) = (1, 1 + threads);
         let last = first + if cores - threads >= MANY { 2 } else { 1 };
         let (senders, others) = ((first..last).collect(), (last..cores).collect());
-        Ok(Self { medium, threads, senders, others })
+        Ok(Self { placement: Placement { medium, senders, others }, threads })
     }
 
     /// The cores of the medium's threads, one each.
     pub(crate) fn medium(&self) -> Vec<u32> {
-        (self.medium..self.medium + self.threads).collect()
+        (self.placement.medium..self.placement.medium + self.threads).collect()
     }
 
     /// The cores of each node: those of the plan, if any.
@@ -90,8 +84,10 @@ impl Pinning {
             match () {
                 () if !node.cores.is_empty() => node.cores.clone(),
                 () if free.contains(name) => Vec::new(),
-                () if sends.contains(name) && !busy.contains(name) => self.senders.clone(),
-                () => self.others.clone(),
+                () if sends.contains(name) && !busy.contains(name) => {
+                    self.placement.senders.clone()
+                }
+                () => self.placement.others.clone(),
             }
         };
         plan.nodes.iter().map(of).collect()
@@ -129,10 +125,12 @@ mod tests {
         for (threads, cores) in (1..9).flat_map(|n| (n + 3..64).map(move |cores| (n, cores))) {
             let pinning = Pinning::on(cores, threads).unwrap();
             assert_eq!(pinning.medium().len(), threads as usize);
-            let all = [vec![0], pinning.medium(), pinning.senders, pinning.others].concat();
+            let all =
+                [vec![0], pinning.medium(), pinning.placement.senders, pinning.placement.others]
+                    .concat();
             assert_eq!(all, (0..cores).collect::<Vec<_>>());
         }
-        let senders = |cores| Pinning::on(cores, 1).unwrap().senders;
+        let senders = |cores| Pinning::on(cores, 1).unwrap().placement.senders;
         assert_eq!((senders(7), senders(8)), (vec![2], vec![2, 3]));
     }
 

@@ -1,8 +1,9 @@
 //! Checks from outside whether a node's program is ready.
 
 use crate::bed::jobs::Files;
-use crate::bed::output::HEAD;
+use crate::bed::output::BEGINNING;
 use experiment::Ready;
+use record::spec::CONSOLE_DONE;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -19,16 +20,21 @@ pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
     match when {
         Ready::Tcp(port) => bound("tcp", *port, true),
         Ready::Udp(port) => bound("udp", *port, false),
-        Ready::Log(text) => [&files.out, &files.err].into_iter().any(|path| {
-            beginning(path).is_ok_and(|said| String::from_utf8_lossy(&said).contains(text))
-        }),
+        Ready::Log(text) => contains(&files.out, text) || contains(&files.err, text),
+        Ready::Console(text) => contains(&files.out, text),
+        Ready::Steps => contains(&files.err, CONSOLE_DONE),
     }
+}
+
+/// Whether the beginning of a log contains `text`.
+fn contains(log: &Path, text: &str) -> bool {
+    beginning(log).is_ok_and(|answer| String::from_utf8_lossy(&answer).contains(text))
 }
 
 /// The beginning of a log, which stays whatever else the program prints.
 fn beginning(log: &Path) -> io::Result<Vec<u8>> {
     let mut begin = Vec::new();
-    File::open(log)?.take(HEAD).read_to_end(&mut begin)?;
+    File::open(log)?.take(BEGINNING).read_to_end(&mut begin)?;
     Ok(begin)
 }
 

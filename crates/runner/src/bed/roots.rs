@@ -35,7 +35,8 @@ impl Roots {
         let roots = Self(roots);
         // An experiment that says when a program is ready needs a program.
         let unnamed = |node: &&PlannedNode| {
-            let meant = node.program.as_ref().is_some_and(|program| program.run.is_empty());
+            let meant = node.machine.is_none()
+                && node.program.as_ref().is_some_and(|program| program.run.is_empty());
             meant && roots.program(node).is_none()
         };
         match plan.nodes.iter().find(unnamed) {
@@ -56,14 +57,14 @@ impl Roots {
     }
 }
 
-fn ready(asked: &PlannedRoot) -> Result<Ready, image::Error> {
-    if asked.path.is_dir() && !Archive::is_layout(&asked.path) {
+fn ready(planned: &PlannedRoot) -> Result<Ready, image::Error> {
+    if planned.path.is_dir() && !Archive::is_layout(&planned.path) {
         let cwd = "/".to_owned();
-        let root = lab::Root { lower: asked.path.clone(), cwd, ..lab::Root::default() };
+        let root = lab::Root { lower: planned.path.clone(), cwd, ..lab::Root::default() };
         return Ok(Ready { root, argv: Vec::new(), _held: None });
     }
-    let archive = Archive::open(&asked.path, asked.image.as_deref())?;
-    let archive = archive.with_limit(asked.limit.map(units::Bytes::get));
+    let archive = Archive::open(&planned.path, planned.image.as_deref())?;
+    let archive = archive.with_limit(planned.limit.map(units::Bytes::get));
     let unpacked = Cache::of_user().unpack(&archive)?;
     let config = archive.config().clone();
     let root = lab::Root {

@@ -7,10 +7,10 @@ use super::faults::Faults;
 use super::jobs::{Job, Role};
 use super::live::{Pending, publish_names};
 use super::nodes::Nodes;
+use super::output::QUOTA;
 use super::ready::is_ready;
 use crate::error::Error;
 use lab::{Event, OutOfMemory, Program};
-use link::Instant;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use record::control::Command;
 use std::fs::File;
@@ -18,6 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
+use units::Bytes;
 
 /// Polling interval for state without a file descriptor.
 const TICK_MS: u16 = 100;
@@ -27,7 +28,7 @@ const TICK_MS: u16 = 100;
 const TOGETHER: Duration = Duration::from_micros(50);
 
 impl Nodes for Bed<'_> {
-    fn now(&self) -> Instant {
+    fn now(&self) -> u64 {
         clock::now_ns()
     }
 
@@ -36,8 +37,8 @@ impl Nodes for Bed<'_> {
             argv: job.argv.clone(),
             env: job.env.clone(),
             cwd: job.cwd.display().to_string(),
-            stdout: self.log(&job.files.out, job.role)?,
-            stderr: self.log(&job.files.err, job.role)?,
+            stdout: self.log(&job.files.out, job)?,
+            stderr: self.log(&job.files.err, job)?,
             control: self.connect(id, job)?,
         };
         Ok(self.lab.nodes()[job.node].kind.run(id as u64, program)?)
@@ -60,6 +61,7 @@ impl Environment for Bed<'_> {
     fn begin(&mut self) -> Result<(), Error> {
         self.impairments.begin(&self.lab)?;
         self.engine.begin();
+        self.begun_ns = Some(clock::now_ns());
         Ok(())
     }
 
@@ -125,14 +127,13 @@ impl Environment for Bed<'_> {
 
 impl Bed<'_> {
     /// Creates a log, whose size is limited from then on.
-    fn log(&self, path: &Path, role: Role) -> Result<OwnedFd, Error> {
-        let log = log(path, role)?;
-        if let Some(outputs) = &self.outputs {
-            // A separate description: its position is ours, and it does not append.
-            let mut options = File::options();
-            options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
-            outputs.watch(path, options.open(path).map_err(Error::write(path))?);
-        }
+    fn log(&self, path: &Path, job: &Job) -> Result<OwnedFd, Error> {
+        let log = log(path, job.role)?;
+        // A separate description: its position is ours, and it does not append.
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
+        let quota = job.output_limit.map_or(QUOTA, Bytes::get);
+        self.outputs.watch(path, options.open(path).map_err(Error::write(path))?, quota);
         Ok(log)
     }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The script of the DHCP client, as described in its manual.
 const SCRIPT: &str = "#!/bin/sh
 case $1 in bound|renew) ;; *) exit 0 ;; esac
-busybox ip addr flush dev $interface
+busybox ip -4 addr flush dev $interface
 busybox ip addr add $ip/$mask broadcast + dev $interface || exit 1
 for gateway in $router; do busybox ip route replace default via $gateway; break; done
 ";
@@ -34,7 +34,9 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
                 }
             }
         }
-        for link in planned.links.iter().filter(|link| link.by_dhcp) {
+        // A machine has its own client.
+        let links = planned.links.iter().filter(|_| planned.tap(0).is_none());
+        for link in links.filter(|link| link.by_dhcp) {
             let script = dir.join("dhcp.sh");
             if !script.exists() {
                 fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
@@ -100,24 +102,36 @@ fn configuration(
         true if services.nat => line(format_args!("server={NAME_SERVER}")),
         true => {}
     }
-    if let (true, Some(network)) = (does.dhcp, network) {
-        let mask = u32::MAX.checked_shl(32 - u32::from(network.prefix)).unwrap_or(0);
-        let (base, mask) = (network.subnet.base(), std::net::Ipv4Addr::from(mask));
+    let range = network.and_then(|network| Some((network, network.ipv4()?, link.ipv4()?)));
+    if let Some((network, subnet, own)) = range.filter(|_| does.dhcp) {
+        let mask = u32::MAX.checked_shl(32 - u32::from(subnet.prefix())).unwrap_or(0);
+        let (base, mask) = (subnet.base(), std::net::Ipv4Addr::from(mask));
         line(format_args!("dhcp-range={base},static,{mask},infinite"));
         line(format_args!("dhcp-authoritative\nno-ping\nleasefile-ro"));
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let own = link.address;
-        for (number, has) in [(3, services.nat), (6, services.dns)] {
-            match has {
-                true => line(format_args!("dhcp-option={number},{own}")),
-                false => line(format_args!("dhcp-option={number}")),
+        let router = if services.nat { Some(own) } else { router(plan, &network.name) };
+        for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
+            match value {
+                Some(address) => line(format_args!("dhcp-option={number},{address}")),
+                None => line(format_args!("dhcp-option={number}")),
             }
         }
         for node in &plan.nodes {
             for link in node.links.iter().filter(|l| l.by_dhcp && l.network == network.name) {
-                line(format_args!("dhcp-host={},{},infinite", link.mac, link.address));
+                let Some(address) = link.ipv4() else { continue };
+                line(format_args!("dhcp-host={},{address},infinite", link.mac));
             }
         }
     }
     text
 }
+
+/// The first router from `network` to another one.
+fn router(plan: &Plan, network: &str) -> Option<std::net::IpAddr> {
+    let routers = plan.nodes.iter().filter(|node| node.forward && node.links.len() > 1);
+    routers.flat_map(|node| &node.links).find(|link| link.network == network)?.ipv4()
+}
+
+#[cfg(test)]
+#[path = "services_tests.rs"]
+mod tests;

@@ -80,7 +80,11 @@ fn write_all(plan: &Plan, folder: &Path) -> Result<(), Error> {
     write(&folder.join("ca.pem"), &certificate.pem())?;
     let issuer = Issuer::new(ca, key);
     for broker in brokers(plan) {
-        let addresses = broker.links.iter().map(|link| link.address.to_string());
+        let addresses = broker
+            .links
+            .iter()
+            .flat_map(|link| link.addresses())
+            .map(|address| address.to_string());
         let names: Vec<String> = addresses.chain([broker.name.clone()]).collect();
         let mut params = CertificateParams::new(names).map_err(failed)?;
         params.distinguished_name = called(&broker.name);

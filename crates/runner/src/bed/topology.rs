@@ -1,14 +1,16 @@
 //! Converts a plan's nodes and networks to the input of lab and medium.
 
+use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
-    Backend, Exchange, Plan, PlannedChangeKind, PlannedNode, SourceAddresses, Workload,
+    Backend, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode, SourceAddresses,
 };
-use lab::{Interface, Limits, Member, NodeSpec, Setting};
+use lab::{Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::Direction;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write;
+use std::net::IpAddr;
 
 /// A plan in the terms of lab and medium.
 #[derive(Debug)]
@@ -61,20 +63,19 @@ impl Topology {
         let mut neighbours = neighbours(plan);
         for (node, planned) in plan.nodes.iter().enumerate() {
             let mut interfaces = Vec::new();
-            for link in &planned.links {
+            for (number, link) in planned.links.iter().enumerate() {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
+                let tap = planned.tap(number).cloned();
+                let neighbours = neighbours.remove(&(node, segment)).unwrap_or_default();
                 let interface = Interface {
                     name: link.interface.clone(),
                     mac: link.mac.0,
-                    address: match link.by_dhcp {
-                        true => std::net::Ipv4Addr::UNSPECIFIED,
-                        false => link.address,
-                    },
-                    prefix: network.prefix,
+                    addresses: if tap.is_some() { Vec::new() } else { addresses(link, network) },
                     mtu: network.mtu.get() as u32,
                     offload: network.offload,
-                    neighbours: neighbours.remove(&(node, segment)).unwrap_or_default(),
+                    neighbours: if tap.is_some() { Vec::new() } else { neighbours },
+                    tap,
                 };
                 // Hardware has its own interface; its placeholder node in the lab has none.
                 interfaces.extend(planned.external.is_none().then_some(interface));
@@ -90,23 +91,11 @@ impl Topology {
                 topology.segments[segment].endpoints.push(Endpoint {
                     up,
                     down,
-                    mac: planned.external.is_none().then_some(link.mac.0),
+                    mac: planned.has_planned_mac().then_some(link.mac.0),
                     states: link.states.clone(),
                 });
             }
-            let limits = limits(planned);
-            let setting = Setting {
-                root: roots.root(planned),
-                devices: planned.devices.clone(),
-                clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
-                cores: planned.cores.clone(),
-                resolver: planned.resolver,
-                gateway: planned.gateway,
-                forwards: planned.services.is_some_and(|services| services.nat),
-                capabilities: planned.capabilities.clone(),
-                privileged: planned.privileged,
-                storage: planned.limits.storage.map_or(0, units::Bytes::get),
-            };
+            let (limits, setting) = (limits(planned), setting(planned, roots));
             let spec = NodeSpec { name: planned.name.clone(), interfaces, setting };
             topology.members.push(Member { spec, limits });
         }
@@ -155,6 +144,40 @@ impl Topology {
     }
 }
 
+/// The addresses of an interface that the lab sets, with their prefix lengths.
+fn addresses(link: &PlannedLink, network: &PlannedNetwork) -> Vec<(IpAddr, u8)> {
+    let both = link.addresses().zip(network.subnets());
+    let set = both.filter(|(address, _)| !(link.by_dhcp && address.is_ipv4()));
+    set.map(|(address, subnet)| (address, subnet.prefix())).collect()
+}
+
+/// The settings of a node in the lab's terms.
+fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
+    Setting {
+        root: roots.root(planned),
+        devices: planned.devices.clone(),
+        clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
+        cores: planned.cores.clone(),
+        resolver: planned.resolver,
+        gateway: planned.gateway.filter(|_| planned.tap(0).is_none()),
+        forwards: planned.services.is_some_and(|services| services.nat),
+        is_router: planned.forward,
+        // A machine with its own network stack has its own routes.
+        routes: if planned.tap(0).is_none() { routes(planned) } else { Vec::new() },
+        capabilities: planned.capabilities.clone(),
+        privileged: planned.privileged,
+        storage: planned.limits.storage.map_or(0, units::Bytes::get),
+    }
+}
+
+/// The routes of a node in the lab's terms.
+fn routes(planned: &PlannedNode) -> Vec<Route> {
+    let routes = planned.routes.iter();
+    routes
+        .map(|route| Route { to: route.to.base(), prefix: route.to.prefix(), via: route.via })
+        .collect()
+}
+
 /// The limits of a node in the lab's terms.
 fn limits(planned: &PlannedNode) -> Limits {
     Limits {
@@ -185,102 +208,14 @@ pub(crate) fn hosts_of(plan: &Plan, is_up: impl Fn(usize) -> bool) -> String {
     let mut hosts = String::from("127.0.0.1 localhost\n::1 localhost ip6-localhost\n");
     for (_, node) in plan.nodes.iter().enumerate().filter(|(place, _)| is_up(*place)) {
         for link in &node.links {
-            let _ = writeln!(hosts, "{} {}", link.address, node.name);
+            for address in link.addresses() {
+                let _ = writeln!(hosts, "{address} {}", node.name);
+            }
         }
     }
     hosts
 }
 
-/// In networks of up to this many nodes all know each other: 4,032 entries.
-const MAX_ALL_NEIGHBOURS: usize = 64;
-
-type Neighbours = BTreeMap<(usize, usize), Vec<(std::net::Ipv4Addr, [u8; 6])>>;
-
-/// The pairs of nodes that communicate in an exchange.
-fn communicating_pairs(exchange: &Exchange) -> Vec<(&str, &str)> {
-    let mut both = Vec::new();
-    for pair in exchange.pairs() {
-        for server in pair.servers {
-            match pair.broker {
-                Some(broker) => both.extend([(pair.driver, broker), (server, broker)]),
-                None => both.push((pair.driver, server)),
-            }
-        }
-    }
-    both
-}
-
-/// Permanent neighbour entries, by node and network: for the two ends of each interaction, brokers
-/// and their clients, and in small networks for all planned nodes. So address resolution, whose
-/// times are random in the kernel, does not change what programs send. Other nodes use ARP.
-fn neighbours(plan: &Plan) -> Neighbours {
-    let place: HashMap<&str, usize> =
-        plan.nodes.iter().enumerate().map(|(i, node)| (node.name.as_str(), i)).collect();
-    let segment: HashMap<&str, usize> =
-        plan.networks.iter().enumerate().map(|(i, n)| (n.name.as_str(), i)).collect();
-    let link = |node: usize, network: &str| {
-        let link = plan.nodes[node].links.iter().find(|link| link.network == network)?;
-        Some((link.address, link.mac.0))
-    };
-    let mut known = Neighbours::new();
-    let mut know = |name: &str, one: &str, other: &str| {
-        let (Some(&network), Some(&one), Some(&other)) =
-            (segment.get(name), place.get(one), place.get(other))
-        else {
-            return;
-        };
-        for (one, other) in [(one, other), (other, one)] {
-            let entries = known.entry((one, network)).or_default();
-            let entry = link(other, name);
-            entries.extend(entry.filter(|entry| !entries.contains(entry)));
-        }
-    };
-    for workload in &plan.workloads {
-        let (network, source, others) = match workload {
-            Workload::Interaction(i) => (&i.network, &i.source, i.sinks.iter().collect()),
-            Workload::Mqtt(m) => {
-                let clients: BTreeSet<&String> =
-                    m.publishers.iter().chain(&m.subscribers).collect();
-                (&m.network, &m.broker, clients.into_iter().collect::<Vec<_>>())
-            }
-            Workload::Exchange(exchange) => {
-                for (one, other) in communicating_pairs(exchange) {
-                    know(&exchange.network, one, other);
-                }
-                continue;
-            }
-            Workload::Load(load) => {
-                let Some(network) = &load.network else { continue };
-                for (one, other) in load
-                    .on
-                    .iter()
-                    .flat_map(|one| load.targets().iter().map(move |other| (one, other)))
-                {
-                    know(network, one, other);
-                }
-                continue;
-            }
-            Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => continue,
-        };
-        for other in others {
-            know(network, source, other);
-        }
-    }
-    for network in &plan.networks {
-        let here = |node: &&PlannedNode| {
-            let links = node.links.iter().filter(|link| !link.by_dhcp);
-            node.external.is_none() && links.clone().any(|link| link.network == network.name)
-        };
-        let names: Vec<&str> =
-            plan.nodes.iter().filter(here).map(|node| node.name.as_str()).collect();
-        if names.len() > MAX_ALL_NEIGHBOURS {
-            continue;
-        }
-        for (at, one) in names.iter().enumerate() {
-            for other in &names[at + 1..] {
-                know(&network.name, one, other);
-            }
-        }
-    }
-    known
-}
+#[cfg(test)]
+#[path = "topology_tests.rs"]
+mod tests;

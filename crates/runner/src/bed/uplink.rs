@@ -70,8 +70,8 @@ impl Uplink {
         let mut uplink = Self { child, alive: Some(alive) };
         drop((exit, tell));
         // It writes 1 when it is ready; its exit closes the pipe.
-        let mut said = [0];
-        match std::fs::File::from(ready).read(&mut said) {
+        let mut text = [0];
+        match std::fs::File::from(ready).read(&mut text) {
             Ok(1) => Ok(uplink),
             _ => Err(format!("slirp4netns ended: {}", uplink.last_output())),
         }

@@ -21,6 +21,7 @@ impl<B: Environment> Controller<'_, B> {
                 job.progress = (sent, replies);
             }
             Status::Progress { .. } => {}
+            Status::Received { messages } => job.received = Some(messages),
             Status::Contended { why } => self.contended = Some(why),
             Status::Failed { error } => return self.on_failure(id, &error),
         }
@@ -44,7 +45,10 @@ impl<B: Environment> Controller<'_, B> {
     /// Handles an event of a program or a node.
     pub(super) fn on_event(&mut self, event: Event) -> Result<(), Error> {
         match event {
-            Event::Started { .. } => Ok(()),
+            Event::Started { id } => {
+                self.jobs[id as usize].started_ns = Some(self.bed.now());
+                Ok(())
+            }
             Event::NotStarted { id, failure } => self.on_not_started(id as usize, failure),
             Event::Ended { id, exit, usage } => self.on_end(id as usize, exit, usage),
             Event::NodeGone { node } => self.on_node_gone(node),
@@ -73,6 +77,7 @@ impl<B: Environment> Controller<'_, B> {
             _ => self.bed.out_of_memory(job.node).filter(|_| !job.asked_to_end),
         };
         job.state = State::Ended { exit, usage, starved };
+        job.ended_ns = Some(self.bed.now());
         let node = job.node;
         if job.role == Role::Node && self.phase != Phase::Stop {
             self.faults.ended(node, &mut self.bed, &mut self.jobs)?;
@@ -93,15 +98,24 @@ impl<B: Environment> Controller<'_, B> {
         let job = &self.jobs[id];
         let is_stopping = self.phase == Phase::Stop;
         // A node's own program must last if the experiment names it.
-        if exit == Exit::Status(0) && (job.may_end || is_stopping) {
+        let accepted = matches!(exit, Exit::Status(status) if job.check.accepts(status));
+        if accepted && (job.may_end || is_stopping) {
             return Ok(());
         }
-        let (how, words) = (exit_text(exit, starved), job.files.last_output());
+        let (mut how, words) = (exit_text(exit, starved), job.files.last_output());
+        if !job.check.exit.is_empty() {
+            let statuses: Vec<_> = job.check.exit.iter().map(i32::to_string).collect();
+            how.push_str(&format!(" instead of {}", statuses.join(" or ")));
+        }
         if !self.has_begun() {
             return Err(Error::Died { node: job.name.clone(), how, words });
         }
         if !is_stopping || job.has_control() {
-            let words = words.lines().last().map(|l| format!(": {l}")).unwrap_or_default();
+            let words: Vec<&str> = words.lines().filter(|line| !line.trim().is_empty()).collect();
+            let words = match words.is_empty() {
+                true => String::new(),
+                false => format!(": {}", words[words.len().saturating_sub(3)..].join(" | ")),
+            };
             let failed = format!("the program of {} {how}{words}", job.name);
             self.failures.push(Failure::Program(failed));
         }

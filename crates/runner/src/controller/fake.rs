@@ -6,7 +6,6 @@ use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::nodes::Nodes;
 use crate::error::Error;
 use lab::{Event, Exit, OutOfMemory, Usage};
-use link::Instant;
 use record::control::{Command, Status};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,20 +39,22 @@ pub(crate) enum Deed {
     Signalled(usize, i32),
     SignalledAll(usize, i32),
     Released(usize),
+    MeteringBegan,
+    MeteringEnded,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct FakeBed {
-    pub now: Instant,
+    pub now: u64,
     /// Behaviour of each program; those added later behave as the last.
     pub behaviours: Vec<Behaviour>,
     /// What happened, with its time.
-    pub deeds: Vec<(Instant, Deed)>,
+    pub deeds: Vec<(u64, Deed)>,
     /// News that will come, with their times.
-    pub coming: Vec<(Instant, News)>,
+    pub coming: Vec<(u64, News)>,
     pub frames: Frames,
     /// Set at this time.
-    pub interrupts: Option<(Instant, Arc<AtomicBool>)>,
+    pub interrupts: Option<(u64, Arc<AtomicBool>)>,
     /// The node of each started program.
     pub nodes: Vec<usize>,
     /// Nodes whose programs are stopped by SIGSTOP.
@@ -80,7 +81,8 @@ impl FakeBed {
         self.deeds.iter().map(|(_, deed)| deed.clone()).filter(|deed| which(deed)).collect()
     }
 
-    fn did(&mut self, deed: Deed) {
+    /// Notes what the controller or a step of the measurement does now.
+    pub fn did(&mut self, deed: Deed) {
         self.deeds.push((self.now, deed));
     }
 
@@ -88,7 +90,8 @@ impl FakeBed {
         self.behaviours.get(id).or(self.behaviours.last()).cloned().unwrap_or_default()
     }
 
-    fn comes(&mut self, at: Instant, news: News) {
+    /// Something that happens at `at`.
+    pub(crate) fn comes(&mut self, at: u64, news: News) {
         self.coming.push((at, news));
     }
 
@@ -102,7 +105,7 @@ impl FakeBed {
 }
 
 impl Nodes for FakeBed {
-    fn now(&self) -> Instant {
+    fn now(&self) -> u64 {
         self.now
     }
 

@@ -8,7 +8,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
-use crate::bed::environment::{Environment, News};
+use crate::bed::environment::{Environment, LEAD_NS, News};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
@@ -18,9 +18,6 @@ use record::control::Command;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
-
-/// Time from the start signal to offset 0, so that the signal reaches hundreds of programs.
-pub(crate) const LEAD_NS: u64 = 500_000_000;
 
 /// A bed with its running programs.
 pub(crate) struct Controller<'a, B> {
@@ -81,10 +78,10 @@ impl<'a, B: Environment> Controller<'a, B> {
         self.phase = Phase::SetUp;
         self.until_ns = Some(self.bed.now() + limit.as_ns());
         // Services start first, then the programs that ask for an address, then the workloads.
-        self.start_all(limit, |job| job.role == Role::Service)?;
+        self.start_all(limit, Job::serves)?;
         self.start_all(limit, |job| job.role == Role::Client)?;
         self.start_all(limit, |job| job.role == Role::Node)?;
-        self.start_all(limit, Job::has_control)
+        self.start_all(limit, |job| job.has_control() && !job.serves())
     }
 
     /// Starts the programs that `these` selects and waits until they are ready.
@@ -145,7 +142,7 @@ impl<'a, B: Environment> Controller<'a, B> {
                     self.bed.send(id, Command::Start { at_ns });
                 }
                 Role::Command | Role::Background => self.bed.start(id, job)?,
-                Role::Node | Role::Service | Role::Client => {}
+                Role::Node | Role::Service | Role::Client | Role::Collector => {}
             }
         }
         Ok(at_ns)
@@ -173,7 +170,9 @@ impl<'a, B: Environment> Controller<'a, B> {
     /// # Errors
     /// When a program cannot be started again.
     pub(crate) fn inject_due_faults(&mut self) -> Result<(), Error> {
-        let since = self.bed.now().saturating_sub(self.start_ns.unwrap_or(u64::MAX));
+        // The start signal is given before offset 0, from which faults count.
+        let since = self.start_ns.and_then(|start| self.bed.now().checked_sub(start));
+        let Some(since) = since else { return Ok(()) };
         self.faults.turn(since, &mut self.bed, &mut self.jobs)
     }
 

@@ -23,7 +23,7 @@ impl<B: Environment> Controller<'_, B> {
         self.until_ns = None;
         // Services stop after the workloads.
         self.stop_all(|job| !job.is_of_the_lab())?;
-        self.stop_all(|job| job.role != Role::Service)?;
+        self.stop_all(|job| !job.serves())?;
         self.stop_all(|_| true)
     }
 

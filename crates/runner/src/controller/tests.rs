@@ -162,3 +162,104 @@ fn the_last_fault_wins_and_a_pause_ends_with_the_program() {
         assert!(controller.faults.is_over() && controller.failures.is_empty());
     });
 }
+
+#[test]
+fn a_fault_while_another_program_still_starts_waits_for_the_start() {
+    // Faults count from offset 0: one at 0 s is not injected into programs of the set-up.
+    let faults = [fault(0, Kind::Kill)];
+    let slow = Behaviour { ready_ns: Some(30 * S), ..Behaviour::default() };
+    let jobs = vec![job(0, Role::Node), job(1, Role::Source)];
+    with(vec![ready(), slow], jobs, &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        assert!(controller.jobs[0].is_alive() && !controller.faults.is_over());
+        let start = controller.begin().unwrap();
+        pass(controller, 1);
+        let kill = Deed::SignalledAll(0, libc::SIGKILL);
+        let (at, _) = controller.bed.deeds.iter().find(|(_, deed)| *deed == kill).unwrap();
+        assert!(*at >= start && !controller.jobs[0].is_alive());
+        assert!(controller.failures.is_empty(), "a planned kill is no failure");
+    });
+}
+
+/// Counts the starts of programs.
+fn starts(controller: &Controller<'_, FakeBed>) -> usize {
+    controller.bed.deeds(|deed| matches!(deed, Deed::Started(_))).len()
+}
+
+#[test]
+fn a_program_that_is_started_while_it_stops_restarts_once() {
+    let faults = [fault(1, Kind::Stop), fault(1, Kind::Start), fault(1, Kind::Start)];
+    with(vec![ready()], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 3);
+        assert_eq!(starts(controller), 2, "once at first, once again");
+        assert_eq!(controller.jobs.iter().filter(|job| job.is_alive()).count(), 1);
+        assert!(controller.faults.is_over() && controller.failures.is_empty());
+    });
+}
+
+#[test]
+fn a_program_that_was_stopped_starts_again_and_a_running_one_does_not() {
+    let faults = [fault(1, Kind::Start), fault(2, Kind::Stop), fault(4, Kind::Start)];
+    with(vec![ready()], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 2);
+        assert_eq!(starts(controller), 1, "it was running");
+        pass(controller, 3);
+        assert!(!controller.jobs[0].is_alive());
+        pass(controller, 5);
+        assert_eq!(starts(controller), 2);
+        assert!(controller.jobs[1].is_alive() && controller.failures.is_empty());
+    });
+}
+
+#[test]
+fn a_kill_during_a_restart_cancels_it() {
+    let stubborn = Behaviour { is_stubborn: true, ..ready() };
+    let faults = [fault(1, Kind::Restart), fault(2, Kind::Kill)];
+    with(vec![stubborn], vec![job(0, Role::Node)], &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 5);
+        assert_eq!(starts(controller), 1, "it was killed while it stopped");
+        assert!(!controller.jobs[0].is_alive() && controller.faults.is_over());
+        assert!(controller.failures.is_empty());
+    });
+}
+
+#[test]
+fn a_pause_and_its_end_reach_all_programs_of_a_node() {
+    let faults = [fault(1, Kind::Pause), fault(3, Kind::Resume)];
+    let jobs = vec![job(0, Role::Node), job(0, Role::Background), job(1, Role::Node)];
+    with(vec![ready(); 3], jobs, &faults, |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 2);
+        let paused = |controller: &Controller<'_, FakeBed>| -> Vec<bool> {
+            controller.jobs.iter().map(|job| job.is_paused).collect()
+        };
+        assert_eq!(paused(controller), [true, true, false]);
+        pass(controller, 4);
+        assert_eq!(paused(controller), [false; 3]);
+        let signals = controller.bed.deeds(|deed| matches!(deed, Deed::SignalledAll(..)));
+        assert_eq!(signals, [libc::SIGSTOP, libc::SIGCONT].map(|s| Deed::SignalledAll(0, s)));
+    });
+}
+
+/// A second program that dies is as good a reason as the first, but the first is reported.
+#[test]
+fn a_program_that_ends_unplanned_after_the_start_is_a_failure_and_the_others_go_on() {
+    let dies = Behaviour { ends: Some((10 * S, Exit::Signal(libc::SIGSEGV))), ..ready() };
+    let jobs = vec![job(0, Role::Sink), job(1, Role::Source)];
+    with(vec![dies, ready()], jobs, &[], |controller| {
+        controller.set_up(LIMIT).unwrap();
+        controller.begin().unwrap();
+        pass(controller, 12);
+        assert!(!controller.jobs[0].is_alive() && controller.jobs[1].is_alive());
+        let texts: Vec<_> = controller.failures.iter().map(ToString::to_string).collect();
+        assert_eq!(texts.len(), 1, "{texts:?}");
+        assert!(texts[0].contains("n-0"), "{texts:?}");
+    });
+}

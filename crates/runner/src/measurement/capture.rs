@@ -3,9 +3,10 @@
 use crate::bed::{Topology, select, some};
 use crate::error::Error;
 use crate::folder::Folder;
-use crate::run::Options;
+use crate::options::Options;
 use experiment::{Plan, PlannedChangeKind};
-use measure::Capture;
+use measure::{Capture, FullDisk};
+use std::sync::Arc;
 
 /// Starts the capture that the plan or the user requests.
 pub(crate) fn begin(
@@ -13,17 +14,18 @@ pub(crate) fn begin(
     options: &Options<'_>,
     topology: &Topology,
     folder: &Folder,
+    disk: &Arc<FullDisk>,
 ) -> Result<Option<Capture>, Error> {
     if plan.capture.is_none() && !options.capture {
         return Ok(None);
     }
-    let wanted = plan.capture.clone().unwrap_or_default();
-    let selection = select(plan, &wanted, &topology.owners)?;
+    let requested = plan.capture.clone().unwrap_or_default();
+    let selection = select(plan, &requested, &topology.owners)?;
     let path = folder.path().join("capture.pcapng");
-    let mut capture = Capture::begin(&path, &topology.names, selection)?;
+    let mut capture = Capture::begin(&path, &topology.names, selection, disk.clone())?;
     for network in &plan.networks {
         for change in &network.timetable {
-            capture.plan(change.at.as_ns(), describe(&network.name, &change.what));
+            capture.plan(change.at, describe(&network.name, &change.what));
         }
     }
     Ok(Some(capture))

@@ -1,15 +1,17 @@
 //! Takes everything that was counted, and removes the bed.
 
+use super::Stopped;
 use super::meters::Readings;
-use super::{Begun, Stopped};
 use crate::bed::faults::InjectedFault;
 use crate::bed::jobs::Job;
-use crate::bed::{Bed, Design, ManualChange, Remains, Shortened, netem};
+use crate::bed::{Bed, Design, ManualChange, Remains, Settled, Shortened, netem};
 use crate::error::Error;
-use crate::run::Options;
+use crate::options::Options;
+use crate::progress::Begun;
 use engine::{FramePath, Outcome};
 use lab::Scheduled;
-use measure::{Accounting, Failure, Usage, Written};
+use measure::{Accounting, Failure, FullDisk, IntervalLog, Intervals, Usage, Written};
+use std::sync::Arc;
 
 /// What a run measured; the bed is gone.
 pub(crate) struct Measured {
@@ -29,8 +31,8 @@ pub(crate) struct Measured {
     pub backlog_drops: u64,
     /// Impairments that the kernel made.
     pub by_netem: Vec<netem::Done>,
-    /// The kernel's counters of each node's interfaces.
-    pub kernel: Vec<Option<lab::Counters>>,
+    /// What the kernel and the medium have counted.
+    pub settled: Settled,
     pub socket_drops: u64,
     /// Why resource usage does not come from control groups, if so.
     pub uncounted: Option<String>,
@@ -39,6 +41,10 @@ pub(crate) struct Measured {
     pub captured: Written,
     /// Number of decisions missing in `decisions.parquet`.
     pub decisions_missed: u64,
+    /// What was given up because the disk was full.
+    pub disk: Arc<FullDisk>,
+    /// The intervals of links.
+    pub intervals: Intervals,
     /// Logs that lost a part.
     pub shortened: Vec<Shortened>,
 }
@@ -52,8 +58,10 @@ impl Stopped<Bed<'_>> {
         let Self { bed, phases, start_ns, jobs, mut failures, faults, readings } = self;
         let Readings { usage, scheduled, backlog_drops, by_netem, changes } = readings;
         let by_netem = or_failure(by_netem, &mut failures);
-        let (kernel, socket_drops) = (bed.kernel_counters(), bed.socket_drops());
+        let disk = bed.full_disk().unwrap_or_default();
+        let (settled, socket_drops) = (bed.settled(), bed.socket_drops());
         let Remains { design, mut outcome, frame_path, uncounted, shortened } = bed.down()?;
+        let intervals = outcome.observer.take_intervals().map(IntervalLog::end);
         let captured = outcome.observer.take_capture();
         let captured = captured.map(|capture| or_failure(capture.end(), &mut failures));
         let decisions = outcome.observer.take_decisions();
@@ -70,13 +78,15 @@ impl Stopped<Bed<'_>> {
             scheduled,
             backlog_drops,
             by_netem,
-            kernel,
+            settled,
             socket_drops,
             uncounted,
             frame_path,
             outcome,
             captured: captured.unwrap_or_default(),
             decisions_missed: decisions_missed.unwrap_or_default(),
+            intervals: intervals.unwrap_or_default(),
+            disk,
             shortened,
         })
     }

@@ -1,6 +1,5 @@
 //! Idle detection: when no more answers can arrive.
 
-use link::Instant;
 use units::Span;
 
 /// Idle timeouts.
@@ -40,19 +39,19 @@ impl IdleTimeouts {
 pub(crate) struct IdleTimer {
     frames: u64,
     messages: u64,
-    last_frame: Instant,
-    last_message: Instant,
+    last_frame: u64,
+    last_message: u64,
 }
 
 impl IdleTimer {
     /// Starts the timeouts at `from`.
-    pub(crate) fn new(from: Instant) -> Self {
+    pub(crate) fn new(from: u64) -> Self {
         Self { frames: 0, messages: 0, last_frame: from, last_message: from }
     }
 
     /// Updates the timers from counters: frames ever sent, frames in flight, messages sent and
     /// answered.
-    pub(crate) fn saw(&mut self, now: Instant, frames: u64, waiting: u64, messages: u64) {
+    pub(crate) fn saw(&mut self, now: u64, frames: u64, waiting: u64, messages: u64) {
         if frames != self.frames || waiting > 0 {
             self.frames = frames;
             self.last_frame = self.last_frame.max(now);
@@ -64,7 +63,7 @@ impl IdleTimer {
     }
 
     /// Whether the timeouts have passed.
-    pub(crate) fn is_over(&self, now: Instant, timeouts: IdleTimeouts) -> bool {
+    pub(crate) fn is_over(&self, now: u64, timeouts: IdleTimeouts) -> bool {
         now > self.last_frame + timeouts.without_frames.as_ns()
             || now > self.last_message + timeouts.without_messages.as_ns()
     }

@@ -51,7 +51,7 @@ impl Metered for Bed<'_> {
     fn begin_metering(&mut self) -> Result<Meters, Error> {
         let members = &self.design().topology.members;
         let names = members.iter().map(|member| member.spec.name.clone()).collect();
-        let sampler = Sampler::begin(names, self.meter(), self.counts())
+        let sampler = Sampler::begin(names, self.meter(), self.counts(), self.folder())
             .map_err(Error::io("start sampling"))?;
         let scheduled = self.scheduled();
         Ok(Meters { sampler, scheduled, backlog_drops: backlog_drops() })

@@ -18,12 +18,9 @@ use crate::bed::faults::InjectedFault;
 use crate::bed::jobs::Job;
 use crate::controller::Controller;
 use crate::error::Error;
-use crate::progress::Phase;
+use crate::progress::{Begun, Phase};
 use measure::Failure;
 use units::Span;
-
-/// A phase of a run: its name and start time.
-pub(crate) type Begun = (&'static str, u64);
 
 /// Durations of a run's phases.
 #[derive(Debug, Clone, Copy)]

@@ -7,13 +7,16 @@ use crate::bed::{Bed, BedOptions, Topology, netem};
 use crate::controller::Controller;
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::full_disk::preallocate_events;
+use crate::interaction::interactions;
 use crate::interaction::port_down;
+use crate::options::Options;
 use crate::programs::jobs;
 use crate::progress::ProgressSink;
-use crate::run::{Options, interactions};
 use experiment::{Backend, Clock, Plan};
-use measure::{Accounting, Decisions};
+use measure::{Accounting, Decisions, FullDisk, IntervalLog};
 use record::InteractionPattern;
+use std::sync::Arc;
 use units::Span;
 
 impl<'a> Measurement<'a, Bed<'a>> {
@@ -28,20 +31,26 @@ impl<'a> Measurement<'a, Bed<'a>> {
         watch: &'a mut dyn ProgressSink,
     ) -> Result<Self, Error> {
         let phases = vec![("up", clock::now_ns())];
+        let disk = Arc::<FullDisk>::default();
         let of_bed = BedOptions {
             tool: options.tool,
+            workload: options.workload,
             home: options.home,
             frame_path: options.frame_path,
             threads: options.threads,
             spin: options.spin,
             is_measured: true,
-            limits_output: options.clock == Clock::Real,
+            watches_output: options.clock == Clock::Real,
+            disk: Some(disk.clone()),
             interrupted: options.interrupted,
         };
-        let observe = |topology: &mut Topology| observe(plan, folder, options, topology);
+        let observe = |topology: &mut Topology| observe(plan, folder, options, topology, &disk);
         let bed = Bed::up(plan, folder, of_bed, observe)?;
         let logs = bed.design().programs.clone();
         let workloads = jobs(plan, options.workload, options.home, &logs)?;
+        if options.clock == Clock::Real {
+            preallocate_events(plan, &workloads);
+        }
         let faults = Faults::of(plan);
         let mut controller =
             Controller::new(bed, workloads, faults, logs, options.interrupted, watch);
@@ -58,11 +67,15 @@ fn observe(
     folder: &Folder,
     options: &Options<'_>,
     topology: &mut Topology,
+    disk: &Arc<FullDisk>,
 ) -> Result<Accounting, Error> {
     replay(plan, options, topology)?;
-    let capture = capture::begin(plan, options, topology, folder)?;
+    let capture = capture::begin(plan, options, topology, folder, disk)?;
     let mut accounting = Accounting::new(topology.owners.clone(), pgm_ports(plan), capture);
-    accounting.keep_decisions(Decisions::begin(&folder.path().join("decisions.parquet"))?);
+    let path = folder.path().join("decisions.parquet");
+    accounting.keep_decisions(Decisions::begin(&path, disk.clone())?);
+    let intervals = IntervalLog::begin(folder.path()).map_err(Error::write(folder.path()))?;
+    accounting.keep_intervals(intervals);
     Ok(accounting)
 }
 

@@ -10,7 +10,7 @@ use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind};
 use lab::Event;
 use measure::Failure;
-use record::control::Status;
+use record::control::{Command, Status};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use units::Span;
@@ -20,10 +20,13 @@ impl Metered for FakeBed {
     type Readings = ();
 
     fn begin_metering(&mut self) -> Result<(), Error> {
+        self.did(Deed::MeteringBegan);
         Ok(())
     }
 
-    fn end_metering(&mut self, (): ()) {}
+    fn end_metering(&mut self, (): ()) {
+        self.did(Deed::MeteringEnded);
+    }
 }
 
 /// Offset 0: the controller looks once, for 0.1 s, for each of the three kinds of program that the
@@ -46,6 +49,12 @@ fn both() -> Vec<Job> {
     vec![job(0, Role::Sink), job(1, Role::Source)]
 }
 
+/// When a phase began, in seconds from offset 0.
+fn begun(stopped: &Stopped<FakeBed>, phase: &str) -> f64 {
+    let (_, at) = stopped.phases.iter().find(|(name, _)| *name == phase).unwrap();
+    (*at as f64 - stopped.start_ns as f64) / 1e9
+}
+
 /// Runs a measurement of `jobs` on `bed`.
 fn run(bed: FakeBed, jobs: Vec<Job>, faults: &[PlannedFault]) -> Stopped<FakeBed> {
     let interrupted = match &bed.interrupts {
@@ -65,8 +74,7 @@ fn run(bed: FakeBed, jobs: Vec<Job>, faults: &[PlannedFault]) -> Stopped<FakeBed
 
 /// Seconds from offset 0 to the end of the wait.
 fn waited(stopped: &Stopped<FakeBed>) -> f64 {
-    let (_, at) = stopped.phases.iter().find(|(name, _)| *name == "stop").unwrap();
-    (*at as f64 - stopped.start_ns as f64) / 1e9
+    begun(stopped, "stop")
 }
 
 fn failures(stopped: &Stopped<FakeBed>) -> Vec<String> {
@@ -81,6 +89,72 @@ fn a_run_ends_when_its_source_is_done() {
     assert_eq!(names, ["set-up", "load", "drain", "stop", "write"]);
     assert!(stopped.phases.is_sorted_by_key(|(_, at)| *at), "{:?}", stopped.phases);
     assert!(stopped.failures.is_empty() && !stopped.jobs.iter().any(Job::is_alive));
+}
+
+#[test]
+fn the_drain_phase_begins_with_the_end_of_the_schedule_or_of_the_wait() {
+    let early = run(pair(Some(12)), both(), &[]);
+    assert_eq!((begun(&early, "drain"), begun(&early, "stop")), (12.0, 12.0));
+    let idle = run(pair(None), both(), &[]);
+    assert_eq!(begun(&idle, "drain"), 20.0);
+    assert!(begun(&idle, "stop") > 20.0);
+}
+
+#[test]
+fn meters_run_while_all_programs_are_ready_and_none_is_stopped() {
+    let bed = run(pair(Some(12)), both(), &[]).bed;
+    let place = |which: &dyn Fn(&Deed) -> bool| -> Vec<usize> {
+        let deeds = bed.deeds.iter().enumerate().filter(|(_, (_, deed))| which(deed));
+        deeds.map(|(place, _)| place).collect()
+    };
+    let started = place(&|deed| matches!(deed, Deed::Started(_)));
+    let meters = place(&|deed| matches!(deed, Deed::MeteringBegan | Deed::MeteringEnded));
+    let commands = |which: fn(&Command) -> bool| {
+        place(&move |deed| matches!(deed, Deed::Sent(_, command) if which(command)))
+    };
+    let start = commands(|command| matches!(command, Command::Start { .. }));
+    let stop = commands(|command| matches!(command, Command::Stop {}));
+    let [began, ended] = meters[..] else { panic!("{:?}", bed.deeds) };
+    assert_eq!((started.len(), start.len(), stop.len()), (2, 2, 2), "{:?}", bed.deeds);
+    let order = [&started[..], &[began], &start, &[ended], &stop].concat();
+    assert!(order.is_sorted(), "{:?}", bed.deeds);
+}
+
+#[test]
+fn a_program_that_is_never_ready_ends_the_start_at_its_time_limit() {
+    let bed = FakeBed::of(vec![lasting(None), Behaviour::default()]);
+    let interrupted = AtomicBool::new(false);
+    let mut watch = ();
+    let logs = "/logs".into();
+    let controller =
+        Controller::new(bed, both(), Faults::default(), logs, &interrupted, &mut watch);
+    let [set_up, duration, drain] = [60 * S, DURATION, DRAIN].map(Span::from_ns);
+    let times = Times { set_up, duration, drain, idle: IdleTimeouts::UNRELIABLE };
+    let error = Measurement { controller, times, phases: Vec::new() }.start().err().unwrap();
+    let Error::NotReady { missing, all, names, .. } = &error else { panic!("{error}") };
+    assert_eq!((*missing, *all, names.as_str()), (1, 2, "n-1"));
+}
+
+/// A source that has sent three messages through a broker by 12 s, of which its sink reports `two`
+/// at 5 s and the rest at `third`.
+fn behind_a_broker(third: Option<u64>) -> FakeBed {
+    let mut bed = pair(Some(12));
+    let mut says = |id, at, status| bed.comes(OFFSET + at * S, News::Message { id, status });
+    says(1, 11, Status::Progress { sent: 3, replies: 3 });
+    says(0, 5, Status::Received { messages: 2 });
+    if let Some(at) = third {
+        says(0, at, Status::Received { messages: 3 });
+    }
+    bed
+}
+
+#[test]
+fn a_run_waits_for_what_a_broker_still_has_to_pass_on() {
+    assert_eq!(waited(&run(behind_a_broker(Some(7)), both(), &[])), 12.0);
+    assert_eq!(waited(&run(behind_a_broker(Some(15)), both(), &[])), 15.0);
+    // What a broker has dropped never comes: the drain time, or a quiet bed, ends the wait.
+    let idle = waited(&run(behind_a_broker(None), both(), &[]));
+    assert!((23.0..23.3).contains(&idle), "{idle}");
 }
 
 #[test]

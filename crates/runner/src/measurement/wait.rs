@@ -7,6 +7,7 @@ use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
 use crate::progress::Phase;
 use measure::Failure;
+use std::collections::BTreeSet;
 
 impl<B: Metered> Started<'_, B> {
     /// Waits until the schedule is done, no more answers can arrive, or the drain time is over.
@@ -18,6 +19,7 @@ impl<B: Metered> Started<'_, B> {
         let latest = over + self.times.drain.as_ns();
         self.controller.until_ns = Some(over);
         let mut idle_timer = IdleTimer::new(over);
+        let mut done_at = None;
         loop {
             self.controller.look()?;
             self.controller.inject_due_faults()?;
@@ -30,11 +32,29 @@ impl<B: Metered> Started<'_, B> {
                 self.controller.failures.push(Failure::Bed(why));
                 return Ok(());
             }
-            if self.is_done(now >= over) || now > latest || self.is_idle(&mut idle_timer, now, over)
-            {
+            let is_done = self.is_done(now >= over);
+            if is_done {
+                done_at.get_or_insert(now);
+            }
+            let is_late = |done: u64| now > done + self.times.drain.as_ns();
+            let has_ended = is_done && (self.has_arrived() || done_at.is_some_and(is_late));
+            if has_ended || now > latest || self.is_idle(&mut idle_timer, now, over) {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether sinks behind a broker have received all that their sources sent successfully. The
+    /// broker passes messages on after it has acknowledged them.
+    fn has_arrived(&self) -> bool {
+        let jobs = &self.controller.jobs;
+        let sinks = jobs.iter().filter(|job| job.received.is_some() && job.is_alive());
+        let workloads: BTreeSet<_> = sinks.map(|job| job.workload).collect();
+        workloads.into_iter().all(|workload| {
+            let own = || jobs.iter().filter(|job| job.workload == workload);
+            let received: u64 = own().filter_map(|job| job.received).sum();
+            received >= own().map(|job| job.progress.1).sum()
+        })
     }
 
     /// Why the run ends early, if it does.

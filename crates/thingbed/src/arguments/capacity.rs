@@ -1,6 +1,7 @@
 //! Options of `thingbed capacity`.
 
 use crate::arguments::forwarding::Forwarding;
+use crate::arguments::settings::Settings;
 use clap::Args;
 use std::path::PathBuf;
 use units::Ratio;
@@ -9,6 +10,8 @@ use units::Ratio;
 pub struct Capacity {
     /// Experiment file (YAML)
     pub file: PathBuf,
+    #[command(flatten)]
+    pub settings: Settings,
     /// Matrix axis to maximise; its values are whole numbers
     #[arg(long, value_name = "AXIS")]
     pub max: String,

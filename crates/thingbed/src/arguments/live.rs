@@ -1,7 +1,11 @@
 //! Options of the commands for live labs.
 
 use crate::arguments::forwarding::Forwarding;
+use crate::arguments::settings::Settings;
+use crate::completion;
 use clap::{Args, Subcommand};
+use clap_complete::ArgValueCandidates;
+use page::Place;
 use std::path::PathBuf;
 
 /// Options of `up`.
@@ -12,9 +16,15 @@ pub struct Up {
     /// Matrix cell to start, e.g. network=radio [default: the first cell]
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
+    #[command(flatten)]
+    pub settings: Settings,
     /// Return when the lab is up; the lab keeps running in the background
     #[arg(long, short)]
     pub detach: bool,
+    /// Serve a page for a browser to watch and control the lab, on a loopback port or a socket file
+    /// [default: any free port]
+    #[arg(long, value_name = "PORT|SOCKET", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub page: Option<Place>,
     /// Folder for the logs of the programs
     #[arg(long, default_value = "runs", value_name = "FOLDER")]
     pub out: PathBuf,
@@ -25,11 +35,24 @@ pub struct Up {
     pub tell: Option<i32>,
 }
 
+/// Options of `page`.
+#[derive(Debug, Args)]
+pub struct Page {
+    #[command(flatten)]
+    pub lab: Lab,
+    /// Loopback port, or path of a socket file; 0 for any free port
+    #[arg(long, default_value = "0", value_name = "PORT|SOCKET")]
+    pub at: Place,
+    /// Process whose labs to show, also before the first and between two
+    #[arg(long, hide = true, conflicts_with = "lab")]
+    pub process: Option<u32>,
+}
+
 /// Selects a lab.
 #[derive(Debug, Args)]
 pub struct Lab {
     /// Lab, by experiment name or process id; required if several labs are up
-    #[arg(long, value_name = "LAB")]
+    #[arg(long, value_name = "LAB", add = ArgValueCandidates::new(completion::labs))]
     pub lab: Option<String>,
 }
 
@@ -37,7 +60,7 @@ pub struct Lab {
 #[derive(Debug, Args)]
 pub struct Nodes {
     /// Nodes, groups, or patterns such as 'meter-1*'
-    #[arg(required = true, value_name = "NODE")]
+    #[arg(required = true, value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub nodes: Vec<String>,
     #[command(flatten)]
     pub lab: Lab,
@@ -47,7 +70,7 @@ pub struct Nodes {
 #[derive(Debug, Args)]
 pub struct OptionalNodes {
     /// Nodes, groups, or patterns such as 'meter-1*' [default: all nodes]
-    #[arg(value_name = "NODE")]
+    #[arg(value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub nodes: Vec<String>,
     #[command(flatten)]
     pub lab: Lab,
@@ -59,6 +82,40 @@ pub struct Ps {
     #[command(flatten)]
     pub which: OptionalNodes,
     /// Print the nodes as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `labs`.
+#[derive(Debug, Args)]
+pub struct Labs {
+    /// Print the labs as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `link show`.
+#[derive(Debug, Args)]
+pub struct LinkShow {
+    #[command(flatten)]
+    pub which: OptionalNodes,
+    /// Print the links as JSON, with the keys of the experiment file
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `pingall`.
+#[derive(Debug, Args)]
+pub struct Pingall {
+    #[command(flatten)]
+    pub which: OptionalNodes,
+    /// Pings per pair
+    #[arg(long, short, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub count: u32,
+    /// Longest wait for an answer, in seconds
+    #[arg(long, short = 'W', default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub timeout: u32,
+    /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -85,6 +142,7 @@ pub struct Exec {
     #[arg(long, short = 'e', value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
     /// Node to run the program in
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
     pub node: String,
     /// Program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
@@ -97,7 +155,27 @@ pub struct Shell {
     #[command(flatten)]
     pub lab: Lab,
     /// Node to open the shell in
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
     pub node: String,
+}
+
+/// Options of `console`.
+#[derive(Debug, Args)]
+pub struct Console {
+    #[command(flatten)]
+    pub lab: Lab,
+    /// Node whose console to use: one with `firmware` or `qemu`
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
+    pub node: String,
+    /// Enter this line, and print what the machine answers until the text of --wait
+    #[arg(long, value_name = "LINE")]
+    pub send: Option<String>,
+    /// Print what the machine prints until this text
+    #[arg(long, value_name = "TEXT")]
+    pub wait: Option<String>,
+    /// Longest wait for the text of --wait
+    #[arg(long, value_name = "TIME", default_value = "30 s", requires = "wait")]
+    pub within: units::Span,
 }
 
 /// Options of `logs`.
@@ -112,7 +190,7 @@ pub struct Logs {
     #[arg(long, short = 'n', value_name = "LINES")]
     pub tail: Option<usize>,
     /// Nodes, groups, or patterns such as 'meter-1*'
-    #[arg(required = true, value_name = "NODE")]
+    #[arg(required = true, value_name = "NODE", add = ArgValueCandidates::new(completion::nodes))]
     pub nodes: Vec<String>,
 }
 
@@ -120,6 +198,7 @@ pub struct Logs {
 #[derive(Debug, Args)]
 pub struct Clone {
     /// Node to clone
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
     pub node: String,
     /// Number of clones, 1 to 10000
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -153,6 +232,7 @@ pub struct Set {
     #[command(flatten)]
     pub lab: Lab,
     /// Node, group, or pattern such as 'meter-1*'
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
     pub node: String,
     /// Settings: cpus=0.5, cpu=200MHz, memory=64MiB, hostname=NAME, mtu=1280B
     #[arg(required = true, value_name = "KEY=VALUE")]
@@ -174,7 +254,7 @@ pub struct Cp {
 #[derive(Debug, Subcommand)]
 pub enum Link {
     /// Show the configured impairments and the counters of links
-    Show(OptionalNodes),
+    Show(LinkShow),
     /// Change the impairments of links at runtime
     Set {
         #[command(flatten)]
@@ -202,6 +282,7 @@ pub enum Link {
 #[derive(Debug, Args)]
 pub struct LinkSelector {
     /// Node, group, or pattern such as 'meter-1*'
+    #[arg(add = ArgValueCandidates::new(completion::nodes))]
     pub node: String,
     /// Only the link to this network
     #[arg(long, value_name = "NETWORK")]

@@ -160,12 +160,18 @@ pub struct Device {
     /// Skip the self-test of service times at the start
     #[arg(long)]
     pub no_check: bool,
-    /// Fault injection: share of requests answered with a malformed message
+    /// Fault injection: share of requests answered with a corrupt message
     #[arg(long, value_name = "SHARE", help_heading = "Faults")]
-    pub garbage: Option<Ratio>,
+    pub corrupt: Option<Ratio>,
     /// Fault injection: share of requests answered twice
     #[arg(long, value_name = "SHARE", help_heading = "Faults")]
-    pub twice: Option<Ratio>,
+    pub duplicate: Option<Ratio>,
+    /// The name of --corrupt in earlier versions; refused
+    #[arg(long, hide = true)]
+    pub garbage: Option<String>,
+    /// The name of --duplicate in earlier versions; refused
+    #[arg(long, hide = true)]
+    pub twice: Option<String>,
     /// Fault injection: share of requests answered late
     #[arg(long, value_name = "SHARE", help_heading = "Faults")]
     pub late: Option<Ratio>,

@@ -2,18 +2,27 @@
 
 mod analyze;
 mod capacity;
+mod compare;
+mod completions;
 pub mod forwarding;
+mod import;
 mod live;
 mod load;
+mod settings;
 mod trace;
 
 pub use analyze::Analyze;
 pub use capacity::Capacity;
+pub use compare::{Compare, CompareMetric, Format};
+pub use completions::CompletedShell;
 pub use forwarding::Forwarding;
+pub use import::{Demo, Import};
 pub use live::{
-    Capture, Clone, Cp, Exec, Lab, Link, LinkSelector, Logs, Nodes, Ps, Set, Shell, Top, Up,
+    Capture, Clone, Console, Cp, Exec, Lab, Labs, Link, LinkSelector, LinkShow, Logs, Nodes, Page,
+    Pingall, Ps, Set, Shell, Top, Up,
 };
 pub use load::{Coap, Device, Load};
+pub use settings::Settings;
 pub use trace::{Generate, Inspect, Shape, Trace};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -27,7 +36,7 @@ use std::path::PathBuf;
 #[derive(Debug, Parser)]
 #[command(name = "thingbed", version, about, arg_required_else_help = true)]
 #[command(after_help = "\
-Start with: thingbed doctor, then thingbed run FILE. Help on a command: thingbed help COMMAND.
+Start with: thingbed demo, then thingbed run FILE. Help on a command: thingbed help COMMAND.
 Exit status: 0 success; 1 runtime error; 2 wrong arguments or experiment file; 3 a run is invalid;
 4 a program failed or an expectation does not hold; 130 interrupted.")]
 pub struct Arguments {
@@ -39,6 +48,8 @@ pub struct Arguments {
 pub enum Command {
     /// Run an experiment: all cells of its matrix, all repeats
     Run(Run),
+    /// Run a small built-in experiment and show what to do next
+    Demo(Demo),
     /// Find the capacity: the largest value of an axis that meets the targets
     Capacity(Capacity),
     /// Run a sweep or capsule in virtual time again and report the first metric that differs
@@ -50,7 +61,11 @@ pub enum Command {
         /// Experiment files (YAML)
         #[arg(required = true)]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        settings: Settings,
     },
+    /// Write an experiment file from a compose file or a containerlab topology
+    Import(Import),
     /// Print the plan of an experiment: nodes, addresses, links, schedules
     Plan(Plan),
     /// Print the results of a run or sweep and write its report page again
@@ -66,19 +81,12 @@ pub enum Command {
         /// Also write the results as JUnit XML to this file
         #[arg(long, value_name = "FILE", conflicts_with = "markdown")]
         junit: Option<PathBuf>,
+        /// Format of the results on standard output
+        #[arg(long, default_value = "text", conflicts_with = "markdown")]
+        format: Format,
     },
-    /// Compare exchanges: the best protocol per payload size, as Markdown
-    Compare {
-        /// Folders of runs or sweeps
-        #[arg(required = true)]
-        folders: Vec<PathBuf>,
-        /// Axis whose values to compare
-        #[arg(long, default_value = "protocol", value_name = "AXIS")]
-        by: String,
-        /// Metric to compare
-        #[arg(long, default_value = "time")]
-        figure: CompareMetric,
-    },
+    /// Compare two builds, or exchanges: the best protocol per payload size
+    Compare(Compare),
     /// Write the director's performance map from runs of its models
     Map(Map),
     /// List the link profiles (EDGE to LEO), or show the values of one
@@ -112,15 +120,21 @@ pub enum Command {
         lab: Lab,
     },
     /// List the labs on this machine
-    Labs,
+    Labs(Labs),
     /// List the nodes of a lab: addresses, process, state
     Ps(Ps),
+    /// Ping each node from each other one and print the round trips
+    Pingall(Pingall),
     /// Show CPU, memory and traffic of nodes every second
     Top(Top),
+    /// Serve a page for a browser to watch and control a running lab
+    Page(Page),
     /// Run a program in a node
     Exec(Exec),
     /// Open a shell in a node
     Shell(Shell),
+    /// Use the console of a node that is a machine (`firmware`, `qemu`)
+    Console(Console),
     /// Print the output (logs) of nodes' programs
     Logs(Logs),
     /// Start the programs of nodes
@@ -156,6 +170,17 @@ pub enum Command {
     },
     /// Print the JSON Schema of experiment files, for editors
     Schema,
+    /// Print the setup of completion for a shell: commands, options, names of running nodes
+    #[command(
+        after_help = "For bash, add this line to ~/.bashrc: source <(thingbed completions bash)"
+    )]
+    Completions { shell: CompletedShell },
+    /// Write the manual pages of all commands
+    Manual {
+        /// Folder for the pages
+        #[arg(default_value = "man")]
+        folder: PathBuf,
+    },
     /// Execute one run of a sweep as a cluster task
     #[command(hide = true)]
     Task { folder: PathBuf, run: String },
@@ -171,6 +196,8 @@ pub struct Run {
     /// Run only these cells, e.g. model=udp-rr,network=ideal; repeatable
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
+    #[command(flatten)]
+    pub settings: Settings,
     /// Repeats per cell [default: the experiment's `repeats`]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: Option<u32>,
@@ -229,6 +256,13 @@ pub struct Run {
     /// Write the results as JUnit XML to this file: a test per run and per expectation
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// Serve a page for a browser to watch and control the runs, on a loopback port or a socket file
+    /// [default: any free port]
+    #[arg(long, value_name = "PORT|SOCKET", num_args = 0..=1, require_equals = true, default_missing_value = "0")]
+    pub watch: Option<page::Place>,
+    /// Format of the results on standard output
+    #[arg(long, default_value = "text")]
+    pub format: Format,
     /// Do not show progress
     #[arg(long, short)]
     pub quiet: bool,
@@ -312,17 +346,6 @@ pub struct Map {
     pub suspect: bool,
 }
 
-/// A metric of exchanges.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum CompareMetric {
-    /// Time of an exchange, from connecting to closing
-    Time,
-    /// Time until the payload has arrived
-    Received,
-    /// Bytes on the wire
-    Bytes,
-}
-
 #[derive(Debug, Subcommand)]
 pub enum Profiles {
     /// Show each value of a profile, its quality and its source
@@ -339,6 +362,8 @@ pub struct Plan {
     /// Print only these cells, e.g. model=udp-rr,network=ideal; repeatable
     #[arg(long, value_name = "AXIS=VALUE,...")]
     pub only: Vec<String>,
+    #[command(flatten)]
+    pub settings: Settings,
     /// Print the plan as JSON
     #[arg(long)]
     pub json: bool,

@@ -5,7 +5,7 @@ mod result;
 mod search;
 mod steady;
 
-use crate::arguments::{Capacity, Run};
+use crate::arguments::{Capacity, Format, Run};
 use crate::environment::frame_path;
 use crate::progress::Screen;
 use crate::signals::watch_signals;
@@ -87,7 +87,8 @@ struct CapacitySearch<'a> {
 impl<'a> CapacitySearch<'a> {
     fn prepare(arguments: &'a Capacity) -> Result<Self, (Status, String)> {
         let wrong = |error: String| (Status::Wrong, error);
-        let experiment = Experiment::read(&arguments.file).map_err(|e| wrong(e.to_string()))?;
+        let experiment =
+            arguments.settings.read(&arguments.file).map_err(|e| wrong(e.to_string()))?;
         let axis = &arguments.max;
         let values = experiment.axes().find(|(name, _)| name == axis).map(|(_, values)| values);
         let values = values.ok_or_else(|| {
@@ -126,6 +127,7 @@ impl<'a> CapacitySearch<'a> {
         let run = Run {
             file: arguments.file.clone(),
             only: Vec::new(),
+            settings: arguments.settings.clone(),
             repeat: None,
             seed: Some(seed),
             out: arguments.out.clone(),
@@ -136,10 +138,12 @@ impl<'a> CapacitySearch<'a> {
             forwarding: arguments.forwarding,
             capture: false,
             retry: 0,
+            format: Format::default(),
             clock: arguments.clock,
             cpu: arguments.cpu.into_iter().collect(),
             jobs: Some(1),
             junit: None,
+            watch: None,
             quiet: arguments.quiet,
         };
         sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;

@@ -1,24 +1,24 @@
 //! The command `verify` for a capsule: repeats its runs and compares the results.
 
-use super::{Capsule, digest};
 use crate::arguments::{Run, Verify};
 use crate::differences::{difference, scratch};
-use crate::origin::other_emulator;
+use crate::provenance::other_emulator;
 use crate::{Status, complain, say, sweep};
+use ::capsule::{Capsule, digest};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::path::Path;
 
 /// Repeats the runs of a capsule and compares their files with its digests.
-pub fn verify(wanted: &Verify) -> Status {
-    let capsule = match Capsule::open(&wanted.folder) {
+pub fn verify(requested: &Verify) -> Status {
+    let capsule = match Capsule::open(&requested.folder) {
         Ok(capsule) => capsule,
         Err(error) => {
             complain(error);
             return Status::Failed;
         }
     };
-    let scratch = match scratch(&wanted.folder) {
+    let scratch = match scratch(&requested.folder) {
         Ok(scratch) => scratch,
         Err(error) => {
             complain(format!("could not create a folder for the runs: {error}"));
@@ -26,10 +26,10 @@ pub fn verify(wanted: &Verify) -> Status {
         }
     };
     let run = Run {
-        file: wanted.folder.clone(),
+        file: requested.folder.clone(),
         out: scratch.clone(),
-        jobs: wanted.jobs,
-        quiet: wanted.quiet,
+        jobs: requested.jobs,
+        quiet: requested.quiet,
         ..Run::default()
     };
     let (status, folder) = sweep::again(&run);

@@ -1,11 +1,10 @@
 //! The command `pack`: executes an experiment's runs and writes a capsule.
 
-use super::manifest::FORMAT;
-use super::{Capsule, ENDING, Manifest, Packed, is_capsule};
 use crate::arguments::{Pack, Run};
-use crate::origin::emulator;
+use crate::provenance::emulator;
 use crate::sweep::{self, Prepared};
 use crate::{Status, complain, remark};
+use ::capsule::{Capsule, ENDING, FORMAT, Manifest, Packed, is_capsule};
 use experiment::{Clock, Cpu};
 use runner::Error;
 use std::fs;
@@ -16,8 +15,8 @@ use std::path::{Path, PathBuf};
 const CPU: Cpu = Cpu::Mips(1_000);
 
 /// Creates a capsule.
-pub fn pack(wanted: &Pack) -> Status {
-    match packed(wanted) {
+pub fn pack(requested: &Pack) -> Status {
+    match packed(requested) {
         Ok(status) => status,
         Err(text) => {
             complain(text);
@@ -26,30 +25,37 @@ pub fn pack(wanted: &Pack) -> Status {
     }
 }
 
-fn packed(wanted: &Pack) -> Result<Status, String> {
-    if is_capsule(&wanted.file) {
-        return Err(format!("{} is already a capsule", wanted.file.display()));
+fn packed(requested: &Pack) -> Result<Status, String> {
+    if is_capsule(&requested.file) {
+        return Err(format!("{} is already a capsule", requested.file.display()));
     }
-    if wanted.cpu.iter().any(|cpu| cpu.is_infinite()) {
+    if requested.cpu.iter().any(|cpu| cpu.is_infinite()) {
         return Err(
             "a capsule needs a CPU of finite speed: only QEMU runs capsules, which contain \
                     kernel and files\n  leave out --cpu, or use e.g. --cpu 8"
                 .to_owned(),
         );
     }
-    let mut name = wanted.file.file_stem().unwrap_or_default().to_owned();
+    let mut name = requested.file.file_stem().unwrap_or_default().to_owned();
     name.push(format!(".{ENDING}"));
-    let to = wanted.out.clone().unwrap_or_else(|| PathBuf::from(name));
+    let to = requested.out.clone().unwrap_or_else(|| PathBuf::from(name));
     if !is_capsule(&to) {
         return Err(format!("the name of a capsule must end in .{ENDING}: {}", to.display()));
     }
     let scratch = tempfile::Builder::new().prefix("thingbed-pack-").tempdir();
     let scratch = scratch.map_err(|error| format!("could not create a folder: {error}"))?;
-    let run = run(wanted, scratch.path());
+    let run = run(requested, scratch.path());
     let prepared = match sweep::prepare(&run, None) {
         Ok(prepared) => prepared,
         Err(status) => return Ok(status),
     };
+    if let Some(name) = prepared.experiment.variables.first() {
+        return Err(format!(
+            "{} reads the environment variable `{name}`, and a capsule gives the same results \
+             everywhere\n  write the value into the file",
+            requested.file.display()
+        ));
+    }
     let mut capsule = gather(&prepared, &to).map_err(|error| error.to_string())?;
     let (status, folder) = prepared.with(&capsule).run(false);
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
@@ -62,7 +68,7 @@ fn packed(wanted: &Pack) -> Result<Status, String> {
             let name = sweep::name(&own.cell, own.repeat);
             let alone = folder.join("run.json").exists();
             let own = if alone { folder.clone() } else { folder.join(name) };
-            capsule.expect(number, &own)
+            capsule.expect(number, &own, crate::differences::files(&own))
         })
         .and_then(|()| capsule.write());
     written.map_err(|error| format!("could not write {}: {error}", to.display()))?;
@@ -77,17 +83,17 @@ fn packed(wanted: &Pack) -> Result<Status, String> {
 }
 
 /// The options of the runs.
-fn run(wanted: &Pack, out: &Path) -> Run {
+fn run(requested: &Pack, out: &Path) -> Run {
     Run {
-        file: wanted.file.clone(),
-        only: wanted.only.clone(),
-        repeat: wanted.repeat,
-        seed: wanted.seed,
+        file: requested.file.clone(),
+        only: requested.only.clone(),
+        repeat: requested.repeat,
+        seed: requested.seed,
         out: out.to_owned(),
         clock: Some(Clock::Virtual),
-        cpu: if wanted.cpu.is_empty() { vec![CPU] } else { wanted.cpu.clone() },
-        jobs: wanted.jobs,
-        quiet: wanted.quiet,
+        cpu: if requested.cpu.is_empty() { vec![CPU] } else { requested.cpu.clone() },
+        jobs: requested.jobs,
+        quiet: requested.quiet,
         ..Run::default()
     }
 }

@@ -1,6 +1,23 @@
 //! How well nodes with a separate root are closed on this machine.
 
 use super::finding::{Finding, Grade};
+use crate::environment::current_exe;
+
+/// Whether root of a node with a separate root is another user than the host's.
+pub(super) fn own_users() -> Finding {
+    let what = "users of nodes";
+    match lab::try_own_users(&current_exe()) {
+        Ok(()) => Finding::good(what, "each node with a `root` has its own"),
+        Err(why) => Finding::bad(
+            what,
+            Grade::Lacking,
+            format!("not separate: {why}"),
+            "in nodes with a `root`, root is this user, with the capabilities of a container",
+            "use Linux 5.19 with user namespaces (CONFIG_USER_NS, sysctl \
+             user.max_user_namespaces=10000), and keep images on ext4, XFS, Btrfs or tmpfs",
+        ),
+    }
+}
 
 /// Whether system calls can be refused to programs, and processes limited for each node.
 pub(super) fn boundary() -> Finding {

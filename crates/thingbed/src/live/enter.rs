@@ -2,6 +2,7 @@
 
 use super::find;
 use crate::arguments::{Exec, Shell};
+use crate::remark;
 use lab::Seal;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::openpty;
@@ -68,6 +69,12 @@ fn set_environment(command: &mut Command, node: &NodeShown) {
 
 fn run(mut command: Command, shown: &NodeShown, folder: PathBuf) -> Result<u8, String> {
     let node = &shown.name;
+    if shown.has_own_stack {
+        remark(format_args!(
+            "{node} is a machine, and this program runs outside of it, without its address; to use \
+             the machine: thingbed console {node}"
+        ));
+    }
     let seal = shown.boundary.seal();
     let seal =
         seal.map_err(|error| format!("could not prepare the boundary of {node}: {error}"))?;
@@ -140,8 +147,7 @@ fn take_terminal(command: &mut Command) {
 /// Runs a program on a new pseudoterminal that is connected to this terminal: in the node's PID
 /// namespace, a shell could not identify the foreground process of this terminal.
 fn at_terminal(mut command: Command, seal: &Seal) -> io::Result<ExitStatus> {
-    let stdin = io::stdin();
-    let saved = tcgetattr(&stdin)?;
+    let saved = tcgetattr(io::stdin())?;
     let pty = openpty(Some(&size()), Some(&saved))?;
     let [a, b, c] = [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
     command.stdin(a).stdout(b).stderr(c);
@@ -150,19 +156,26 @@ fn at_terminal(mut command: Command, seal: &Seal) -> io::Result<ExitStatus> {
     let child = command.spawn()?;
     drop(command);
     drop(pty.slave);
-    let mut raw = saved.clone();
-    cfmakeraw(&mut raw);
-    tcsetattr(&stdin, SetArg::TCSANOW, &raw)?;
-    let restore = RestoreTerminal(saved);
+    let raw = RawTerminal::enter()?;
     let ended = pump(&pty.master, child);
-    drop(restore);
+    drop(raw);
     ended
 }
 
-/// Restores the terminal on drop.
-struct RestoreTerminal(Termios);
+/// This terminal, while it passes all keys on as they are. Restored on drop.
+pub(super) struct RawTerminal(Termios);
 
-impl Drop for RestoreTerminal {
+impl RawTerminal {
+    pub fn enter() -> io::Result<Self> {
+        let saved = tcgetattr(io::stdin())?;
+        let mut raw = saved.clone();
+        cfmakeraw(&mut raw);
+        tcsetattr(io::stdin(), SetArg::TCSANOW, &raw)?;
+        Ok(Self(saved))
+    }
+}
+
+impl Drop for RawTerminal {
     fn drop(&mut self) {
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
     }

@@ -1,8 +1,8 @@
 //! `thingbed link`: shows and changes the links of a running lab.
 
-use crate::arguments::{Lab, Link, LinkSelector};
+use crate::arguments::{Lab, Link, LinkSelector, LinkShow};
 use crate::live::{find, pairs};
-use crate::{Status, complain, say};
+use crate::{Status, complain, remark, say};
 use link::{Direction, Impairment, Quantity};
 use runner::{Links, Reply, Request, Shown};
 
@@ -16,6 +16,9 @@ pub fn link(what: &Link) -> Result<Status, String> {
         }
     };
     match find(lab)?.ask(&request)? {
+        Reply::Links(links) if matches!(what, Link::Show(which) if which.json) => {
+            say(serde_json::to_string_pretty(&links).unwrap_or_default());
+        }
         Reply::Links(links) => links.iter().for_each(show),
         Reply::Wrong(why) => {
             complain(why);
@@ -46,6 +49,14 @@ fn show(shown: &Shown) {
         );
     }
     say(format_args!("{} {} {way}  {text}", shown.node, shown.network));
+    for ended in &shown.ended {
+        remark(format_args!(
+            "note: {} {} {}: the gradual change to {ended} was not complete; this change replaces it",
+            shown.node,
+            shown.network,
+            way.trim_end()
+        ));
+    }
 }
 
 /// Rounds values for display: during a ramp they have many digits.
@@ -66,7 +77,9 @@ fn rounded(now: &Impairment) -> Impairment {
 
 fn request(what: &Link) -> Result<(&Lab, Request), String> {
     Ok(match what {
-        Link::Show(which) => (&which.lab, Request::Show { nodes: which.nodes.clone() }),
+        Link::Show(LinkShow { which, .. }) => {
+            (&which.lab, Request::Show { nodes: which.nodes.clone() })
+        }
         Link::Set { selector, set, over } => {
             let (links, set) = (links(selector), pairs(set)?);
             (&selector.lab, Request::Set { links, set, over: *over })

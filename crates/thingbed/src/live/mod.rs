@@ -1,21 +1,28 @@
 //! Commands for running labs, in this or another terminal.
 
 mod capture;
+mod console;
 mod cp;
 mod enter;
 mod link;
 mod logs;
 mod nodes;
+mod page;
+mod pingall;
 mod top;
 mod up;
 
 pub use capture::capture;
+pub use console::console;
 pub use cp::cp;
 pub(crate) use enter::OWN_TERMINAL;
 pub use enter::{exec, shell};
 pub use link::link;
 pub use logs::logs;
 pub use nodes::{clone, destroy, down, inject_fault, labs, ps, set};
+pub(crate) use page::PageProcess;
+pub use page::page;
+pub use pingall::pingall;
 pub use top::top;
 pub use up::up;
 
@@ -83,6 +90,9 @@ impl Lab {
 
 /// The lab that `--lab` selects, or the only running one.
 pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
+    if let Some(lab) = by_process(selected)? {
+        return Ok(lab);
+    }
     let all = all()?;
     let list = |labs: &[(Lab, LabShown)]| {
         let words = labs.iter().map(|(lab, shown)| format!("{} ({})", shown.experiment, lab.pid));
@@ -115,10 +125,21 @@ pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
     }
 }
 
+/// The running lab that `--lab` selects by its process id. No other lab is asked: one that hangs
+/// would delay the answer.
+fn by_process(selected: &arguments::Lab) -> Result<Option<Lab>, String> {
+    let Some(Ok(pid)) = selected.lab.as_ref().map(|name| name.parse()) else { return Ok(None) };
+    Ok(pids()?.contains(&pid).then_some(Lab { pid }))
+}
+
+/// The process ids of the labs that this user may access.
+fn pids() -> Result<Vec<u32>, String> {
+    runner::labs().map_err(|error| format!("could not list the labs: {error}"))
+}
+
 /// All labs that this user may access.
 fn all() -> Result<Vec<(Lab, LabShown)>, String> {
-    let pids = runner::labs().map_err(|error| format!("could not list the labs: {error}"))?;
-    let labs = pids.into_iter().map(|pid| Lab { pid });
+    let labs = pids()?.into_iter().map(|pid| Lab { pid });
     // Skip labs that end meanwhile.
     Ok(labs.filter_map(|lab| lab.shown().ok().map(|shown| (lab, shown))).collect())
 }

@@ -1,18 +1,23 @@
 //! Commands for nodes: list, fault injection, scale-up, limits.
 
 use super::{all, find, pairs, table};
-use crate::arguments::{self, Clone, Nodes, Ps, Set};
+use crate::arguments::{self, Clone, Labs, Nodes, Ps, Set};
 use crate::{Status, complain, remark, say};
 use experiment::PlannedFaultKind;
-use runner::{NodeShown, Reply, Request};
+use runner::{LabShown, NodeShown, Reply, Request};
 use std::path::Path;
 use units::Span;
 
 /// Lists the labs that are up.
-pub fn labs() -> Result<Status, String> {
-    let rows: Vec<_> = all()?
+pub fn labs(arguments: &Labs) -> Result<Status, String> {
+    let labs: Vec<LabShown> = all()?.into_iter().map(|(_, lab)| lab).collect();
+    if arguments.json {
+        say(serde_json::to_string_pretty(&labs).unwrap_or_default());
+        return Ok(Status::Fine);
+    }
+    let rows: Vec<_> = labs
         .into_iter()
-        .map(|(_, lab)| {
+        .map(|lab| {
             let what = if lab.run { "run" } else { "lab" };
             let nodes = lab.nodes.to_string();
             let folder = lab.folder.display().to_string();
@@ -50,7 +55,7 @@ pub fn ps(arguments: &Ps) -> Result<Status, String> {
 }
 
 /// Maximum length of a program in the list; `--json` prints all of it.
-const LONGEST: usize = 60;
+pub(super) const LONGEST: usize = 60;
 
 fn list(nodes: &[NodeShown]) {
     let rows = nodes.iter().map(|node| {

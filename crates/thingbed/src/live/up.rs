@@ -1,9 +1,12 @@
 //! `thingbed up`: starts a live lab.
 
+use super::nodes::LONGEST;
+use super::table;
 use crate::arguments::Up;
-use crate::environment::{current_exe, frame_path};
+use crate::environment::{current_exe, frame_path, workload_program};
+use crate::live::PageProcess;
 use crate::signals::watch_signals;
-use crate::{Status, remark, say, show};
+use crate::{Status, printable, remark, say, show};
 use experiment::{Experiment, Plan};
 use runner::{Folder, sweep_folder};
 use std::fs::{self, File};
@@ -17,9 +20,12 @@ use std::time::Instant;
 /// Descriptor on which the process of a detached lab reports that the lab is up.
 const TELL: i32 = 3;
 
+/// Most nodes that `up` lists.
+const LISTED: usize = 20;
+
 /// Starts the lab and serves it until it ends, or detaches.
 pub fn up(arguments: &Up) -> Result<Status, String> {
-    let experiment = match show::read(&arguments.file) {
+    let experiment = match show::read_or_complain(&arguments.settings, &arguments.file) {
         Ok(experiment) => experiment,
         Err(status) => return Ok(status),
     };
@@ -29,20 +35,25 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
     }
     let interrupted = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
+    // Before all else: the port may be taken.
+    let page = arguments.page.as_ref().map(PageProcess::start).transpose()?;
     let folder =
         sweep_folder(&arguments.out, &experiment.name, plan.seed).map_err(|e| e.to_string())?;
     let copy = folder.join("experiment.yaml");
-    fs::copy(&arguments.file, &copy)
+    fs::write(&copy, experiment.source())
         .map_err(|e| format!("could not write {}: {e}", copy.display()))?;
     let home = fs::canonicalize(&arguments.file).unwrap_or_default();
     let begun = Instant::now();
     let (nodes, seconds) = (plan.nodes.len(), || begun.elapsed().as_secs_f64());
     let mut ready = || {
         let (log, folder) = (folder.join("lab.log"), folder.display());
+        let page = page.as_ref().map_or(String::new(), |page| format!("\npage: {}", page.url));
         let text = format!(
-            "{}: {nodes} nodes up in {:.2} s, logs in {folder}",
+            "{}: {nodes} nodes up in {:.2} s, logs in {folder}{page}
+{}",
             plan.experiment,
-            seconds()
+            seconds(),
+            list(&plan)
         );
         match arguments.tell {
             Some(fd) => tell(fd, &text, &log),
@@ -54,6 +65,7 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
         &Folder::take(folder.clone()),
         runner::Up {
             tool: &current_exe(),
+            workload: &workload_program(),
             home: home.parent().unwrap_or(Path::new("/")),
             frame_path: frame_path()?,
             threads: arguments.forwarding.threads(),
@@ -64,6 +76,28 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
         },
     );
     done.map(|()| Status::Fine).map_err(|error| error.to_string())
+}
+
+/// The nodes with their addresses and programs.
+fn list(plan: &Plan) -> String {
+    let rows = plan.nodes.iter().take(LISTED).map(|node| {
+        let addresses = node.links.iter().map(|link| match link.by_dhcp {
+            true => "by DHCP".to_owned(),
+            false => link.address.to_string(),
+        });
+        let program = node.program.as_ref().map(|program| program.run.join(" "));
+        let program = printable(&program.unwrap_or_default()).replace(['\n', '\t'], " ");
+        let program = match program.char_indices().nth(LONGEST) {
+            Some((at, _)) => format!("{}...", &program[..at]),
+            None => program,
+        };
+        vec![node.name.clone(), addresses.collect::<Vec<_>>().join(" "), program]
+    });
+    let text = table(&["NODE", "ADDRESSES", "PROGRAM"], 9, rows.collect());
+    match plan.nodes.len().saturating_sub(LISTED) {
+        0 => text,
+        more => format!("{text}\n and {more} more: `thingbed ps`"),
+    }
 }
 
 fn plan(arguments: &Up, experiment: &Experiment) -> Result<Plan, String> {
@@ -80,6 +114,8 @@ fn detach(arguments: &Up) -> Result<Status, String> {
     command.arg("up").arg(&arguments.file).arg("--out").arg(&arguments.out);
     command.args(["--tell", &TELL.to_string()]);
     command.args(arguments.only.iter().flat_map(|only| ["--only", only]));
+    command.args(arguments.settings.set.iter().flat_map(|set| ["--set", set]));
+    command.args(arguments.page.iter().map(|place| format!("--page={place}")));
     command.args(["--threads", &arguments.forwarding.threads().to_string()]);
     command.args(arguments.forwarding.spin.then_some("--spin"));
     // Do not pass this terminal on: processes of the lab would keep it open.

@@ -11,7 +11,7 @@ use units::Histogram;
 pub fn text(figures: &Figures) -> String {
     let all = figures.all();
     let counts = all.counts;
-    let seconds = figures.span as f64 / 1e9;
+    let seconds = figures.span.as_ms() / 1e3;
     let mut text = format!("{}\n", verdict(figures));
     text += &format!(
         "{}: {} scheduled, {} sent in {seconds:.3} s ({:.1}/s), {} answered, {} timed out{}, {} \
@@ -90,9 +90,9 @@ fn odd(figures: &Figures) -> String {
     let mut text = String::new();
     for (count, what) in [
         (figures.others.late, "answers arrived after the timeout"),
-        (figures.others.twice, "answers arrived twice"),
-        (figures.others.garbage, "messages were malformed"),
-        (figures.others.stray, "answers belong to no request"),
+        (figures.others.duplicates, "answers arrived twice"),
+        (figures.others.malformed, "messages were malformed"),
+        (figures.others.unexpected, "answers belong to no request"),
         (
             figures.others.retransmitted,
             "messages were retransmitted because no acknowledgement arrived",

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The cost of the task that executed the run `wanted`; none before its end.
-pub(super) fn took(folder: &Path, wanted: &str) -> Option<Duration> {
-    let text = fs::read_to_string(path(folder, wanted)).ok()?;
+/// The cost of the task that executed the run `requested`; none before its end.
+pub(super) fn took(folder: &Path, requested: &str) -> Option<Duration> {
+    let text = fs::read_to_string(path(folder, requested)).ok()?;
     Duration::try_from_secs_f64(text.parse().ok()?).ok()
 }
 
 /// The path of the file that a task writes last.
-pub(super) fn path(folder: &Path, wanted: &str) -> PathBuf {
-    folder.join(format!("{wanted}.took"))
+pub(super) fn path(folder: &Path, requested: &str) -> PathBuf {
+    folder.join(format!("{requested}.took"))
 }

@@ -2,18 +2,18 @@
 
 use super::files::{path, took};
 use crate::layout::SLURM;
-use crate::origin::Origin;
 use crate::progress::Screen;
+use crate::provenance::Provenance;
 use crate::sweep::{self, name};
 use crate::{Status, capsule, complain, lock, remark, resume};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// Executes the run `wanted` of the sweep in `folder`.
-pub fn task(folder: &Path, wanted: &str) -> Status {
+/// Executes the run `requested` of the sweep in `folder`.
+pub fn task(folder: &Path, requested: &str) -> Status {
     // A task of an earlier submission may still execute this run.
-    let _lock = match lock::of_run(&folder.join(SLURM), wanted) {
+    let _lock = match lock::of_run(&folder.join(SLURM), requested) {
         Ok(lock) => lock,
         Err(error) => {
             complain(error);
@@ -21,19 +21,21 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
         }
     };
     // Slurm may restart a finished task, and a task of an earlier submission may start late.
-    if resume::had(&folder.join(wanted)).is_some() && took(&folder.join(SLURM), wanted).is_some() {
-        remark(format_args!("{wanted}  finished before"));
+    if resume::had(&folder.join(requested)).is_some()
+        && took(&folder.join(SLURM), requested).is_some()
+    {
+        remark(format_args!("{requested}  finished before"));
         return Status::Fine;
     }
-    let _ = fs::remove_file(path(&folder.join(SLURM), wanted));
-    let origin = match Origin::read(folder) {
-        Ok(origin) => origin,
+    let _ = fs::remove_file(path(&folder.join(SLURM), requested));
+    let provenance = match Provenance::read(folder) {
+        Ok(provenance) => provenance,
         Err(error) => {
             complain(error);
             return Status::Failed;
         }
     };
-    let mut run = origin.run(PathBuf::from("runs"), Some(1), false);
+    let mut run = provenance.run(PathBuf::from("runs"), Some(1), false);
     run.resume = Some(folder.to_owned());
     let opened = match capsule::opened(&run) {
         Ok(opened) => opened,
@@ -52,17 +54,17 @@ pub fn task(folder: &Path, wanted: &str) -> Status {
     };
     let runs = prepared.runs();
     let Some((repeat, cell)) =
-        runs.into_iter().find(|(repeat, cell)| name(cell, *repeat) == wanted)
+        runs.into_iter().find(|(repeat, cell)| name(cell, *repeat) == requested)
     else {
-        complain(format!("the sweep in {} has no run {wanted}", folder.display()));
+        complain(format!("the sweep in {} has no run {requested}", folder.display()));
         return Status::Wrong;
     };
-    let (began, mut screen) = (Instant::now(), Screen::new(wanted, false, None));
+    let (began, mut screen) = (Instant::now(), Screen::new(requested, false, None));
     match prepared.sweep().one(cell, repeat, false, &mut screen) {
         Ok(finished) => {
             screen.end(&sweep::word(&finished));
             let took = began.elapsed().as_secs_f64().to_string();
-            let path = path(&folder.join(SLURM), wanted);
+            let path = path(&folder.join(SLURM), requested);
             match journal::write(&path, took) {
                 Ok(()) => Status::Fine,
                 Err(error) => {

@@ -1,7 +1,7 @@
 //! A sweep, and names in it.
 
 use crate::arguments::Run;
-use crate::capsule::Capsule;
+use ::capsule::Capsule;
 use engine::FramePath;
 use experiment::{Cell, Experiment};
 use runner::{Error, Finished};
@@ -22,10 +22,7 @@ pub(crate) struct Sweep<'a> {
 }
 
 pub(crate) fn name(cell: &Cell, repeat: u32) -> String {
-    match cell.is_empty() {
-        true => repeat.to_string(),
-        false => format!("{}-{repeat}", cell.folder()),
-    }
+    cell.folder(repeat.into())
 }
 
 pub(crate) fn word(finished: &Finished) -> String {

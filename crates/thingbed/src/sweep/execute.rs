@@ -6,20 +6,22 @@ use crate::arguments::Run;
 use crate::capsule;
 use crate::jobs;
 use crate::layout::{REJECTED, SLURM};
+use crate::live::PageProcess;
 use crate::lock;
-use crate::origin::{Origin, Timing};
 use crate::outcome::{Outcome, status_of};
 use crate::progress::Screen;
+use crate::provenance::{Provenance, Timing};
 use crate::remaining_time::RemainingTime;
 use crate::resume::{self, RunState};
 use crate::show;
 use crate::slurm;
 use crate::trust::Trust;
 use crate::{Status, complain, remark};
-use experiment::{CPU_AXIS, Cell, Clock};
+use experiment::{Cell, Clock};
 use indicatif::MultiProgress;
 use record::Summary;
 use runner::{Error, Finished};
+use serde::Deserialize;
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -71,6 +73,16 @@ impl Prepared<'_> {
                 return (Status::Failed, None);
             }
         };
+        let page = match self.arguments.watch.as_ref().map(PageProcess::start).transpose() {
+            Ok(page) => page,
+            Err(error) => {
+                complain(error);
+                return (Status::Failed, None);
+            }
+        };
+        if let Some(page) = &page {
+            remark(format_args!("page: {}", page.url));
+        }
         let status = self.sweep().run(&self.runs(), shown);
         (status, Some(self.folder.clone()))
     }
@@ -116,13 +128,13 @@ impl Sweep<'_> {
             (run, began.elapsed())
         };
         let mut unwritten = false;
-        let mut origin = is_virtual.then(|| Origin::of(self));
+        let mut provenance = is_virtual.then(|| Provenance::of(self));
         let ended = |n: usize, (run, took): slurm::Ended| {
-            if let (Some(origin), Ok(run)) = (&mut origin, &run) {
+            if let (Some(provenance), Ok(run)) = (&mut provenance, &run) {
                 let (repeat, cell) = runs[n];
                 let timing = Timing::of(cell, repeat, took, &run.folder);
-                timing.into_iter().for_each(|timing| origin.add(timing));
-                if let Err(error) = origin.write(&self.folder) {
+                timing.into_iter().for_each(|timing| provenance.add(timing));
+                if let Err(error) = provenance.write(&self.folder) {
                     complain(error);
                     unwritten = true;
                 }
@@ -195,7 +207,7 @@ impl Sweep<'_> {
 
     /// Writes the file that a process on another node needs to execute runs of this sweep.
     fn begin_elsewhere(&self) -> Result<(), Error> {
-        Origin::of(self).write(&self.folder)
+        Provenance::of(self).write(&self.folder)
     }
 
     /// Number of parallel runs: one in real time, in which parallel runs disturb each other.
@@ -288,10 +300,10 @@ impl Sweep<'_> {
 
     /// The summaries for expectations: with several CPUs, those of the first CPU.
     fn expected_of(&self, summaries: &[Value]) -> Vec<Value> {
-        let first = self.arguments.cpus()[0].to_string();
+        let first = self.arguments.cpus()[0];
         let counts = |summary: &&Value| {
-            let cpu = summary["cell"][CPU_AXIS].as_str();
-            cpu.is_none_or(|cpu| cpu == first)
+            let cell = Cell::deserialize(&summary["cell"]).unwrap_or_default();
+            cell.cpu().is_none_or(|cpu| cpu == first)
         };
         summaries.iter().filter(counts).cloned().collect()
     }
@@ -318,7 +330,8 @@ impl Sweep<'_> {
             return status;
         }
         let junit = self.arguments.junit.as_deref();
-        match show::draw(&self.folder, &self.folder.join("report.html"), junit) {
+        let page = self.folder.join("report.html");
+        match show::draw(&self.folder, &page, junit, self.arguments.format) {
             Ok(sweep) => {
                 if let Err(error) = show::summarize_job(&sweep) {
                     remark(format_args!("warning: no summary for the GitHub job: {error}"));
@@ -331,7 +344,7 @@ impl Sweep<'_> {
         }
         let mut trust = Trust::default();
         summaries.iter().for_each(|summary| trust.add(summary));
-        let (again, page) = (self.again(), self.folder.join("report.html").display().to_string());
+        let (again, page) = (self.again(), page.display().to_string());
         let advice = trust.advice(&again, &page);
         let advice = match self.arguments.clock(self.experiment) {
             Clock::Real => advice,

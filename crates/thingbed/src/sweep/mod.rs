@@ -1,6 +1,7 @@
 //! The command `run`: every cell of the matrix, every repeat.
 
 mod definition;
+mod disk;
 mod execute;
 mod prepare;
 

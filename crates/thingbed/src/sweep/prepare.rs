@@ -1,8 +1,8 @@
 //! Checks before the first run.
 
 use super::definition::{Sweep, name};
+use super::disk;
 use crate::arguments::Run;
-use crate::capsule::{Capsule, Packed};
 use crate::environment::{current_exe, frame_path};
 use crate::resume;
 use crate::selection::Selection;
@@ -10,8 +10,9 @@ use crate::show;
 use crate::signals::watch_signals;
 use crate::virtual_time;
 use crate::{Status, complain, remark};
+use ::capsule::{Capsule, Packed};
 use engine::FramePath;
-use experiment::{CPU_AXIS, Cell, Clock, Cpu, Experiment, Forecast};
+use experiment::{Cell, Clock, Cpu, Experiment, Forecast};
 use runner::{Error, sweep_folder};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,12 +64,20 @@ impl<'a> Prepared<'a> {
     }
 }
 
+/// Reads an experiment with the settings of the command; those of a capsule are resolved.
+fn read(arguments: &Run, capsule: Option<&Capsule>) -> Result<Experiment, Status> {
+    match capsule {
+        Some(_) => show::or_complain(Experiment::read(&arguments.file)),
+        None => show::read_or_complain(&arguments.settings, &arguments.file),
+    }
+}
+
 /// Reads an experiment and creates the folder of its runs; prints errors.
 pub(crate) fn prepare<'a>(
     arguments: &'a Run,
     capsule: Option<&'a Capsule>,
 ) -> Result<Prepared<'a>, Status> {
-    let experiment = show::read(&arguments.file)?;
+    let experiment = read(arguments, capsule)?;
     let Selection { mut cells, repeats, seed } = match Selection::of(arguments, &experiment) {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -97,7 +106,7 @@ pub(crate) fn prepare<'a>(
             return Err(Status::Wrong);
         }
     }
-    let checked = check_stop(arguments, &experiment, cells.len() * repeats.len());
+    let checked = check_options(arguments, &experiment, cells.len() * repeats.len());
     let checked = checked.and_then(|()| match capsule {
         Some(_) => Ok(()),
         None => check_plans(arguments, &experiment, &cells, seed),
@@ -110,18 +119,25 @@ pub(crate) fn prepare<'a>(
     if arguments.clock(&experiment) == Clock::Real {
         foretell(&experiment, &cells, seed);
     }
-    let begun = match &arguments.resume {
-        Some(folder) => resume::check(arguments, folder, seed, arguments.clock(&experiment))
-            .map(|()| folder.clone()),
-        None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
-    };
-    let folder = match begun {
-        Ok(folder) => folder,
+    let out = arguments.resume.as_deref().unwrap_or(&arguments.out);
+    match disk::preflight(arguments, &experiment, &cells, repeats.len(), seed) {
+        Ok(None) => {}
+        Ok(Some(warning)) => remark(format_args!("warning: {}: {warning}", out.display())),
         Err(error) => {
-            complain(error);
+            complain(format_args!("{}: {error}", out.display()));
             return Err(Status::Failed);
         }
+    }
+    let begun = match &arguments.resume {
+        Some(folder) => {
+            resume::check(arguments, &experiment, folder, seed).map(|()| folder.clone())
+        }
+        None => begin(arguments, &experiment, seed).map_err(|error| error.to_string()),
     };
+    let folder = begun.map_err(|error| {
+        complain(error);
+        Status::Failed
+    })?;
     let cells = by_cpu(cells, &arguments.cpus());
     Ok(Prepared {
         arguments,
@@ -141,8 +157,7 @@ fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
     if cpus.len() < 2 {
         return cells;
     }
-    let all =
-        cells.iter().flat_map(|cell| cpus.iter().map(|cpu| cell.with(CPU_AXIS, &cpu.to_string())));
+    let all = cells.iter().flat_map(|cell| cpus.iter().map(|cpu| cell.with_cpu(*cpu)));
     all.collect()
 }
 
@@ -231,6 +246,24 @@ fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
     }
 }
 
+/// Refuses options that these runs do not support.
+fn check_options(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(), Error> {
+    check_watch(arguments, experiment).and_then(|()| check_stop(arguments, experiment, runs))
+}
+
+/// Refuses `--watch` for runs that no page can reach.
+fn check_watch(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
+    match (&arguments.watch, arguments.clock(experiment)) {
+        (Some(_), Clock::Virtual) => Err(Error::Clock(
+            "--watch needs the real clock: in virtual time the nodes are in a guest kernel, which a \
+             page does not reach, and their time passes faster or slower than yours\n  add --clock \
+             real; to look into a run in virtual time, use --stop-at TIME"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses `--stop-at` for runs that cannot be paused.
 fn check_stop(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(), Error> {
     if arguments.stop_at.is_none() {
@@ -258,13 +291,11 @@ fn check_stop(arguments: &Run, experiment: &Experiment, runs: usize) -> Result<(
 /// Creates the folder of the sweep, with the files that the report needs.
 pub(crate) fn begin(arguments: &Run, experiment: &Experiment, seed: u64) -> Result<PathBuf, Error> {
     let folder = sweep_folder(&arguments.out, &experiment.name, seed)?;
-    let copy = |from: &Path, name: &str| {
-        let to = folder.join(name);
-        journal::copy(from, &to).map_err(Error::write(&to))
-    };
-    copy(&arguments.file, "experiment.yaml")?;
+    let to = folder.join("experiment.yaml");
+    journal::write(&to, experiment.source()).map_err(Error::write(&to))?;
     if let Some(reference) = &experiment.reference {
-        copy(reference, "reference.json")?;
+        let to = folder.join("reference.json");
+        journal::copy(reference, &to).map_err(Error::write(&to))?;
     }
     Ok(folder)
 }

@@ -15,8 +15,8 @@ use crate::{Status, complain};
 /// Executes a subcommand of `trace`.
 pub fn trace(what: &Trace) -> Status {
     let ended = match what {
-        Trace::Generate(wanted) => generate::generate(wanted),
-        Trace::Inspect(wanted) => inspect::inspect(wanted),
+        Trace::Generate(requested) => generate::generate(requested),
+        Trace::Inspect(requested) => inspect::inspect(requested),
         Trace::Merge { files, out } => merge::merge(files, out),
     };
     ended.unwrap_or_else(|(status, error)| {

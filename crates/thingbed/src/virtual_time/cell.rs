@@ -44,9 +44,9 @@ pub fn cell(request: &str) -> Status {
 fn run(request: &Request, interrupted: &Arc<AtomicBool>) -> Result<bool, Error> {
     let plan = plan(request)?;
     let (tool, folder) = (current_exe(), Folder::take(request.folder.clone()));
-    let asked = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
+    let requested = frame_path().map_err(|text| Error::Guest { text, ends_sweep: true })?;
     let options = Options {
-        frame_path: asked.or_else(|| best_path(&plan, request.cpu)),
+        frame_path: requested.or_else(|| best_path(&plan, request.cpu)),
         tool: &tool,
         workload: &request.workload,
         home: &request.home,
@@ -78,8 +78,11 @@ fn best_path(plan: &Plan, cpu: Cpu) -> Option<FramePath> {
 
 /// The plan of the cell, which may have values that the file's matrix lacks.
 fn plan(request: &Request) -> Result<Plan, Error> {
-    let mut experiment = Experiment::read(&request.file)?;
-    for (axis, value) in request.cell.iter() {
+    let mut experiment = match &request.text {
+        Some(text) => Experiment::parse_stored(text, &request.file, &request.home)?,
+        None => Experiment::read(&request.file)?,
+    };
+    for (axis, value) in request.cell.axes() {
         let known = experiment
             .axes()
             .any(|(name, values)| name == axis && values.iter().any(|known| known == value));

@@ -15,6 +15,7 @@ const BY_WORD: [(&str, &[&str]); 3] =
 /// that the plan names, and the libraries of interpreters among them. Does not find files that
 /// only a program itself names; an experiment names them in a command line, `env` or `files`.
 pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
+    let has_filter = plan.capture.as_ref().is_some_and(|capture| capture.filter.is_some());
     let plan = serde_json::to_value(plan).unwrap_or_default();
     let mut words = BTreeSet::new();
     words_of(&plan, &mut words);
@@ -33,6 +34,9 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
         if plan.to_string().contains(word) {
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
         }
+    }
+    if has_filter {
+        files.extend(measure::LIBPCAP.iter().filter_map(|name| guest::library(name)));
     }
     // Shells often call it, also in commands that do not name it.
     files.extend(guest::in_path("sleep"));
@@ -73,13 +77,19 @@ fn named_in_text(text: &str, home: &Path) -> Vec<PathBuf> {
 }
 
 /// The file at an absolute path or at a path relative to `home`. None for a folder that contains
-/// the experiment, the user's home and folders of the system: they would add all files there.
+/// the experiment, the user's home and folders of the system: they would add all files there; and
+/// none for what the kernel shows as files.
 fn file_at(word: &str, home: &Path) -> Option<PathBuf> {
     const SYSTEM: [&str; 9] =
         ["/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/usr", "/usr/local", "/usr/share"];
     let plain = (1..4096).contains(&word.len()) && !word.contains('\0');
     let path = plain.then(|| home.join(word))?;
     let real = std::fs::canonicalize(&path).ok()?;
+    // A guest has its own; files there belong to a process or cannot be read.
+    let of_kernel = |path: &Path| path.starts_with("/proc") || path.starts_with("/sys");
+    if of_kernel(&real) || of_kernel(&path) {
+        return None;
+    }
     let (depth, is_folder) = (real.components().count(), real.is_dir());
     let above = home.starts_with(&real);
     // The root and what is directly below it: /home, /etc, /opt.
@@ -95,10 +105,10 @@ fn loaded(program: &Path) -> Vec<PathBuf> {
     let is_version = |rest: &str| rest.chars().all(|c| c.is_ascii_digit() || c == '.');
     if name.strip_prefix("python3").is_some_and(is_version) {
         // Isolated: without the current folder and PYTHONPATH, whose folders are named below.
-        let asked = Command::new(program)
+        let output = Command::new(program)
             .args(["-I", "-c", "import sys; print('\\n'.join(p for p in sys.path if p))"])
             .output();
-        let text = asked.map(|output| output.stdout).unwrap_or_default();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
         let own = String::from_utf8_lossy(&text).into_owned();
         let given = std::env::var_os("PYTHONPATH").unwrap_or_default();
         let given = std::env::split_paths(&given).filter(|path| path.is_absolute());
@@ -141,6 +151,9 @@ mod tests {
                     payload: data # or a.csv\n";
         assert_eq!(named_in_text(text, &home), [home.join("data")]);
         for word in ["..", ".", "../..", "data/..", "data/../..", "/", "/etc", "/usr/..", ""] {
+            assert_eq!(file_at(word, &home), None, "{word}");
+        }
+        for word in ["/proc/1/fd", "/proc/self/exe", "/proc/version", "/sys/kernel"] {
             assert_eq!(file_at(word, &home), None, "{word}");
         }
         // A file that is named explicitly is added.

@@ -10,7 +10,6 @@ use experiment::{Cpu, Plan};
 use guest::{Engine, Event, Guest, Machine, Mount};
 use runner::{Error, Finished, ProgressSink};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -42,6 +41,8 @@ const PROGRAM_BYTES: u64 = 8 << 20;
 /// Maximum memory of a guest in bytes. The sum of the nodes' limits may exceed any host, but
 /// programs use less than their limits.
 const MOST_BYTES: u64 = 16 << 30;
+/// Maximum length of the request in bytes: it is an argument of a program (execve(2): 128 KiB).
+const MOST_ARGUMENT: usize = 120_000;
 /// Polling interval of the user's interrupt.
 const TICK: Duration = Duration::from_millis(200);
 /// The run fails after the clock has not moved for this time: some programs compute for long.
@@ -83,10 +84,9 @@ pub(crate) fn in_guest(
 /// # Errors
 /// When there are none, or when another version wrote them.
 pub(crate) fn finished(folder: &Path) -> Result<Finished, Error> {
-    let run: Value = read(&folder.join("run.json"))?;
-    let verdict = serde_json::from_value(run["verdict"].clone()).map_err(|error| unread(&error))?;
+    let run = report::run_facts(folder).map_err(|error| unread(&error))?;
     let summary = read(&folder.join("summary.json"))?;
-    Ok(Finished { folder: folder.to_owned(), summary, verdict, interrupted: false })
+    Ok(Finished { folder: folder.to_owned(), summary, verdict: run.verdict, interrupted: false })
 }
 
 /// Refuses a plan that cannot run in virtual time, or on this machine.
@@ -132,6 +132,14 @@ pub(crate) fn machine(
     let request = &Request { folder: PathBuf::from(FOLDER), ..request };
     let tool = crate::environment::current_exe();
     let json = serde_json::to_string(request).map_err(|error| unread(&error))?;
+    if json.len() > MOST_ARGUMENT {
+        return Err(Error::Clock(format!(
+            "the experiment has {} kB, and --set and environment variables change files of up to \
+             {} kB in virtual time\n  change the file instead, or use --clock real",
+            json.len() / 1000,
+            MOST_ARGUMENT / 1000
+        )));
+    }
     let given = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
     Ok(Machine {
         engine: engine(request.cpu, &tool)?,
@@ -277,7 +285,7 @@ pub(crate) fn failed(error: guest::Error) -> Error {
     Error::Guest { text: error.to_string(), ends_sweep }
 }
 
-fn unread(error: &serde_json::Error) -> Error {
+fn unread(error: &dyn std::fmt::Display) -> Error {
     let text = format!("could not read what the guest wrote: {error}");
     Error::Guest { text, ends_sweep: false }
 }

@@ -12,7 +12,7 @@ const LEAST_NS: u64 = 1_000_000;
 /// Watches a guest that sends no messages.
 #[derive(Debug)]
 pub(super) struct StallDetector {
-    asked: Instant,
+    last_check: Instant,
     /// When the clock's current value was first seen, that value in ns, and the running process.
     since: Option<(Instant, u64, u32)>,
     still: Option<(Duration, String)>,
@@ -20,16 +20,16 @@ pub(super) struct StallDetector {
 
 impl StallDetector {
     pub fn new() -> Self {
-        Self { asked: Instant::now(), since: None, still: None }
+        Self { last_check: Instant::now(), since: None, still: None }
     }
 
     /// For how long the guest's clock has been stalled, and the program that runs; none while the
     /// clock moves or its state is unknown.
     pub fn still(&mut self, guest: &mut Guest) -> Option<(Duration, String)> {
-        if self.asked.elapsed() >= PERIOD {
+        if self.last_check.elapsed() >= PERIOD {
             let running = guest.running();
-            self.asked = Instant::now();
-            self.take(self.asked, running);
+            self.last_check = Instant::now();
+            self.take(self.last_check, running);
         }
         self.still.clone()
     }

@@ -13,6 +13,9 @@ use units::Span;
 pub(crate) struct Request {
     /// The experiment file.
     pub file: PathBuf,
+    /// The text of the experiment, if it differs from the file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// The working directory of the experiment's programs.
     pub home: PathBuf,
     pub cell: Cell,

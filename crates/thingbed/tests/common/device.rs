@@ -44,7 +44,7 @@ impl Drop for Device {
 
 /// Runs a load that may be late: tests share the machine.
 #[track_caller]
-pub fn figures(said: Said) -> Value {
-    assert!([0, 1].contains(&said.status), "{}\n{}", said.out, said.err);
-    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+pub fn figures(output: Said) -> Value {
+    assert!([0, 1].contains(&output.status), "{}\n{}", output.out, output.err);
+    serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}", output.out))
 }

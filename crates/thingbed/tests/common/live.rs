@@ -21,7 +21,7 @@ impl<'a> Live<'a> {
         let name = format!("{name}-{}", std::process::id());
         bed.write("lab.yaml", &text.replace("NAME", &name));
         let words = [&["up", "lab.yaml", "--detach"], options].concat();
-        bed.thingbed(&words).expect(0, &["nodes up", "runs in the background"]);
+        bed.thingbed(&words).expect(0, &["nodes up", "ADDRESSES", "runs in the background"]);
         Self { bed, name }
     }
 
@@ -38,7 +38,7 @@ impl<'a> Live<'a> {
             eprintln!("NOT RUN: {}", said.err);
             return None;
         }
-        said.expect(0, &["nodes up", "runs in the background"]);
+        said.expect(0, &["nodes up", "ADDRESSES", "runs in the background"]);
         Some(Self { bed, name })
     }
 

@@ -87,9 +87,9 @@ impl Said {
     pub fn of(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let status = output.status.code().unwrap_or(-1);
-        let said = Self { status, out: text(&output.stdout), err: text(&output.stderr) };
-        assert!(!said.err.contains("panicked"), "{}", said.err);
-        said
+        let answer = Self { status, out: text(&output.stdout), err: text(&output.stderr) };
+        assert!(!answer.err.contains("panicked"), "{}", answer.err);
+        answer
     }
 
     /// Checks that it ended with `status` and printed each of `words`.

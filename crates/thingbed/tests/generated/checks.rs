@@ -34,20 +34,20 @@ pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
     })?;
     // `labs` includes the node that provides the network services.
     let want = model.alive().count() + usize::from(model.scenario.services());
-    let said = session.look(&["labs"]).out;
-    let line = said.lines().find(|line| line.contains(&model.scenario.name)).unwrap_or_default();
+    let output = session.look(&["labs"]).out;
+    let line = output.lines().find(|line| line.contains(&model.scenario.name)).unwrap_or_default();
     let count = line.split_whitespace().nth(3).unwrap_or_default();
     expect(count == want.to_string(), "nodes in labs", want.to_string(), line)
 }
 
 /// The output of `ps --json`.
 pub fn nodes(session: &Session<'_>) -> Result<Vec<Value>, Failure> {
-    let said = session.look(&["ps", "--json"]);
-    let nodes = serde_json::from_str::<Value>(&said.out).ok();
+    let output = session.look(&["ps", "--json"]);
+    let nodes = serde_json::from_str::<Value>(&output.out).ok();
     nodes.and_then(|nodes| nodes.as_array().cloned()).ok_or_else(|| Failure {
         what: "ps --json".into(),
         expected: "a list of nodes".into(),
-        seen: format!("exit status {}\n{}{}", said.status, said.out, said.err),
+        seen: format!("exit status {}\n{}{}", output.status, output.out, output.err),
     })
 }
 
@@ -132,9 +132,9 @@ pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcom
     let seen = inside::interfaces(session, &node.name);
     let what = format!("ip addr in {}", node.name);
     expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))?;
-    let said = session.inside(&node.name, &["hostname"]);
+    let output = session.inside(&node.name, &["hostname"]);
     let what = format!("hostname in {}", node.name);
-    expect(said.out.trim() == node.hostname, what, &node.hostname, said.out)
+    expect(output.out.trim() == node.hostname, what, &node.hostname, output.out)
 }
 
 /// The network's name server knows exactly the existing nodes.
@@ -153,11 +153,11 @@ pub fn names(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     let address = of.links[0].address.to_string();
     eventually(|| {
         let words = ["busybox", "nslookup", &of.name, "10.80.0.254"];
-        let said = session.inside(&asking.name, &words).out;
-        let known = said.split_whitespace().any(|word| word == address);
+        let output = session.inside(&asking.name, &words).out;
+        let known = output.split_whitespace().any(|word| word == address);
         let what = format!("nslookup {} in {}", of.name, asking.name);
         let want = if of.alive { &address } else { "no such name" };
-        expect(known == of.alive, what, want, said)
+        expect(known == of.alive, what, want, output)
     })
 }
 
@@ -168,10 +168,10 @@ fn way_is_wide(mtu: u32) -> bool {
 /// Output of `link show` for all nodes.
 pub fn links(session: &Session<'_>, model: &Model) -> Outcome {
     let begin = Instant::now();
-    let said = session.look(&["link show"]);
+    let output = session.look(&["link show"]);
     let at = Window { begin, end: Instant::now() };
     let mut shown: BTreeMap<String, &str> = BTreeMap::new();
-    for line in said.out.lines() {
+    for line in output.out.lines() {
         let words: Vec<_> = line.split_whitespace().take(3).collect();
         let text = line.get(words.join(" ").len()..).unwrap_or_default();
         // `up` has as many columns as `down`.
@@ -205,14 +205,14 @@ pub fn usage(session: &Session<'_>, model: &Model) -> Outcome {
     // A tenth of what remains on a busy machine.
     let least = if paused { -1.0 } else { 0.8 };
     eventually(|| {
-        let said = session.look(&["top", "--once", &node.name]);
-        let line = said.out.lines().find(|line| line.contains(&node.name)).unwrap_or_default();
+        let output = session.look(&["top", "--once", &node.name]);
+        let line = output.out.lines().find(|line| line.contains(&node.name)).unwrap_or_default();
         // The state may be empty or several words: six numbers end the line, CPU first.
         let words: Vec<_> = line.split_whitespace().collect();
         let cpu = words.len().checked_sub(6).and_then(|place| words[place].parse::<f64>().ok());
         let fits = cpu.is_some_and(|cpu| cpu > least && cpu < most);
         let what = format!("CPU of {} in top, busy {:?}", node.name, node.busy);
-        expect(fits, what, format!("between {least} and {most} %"), said.out)
+        expect(fits, what, format!("between {least} and {most} %"), output.out)
     })
 }
 
@@ -221,7 +221,7 @@ pub fn certificates(session: &Session<'_>, model: &Model) -> Outcome {
     if !model.scenario.tls {
         return Ok(());
     }
-    let said = session.look(&["logs", "server"]);
-    let there = said.out.contains("ca.pem");
-    expect(there, "certificates that server lists in its log", "ca.pem", said.out)
+    let output = session.look(&["logs", "server"]);
+    let there = output.out.contains("ca.pem");
+    expect(there, "certificates that server lists in its log", "ca.pem", output.out)
 }

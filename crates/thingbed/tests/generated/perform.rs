@@ -50,8 +50,8 @@ pub fn perform(
             background.busy.push((node.name.clone(), child));
             // A pause before the loop starts would not affect it.
             eventually(|| {
-                let said = session.inside(&node.name, &["test", "-e", &file]);
-                expect(said.status == 0, "a loop begun by exec", "its file", said.err)
+                let output = session.inside(&node.name, &["test", "-e", &file]);
+                expect(output.status == 0, "a loop begun by exec", "its file", output.err)
             })?;
         }
         Operation::Rest { node } => {
@@ -94,9 +94,9 @@ pub fn perform(
                 all.iter().map(|one| session.begin(&one.words(model))).collect();
             session.typed.push("wait".to_owned());
             for (one, child) in all.iter().zip(begun) {
-                let said = session::ended(child);
+                let output = session::ended(child);
                 let what = format!("{} among others at once", one.words(model).join(" "));
-                expect(said.status == 0, what, "exit status 0", said.err)?;
+                expect(output.status == 0, what, "exit status 0", output.err)?;
             }
         }
         Operation::Signal { .. }
@@ -170,8 +170,8 @@ fn ended(background: &mut Background, node: &str, status: i32) -> Outcome {
 
 fn exec(session: &mut Session<'_>, node: &str) -> Outcome {
     let line = "echo $THINGBED_NODE; exit 7";
-    let said = session.expect(&["exec", node, "--", "sh", "-c", line], 7)?;
-    expect(said.out.trim() == node, "THINGBED_NODE", node, said.out)
+    let output = session.expect(&["exec", node, "--", "sh", "-c", line], 7)?;
+    expect(output.out.trim() == node, "THINGBED_NODE", node, output.out)
 }
 
 /// Sends five pings. They are answered if the model says so, and always counted: by the node's
@@ -265,10 +265,10 @@ fn fetch(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
     let name = model.nodes[node].name.clone();
     session.note(&["exec", &name, "--", "sh", "-c", line], "");
     eventually(|| {
-        let said = session.inside(&name, &["sh", "-c", line]);
-        let got = said.out.contains("from-outside");
+        let output = session.inside(&name, &["sh", "-c", line]);
+        let got = output.out.contains("from-outside");
         let what = format!("a page from outside in {name}");
-        expect(got || !fine, what, "from-outside", format!("{}{}", said.out, said.err))
+        expect(got || !fine, what, "from-outside", format!("{}{}", output.out, output.err))
     })
 }
 
@@ -288,9 +288,9 @@ fn refused(session: &mut Session<'_>, model: &Model, words: &[String], status: i
         nodes + if ramp { String::new() } else { session.look(&["link show"]).out }.as_str()
     };
     let before = state(session);
-    let said = session.expect(words, status)?;
+    let output = session.expect(words, status)?;
     let what = format!("the message of a refused {}", words[0]);
-    expect(!said.err.trim().is_empty(), what, "why it was refused", said.out)?;
+    expect(!output.err.trim().is_empty(), what, "why it was refused", output.out)?;
     let after = state(session);
     expect(before == after, format!("ps and link show after a refused {}", words[0]), before, after)
 }

@@ -101,11 +101,11 @@ impl<'a> Session<'a> {
 
     /// Runs a command of the sequence that must end with this status.
     pub fn expect<S: AsRef<str>>(&mut self, words: &[S], status: i32) -> Result<Said, Failure> {
-        let said = self.run(words);
-        let seen = format!("exit status {}\n{}{}", said.status, said.out, said.err);
+        let answer = self.run(words);
+        let seen = format!("exit status {}\n{}{}", answer.status, answer.out, answer.err);
         let what = self.typed.last().cloned().unwrap_or_default();
-        expect(said.status == status, what, format!("exit status {status}"), seen)?;
-        Ok(said)
+        expect(answer.status == status, what, format!("exit status {status}"), seen)?;
+        Ok(answer)
     }
 
     /// Starts a command of the sequence in the background.
@@ -132,14 +132,14 @@ impl<'a> Session<'a> {
 
     /// Starts the lab.
     pub fn up(&mut self) -> Outcome {
-        let said = self.expect(&["up", "lab.yaml", "--detach"], 0)?;
-        let pid = said
+        let answer = self.expect(&["up", "lab.yaml", "--detach"], 0)?;
+        let pid = answer
             .out
             .split("process ")
             .nth(1)
             .and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok());
         self.pid = pid.unwrap_or(0);
-        expect(self.pid > 1, "up", "the lab's process", said.out)
+        expect(self.pid > 1, "up", "the lab's process", answer.out)
     }
 
     /// Commands that reproduce the folder and environment.

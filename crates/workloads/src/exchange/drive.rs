@@ -3,10 +3,12 @@
 use super::body::Body;
 use super::failure::{Failure, Reason};
 use super::log::{Receipts, ended};
-use super::protocol::{Driver, Outcome, Server, Turn};
+use super::outcome::Outcome;
+use super::protocol::{Driver, Server, Turn};
 use super::sections::Sections;
 use super::watch::Watch;
 use super::wire::FrameFilter;
+use crate::address::unspecified_for;
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::EventsFile;
@@ -14,7 +16,7 @@ use crate::wait::wake_precisely;
 use record::control::Status;
 use record::event::ExchangeEvent;
 use record::spec::ExchangeSpec;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::UdpSocket;
 use std::time::Duration;
 use units::{Instant, Span};
 
@@ -48,7 +50,7 @@ pub fn run(
     // longer than 200 ms.
     let _ = driver.rest(&mut watch, start);
     if let Err(failure) = set_up(&mut *driver, &mut watch, &mut sections, &body) {
-        eprintln!("thingbed-workload: no connection yet: {failure}");
+        crate::log!("no connection yet: {failure}");
     }
     sections.forget();
     let pause = Span::from_ns(spec.pause_ns);
@@ -145,7 +147,7 @@ impl Times {
 fn resolve_peers(spec: &ExchangeSpec) {
     for peer in &spec.peers {
         // If this fails, the switch learns the addresses in the first exchange.
-        let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return };
+        let Ok(socket) = UdpSocket::bind((unspecified_for(peer.address), 0)) else { return };
         let sent = socket.connect((peer.address, DISCARD)).and_then(|()| socket.send(&[]));
         if sent.is_ok() && socket.set_read_timeout(Some(ICMP_TIMEOUT)).is_ok() {
             // Wait for the ICMP error, so that no frame is in flight at the start.

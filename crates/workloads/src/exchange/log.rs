@@ -1,7 +1,7 @@
 //! Output files of each side: exchanges of the driver, received payloads of the server.
 
 use super::failure::Failure;
-use super::protocol::Outcome;
+use super::outcome::Outcome;
 use crate::error::Error;
 use crate::events::EventsFile;
 use record::event::{ExchangeEvent, Receipt};

@@ -12,6 +12,7 @@ pub(crate) mod body;
 mod drive;
 pub(crate) mod failure;
 pub(crate) mod log;
+pub(crate) mod outcome;
 pub(crate) mod protocol;
 pub(crate) mod sections;
 pub(crate) mod watch;
@@ -41,6 +42,6 @@ fn prepare_kernel(spec: &ExchangeSpec) {
     let path = "/proc/sys/net/ipv4/tcp_timestamps";
     let value = if timestamps { "1" } else { "0" };
     if let Err(error) = std::fs::write(path, value) {
-        eprintln!("thingbed-workload: could not set TCP timestamps: {path}: {error}");
+        crate::log!("could not set TCP timestamps: {path}: {error}");
     }
 }

@@ -3,6 +3,7 @@
 use super::body::Body;
 use super::failure::Failure;
 use super::log::Receipts;
+use super::outcome::Outcome;
 use super::sections::{Mark, Section, Sections};
 use super::watch::Watch;
 use crate::error::Error;
@@ -165,13 +166,6 @@ pub trait Server {
     /// # Errors
     /// The server cannot continue; an invalid client message is not an error.
     fn serve(&mut self, watch: &mut Watch<'_>, receipts: &mut Receipts) -> Result<(), Error>;
-}
-
-/// Result of a successful exchange.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// When the payload was complete, if the driver receives it.
-    pub received: Option<Instant>,
 }
 
 /// An exchange, as the driver sees it.

@@ -124,7 +124,7 @@ impl Sections {
         }
         let dropped = self.wire.dropped();
         if dropped > 0 {
-            eprintln!("thingbed-workload: warning: the sections lack {dropped} frames");
+            crate::log!("warning: the sections lack {dropped} frames");
         }
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());

@@ -22,15 +22,16 @@ impl<'c> Watch<'c> {
         Self { control, start: None, stopped: false, ready: false, set: Vec::new() }
     }
 
-    /// Reports that this side is reachable, or connected.
+    /// Reports that this side is reachable, or connected. Returns whether this is the first report.
     ///
     /// # Errors
     /// The control channel is broken.
-    pub fn ready(&mut self) -> Result<(), Error> {
-        match std::mem::replace(&mut self.ready, true) {
-            true => Ok(()),
-            false => self.control.send_status(&Status::Ready {}),
+    pub fn ready(&mut self) -> Result<bool, Error> {
+        let is_first = !std::mem::replace(&mut self.ready, true);
+        if is_first {
+            self.control.send_status(&Status::Ready {})?;
         }
+        Ok(is_first)
     }
 
     pub(crate) fn send_status(&mut self, status: &Status) -> Result<(), Error> {
@@ -68,7 +69,7 @@ impl<'c> Watch<'c> {
             }
             // Stop after an invalid message.
             Err(error) => {
-                eprintln!("thingbed-workload: {error}");
+                crate::log!("{error}");
                 self.stopped = true;
             }
         }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use record::spec::ExchangeSpec;
 use std::ffi::CString;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::{AddAssign, Sub};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -59,13 +59,15 @@ impl Count {
 /// as one end.
 #[derive(Debug, Clone, Default)]
 pub struct FrameFilter {
-    pub hosts: Vec<Ipv4Addr>,
+    pub hosts: Vec<IpAddr>,
     pub port: u16,
 }
 
 /// Bytes inspected per frame: headers of Ethernet, IP with all options, UDP or TCP; and for an
 /// ICMP error the same for the quoted packet.
 const HEAD: usize = 14 + 60 + 8 + 60 + 8;
+/// Protocol number of the fragment header (RFC 8200, 4.5).
+const IPV6_FRAGMENT: i32 = 44;
 
 impl FrameFilter {
     /// Filter for the exchanges of a spec.
@@ -77,15 +79,55 @@ impl FrameFilter {
     /// Whether the filter matches a frame, given its first bytes.
     fn matches_frame(&self, frame: &[u8]) -> bool {
         let Some((link, packet)) = frame.split_at_checked(14) else { return false };
-        link[12..] == [8, 0] && self.matches_packet(packet, true)
+        match link[12..] {
+            [8, 0] => self.matches_ipv4(packet, true),
+            [0x86, 0xdd] => self.matches_ipv6(packet, true),
+            _ => false,
+        }
     }
 
-    fn matches_packet(&self, packet: &[u8], outer: bool) -> bool {
+    /// Whether one of the packet's ends is a node of the exchanges, or a group.
+    fn has_end(&self, ends: [IpAddr; 2]) -> bool {
+        ends.iter().any(|end| end.is_multicast() || self.hosts.contains(end))
+    }
+
+    fn has_port(&self, transport: &[u8; 8]) -> bool {
+        let port = self.port.to_be_bytes();
+        transport[..2] == port || transport[2..4] == port
+    }
+
+    fn matches_ipv6(&self, packet: &[u8], outer: bool) -> bool {
+        let Some(header) = packet.first_chunk::<40>() else { return false };
+        let address = |at: usize| {
+            IpAddr::from(Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| header[at + i])))
+        };
+        if !self.has_end([address(8), address(24)]) {
+            return false;
+        }
+        let (mut protocol, mut rest) = (i32::from(header[6]), &packet[40..]);
+        if let (IPV6_FRAGMENT, Some(fragment)) = (protocol, rest.first_chunk::<8>()) {
+            // Later fragments of a datagram have no ports.
+            if u16::from_be_bytes([fragment[2], fragment[3]]) >> 3 != 0 {
+                return true;
+            }
+            (protocol, rest) = (i32::from(fragment[0]), &rest[8..]);
+        }
+        match (protocol, rest.first_chunk::<8>()) {
+            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => self.has_port(head),
+            // ICMPv6 destination unreachable, or packet too big, about a matching packet.
+            (libc::IPPROTO_ICMPV6, Some(head)) => {
+                outer && matches!(head[0], 1 | 2) && self.matches_ipv6(&rest[8..], false)
+            }
+            _ => false,
+        }
+    }
+
+    fn matches_ipv4(&self, packet: &[u8], outer: bool) -> bool {
         let Some(header) = packet.first_chunk::<20>() else { return false };
-        let address =
-            |at: usize| Ipv4Addr::new(header[at], header[at + 1], header[at + 2], header[at + 3]);
-        let ends = [address(12), address(16)];
-        if !ends.iter().any(|end| end.is_multicast() || self.hosts.contains(end)) {
+        let address = |at: usize| {
+            IpAddr::from(Ipv4Addr::from(std::array::from_fn::<u8, 4, _>(|i| header[at + i])))
+        };
+        if !self.has_end([address(12), address(16)]) {
             return false;
         }
         // Later fragments of a datagram have no ports.
@@ -94,13 +136,10 @@ impl FrameFilter {
         }
         let Some(rest) = packet.get(usize::from(header[0] & 15) * 4..) else { return false };
         match (i32::from(header[9]), rest.first_chunk::<8>()) {
-            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => {
-                let port = self.port.to_be_bytes();
-                head[..2] == port || head[2..4] == port
-            }
+            (libc::IPPROTO_TCP | libc::IPPROTO_UDP, Some(head)) => self.has_port(head),
             // ICMP destination unreachable about a matching packet.
             (libc::IPPROTO_ICMP, Some(head)) => {
-                outer && head[0] == 3 && self.matches_packet(&rest[8..], false)
+                outer && head[0] == 3 && self.matches_ipv4(&rest[8..], false)
             }
             _ => false,
         }
@@ -248,7 +287,7 @@ mod tests {
         // Needs permission to open packet sockets, which the tests have.
         let to = UdpSocket::bind("127.0.0.1:0").unwrap();
         let port = to.local_addr().unwrap().port();
-        let filter = FrameFilter { hosts: vec![Ipv4Addr::LOCALHOST], port };
+        let filter = FrameFilter { hosts: vec![Ipv4Addr::LOCALHOST.into()], port };
         let mut wire = Wire::on("lo", filter).unwrap();
         let before = wire.count();
         let from = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -265,7 +304,7 @@ mod tests {
 
     #[test]
     fn later_fragments_and_errors_about_ours_are_ours() {
-        let filter = FrameFilter { hosts: vec![Ipv4Addr::new(10, 0, 0, 1)], port: 5683 };
+        let filter = FrameFilter { hosts: vec![[10, 0, 0, 1].into()], port: 5683 };
         let mut frame = vec![0; 14 + 20];
         frame[12] = 8;
         frame[14] = 0x45;
@@ -285,6 +324,31 @@ mod tests {
         assert!(
             !filter.matches_frame(&[&frame[..], &[0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0]].concat())
         );
+    }
+
+    #[test]
+    fn frames_of_ipv6() {
+        let host: Ipv6Addr = "fd00::1".parse().unwrap();
+        let filter = FrameFilter { hosts: vec![host.into()], port: 5683 };
+        let packet = |next: u8, rest: &[u8]| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, rest.len() as u8, next, 64];
+            packet.extend([[0; 16], host.octets()].concat());
+            packet.extend(rest);
+            packet
+        };
+        let frame = |packet: &[u8]| [&[0; 12][..], &[0x86, 0xdd], packet].concat();
+        let udp = [0x12, 0x34, 0x16, 0x33, 0, 8, 0, 0];
+        assert!(filter.matches_frame(&frame(&packet(17, &udp))));
+        let other = [0x12, 0x34, 0x16, 0x34, 0, 8, 0, 0];
+        assert!(!filter.matches_frame(&frame(&packet(17, &other))));
+        let first = [&[17, 0, 0, 1, 0, 0, 0, 7][..], &udp].concat();
+        assert!(filter.matches_frame(&frame(&packet(44, &first))));
+        assert!(filter.matches_frame(&frame(&packet(44, &[17, 0, 0, 8, 0, 0, 0, 7]))));
+        let error = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &packet(17, &udp)].concat();
+        assert!(filter.matches_frame(&frame(&packet(58, &error))));
+        assert!(!filter.matches_frame(&frame(&packet(58, &[135, 0, 0, 0, 0, 0, 0, 0]))));
+        let whole = frame(&packet(17, &udp));
+        assert!((0..whole.len()).all(|length| !filter.matches_frame(&whole[..length])));
     }
 
     #[test]

@@ -1,16 +1,18 @@
 //! A device: serves requests until a stop message.
 
 use super::{wait_for, write_results};
+use crate::address::unspecified;
 use crate::control::Control;
 use crate::error::Error;
 use load::{DeviceSettings, MisbehaviourShares};
 use record::control::{Command, Status};
 use record::event::DeviceResults;
 use record::spec::DeviceSpec;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use trace::Resource;
+use units::Span;
 
 /// Serves as `spec` describes until a stop message.
 ///
@@ -60,8 +62,8 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
     }
     let notify = spec.notify.as_deref().map(str::parse).transpose();
     let notify: Result<_, trace::ParseError> = notify;
-    let address =
-        |port: Option<u16>| port.map(|port| SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)));
+    let any = unspecified();
+    let address = |port: Option<u16>| port.map(|port| SocketAddr::from((any, port)));
     Ok(DeviceSettings {
         coap: address(spec.coap),
         http: address(spec.http),
@@ -72,11 +74,11 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
         queue: spec.queue as usize,
         payload: spec.payload as usize,
         notify: notify.map_err(|error| Error::protocol("make the resource observable", error))?,
-        mischief: MisbehaviourShares {
-            garbage: spec.garbage,
-            twice: spec.twice,
+        misbehaviour: MisbehaviourShares {
+            corrupt: spec.corrupt,
+            duplicate: spec.duplicate,
             late: spec.late,
-            late_by: spec.late_by_ns,
+            late_by: Span::from_ns(spec.late_by_ns),
             silent: spec.silent,
         },
         core: None,

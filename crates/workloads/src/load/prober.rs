@@ -11,6 +11,7 @@ use record::spec::ProbeSpec;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
+use units::{Instant, Span};
 
 /// Consecutive probes on one core, in one mode, above the limit, after which contention is
 /// reported.
@@ -26,15 +27,15 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
     let modes = modes.map_err(|why| Error::protocol("probe", why))?;
     control.send_status(&Status::Ready {})?;
     let start = wait_for(control, |command| match command {
-        Command::Start { at_ns } => Some(Some(*at_ns)),
+        Command::Start { at_ns } => Some(Some(Instant::from_ns(*at_ns))),
         Command::Stop {} => Some(None),
     })?;
     let Some(start) = start else { return Ok(()) };
     let settings = ProbeSettings {
         cores: spec.cores.iter().map(|core| *core as usize).collect(),
         modes,
-        service: spec.service_ns,
-        every: spec.every_ns,
+        service: Span::from_ns(spec.service_ns),
+        every: Span::from_ns(spec.every_ns),
         before: spec.before,
         start,
     };

@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use trace::{Group, Method, Mix, Reader, Scheme, Target, TraceSpec};
+use units::{Instant, Span};
 
 /// Sends requests as `spec` describes after the start message, then waits for a stop message.
 ///
@@ -22,7 +23,7 @@ pub fn run(spec: &LoadSpec, control: &mut Control) -> Result<(), Error> {
     let mut settings = settings(spec)?;
     control.send_status(&Status::Ready {})?;
     let start = wait_for(control, |command| match command {
-        Command::Start { at_ns } => Some(Some(*at_ns)),
+        Command::Start { at_ns } => Some(Some(Instant::from_ns(*at_ns))),
         Command::Stop {} => Some(None),
     })?;
     let Some(start) = start else { return Ok(()) };
@@ -94,7 +95,7 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
     let think =
         think.map_err(|error: trace::ParseError| Error::protocol("read the think time", error))?;
     Ok(Settings {
-        timeout: spec.timeout_ns,
+        timeout: Span::from_ns(spec.timeout_ns),
         confirmable: spec.confirmable,
         coap: spec.coap,
         answers: spec.answers,
@@ -103,7 +104,7 @@ fn settings(spec: &LoadSpec) -> Result<Settings, Error> {
         closed: spec.users.map(|users| Closed { users: users as usize, think }),
         connections: spec.connections as usize,
         qos: spec.qos,
-        patience: spec.patience_ns as load::Nanos,
+        patience: Span::from_ns(spec.patience_ns),
         seed: spec.seed,
         ..Settings::default()
     })
@@ -116,7 +117,7 @@ fn write(spec: &LoadSpec, figures: &Figures) -> Result<(), Error> {
         &SenderResults {
             load: figures.results(),
             timeline: timeline.clone(),
-            schedule_ns: *schedule,
+            schedule_ns: schedule.as_ns(),
         },
     )?;
     let file_error = |source| Error::Events { path: spec.log.clone(), source };

@@ -1,23 +1,25 @@
 //! The director as an interaction model: a session with the source as hub.
 
+use crate::address::{number, socket_ipv4};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
 use crate::protocols::udp::receive;
 use director::carrier::To;
 use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
-use director::{Conditions, ModelId, Pattern, PerformanceMap};
+use director::{Conditions, ModelId, Pattern, PerformanceMap, Seed};
 use record::spec::{InteractionSpec, Role};
 use record::{DirectorModel, InteractionPattern};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{HashMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use units::{Instant, Span};
 
-/// Session key, the same in all programs of a run. It is not secret; it makes the session use the
-/// same code path as a secured one.
+/// Name of the stack in errors.
+const STACK: &str = "the director";
+/// Session key of all programs of a run. It is not secret; sessions take the code path of secured ones.
 const KEY: &[u8] = b"thingbed: a key of no secret";
 /// Ethernet, IPv4 and UDP headers, in bytes.
 const HEADER_BYTES: usize = 42;
@@ -45,17 +47,23 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
         messages_s: 1e9 / spec.every_ns.max(1) as f64,
         ..Conditions::default()
     };
-    // Each sink must answer each message.
+    // Each sink must answer each message; the run decides how long to wait for that.
     config.targets.delivery_ratio = Some(0.999);
+    config.lifetime = None;
     config.below = HEADER_BYTES;
     if let Some(group) = spec.group {
-        config.group = SocketAddrV4::new(group, spec.port_down);
+        config.group = socket_ipv4(group, spec.port_down, STACK)?.into();
     }
     if let InteractionPattern::Director(Some(fixed)) = spec.down {
         config.models = vec![model_id(fixed)?];
     }
     config.outside = outside::models(&carriers(spec)?);
     Ok(config)
+}
+
+/// The seed of this program's start: not secret, so that runs in virtual time are reproducible.
+fn seed(address: IpAddr) -> Seed {
+    Seed::reproducible(clock::now_ns()).child(number(address))
 }
 
 /// The director's identifier of a model, which has the same name.
@@ -79,15 +87,18 @@ fn carriers(spec: &InteractionSpec) -> Result<Vec<Arc<dyn StackFactory>>, Error>
 }
 
 /// Opens the other protocol stacks of this side; `group` is the session's multicast group.
-fn stacks(spec: &InteractionSpec, group: SocketAddrV4) -> Result<Stacks, Error> {
-    let at = |address| SocketAddrV4::new(address, spec.port_up);
-    let peers: Vec<SocketAddrV4> = spec.peers.iter().map(|peer| at(peer.address)).collect();
+fn stacks(spec: &InteractionSpec, group: SocketAddr) -> Result<Stacks, Error> {
+    let group = socket_ipv4(group.ip(), group.port(), STACK)?;
+    let at = |address| socket_ipv4(address, spec.port_up, STACK);
+    let peers: Result<Vec<SocketAddrV4>, Error> =
+        spec.peers.iter().map(|peer| at(peer.address)).collect();
+    let (peers, local) = (peers?, at(spec.address)?);
     let (hub, members) = match spec.role {
-        Role::Source => (at(spec.address), peers),
+        Role::Source => (local, peers),
         Role::Sink => (peers[0], Vec::new()),
     };
     let (rate_bit_s, mtu) = (spec.multicast_rate_bit_s as f64, spec.mtu);
-    let ends = Endpoints { local: at(spec.address), hub, members, group, rate_bit_s, mtu };
+    let ends = Endpoints { local, hub, members, group, rate_bit_s, mtu };
     Stacks::open(&carriers(spec)?, &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })
@@ -125,7 +136,7 @@ pub struct DirectorSource {
     socket: UdpSocket,
     stacks: Stacks,
     peers: Vec<SocketAddr>,
-    member_by_address: HashMap<Ipv4Addr, u32>,
+    member_by_address: HashMap<IpAddr, u32>,
     group: SocketAddr,
     /// Upcoming changes of the fan-out: message number, and number of sinks from there on.
     fan_out: VecDeque<(u64, u64)>,
@@ -140,16 +151,15 @@ impl DirectorSource {
     /// Starts a session with all sinks.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let config = config(spec)?;
-        let (group, stacks) = (SocketAddr::V4(config.group), stacks(spec, config.group)?);
-        let (now, map) = (clock::now_ns(), PerformanceMap::shipped());
-        let hub = Hub::new(config, map, spec.peers.len(), now / 1_000, now);
-        let hub = hub
+        let (group, stacks) = (config.group, stacks(spec, config.group)?);
+        let (seed, map) = (seed(spec.address), PerformanceMap::shipped());
+        let hub = Hub::new(config, map, spec.peers.len(), &seed)
             .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
-        let own = SocketAddrV4::new(spec.address, spec.port_down);
+        let own = socket_ipv4(spec.address, spec.port_down, STACK)?;
         let peers = spec.peers.iter();
         Ok(Self {
             hub,
-            socket: socket(own, spec.address)?,
+            socket: socket(own, *own.ip())?,
             stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
             member_by_address: peers
@@ -170,7 +180,7 @@ impl DirectorSource {
         for _ in 0..MAX_PER_TURN {
             let Some((length, from)) = receive(&self.socket, &mut self.buffer)? else { break };
             let SocketAddr::V4(from) = from else { continue };
-            let member = self.member_by_address.get(from.ip()).copied();
+            let member = self.member_by_address.get(&IpAddr::V4(*from.ip())).copied();
             self.hub.receive(&self.buffer[..length], member, clock::now_ns());
         }
         for _ in 0..MAX_PER_TURN {
@@ -183,9 +193,9 @@ impl DirectorSource {
                     self.answers.push_back((member as usize, bytes));
                 }
                 Event::ModelChange { from, to, .. } => {
-                    eprintln!("thingbed-workload: the director switches from {from} to {to}");
+                    crate::log!("the director switches from {from} to {to}");
                 }
-                Event::Acknowledged { .. } | Event::Over { .. } | Event::Joined(_) => {}
+                _ => {}
             }
         }
         Ok(())
@@ -271,21 +281,19 @@ impl DirectorSink {
     /// Waits for the source's session.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let config = config(spec)?;
-        let own = SocketAddrV4::new(spec.address, spec.port_down);
-        // Each start of a member needs a different seed.
-        let seed = clock::now_ns() ^ (u64::from(u32::from(spec.address)) << 32);
-        let member = Member::new(config.security, HEADER_BYTES, seed);
-        let member = member
-            .map_err(|error| Error::protocol("join the director's session", error.to_string()))?;
-        let member = member.with_outside(&config.outside);
+        let own = socket_ipv4(spec.address, spec.port_down, STACK)?;
+        let group = socket_ipv4(config.group.ip(), config.group.port(), STACK)?;
+        let member = Member::new(&config.security, HEADER_BYTES, &seed(spec.address))
+            .map_err(|error| Error::protocol("join the director's session", error.to_string()))?
+            .with_outside(&config.outside);
         Ok(Self {
             member,
-            socket: socket(own, spec.address)?,
-            group_socket: socket(config.group, spec.address)?,
+            socket: socket(own, *own.ip())?,
+            group_socket: socket(group, *own.ip())?,
             stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
-            group: config.group,
-            interface: spec.address,
+            group,
+            interface: *own.ip(),
             join_at: Instant::START,
             joined: false,
             messages: VecDeque::new(),
@@ -319,6 +327,7 @@ impl DirectorSink {
             match event {
                 MemberEvent::Joined { .. } => self.joined = true,
                 MemberEvent::Message { number, bytes } => self.messages.push_back((number, bytes)),
+                MemberEvent::Outcome { .. } => {}
             }
         }
         Ok(())

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
@@ -21,7 +22,7 @@ use hyper_util::rt::TokioIo;
 use record::spec::ExchangeSpec;
 use record::{Connection, Http, HttpMethod};
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -41,7 +42,7 @@ pub(super) fn driver(spec: &ExchangeSpec, options: &Http) -> Result<Box<dyn Driv
 
 struct Client {
     reactor: Reactor,
-    host: Ipv4Addr,
+    host: IpAddr,
     port: u16,
     method: Method,
 }
@@ -76,7 +77,7 @@ impl Protocol for Client {
         let request = Request::builder()
             .method(&self.method)
             .uri(format!("/{}", turn.size))
-            .header(HOST, format!("{}:{}", self.host, self.port))
+            .header(HOST, SocketAddr::from((self.host, self.port)).to_string())
             .body(Full::new(Bytes::from(content)))
             .map_err(|error| Failure::of(Reason::Other, error.to_string()))?;
         let most = turn.size;

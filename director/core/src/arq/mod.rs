@@ -9,10 +9,13 @@
 mod frame;
 mod receiver;
 mod sender;
+mod sending;
+mod settings;
 
 pub use frame::{Datagram, HEADER, MAX_CHUNKS};
 pub use receiver::{ArqReceiver, Received};
-pub use sender::{AckReport, ArqSender, ArqSettings, Outcome, Refused};
+pub use sender::ArqSender;
+pub use settings::{AckReport, ArqSettings, Outcome, Refused};
 
 #[cfg(test)]
 mod tests {
@@ -86,6 +89,9 @@ mod tests {
         rate_bit_s: 250_000.0,
         timeout: 100_000_000,
         most: 8,
+        burst: 0,
+        adapts: false,
+        estimated: false,
     };
 
     #[test]

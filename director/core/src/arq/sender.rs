@@ -1,85 +1,12 @@
 //! The sender of `udp-arq`, to one receiver.
 
 use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
+use super::sending::{Attempt, Delivered, Sending};
+use super::settings::{AckReport, ArqSettings, Outcome, Refused};
 use crate::Nanos;
+use crate::capacity::Capacity;
 use crate::pace::Pace;
 use std::collections::{BTreeMap, VecDeque};
-
-/// Pacing and timeout of a sender.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ArqSettings {
-    /// Maximum datagram size, in bytes.
-    pub datagram: usize,
-    /// Header bytes on the wire below a datagram, for pacing.
-    pub below: usize,
-    /// Maximum sending rate, in bit/s.
-    pub rate_bit_s: f64,
-    /// Initial acknowledgement timeout in ns; replaced by an estimate after the first round-trip
-    /// sample.
-    pub timeout: Nanos,
-    /// Maximum number of messages in flight; others are queued.
-    pub most: usize,
-}
-
-impl Default for ArqSettings {
-    fn default() -> Self {
-        Self { datagram: 1_200, below: 42, rate_bit_s: 10e6, timeout: 200_000_000, most: 32 }
-    }
-}
-
-/// Final state of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The receiver has acknowledged or answered it.
-    Delivered,
-    /// Its lifetime ended before.
-    Expired,
-}
-
-/// Why a message is rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// It has too many chunks for the format.
-    #[error("message of {0} bytes is too long for datagrams of this size")]
-    Long(usize),
-    /// Datagrams cannot hold a chunk.
-    #[error("datagrams of {0} bytes have no room for data")]
-    Small(usize),
-}
-
-/// What the sender learns from an acknowledgement.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AckReport {
-    /// Received chunks of the last train.
-    pub received: u32,
-    /// Lost chunks of it.
-    pub lost: u32,
-    /// Round-trip time in ns, if known.
-    pub round_trip: Option<Nanos>,
-}
-
-#[derive(Debug)]
-struct Sending {
-    bytes: Vec<u8>,
-    /// Index of the last chunk.
-    last: u8,
-    /// Unacknowledged chunks.
-    missing: Vec<u8>,
-    /// Remaining chunks of the current train.
-    train: VecDeque<u8>,
-    /// Retransmission timeout; `None` while the train is being sent.
-    ask_at: Option<Nanos>,
-    /// Per attempt: sending time of its last chunk, and chunks sent until then.
-    asked: Vec<(Nanos, u32)>,
-    /// The attempt of the request that this answer belongs to.
-    echo: u8,
-    /// Consecutive timeouts.
-    tries: u32,
-    /// Number of chunks sent, and number of those that are known as received or lost.
-    sent: u32,
-    known: u32,
-    until: Option<Nanos>,
-}
 
 /// The sender, to one receiver.
 #[derive(Debug)]
@@ -88,6 +15,12 @@ pub struct ArqSender {
     waiting: VecDeque<(u64, Sending)>,
     sending: BTreeMap<u64, Sending>,
     pace: Pace,
+    capacity: Option<Capacity>,
+    delivered: Delivered,
+    /// Sending time of a chunk that was not acknowledged in time.
+    late: Option<Nanos>,
+    /// Time of the last acknowledgement.
+    heard_at: Nanos,
     /// Smoothed round-trip time and its variation in ns (RFC 6298).
     trip: Option<(f64, f64)>,
     done: Vec<(u64, Outcome)>,
@@ -99,35 +32,40 @@ const SPREAD: f64 = 3.0;
 /// Maximum number of times that a timeout is doubled.
 const MAX_DOUBLED: u32 = 5;
 
-impl Sending {
-    /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
-    /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
-    /// and Partridge's rule excludes.
-    fn round_trip(&self, echo: u8, now: Nanos) -> Option<Nanos> {
-        self.asked.get(usize::from(echo)).map(|(at, _)| now.saturating_sub(*at))
-    }
-
-    /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it
-    /// may still arrive.
-    fn newly_known(&mut self, echo: u8) -> u32 {
-        let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |(_, sent)| *sent);
-        let known = self.known;
-        self.known = known.max(sent);
-        sent.saturating_sub(known)
-    }
-}
-
 impl ArqSender {
     /// An idle sender.
     pub fn new(settings: ArqSettings) -> Self {
         Self {
-            pace: Pace::new(settings.rate_bit_s, settings.below),
+            pace: Pace::new(settings.rate_bit_s, settings.below).with_burst(settings.burst),
+            delivered: Delivered::default(),
+            late: None,
+            heard_at: 0,
+            capacity: settings.adapts.then(|| {
+                let told = Some(settings.rate_bit_s).filter(|_| !settings.estimated);
+                let packet = (settings.datagram + settings.below) as f64;
+                Capacity::new(told, Some(settings.timeout / 2), packet)
+            }),
             settings,
             waiting: VecDeque::new(),
             sending: BTreeMap::new(),
             trip: None,
             done: Vec::new(),
         }
+    }
+
+    /// Sets the sending rate, in bit/s.
+    pub fn pace(&mut self, rate_bit_s: f64) {
+        self.pace.set_rate(rate_bit_s);
+    }
+
+    /// Sending time of the last chunk that was not acknowledged in time, since the last call.
+    pub fn take_timeout(&mut self) -> Option<Nanos> {
+        self.late.take()
+    }
+
+    /// The measured sending rate in bit/s, if the sender adapts.
+    pub fn rate(&self) -> Option<f64> {
+        self.capacity.as_ref().map(Capacity::pace)
     }
 
     /// Queues a message; it expires at `until`, if given.
@@ -172,6 +110,7 @@ impl ArqSender {
             train,
             ask_at: None,
             asked: Vec::new(),
+            before: None,
             echo,
             tries: 0,
             sent: 0,
@@ -205,16 +144,28 @@ impl ArqSender {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 sending.ask_at = None;
                 sending.tries += 1;
+                self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
                 let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
                 let first = sending.missing.len().saturating_sub(most);
                 sending.train.extend(&sending.missing[first..]);
             }
+        }
+        if let Some(capacity) = &mut self.capacity
+            && self.late.take().is_some_and(|sent_at| self.heard_at <= sent_at)
+        {
+            capacity.timeout(now);
+            self.pace.set_rate(capacity.pace());
         }
         if now < self.pace.next_at() {
             return (None, Some(self.pace.next_at()));
         }
         let timeout: Vec<Nanos> = (0..=MAX_DOUBLED).map(|tries| self.timeout(tries)).collect();
         let room = self.settings.datagram - HEADER;
+        let alone = self.sending.values().all(|sending| sending.sent == sending.known);
+        let before = match alone {
+            true => Delivered { at: now, sent_at: now, alone, ..self.delivered },
+            false => Delivered { alone, ..self.delivered },
+        };
         let ready = self.sending.iter_mut().find(|(_, sending)| !sending.train.is_empty());
         let Some((message, sending)) = ready else { return (None, self.look_again()) };
         let Some(index) = sending.train.pop_front() else { return (None, None) };
@@ -223,14 +174,16 @@ impl ArqSender {
         let asks = sending.train.is_empty();
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
+        let data = sending.bytes.get(begin..end).unwrap_or_default().to_vec();
+        let before = sending.before.take().unwrap_or(before);
+        sending.before = Some(before).filter(|_| !asks);
         if asks {
             let tries = sending.tries.min(MAX_DOUBLED) as usize;
             sending.ask_at = Some(now.saturating_add(timeout[tries]));
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
-                sending.asked.push((now, sending.sent));
+                sending.asked.push(Attempt { asked_at: now, before, sent: sending.sent });
             }
         }
-        let data = sending.bytes.get(begin..end).unwrap_or_default().to_vec();
         let (message, last, echo) = (*message, sending.last, sending.echo);
         let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
         let bytes = chunk.encode();
@@ -285,12 +238,15 @@ impl ArqSender {
         };
         // Check all chunks, not only the missing ones: a restarted receiver has none.
         sending.missing = (0..=sending.last).filter(|index| !bit(*index)).collect();
+        let mut acknowledged = None;
         let mut report =
             AckReport { round_trip: sending.round_trip(echo, now), ..AckReport::default() };
         if sending.train.is_empty() {
             let (missing, sent) = (sending.missing.len() as u32, sending.newly_known(echo));
             report.lost = missing.min(sent);
             report.received = sent - report.lost;
+            let attempt = sending.asked.get(usize::from(echo)).copied();
+            acknowledged = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
         }
         if sending.missing.is_empty() {
             self.sending.remove(&message);
@@ -301,7 +257,9 @@ impl ArqSender {
             sending.ask_at = None;
             sending.tries = 0;
         }
-        self.measured(report.round_trip);
+        report.train = acknowledged
+            .and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+        self.measured(&report, now);
         report
     }
 
@@ -313,13 +271,28 @@ impl ArqSender {
         let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
         let received = (sending.missing.len() as u32).min(sent);
         let round_trip = echo.and_then(|echo| sending.round_trip(echo, now));
-        self.measured(round_trip);
-        AckReport { received, lost: sent - received, round_trip }
+        let mut report = AckReport { received, lost: sent - received, round_trip, train: None };
+        let attempt = echo.and_then(|echo| sending.asked.get(usize::from(echo))).copied();
+        let ended = attempt.map(|attempt| (attempt, sending.chunk(self.settings.below)));
+        report.train =
+            ended.and_then(|(attempt, chunk)| self.delivered.end(&attempt, chunk, &report, now));
+        self.measured(&report, now);
+        report
     }
 
-    /// Updates the round-trip estimate (RFC 6298, 2).
-    fn measured(&mut self, round_trip: Option<Nanos>) {
-        let Some(seen) = round_trip.map(|ns| ns as f64) else { return };
+    /// Updates the round-trip estimate (RFC 6298, 2), and the rate.
+    fn measured(&mut self, report: &AckReport, now: Nanos) {
+        self.heard_at = now;
+        if let Some(capacity) = &mut self.capacity {
+            capacity.heard();
+            report.round_trip.into_iter().for_each(|ns| capacity.round_trip(now, ns));
+            if report.lost > 0 {
+                capacity.lost(now);
+            }
+            report.train.into_iter().for_each(|train| capacity.train(train, now));
+            self.pace.set_rate(capacity.pace());
+        }
+        let Some(seen) = report.round_trip.map(|ns| ns as f64) else { return };
         self.trip = Some(match self.trip {
             Some((trip, variation)) => {
                 let off = (trip - seen).abs();
@@ -327,6 +300,24 @@ impl ArqSender {
             }
             None => (seen, seen / 2.0),
         });
+    }
+
+    /// Whether a chunk of each message was sent: others can go first until then.
+    pub fn is_begun(&self) -> bool {
+        self.waiting.is_empty() && self.sending.values().all(|sending| sending.sent > 0)
+    }
+
+    /// Whether a message is in flight or queued.
+    pub fn has(&self, message: u64) -> bool {
+        self.sending.contains_key(&message) || self.waiting.iter().any(|(own, _)| *own == message)
+    }
+
+    /// Drops a message; returns whether a chunk of it was sent.
+    pub fn withdraw(&mut self, message: u64) -> bool {
+        let waiting = self.waiting.len();
+        self.waiting.retain(|(own, _)| *own != message);
+        let queued = self.waiting.len() < waiting;
+        self.sending.remove(&message).map_or(!queued, |sending| sending.sent > 0)
     }
 
     /// Drops all messages.

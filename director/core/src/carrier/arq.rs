@@ -27,11 +27,11 @@ pub static MODEL: Model = Model {
     transport: Transport::Datagrams(
         |params| {
             Box::new(Hub::new(params, |params, member| {
-                Some(Arq::new(params, Party::Hub, Party::Member(member)))
+                Some(Arq::new(params, Use::Frame, [Party::Hub, Party::Member(member)], true))
             }))
         },
         |params, number| {
-            let arq = Arq::new(params, Party::Member(number), Party::Hub);
+            let arq = Arq::new(params, Use::Frame, [Party::Member(number), Party::Hub], false);
             Box::new(Member::new(params, Some(arq), true))
         },
     ),
@@ -51,13 +51,17 @@ fn predict(case: &Case<'_>) -> Prediction {
     }
 }
 
-fn settings(params: &Params) -> ArqSettings {
+fn settings(params: &Params, own: Party) -> ArqSettings {
     ArqSettings {
         datagram: params.datagram.saturating_sub(params.root.code_len()),
         below: params.below + params.root.code_len(),
         rate_bit_s: params.rate_bit_s,
         // Many members share the channel and delay each other.
         timeout: params.round_trip * 2,
+        burst: if params.estimated { 10 * params.datagram } else { 0 },
+        // A hub measures the paths to all members together.
+        adapts: own != Party::Hub,
+        estimated: params.estimated,
         ..ArqSettings::default()
     }
 }
@@ -67,7 +71,8 @@ fn settings(params: &Params) -> ArqSettings {
 const ACK_DELAY_DIVISOR: Nanos = 8;
 const MAX_ACK_DELAY: Nanos = 10_000_000;
 
-struct Arq {
+/// An ARQ sender and receiver, to one other end.
+pub(crate) struct Arq {
     sender: ArqSender,
     receiver: ArqReceiver,
     own: Keys,
@@ -85,18 +90,35 @@ struct Arq {
 const MAX_ATTEMPTS: usize = 64;
 
 impl Arq {
-    fn new(params: &Params, own: Party, other: Party) -> Self {
-        let keys = |from| params.root.keys(Scope::new(Use::Frame, params.epoch, from));
+    /// Between `own` end and the `other` one, with keys of this purpose; `asks` if the other end
+    /// answers messages of this one under the same number.
+    pub fn new(params: &Params, purpose: Use, [own, other]: [Party; 2], asks: bool) -> Self {
+        let keys = |from| params.root.keys(Scope::new(purpose, params.epoch, from));
         Self {
-            sender: ArqSender::new(settings(params)),
+            sender: ArqSender::new(settings(params, own)),
             receiver: ArqReceiver::new(),
             own: keys(own),
             other: keys(other),
-            asks: own == Party::Hub,
+            asks,
             acks: BTreeMap::new(),
             wait: (params.round_trip / ACK_DELAY_DIVISOR).min(MAX_ACK_DELAY),
             attempts: BTreeMap::new(),
         }
+    }
+
+    /// Drops a message; returns whether a chunk of it was sent.
+    pub fn withdraw(&mut self, number: MessageId) -> bool {
+        self.sender.withdraw(number)
+    }
+
+    /// Whether a chunk of each message was sent.
+    pub fn is_begun(&self) -> bool {
+        self.sender.is_begun()
+    }
+
+    /// Whether the sender has a message that the other end has not acknowledged.
+    pub fn has(&self, number: MessageId) -> bool {
+        self.sender.has(number)
     }
 
     fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
@@ -106,6 +128,8 @@ impl Arq {
 }
 
 impl Exchange for Arq {
+    const ADAPTS: bool = true;
+
     fn send(
         &mut self,
         number: MessageId,
@@ -144,10 +168,12 @@ impl Exchange for Arq {
             self.acks.insert(number, (due, reply));
         }
         Incoming {
+            genuine: true,
             envelopes: received.message.into_iter().map(|(_, envelope)| envelope).collect(),
             reply: None,
             frames: (report.received, report.lost),
             round_trip: report.round_trip,
+            train: report.train,
         }
     }
 
@@ -166,6 +192,18 @@ impl Exchange for Arq {
     fn take_delivered(&mut self) -> Vec<MessageId> {
         let done = self.sender.take_done().into_iter();
         done.filter(|(_, outcome)| *outcome == Outcome::Delivered).map(|(id, _)| id).collect()
+    }
+
+    fn pace(&mut self, rate_bit_s: f64) {
+        self.sender.pace(rate_bit_s);
+    }
+
+    fn take_timeout(&mut self) -> Option<Nanos> {
+        self.sender.take_timeout()
+    }
+
+    fn rate(&self) -> Option<f64> {
+        self.sender.rate()
     }
 
     fn retire(&mut self, _: Nanos) {

@@ -1,7 +1,7 @@
 //! The transport of `multicast-fec`.
 
 use super::interface::{
-    CarrierEvent, HubCarrier, Load, MANY, MemberCarrier, Model, Params, To, Transport,
+    CarrierEvent, Flow, HubCarrier, Load, MANY, MemberCarrier, Model, Params, To, Transport,
 };
 use crate::Nanos;
 use crate::analytic::{Case, Prediction};
@@ -127,14 +127,17 @@ impl HubCarrier for Hub {
         sent.map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Nanos) {
-        self.hub.receive(datagram, now);
+    fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Nanos) -> bool {
+        let genuine = self.hub.receive(datagram, now);
         let seen = self.hub.take_seen();
-        self.events.extend(
-            seen.into_iter().map(|(received, lost)| CarrierEvent::Frames { received, lost }),
-        );
+        self.events.extend(seen.into_iter().map(|(member, received, lost)| CarrierEvent::Frames {
+            member,
+            received,
+            lost,
+        }));
         self.events.extend(self.hub.take_trips().into_iter().map(CarrierEvent::RoundTrip));
         self.collect_events();
+        genuine
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
@@ -158,6 +161,13 @@ impl HubCarrier for Hub {
         self.hub.settings().round_trip = here.rtt_ns;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
+
+    fn pace(&mut self, flow: &Flow) {
+        self.hub.pace(flow.rate_bit_s);
+        let settings = self.hub.settings();
+        // Requests must not come before answers that wait in queues.
+        settings.round_trip = settings.round_trip.max(flow.wait.unwrap_or(0));
+    }
 }
 
 /// A member's transport.
@@ -169,7 +179,7 @@ impl Member {
     /// The transport of the member with this number.
     pub fn new(params: &Params, number: u16) -> Self {
         let own = (keys(params, Party::Member(number)), keys(params, Party::Hub));
-        let member = FecMember::new(settings(params), (number, params.members), own, params.seed);
+        let member = FecMember::new(settings(params), (number, params.members), own, &params.seed);
         Self { member }
     }
 }

@@ -2,9 +2,11 @@
 
 use crate::Nanos;
 use crate::analytic::{Case, Prediction};
+use crate::capacity::Train;
 use crate::conditions::Conditions;
 use crate::keys::Root;
 use crate::model::{Features, ModelId};
+use crate::rng::Seed;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::Pattern;
 
@@ -85,12 +87,14 @@ pub struct Params {
     pub loss: f64,
     /// Round-trip time without queueing, in ns.
     pub round_trip: Nanos,
+    /// Whether the data rate is an estimate, not configured.
+    pub estimated: bool,
     /// Size of a sealed answer in bytes, assumed or measured.
     pub answer: usize,
     /// Whether bytes or energy have a target: no extra frames to save time.
     pub efficient: bool,
-    /// Random number that seeds random decisions.
-    pub seed: u64,
+    /// Seed of random decisions.
+    pub seed: Seed,
 }
 
 /// A message to carry.
@@ -115,6 +119,8 @@ pub enum CarrierEvent {
     Envelope(Vec<u8>),
     /// Received and lost frames.
     Frames {
+        /// The member at the other end.
+        member: MemberId,
         /// Number of received frames.
         received: u32,
         /// Number of lost frames.
@@ -122,6 +128,10 @@ pub enum CarrierEvent {
     },
     /// A round-trip sample, in ns.
     RoundTrip(Nanos),
+    /// Datagrams that were sent in a row have been acknowledged.
+    Train(Train),
+    /// A datagram that was sent at this time has not been acknowledged in time.
+    Timeout(Nanos),
     /// Multicast does not work: members have a message only by unicast.
     MulticastBlocked,
 }
@@ -133,8 +143,9 @@ pub trait HubCarrier: Send {
     /// # Errors
     /// The reason why the model cannot carry it.
     fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Nanos) -> Result<(), String>;
-    /// Handles a datagram of the model.
-    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos);
+    /// Handles a datagram of the model; returns whether a member has sent it, as far as the model
+    /// can tell. Envelopes tell it by themselves.
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) -> bool;
     /// The next datagram at `now`, and the time of the next poll.
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
     /// Events since the last call.
@@ -144,6 +155,19 @@ pub trait HubCarrier: Send {
     fn retire(&mut self, now: Nanos);
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
+    /// Updates the sending rate.
+    fn pace(&mut self, _flow: &Flow) {}
+}
+
+/// How fast a hub sends.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Flow {
+    /// Data rate, in bit/s.
+    pub rate_bit_s: f64,
+    /// Time on air that a message and the answer to it take, in that of the message; 1 or more.
+    pub charge: f64,
+    /// Smoothed round-trip time with queueing in ns, if the path was measured.
+    pub wait: Option<Nanos>,
 }
 
 /// A member's side of a transport.

@@ -18,7 +18,9 @@ mod registry;
 mod tcp;
 mod udp;
 
+pub(crate) use arq::Arq;
 pub(crate) use fec::asks;
-pub use interface::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
+pub use interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 pub use outside::model_of;
+pub(crate) use peers::Exchange;
 pub use registry::{available, hub, is_of, member};

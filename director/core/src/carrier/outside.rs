@@ -5,7 +5,7 @@
 //! delivery or drops: members answer or acknowledge by envelopes, and the hub resends messages
 //! that stay unanswered.
 
-use super::interface::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
+use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 use super::peers::answer_delay;
 use crate::Nanos;
 use crate::model::ModelId;
@@ -122,10 +122,11 @@ impl HubCarrier for Hub {
         Ok(())
     }
 
-    fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) {
+    fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) -> bool {
         if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
             self.events.push(CarrierEvent::Envelope(envelope.to_vec()));
         }
+        false
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
@@ -134,6 +135,10 @@ impl HubCarrier for Hub {
 
     fn retire(&mut self, _: Nanos) {
         self.queue.waiting.clear();
+    }
+
+    fn pace(&mut self, flow: &Flow) {
+        self.queue.pace.set_rate(flow.rate_bit_s);
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {
@@ -197,7 +202,7 @@ pub fn member(model: ModelId, sending: Sending, params: &Params) -> Box<dyn Memb
         params: params.clone(),
         queue: Queue::new(model, sending, params),
         delayed: Vec::new(),
-        rng: Rng::new(params.seed),
+        rng: Rng::new(&params.seed),
     })
 }
 
@@ -206,6 +211,7 @@ mod tests {
     use super::*;
     use crate::carrier::is_of;
     use crate::keys::Root;
+    use crate::rng::Seed;
 
     fn hub(model: ModelId, params: &Params) -> Box<dyn HubCarrier> {
         crate::carrier::hub(model, params).unwrap()
@@ -218,7 +224,7 @@ mod tests {
     /// 100 B per ms; 10 B of overhead per packet of 100 B.
     fn params(members: u16) -> Params {
         Params {
-            root: Root::insecure(1),
+            root: Root::insecure([1; 16]),
             epoch: 0,
             members,
             datagram: 100,
@@ -226,9 +232,10 @@ mod tests {
             rate_bit_s: 800_000.0,
             loss: 0.0,
             round_trip: 1_000_000,
+            estimated: false,
             answer: 0,
             efficient: false,
-            seed: 7,
+            seed: Seed::reproducible(7),
         }
     }
 
@@ -303,7 +310,7 @@ mod tests {
     #[test]
     fn answers_of_many_do_not_meet() {
         let mut members: Vec<_> = (0..20)
-            .map(|n| member(ModelId::Mqtt, &Params { seed: n << 32, ..params(20) }))
+            .map(|n| member(ModelId::Mqtt, &Params { seed: Seed::reproducible(n), ..params(20) }))
             .collect();
         let mut moments: Vec<Option<Nanos>> = Vec::new();
         for member in &mut members {

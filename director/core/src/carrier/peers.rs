@@ -1,8 +1,9 @@
 //! Transport of models without multicast: an exchange with each member, all paced together. Such a
 //! model only implements [`Exchange`].
 
-use super::interface::{CarrierEvent, HubCarrier, Load, MemberCarrier, Params, To};
+use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 use crate::Nanos;
+use crate::capacity::Train;
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
 use crate::rng::Rng;
@@ -12,6 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// The result of a received datagram.
 #[derive(Debug, Default)]
 pub struct Incoming {
+    /// Whether the other end has sent it, as far as the model can tell.
+    pub genuine: bool,
     /// Completed envelopes.
     pub envelopes: Vec<Vec<u8>>,
     /// A datagram to send back first.
@@ -20,10 +23,16 @@ pub struct Incoming {
     pub frames: (u32, u32),
     /// A round-trip sample in ns, if it gives one.
     pub round_trip: Option<Nanos>,
+    /// Datagrams that were sent in a row and that it acknowledges.
+    pub train: Option<Train>,
 }
 
 /// A model between two ends, at one of them.
 pub trait Exchange: Send {
+    /// Whether it has its own congestion control.
+    const CONTROLS: bool = false;
+    /// Whether a member measures its path to the hub, and adapts the rate of its answers.
+    const ADAPTS: bool = false;
     /// Sends an envelope to the other end.
     ///
     /// # Errors
@@ -42,6 +51,16 @@ pub trait Exchange: Send {
     fn take_delivered(&mut self) -> Vec<MessageId>;
     /// Sends only what the other end still requests.
     fn retire(&mut self, now: Nanos);
+    /// Sets the sending rate, in bit/s.
+    fn pace(&mut self, _rate_bit_s: f64) {}
+    /// Sending time of the last datagram that was not acknowledged in time, since the last call.
+    fn take_timeout(&mut self) -> Option<Nanos> {
+        None
+    }
+    /// Its measured sending rate in bit/s, if it measures one.
+    fn rate(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Creates the exchange with a member; `None` if the model does not work with these parameters.
@@ -58,6 +77,7 @@ pub struct Hub<E> {
     peers: BTreeMap<MemberId, E>,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
+    charge: f64,
     /// The member being served, and its number of consecutive datagrams.
     turn: (MemberId, u32),
     events: Vec<CarrierEvent>,
@@ -71,7 +91,11 @@ impl<E: Exchange> Hub<E> {
             make: Box::new(make),
             peers: BTreeMap::new(),
             replies: VecDeque::new(),
-            pace: Pace::new(params.rate_bit_s, params.below),
+            pace: match E::CONTROLS && params.estimated {
+                true => Pace::new(f64::MAX, params.below),
+                false => Pace::new(params.rate_bit_s, params.below),
+            },
+            charge: 1.0,
             turn: (0, 0),
             events: Vec::new(),
         }
@@ -95,17 +119,19 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
-        let Some(member) = from else { return };
-        let Some(peer) = self.peer(member) else { return };
-        let Incoming { envelopes, reply, frames: (received, lost), round_trip } =
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) -> bool {
+        let Some(member) = from else { return false };
+        let Some(peer) = self.peer(member) else { return false };
+        let Incoming { genuine, envelopes, reply, frames: (received, lost), round_trip, train } =
             peer.receive(datagram, now);
         if received + lost > 0 {
-            self.events.push(CarrierEvent::Frames { received, lost });
+            self.events.push(CarrierEvent::Frames { member, received, lost });
         }
         self.events.extend(round_trip.map(CarrierEvent::RoundTrip));
+        self.events.extend(train.map(CarrierEvent::Train));
         self.events.extend(envelopes.into_iter().map(CarrierEvent::Envelope));
         self.replies.extend(reply.map(|reply| (member, reply)));
+        genuine
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
@@ -131,7 +157,9 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         }
         let Some((member, datagram)) = next else { return (None, wake) };
         self.turn = (member, if member == self.turn.0 && had < TURN { had + 1 } else { 1 });
-        self.pace.sent(datagram.len(), now);
+        // A member alone needs no one to leave time for its answers.
+        let charge = if E::ADAPTS && self.peers.len() == 1 { 1.0 } else { self.charge };
+        self.pace.charge(datagram.len(), charge, now);
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
     }
 
@@ -139,10 +167,21 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         self.peers.values_mut().for_each(|peer| peer.retire(now));
     }
 
+    fn pace(&mut self, flow: &Flow) {
+        if E::CONTROLS {
+            return;
+        }
+        self.params.rate_bit_s = flow.rate_bit_s;
+        self.charge = flow.charge;
+        self.pace.set_rate(flow.rate_bit_s);
+        self.peers.values_mut().for_each(|peer| peer.pace(flow.rate_bit_s));
+    }
+
     fn take(&mut self) -> Vec<CarrierEvent> {
         for (member, peer) in &mut self.peers {
             let had = peer.take_delivered().into_iter();
             self.events.extend(had.map(|number| CarrierEvent::Delivered(*member, number)));
+            self.events.extend(peer.take_timeout().map(CarrierEvent::Timeout));
         }
         std::mem::take(&mut self.events)
     }
@@ -173,8 +212,11 @@ impl<E: Exchange> Member<E> {
             params: params.clone(),
             replies: VecDeque::new(),
             delayed: Vec::new(),
-            pace: Pace::new(params.rate_bit_s, params.below),
-            rng: Rng::new(params.seed),
+            pace: match E::CONTROLS && params.estimated {
+                true => Pace::new(f64::MAX, params.below),
+                false => member_pace(params),
+            },
+            rng: Rng::new(&params.seed),
         }
     }
 }
@@ -207,6 +249,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
             // An answer that is too long is dropped; the hub asks over another model.
             let _ = exchange.send(number, &sealed, None);
         }
+        exchange.rate().into_iter().for_each(|rate| self.pace.set_rate(rate));
         let waiting = self.delayed.iter().map(|(at, ..)| *at).min();
         if self.pace.next_at() > now {
             return (None, Some(self.pace.next_at()));
@@ -232,6 +275,16 @@ impl<E: Exchange> MemberCarrier for Member<E> {
     }
 }
 
+/// The pace of a member. If the rate is not configured, the hub requests no more than the path
+/// carries, so a short answer may go at once.
+pub fn member_pace(params: &Params) -> Pace {
+    let burst = if params.estimated { INITIAL_BURST.min(10 * params.datagram) } else { 0 };
+    Pace::new(params.rate_bit_s, params.below).with_burst(burst)
+}
+
+/// Bytes that may be sent at once without knowledge of the path (RFC 6928).
+const INITIAL_BURST: usize = 14_600;
+
 /// Random delay of an answer, in ns. The hub sends to one member after another, so answers that
 /// are not longer than the message do not collide. The excess length is spread randomly over the
 /// time that it takes for all other members.
@@ -240,6 +293,10 @@ pub(super) fn answer_delay(
     (asked, answer): (usize, usize),
     rng: &mut Rng,
 ) -> Nanos {
+    if params.estimated {
+        // The hub leaves time for answers.
+        return 0;
+    }
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
     let airtime = longer as f64 * 8e9 / params.rate_bit_s;
     (airtime * f64::from(params.members.saturating_sub(1)) * rng.uniform()) as Nanos

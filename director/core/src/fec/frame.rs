@@ -364,7 +364,7 @@ mod tests {
             let up = Frame::Up { message: 1, member, symbol, symbols, data };
             [down, up].map(|frame| {
                 let bytes = frame.encode();
-                assert!(Frame::member(&bytes).is_none_or(|said| said == member));
+                assert!(Frame::member(&bytes).is_none_or(|output| output == member));
                 bytes.len() - 72
             })
         };

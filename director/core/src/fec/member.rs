@@ -7,7 +7,7 @@ use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
-use crate::rng::Rng;
+use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::window::Window;
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 const MAX_OPEN: usize = 32;
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
+/// A slot of this length, in ns, is that of a single receiver, which answers at once.
+const AT_ONCE: Nanos = 1_000;
 /// Value of [`Request::symbols`] that requests the whole answer.
 const ALL: u8 = 255;
 
@@ -37,6 +39,20 @@ struct Complete {
     /// Start of the first member's slot.
     slots_at: Nanos,
     answer: Option<Answer>,
+    /// Whether the hub has the answer.
+    is_over: bool,
+    /// The last request for the answer before the application has given one, and when to say so.
+    asked: Option<u8>,
+    say_at: Option<Nanos>,
+}
+
+/// What a member sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    Answer,
+    /// The message has arrived, but the application has not answered it yet.
+    Received,
+    Nack,
 }
 
 /// A member of a multicast group.
@@ -61,7 +77,7 @@ impl FecMember {
         settings: FecSettings,
         (number, members): (u16, u16),
         (own, hub): (Keys, Keys),
-        seed: u64,
+        seed: &Seed,
     ) -> Self {
         Self {
             settings: FecSettings { members, ..settings },
@@ -73,7 +89,7 @@ impl FecMember {
             window: Window::new(1 << 14),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
-            rng: Rng::new(seed ^ (u64::from(number) << 32)),
+            rng: Rng::new(&seed.child(number.into())),
         }
     }
 
@@ -99,7 +115,7 @@ impl FecMember {
                 if place.zip(byte).is_some_and(|(place, byte)| byte & (1 << (place % 8)) != 0)
                     && let Some(complete) = self.complete.get_mut(&message)
                 {
-                    complete.answer = None;
+                    (complete.answer, complete.is_over) = (None, true);
                 }
                 None
             }
@@ -144,7 +160,14 @@ impl FecMember {
         self.window.insert(message);
         let (schedule, rest) = Schedule::decode(&whole)?;
         let slots_at = burst_ends.max(now);
-        let mut complete = Complete { schedule, slots_at, answer: None };
+        let mut complete = Complete {
+            schedule,
+            slots_at,
+            answer: None,
+            is_over: false,
+            asked: None,
+            say_at: None,
+        };
         if schedule.response == ResponseKind::Acknowledgements {
             complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
         }
@@ -201,6 +224,16 @@ impl FecMember {
         let seen = FecSettings { loss, ..self.settings };
         let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
         let more = u16::from(complete.schedule.more);
+        let slot = Nanos::from(complete.schedule.slot_us) * 1_000;
+        // Slots tell the data rate, which the hub measures, and may change with each message.
+        if slot > AT_ONCE {
+            let (header, _) = self.settings.symbol(bytes.len(), self.own.code_len());
+            let frame = header + self.own.code_len() + symbol_size(bytes.len(), symbol);
+            let more = complete.schedule.more;
+            let rate = seen.rate_of_slot(slot, answer.symbols(), more, frame);
+            self.settings.rate_bit_s = rate;
+            self.pace.set_rate(rate);
+        }
         answer.grant(at, seen.answer_burst(answer.symbols()).saturating_add(more));
         if let Some(complete) = self.complete.get_mut(&message) {
             complete.answer = Some(answer);
@@ -233,7 +266,12 @@ impl FecMember {
         let Some(complete) = self.complete.get_mut(&message) else { return };
         let loss = f64::from(complete.schedule.loss) / 255.0;
         let seen = FecSettings { loss, ..self.settings };
-        let Some(answer) = &mut complete.answer else { return };
+        let Some(answer) = &mut complete.answer else {
+            if !complete.is_over && complete.asked.replace(turn) != Some(turn) {
+                complete.say_at = Some(now + place as Nanos * frame);
+            }
+            return;
+        };
         let symbols = answer.symbols();
         let frames = |request: &Request| match (request.symbols, symbols) {
             (_, 0) => 1,
@@ -247,18 +285,24 @@ impl FecMember {
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        let Some((at, message, is_nack)) = self.next() else { return (None, None) };
+        let Some((at, message, kind)) = self.next() else { return (None, None) };
         let at = at.max(self.pace.next_at());
         if at > now {
             return (None, Some(at));
         }
         let low = message as u16;
-        let frame = if is_nack {
-            self.nack(message, now)
-        } else {
-            let answer =
-                self.complete.get_mut(&message).and_then(|complete| complete.answer.as_mut());
-            answer.and_then(|answer| answer.take(low, self.number))
+        let member = self.number;
+        let complete = self.complete.get_mut(&message);
+        let frame = match kind {
+            Due::Nack => self.nack(message, now),
+            Due::Received => complete.and_then(|complete| {
+                complete.say_at = None;
+                Some(Frame::Nack { message: low, member, symbols: 0 })
+            }),
+            Due::Answer => {
+                let answer = complete.and_then(|complete| complete.answer.as_mut());
+                answer.and_then(|answer| answer.take(low, member))
+            }
         };
         let Some(frame) = frame else { return (None, Some(now)) };
         let mut bytes = frame.encode();
@@ -267,12 +311,15 @@ impl FecMember {
         (Some(bytes), Some(self.pace.next_at()))
     }
 
-    /// The next transmission: time, message, and whether it is a `Nack` frame.
-    fn next(&self) -> Option<(Nanos, MessageId, bool)> {
-        let nacks = self.incomplete.iter().map(|(id, incomplete)| (incomplete.nack_at, *id, true));
+    /// The next transmission: time, message, and what is sent.
+    fn next(&self) -> Option<(Nanos, MessageId, Due)> {
+        let nacks = self.incomplete.iter();
+        let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
         let answers = self.complete.iter().filter_map(|(id, complete)| {
-            let at = complete.answer.as_ref()?.next_at()?;
-            (at != Nanos::MAX).then_some((at, *id, false))
+            let answer = complete.answer.as_ref().and_then(Answer::next_at);
+            let answer = answer.filter(|at| *at != Nanos::MAX).map(|at| (at, *id, Due::Answer));
+            let received = complete.say_at.filter(|_| complete.answer.is_none());
+            answer.or(received.map(|at| (at, *id, Due::Received)))
         });
         nacks.chain(answers).min()
     }

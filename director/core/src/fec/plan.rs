@@ -140,11 +140,23 @@ impl FecSettings {
             ResponseKind::Answers => (self.answer_symbols(code), self.answer_frame(code)),
             ResponseKind::Acknowledgements => (1, self.acknowledgement(code)),
         };
+        (self.slot_frames(frames, more) * each as f64).ceil() as Nanos
+    }
+
+    /// Length of a slot for an answer of `symbols` symbols, in frames.
+    fn slot_frames(&self, symbols: usize, more: u8) -> f64 {
         let room = 1.0 + self.loss().min(ROOM);
-        let sent = f64::from(self.answer_burst(frames)) + f64::from(more);
+        let sent = f64::from(self.answer_burst(symbols)) + f64::from(more);
         // The mean duration, or that of the whole burst if it has extra symbols.
-        let takes = if more > 0 { sent } else { frames as f64 / (1.0 - self.loss()) };
-        (takes * each as f64 * room).ceil() as Nanos
+        let takes = if more > 0 { sent } else { symbols as f64 / (1.0 - self.loss()) };
+        takes * room
+    }
+
+    /// The data rate in bit/s for which the hub has made slots of `slot` ns, for an answer of
+    /// `symbols` symbols in frames of `bytes`, `more` of them extra ones.
+    pub fn rate_of_slot(&self, slot: Nanos, symbols: usize, more: u8, bytes: usize) -> f64 {
+        let bits = (bytes + self.below) as f64 * 8e9;
+        self.slot_frames(symbols, more) * bits / slot.max(1) as f64
     }
 }
 

@@ -51,6 +51,8 @@ pub(super) struct Sending {
     pub only: Option<u16>,
     /// Members that have not responded completely.
     pub awaited: BTreeMap<u16, Awaited>,
+    /// Members that have.
+    pub responded: Vec<u16>,
     /// Whether a member has the message by multicast.
     pub reached: bool,
     /// Start of the first slot; set at the end of the first burst.

@@ -1,16 +1,19 @@
 //! A hub's session on sockets.
 
+use super::command::{Collected, Command, Sending};
+use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
-use super::{AT_ONCE, Clock, Error, LONGEST, random, session_number, socket};
+use super::{AT_ONCE, Clock, Error, LONGEST, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
+use crate::rng::Seed;
 use crate::session::{Config, Event, Explanation, Hub, SessionError};
 use crate::switch::{MemberId, MessageId};
 use crate::{ModelId, Nanos};
-use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, SocketAddrV4};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
@@ -19,26 +22,12 @@ use tokio::time::{sleep_until, timeout};
 /// Minimum interval of path MTU queries to the system, in ns.
 const LOOK_EVERY: Nanos = 1_000_000_000;
 
-/// Responses to a message.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collected {
-    /// The answers; empty ones if members only acknowledge.
-    pub answers: BTreeMap<MemberId, Vec<u8>>,
-    /// Members that have not answered by the deadline.
-    pub lacking: Vec<MemberId>,
-}
-
-enum Command {
-    Send(Vec<u8>, Option<Vec<MemberId>>, oneshot::Sender<Result<Collected, SessionError>>),
-    Explain(oneshot::Sender<Explanation>),
-    Ready(oneshot::Sender<()>),
-    Use(ModelId),
-}
-
 /// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct Session {
     commands: mpsc::UnboundedSender<Command>,
+    /// Until the application takes it.
+    inbox: Arc<Mutex<Option<Inbox>>>,
 }
 
 impl Session {
@@ -46,31 +35,36 @@ impl Session {
     pub(super) fn open(
         mut config: Config,
         map: Arc<PerformanceMap>,
-        local: SocketAddrV4,
-        members: &[SocketAddrV4],
+        local: SocketAddr,
+        members: &[SocketAddr],
         factories: &[Arc<dyn StackFactory>],
     ) -> Result<Self, Error> {
+        family::adapt(&mut config, local, members)?;
         let paths = Paths::new(local, members);
         if let Some(mtu) = paths.mtu() {
             config.assumed.mtu = config.assumed.mtu.min(mtu.into());
         }
         let ends = Endpoints {
-            local,
-            hub: local,
-            members: members.to_vec(),
-            group: config.group,
-            rate_bit_s: config.assumed.rate_bit_s,
+            local: family::v4(local),
+            hub: family::v4(local),
+            members: members.iter().copied().map(family::v4).collect(),
+            group: family::v4(config.group),
+            rate_bit_s: outside_rate(&config),
             mtu: config.assumed.mtu as u16,
         };
-        let group = SocketAddr::V4(config.group);
-        let hub = Hub::new(config, map, members.len(), session_number(), random()?)?;
-        let addresses: Vec<SocketAddr> = members.iter().copied().map(SocketAddr::V4).collect();
-        let numbers = addresses.iter().copied().zip(0..).collect();
+        let (group, profile) = (config.group, config.properties.conn_capacity_profile);
+        let hub = Hub::new(config, map, members.len(), &Seed::from_system()?)?;
+        let numbers = members.iter().copied().zip(0..).collect();
+        let addresses = (0..).zip(members.iter().copied()).collect();
         let (commands, receiver) = mpsc::unbounded_channel();
+        let (incoming, inbox) = mpsc::channel(inbox::ROOM);
+        if !factories.is_empty() {
+            family::check_outside(local)?;
+        }
         let stacks = Stacks::open(factories, &ends)?;
         let driver = Driver {
             hub,
-            socket: socket::unicast(local)?,
+            socket: socket::unicast(local, profile)?,
             woken: Readiness::of(&stacks)?,
             stacks,
             group,
@@ -81,9 +75,11 @@ impl Session {
             look_at: LOOK_EVERY,
             waiting: HashMap::new(),
             ready: Vec::new(),
+            commands: commands.downgrade(),
+            incoming,
         };
         tokio::spawn(driver.run(receiver));
-        Ok(Self { commands })
+        Ok(Self { commands, inbox: Arc::new(Mutex::new(Some(Inbox(inbox)))) })
     }
 
     /// Waits until all members have joined; `false` on timeout.
@@ -99,7 +95,7 @@ impl Session {
     /// # Errors
     /// [`SessionError`] if no model can carry the message, or the session is over.
     pub async fn collect(&self, message: &[u8]) -> Result<Collected, SessionError> {
-        self.send(message, None).await
+        self.send(message, None, None).await
     }
 
     /// Sends a message to one member and waits for its answer; `None` if there is none by the
@@ -112,19 +108,55 @@ impl Session {
         member: MemberId,
         message: &[u8],
     ) -> Result<Option<Vec<u8>>, SessionError> {
-        let collected = self.send(message, Some(vec![member])).await?;
+        let collected = self.send(message, Some(vec![member]), None).await?;
         Ok(collected.answers.into_values().next())
+    }
+
+    /// Sends a message to some members and waits for their answers, as [`collect`](Self::collect)
+    /// does.
+    ///
+    /// # Errors
+    /// [`SessionError`] if no model can carry the message, or the session is over.
+    pub async fn collect_from(
+        &self,
+        members: &[MemberId],
+        message: &[u8],
+    ) -> Result<Collected, SessionError> {
+        self.send(message, Some(members.to_vec()), None).await
+    }
+
+    /// Sends a message to some members, as [`collect_from`](Self::collect_from) does, and waits for
+    /// `lifetime` at most.
+    ///
+    /// # Errors
+    /// [`SessionError`] if no model can carry the message, too many are open, or the session is
+    /// over.
+    pub async fn send_within(
+        &self,
+        members: &[MemberId],
+        message: &[u8],
+        lifetime: Duration,
+    ) -> Result<Collected, SessionError> {
+        let lifetime = Nanos::try_from(lifetime.as_nanos()).unwrap_or(Nanos::MAX);
+        self.send(message, Some(members.to_vec()), Some(lifetime)).await
     }
 
     async fn send(
         &self,
         message: &[u8],
         to: Option<Vec<MemberId>>,
+        lifetime: Option<Nanos>,
     ) -> Result<Collected, SessionError> {
         let (reply, receiver) = oneshot::channel();
-        let command = Command::Send(message.to_vec(), to, reply);
-        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        let sending = Sending { bytes: message.to_vec(), to, lifetime };
+        self.commands.send(Command::Send(sending, reply)).map_err(|_| SessionError::Over)?;
         receiver.await.map_err(|_| SessionError::Over)?
+    }
+
+    /// The messages that members send at any time; once, `None` after that. Until the application
+    /// takes them, 1,024 messages wait; further ones are refused.
+    pub fn inbox(&self) -> Option<Inbox> {
+        self.inbox.lock().ok()?.take()
     }
 
     /// Explains which model the session uses and why; `None` if the session is over.
@@ -134,16 +166,44 @@ impl Session {
         receiver.await.ok()
     }
 
+    /// Revokes a member: its handshakes are refused, and the others get new keys, which seal all
+    /// messages from now on. If all members share one key, it can come back in another's place.
+    pub fn revoke(&self, member: MemberId) {
+        let _ = self.commands.send(Command::Revoke(member));
+    }
+
+    /// Accepts a revoked member again, with this key if each member has one.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the key is too short, or the session is over.
+    pub async fn admit(&self, member: MemberId, key: &[u8]) -> Result<(), SessionError> {
+        let (reply, receiver) = oneshot::channel();
+        let command = Command::Admit(member, key.to_vec(), reply);
+        self.commands.send(command).map_err(|_| SessionError::Over)?;
+        receiver.await.map_err(|_| SessionError::Over)?
+    }
+
+    /// The members that have joined and not left; empty if the session is over.
+    pub async fn members(&self) -> Vec<MemberId> {
+        let (reply, receiver) = oneshot::channel();
+        let _ = self.commands.send(Command::Members(reply));
+        receiver.await.unwrap_or_default()
+    }
+
     /// Changes to a model regardless of the map.
     pub fn use_model(&self, model: ModelId) {
         let _ = self.commands.send(Command::Use(model));
     }
 }
 
+type Reply = oneshot::Sender<Result<Collected, SessionError>>;
+
 /// A message with a waiting sender.
 struct Waiting {
     collected: Collected,
-    reply: oneshot::Sender<Result<Collected, SessionError>>,
+    /// Its receivers, if they were named.
+    to: Vec<MemberId>,
+    reply: Reply,
 }
 
 struct Driver {
@@ -152,13 +212,16 @@ struct Driver {
     stacks: Stacks,
     woken: Readiness,
     group: SocketAddr,
-    addresses: Vec<SocketAddr>,
+    addresses: HashMap<MemberId, SocketAddr>,
     numbers: HashMap<SocketAddr, MemberId>,
     clock: Clock,
     paths: Paths,
     look_at: Nanos,
     waiting: HashMap<MessageId, Waiting>,
     ready: Vec<oneshot::Sender<()>>,
+    /// Does not keep the session alive.
+    commands: mpsc::WeakUnboundedSender<Command>,
+    incoming: mpsc::Sender<Incoming>,
 }
 
 impl Driver {
@@ -194,32 +257,65 @@ impl Driver {
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
         let member = self.numbers.get(&from).copied();
         self.hub.receive(datagram, member, self.clock.now());
+        for reply in self.hub.take_replies() {
+            // As any other datagram, it may be lost.
+            let _ = self.socket.try_send_to(&reply, from);
+        }
+        if let Some(fresh) = self.hub.take_fresh()
+            && member != Some(fresh)
+        {
+            self.move_to(fresh, from);
+        }
+    }
+
+    /// A member has another address than before, for example behind a NAT that has forgotten the
+    /// old one: something that it has not sent before, with its keys, came from there.
+    fn move_to(&mut self, member: MemberId, to: SocketAddr) {
+        if let Some(before) = self.addresses.insert(member, to) {
+            self.numbers.remove(&before);
+        }
+        self.paths.set(member, to);
+        if let Some(other) = self.numbers.insert(to, member) {
+            self.addresses.remove(&other);
+        }
     }
 
     fn execute(&mut self, command: Command) {
         let now = self.clock.now();
         match command {
-            Command::Send(bytes, to, reply) => {
-                if now >= self.look_at {
-                    self.look_at = now + LOOK_EVERY;
-                    self.paths.look();
-                    self.hub.packets(self.paths.mtu(), now);
-                }
-                let sent = match to {
-                    Some(to) => self.hub.send_to(&bytes, &to, now),
-                    None => self.hub.send(&bytes, now),
-                };
-                match sent {
-                    Ok(number) => {
-                        let waiting = Waiting { collected: Collected::default(), reply };
-                        self.waiting.insert(number, waiting);
-                    }
-                    Err(error) => drop(reply.send(Err(error))),
-                }
-            }
+            Command::Send(sending, reply) => self.send(sending, reply, now),
             Command::Explain(reply) => drop(reply.send(self.hub.explain())),
             Command::Ready(reply) => self.ready.push(reply),
             Command::Use(model) => drop(self.hub.force(model, now)),
+            Command::Revoke(member) => self.hub.revoke(member, now),
+            Command::Admit(member, key, reply) => {
+                let _ = reply.send(self.hub.admit(member, &key, now));
+            }
+            Command::Members(reply) => drop(reply.send(self.hub.present())),
+            Command::Accept(message) => self.hub.accept(message),
+            Command::Answer(message, answer) => self.hub.answer(message, &answer),
+            Command::Refuse(message) => self.hub.refuse(message),
+        }
+    }
+
+    fn send(&mut self, sending: Sending, reply: Reply, now: Nanos) {
+        if now >= self.look_at {
+            self.look_at = now + LOOK_EVERY;
+            self.paths.look();
+            self.hub.packets(self.paths.mtu(), now);
+        }
+        let Sending { bytes, to, lifetime } = sending;
+        let sent = match &to {
+            Some(to) if lifetime.is_some() => self.hub.send_within(&bytes, to, lifetime, now),
+            Some(to) => self.hub.send_to(&bytes, to, now),
+            None => self.hub.send(&bytes, now),
+        };
+        match sent {
+            Ok(number) => {
+                let (collected, to) = (Collected::default(), to.unwrap_or_default());
+                self.waiting.insert(number, Waiting { collected, to, reply });
+            }
+            Err(error) => drop(reply.send(Err(error))),
         }
     }
 
@@ -233,7 +329,7 @@ impl Driver {
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
                 To::Group => Some(self.group),
-                To::Member(member) => self.addresses.get(member as usize).copied(),
+                To::Member(member) => self.addresses.get(&member).copied(),
                 To::Hub => None,
             };
             if let Some(to) = to {
@@ -266,11 +362,24 @@ impl Driver {
             }
             Event::Over { message, lacking } => {
                 if let Some(mut waiting) = self.waiting.remove(&message) {
-                    waiting.collected.lacking = lacking;
+                    let Collected { answers, lacking: late } = &mut waiting.collected;
+                    *late = lacking;
+                    // Members that do not exist, or have left, lack it too.
+                    let gone = waiting.to.iter().filter(|member| !answers.contains_key(member));
+                    let gone: Vec<MemberId> =
+                        gone.filter(|member| !late.contains(member)).copied().collect();
+                    late.extend(gone);
                     let _ = waiting.reply.send(Ok(waiting.collected));
                 }
             }
-            Event::Joined(_) | Event::ModelChange { .. } => {}
+            Event::Message { from, bytes, answered } => {
+                if let Some(commands) = self.commands.upgrade() {
+                    // One that does not fit is refused when it is dropped.
+                    let incoming = Incoming::new(from, bytes, answered, commands);
+                    drop(self.incoming.try_send(incoming));
+                }
+            }
+            Event::Joined(_) | Event::Left(_) | Event::ModelChange { .. } => {}
         }
     }
 }

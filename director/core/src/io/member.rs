@@ -1,12 +1,16 @@
 //! A member on sockets.
 
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
-use super::{AT_ONCE, Clock, Error, LONGEST, random, socket};
+use super::publisher::{Command, Publisher, Reply};
+use super::resolver::{Resolve, Resolver};
+use super::{AT_ONCE, Clock, Error, LONGEST, family, socket};
 use crate::Nanos;
 use crate::carrier::To;
+use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -32,41 +36,58 @@ impl Request {
 #[derive(Debug)]
 pub struct Listener {
     requests: mpsc::UnboundedReceiver<Request>,
+    publisher: Publisher,
 }
 
 impl Listener {
     /// Listens at `local` for the hub at `hub`.
     pub(super) fn open(
         config: Config,
-        local: SocketAddrV4,
-        hub: SocketAddrV4,
+        local: SocketAddr,
+        hub: SocketAddr,
+        resolve: Option<Resolve>,
         factories: &[Arc<dyn StackFactory>],
     ) -> Result<Self, Error> {
+        if hub.is_ipv6() != local.is_ipv6() {
+            return Err(family::mixed(local, hub));
+        }
+        if !factories.is_empty() {
+            family::check_outside(local)?;
+        }
         let ends = Endpoints {
-            local,
-            hub,
+            local: family::v4(local),
+            hub: family::v4(hub),
             members: Vec::new(),
-            group: config.group,
-            rate_bit_s: config.assumed.rate_bit_s,
+            group: family::v4(config.group),
+            rate_bit_s: super::outside_rate(&config),
             mtu: config.assumed.mtu as u16,
         };
-        let member = Member::new(config.security, config.below, random()?);
-        let member = member.map_err(SessionError::from)?.with_outside(&outside::models(factories));
+        let profile = config.properties.conn_capacity_profile;
+        let member = Member::new(&config.security, config.below, &Seed::from_system()?)?;
+        let member = member.with_outside(&outside::models(factories));
         let (sender, requests) = mpsc::unbounded_channel();
         let stacks = Stacks::open(factories, &ends)?;
+        let (commands, receiver) = mpsc::unbounded_channel();
         let driver = Driver {
             member,
-            socket: socket::unicast(local)?,
+            outcomes: HashMap::new(),
+            socket: socket::unicast(local, profile)?,
             woken: Readiness::of(&stacks)?,
             stacks,
             local,
-            hub: SocketAddr::V4(hub),
+            hub,
+            resolver: Resolver::new(resolve),
             group: None,
             join_at: 0,
             clock: Clock::start(),
         };
-        tokio::spawn(driver.run(sender));
-        Ok(Self { requests })
+        tokio::spawn(driver.run(sender, receiver));
+        Ok(Self { requests, publisher: Publisher(commands) })
+    }
+
+    /// Sends messages to the hub's application, at any time, as long as this listener exists.
+    pub fn publisher(&self) -> Publisher {
+        self.publisher.clone()
     }
 
     /// The next message; each is delivered once. `None` if the session has ended.
@@ -80,19 +101,26 @@ const JOIN_EVERY: Nanos = 2_000_000_000;
 
 struct Driver {
     member: Member,
+    /// Who waits for the outcome of a message.
+    outcomes: HashMap<u32, Reply>,
     socket: UdpSocket,
     stacks: Stacks,
     woken: Readiness,
-    local: SocketAddrV4,
+    local: SocketAddr,
     hub: SocketAddr,
-    group: Option<(SocketAddrV4, UdpSocket)>,
+    resolver: Resolver,
+    group: Option<(SocketAddr, UdpSocket)>,
     /// Earliest time of the next join.
     join_at: Nanos,
     clock: Clock,
 }
 
 impl Driver {
-    async fn run(mut self, sender: mpsc::UnboundedSender<Request>) {
+    async fn run(
+        mut self,
+        sender: mpsc::UnboundedSender<Request>,
+        mut commands: mpsc::UnboundedReceiver<Command>,
+    ) {
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut buffer = vec![0; LONGEST];
         let mut from_group = vec![0; LONGEST];
@@ -108,23 +136,27 @@ impl Driver {
                             return;
                         }
                     }
+                    MemberEvent::Outcome { number, outcome } => {
+                        if let Some(reply) = self.outcomes.remove(&number) {
+                            let _ = reply.send(Ok(outcome));
+                        }
+                    }
                 }
             }
+            self.resolver.poll(self.member.is_waiting(), self.clock.now());
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
+                Some(command) = commands.recv() => self.execute(command),
                 Some((number, answer)) = answered.recv() => {
                     // An answer that no model can carry is lost; the hub sees its deadline pass.
                     let _ = self.member.answer(number, &answer, self.clock.now());
                 }
                 received = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = received && from == self.hub {
-                        let datagram = &buffer[..length];
-                        self.member.receive(datagram, self.clock.now());
-                        if self.member.misses_multicast(datagram) {
-                            self.join_again();
-                        }
+                    if let Ok((length, from)) = received {
+                        self.receive(&buffer[..length], from);
                     }
                 }
+                Some(hub) = self.resolver.resolved() => self.hub = hub,
                 length = hear(group, &mut from_group) => {
                     self.member.receive(&from_group[..length], self.clock.now());
                 }
@@ -139,6 +171,39 @@ impl Driver {
         }
     }
 
+    fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
+        if !family::same(from, self.hub) {
+            return self.resolver.heard_other();
+        }
+        self.resolver.heard(self.clock.now());
+        self.member.receive(datagram, self.clock.now());
+        if self.member.misses_multicast(datagram) {
+            self.join_again();
+        }
+    }
+
+    fn execute(&mut self, command: Command) {
+        let now = self.clock.now();
+        match command {
+            Command::Send { bytes, request, properties, reply } => {
+                let sent = match request {
+                    true => self.member.request(&bytes, properties, now),
+                    false => self.member.publish(&bytes, properties, now),
+                };
+                match sent {
+                    Ok(number) => drop(self.outcomes.insert(number, reply)),
+                    Err(_) => {
+                        let full = SessionError::Full(self.member.open_messages());
+                        let _ = reply.send(Err(full));
+                    }
+                }
+            }
+            // With too many open messages, the listener leaves when it is dropped.
+            Command::Leave => drop(self.member.leave(now)),
+            Command::ComeBack => self.member.come_back(),
+        }
+    }
+
     /// Joins the group again: multicast routers or switches may have missed the first join.
     fn join_again(&mut self) {
         let now = self.clock.now();
@@ -146,17 +211,16 @@ impl Driver {
             && let Some((group, own)) = &self.group
         {
             self.join_at = now + JOIN_EVERY;
-            let (group, interface) = (*group.ip(), *self.local.ip());
-            let _ = own.leave_multicast_v4(group, interface);
-            let _ = own.join_multicast_v4(group, interface);
+            let _ = socket::leave(own, *group, self.local.ip());
+            let _ = socket::join(own, *group, self.local.ip());
         }
     }
 
     /// Joins a group, unless joined. If that fails, multicast models fail, and the hub detects
     /// it.
-    fn hear(&mut self, group: SocketAddrV4) {
+    fn hear(&mut self, group: SocketAddr) {
         if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
-            self.group = socket::group(group, *self.local.ip()).ok().map(|own| (group, own));
+            self.group = socket::group(group, self.local.ip()).ok().map(|own| (group, own));
         }
     }
 

@@ -1,21 +1,30 @@
 //! Sessions on sockets. Each session has a tokio task, the I/O driver, which passes datagrams and
 //! time to the core and sends the core's datagrams.
 
+mod command;
+mod family;
 mod hub;
+mod inbox;
 mod member;
 pub mod outside;
 mod path;
 mod preconnection;
+mod publisher;
+mod resolver;
 mod socket;
 
-pub use hub::{Collected, Session};
+pub use command::Collected;
+pub use hub::Session;
+pub use inbox::{Inbox, Incoming};
 pub use member::{Listener, Request};
 pub use preconnection::Preconnection;
+pub use publisher::Publisher;
 
 use crate::Nanos;
-use crate::session::SessionError;
-use std::net::{SocketAddr, SocketAddrV4, ToSocketAddrs};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use crate::rng::NoRandomness;
+use crate::session::{Config, SessionError};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Error of a session on sockets.
@@ -33,23 +42,30 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The system provides no random numbers.
-    #[error("cannot read random numbers from the system")]
-    Random,
+    #[error(transparent)]
+    Random(#[from] NoRandomness),
 }
 
-/// Resolves a name and port, such as `meter-7:5700`, to its first IPv4 address. Blocks until the
-/// resolver answers.
+/// Resolves a name and port, such as `meter-7:5700`, to its first IPv4 address, or to its first IPv6
+/// address if it has no other. Blocks until the resolver answers.
 ///
 /// # Errors
-/// [`Error::Socket`] if the name has no IPv4 address.
-pub fn resolve(name: &str) -> Result<SocketAddrV4, Error> {
+/// [`Error::Socket`] if the name has no address.
+pub fn resolve(name: &str) -> Result<SocketAddr, Error> {
     let wrong = |source| Error::Socket { what: format!("cannot resolve {name}"), source };
     let found = name.to_socket_addrs().map_err(wrong)?;
-    let mut found = found.filter_map(|address| match address {
-        SocketAddr::V4(address) => Some(address),
-        SocketAddr::V6(_) => None,
-    });
-    found.next().ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
+    found
+        .min_by_key(SocketAddr::is_ipv6)
+        .ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
+}
+
+/// Multicast rate of external stacks with a separate rate, if none is configured, in bit/s.
+const STACK_RATE: f64 = 10e6;
+
+/// The rate that external stacks are configured with, in bit/s.
+fn outside_rate(config: &Config) -> f64 {
+    let told = config.assumed.rate_bit_s;
+    if told > 0.0 { told } else { STACK_RATE }
 }
 
 /// Datagrams per turn in one direction.
@@ -77,17 +93,4 @@ impl Clock {
         let latest = Instant::now() + LONGEST_SLEEP;
         at.map_or(latest, |at| (self.0 + Duration::from_nanos(at)).min(latest))
     }
-}
-
-/// Session number: us since 1970, so that a later session has a larger one.
-fn session_number() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    (since.as_micros() as u64).max(1)
-}
-
-fn random() -> Result<u64, Error> {
-    let mut bytes = [0; 8];
-    let system = ring::rand::SystemRandom::new();
-    ring::rand::SecureRandom::fill(&system, &mut bytes).map_err(|_| Error::Random)?;
-    Ok(u64::from_ne_bytes(bytes))
 }

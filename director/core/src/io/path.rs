@@ -1,22 +1,35 @@
 //! Path MTU to members, as known by the system.
 
-use std::net::{SocketAddrV4, UdpSocket};
+use crate::switch::MemberId;
+use std::net::{SocketAddr, UdpSocket};
 
 /// Path MTU per member, which the system knows from interfaces, routes and ICMP messages
 /// (RFC 1191). Nothing is sent to discover it.
 #[derive(Debug)]
 pub(super) struct Paths {
-    local: SocketAddrV4,
-    members: Vec<SocketAddrV4>,
+    local: SocketAddr,
+    members: Vec<SocketAddr>,
     mtu: Vec<Option<u32>>,
     next: usize,
 }
 
 impl Paths {
     /// Queries the paths from `local` to these members.
-    pub fn new(local: SocketAddrV4, members: &[SocketAddrV4]) -> Self {
+    pub fn new(local: SocketAddr, members: &[SocketAddr]) -> Self {
         let mtu = members.iter().map(|member| ask(local, *member)).collect();
         Self { local, members: members.to_vec(), mtu, next: 0 }
+    }
+
+    /// A member is at another address than before, or has joined.
+    pub fn set(&mut self, member: MemberId, address: SocketAddr) {
+        let place = member as usize;
+        if place >= self.members.len() {
+            // Without a member there, the path to another one is asked twice.
+            self.members.resize(place + 1, address);
+            self.mtu.resize(place + 1, None);
+        }
+        self.members[place] = address;
+        self.mtu[place] = ask(self.local, address);
     }
 
     /// The smallest path MTU in bytes; `None` if unknown.
@@ -33,11 +46,15 @@ impl Paths {
     }
 }
 
-fn ask(local: SocketAddrV4, member: SocketAddrV4) -> Option<u32> {
+fn ask(local: SocketAddr, member: SocketAddr) -> Option<u32> {
     // Only a connected socket has a path MTU, so this needs an extra one.
-    let socket = UdpSocket::bind(SocketAddrV4::new(*local.ip(), 0)).ok()?;
+    let socket = UdpSocket::bind(SocketAddr::new(local.ip(), 0)).ok()?;
     socket.connect(member).ok()?;
-    rustix::net::sockopt::ip_mtu(&socket).ok().filter(|mtu| *mtu >= 68)
+    let mtu = match local {
+        SocketAddr::V4(_) => rustix::net::sockopt::ip_mtu(&socket),
+        SocketAddr::V6(_) => rustix::net::sockopt::ipv6_mtu(&socket),
+    };
+    mtu.ok().filter(|mtu| *mtu >= 68)
 }
 
 #[cfg(test)]
@@ -46,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_way_has_its_interfaces_packets() {
-        let local: SocketAddrV4 = "127.0.0.1:0".parse().unwrap();
+        let local: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let own = std::fs::read_to_string("/sys/class/net/lo/mtu").unwrap();
         let mut paths = Paths::new(local, &["127.0.0.1:9".parse().unwrap()]);
         // No IPv4 packet is longer, whatever the interface's MTU.

@@ -1,6 +1,7 @@
 //! Configuration of a session before it starts, with the terms of RFC 9622, section 6.
 
 use super::outside::{self, StackFactory};
+use super::resolver::Resolve;
 use super::{Error, Listener, Session};
 use crate::conditions::Conditions;
 use crate::map::PerformanceMap;
@@ -9,7 +10,7 @@ use crate::policy::Settings;
 use crate::properties::TransportProperties;
 use crate::session::{Config, Security};
 use crate::targets::{Pattern, QosTargets};
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// A session before its start.
@@ -50,8 +51,16 @@ impl Preconnection {
 
     /// Sets the multicast group.
     #[must_use]
-    pub fn group(mut self, group: SocketAddrV4) -> Self {
-        self.config.group = group;
+    pub fn group(mut self, group: impl Into<SocketAddr>) -> Self {
+        self.config.group = group.into();
+        self
+    }
+
+    /// Sets the number of places for members that the hub does not know at its start: they join
+    /// from any address. Some models reserve capacity for each place, so do not set more than needed.
+    #[must_use]
+    pub fn places(mut self, places: usize) -> Self {
+        self.config.places = places;
         self
     }
 
@@ -85,12 +94,18 @@ impl Preconnection {
         self
     }
 
-    /// Starts the session as its hub. Call it within a tokio runtime.
+    /// Starts the session as its hub. All addresses are of IPv4, or all of IPv6. Call it within a
+    /// tokio runtime.
     ///
     /// # Errors
     /// [`Error`] if the key is too short, no model suits, or a socket cannot be opened.
-    pub fn initiate(self, local: SocketAddrV4, members: &[SocketAddrV4]) -> Result<Session, Error> {
-        Session::open(self.config, self.map, local, members, &self.factories)
+    pub fn initiate<A: Into<SocketAddr> + Copy>(
+        self,
+        local: impl Into<SocketAddr>,
+        members: &[A],
+    ) -> Result<Session, Error> {
+        let members: Vec<SocketAddr> = members.iter().map(|member| (*member).into()).collect();
+        Session::open(self.config, self.map, local.into(), &members, &self.factories)
     }
 
     /// Waits for a session as a member. Call it within a tokio runtime. Of the settings only
@@ -98,7 +113,28 @@ impl Preconnection {
     ///
     /// # Errors
     /// [`Error`] if the key is too short, or a socket cannot be opened.
-    pub fn listen(self, local: SocketAddrV4, hub: SocketAddrV4) -> Result<Listener, Error> {
-        Listener::open(self.config, local, hub, &self.factories)
+    pub fn listen(
+        self,
+        local: impl Into<SocketAddr>,
+        hub: impl Into<SocketAddr>,
+    ) -> Result<Listener, Error> {
+        Listener::open(self.config, local.into(), hub.into(), None, &self.factories)
+    }
+
+    /// Waits for a session as a member, as [`listen`](Self::listen) does, of a hub whose address
+    /// can change: `resolve` gives it, and is called again, on another thread, if the hub is silent
+    /// while the member waits for it, or if another address sends datagrams. For a name:
+    /// `move || director::io::resolve("hub:5700")`.
+    ///
+    /// # Errors
+    /// [`Error`] if `resolve` fails at first, the key is too short, or a socket cannot be opened.
+    pub fn listen_by(
+        self,
+        local: impl Into<SocketAddr>,
+        resolve: impl Fn() -> Result<SocketAddr, Error> + Send + Sync + 'static,
+    ) -> Result<Listener, Error> {
+        let hub = resolve()?;
+        let resolve: Resolve = Arc::new(resolve);
+        Listener::open(self.config, local.into(), hub, Some(resolve), &self.factories)
     }
 }

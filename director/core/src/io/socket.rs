@@ -1,28 +1,62 @@
 //! UDP sockets, with and without multicast.
 
 use super::Error;
+use crate::properties::CapacityProfile;
 use socket2::{Domain, Protocol, Socket, Type};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::io::Result as IoResult;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use tokio::net::UdpSocket;
 
 /// Receive buffer size, in bytes.
 const ROOM: usize = 1 << 20;
 
-fn finish(socket: Socket) -> std::io::Result<UdpSocket> {
+fn open(address: SocketAddr) -> IoResult<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    Ok(socket)
+}
+
+fn finish(socket: Socket) -> IoResult<UdpSocket> {
     socket.set_nonblocking(true)?;
     // The system may grant less; that is acceptable.
     let _ = socket.set_recv_buffer_size(ROOM);
     UdpSocket::from_std(socket.into())
 }
 
-/// A socket bound to `local`; sends multicast from that interface with a TTL of 1.
-pub(super) fn unicast(local: SocketAddrV4) -> Result<UdpSocket, Error> {
+/// The index of the interface with an IPv6 address; 0, which lets the system choose, if unknown.
+fn interface_of(own: Ipv6Addr) -> u32 {
+    let text = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let index = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let address = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let index = u32::from_str_radix(fields.next()?, 16).ok()?;
+        (Ipv6Addr::from(address) == own).then_some(index)
+    };
+    text.lines().find_map(index).unwrap_or(0)
+}
+
+/// A socket bound to `local`; sends multicast from that interface with a TTL of 1, and marks packets.
+pub(super) fn unicast(local: SocketAddr, profile: CapacityProfile) -> Result<UdpSocket, Error> {
     let open = || {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-        socket.bind(&SocketAddr::V4(local).into())?;
-        socket.set_multicast_ttl_v4(1)?;
-        if !local.ip().is_unspecified() {
-            socket.set_multicast_if_v4(local.ip())?;
+        let socket = open(local)?;
+        socket.bind(&local.into())?;
+        // The two lowest bits are those of congestion notification (RFC 3168).
+        let mark = u32::from(profile.dscp()) << 2;
+        match local.ip() {
+            IpAddr::V4(own) => {
+                socket.set_tos_v4(mark)?;
+                socket.set_multicast_ttl_v4(1)?;
+                if !own.is_unspecified() {
+                    socket.set_multicast_if_v4(&own)?;
+                }
+            }
+            IpAddr::V6(own) => {
+                socket.set_tclass_v6(mark)?;
+                socket.set_multicast_hops_v6(1)?;
+                socket.set_multicast_if_v6(interface_of(own))?;
+            }
         }
         finish(socket)
     };
@@ -31,17 +65,67 @@ pub(super) fn unicast(local: SocketAddrV4) -> Result<UdpSocket, Error> {
 }
 
 /// A socket that receives from a multicast group at `interface`.
-pub(super) fn group(group: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
+pub(super) fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
     let open = || {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
+        let socket = open(group)?;
         // Several members on one host can join the same group.
         socket.set_reuse_address(true)?;
-        socket.bind(&SocketAddr::V4(group).into())?;
-        socket.join_multicast_v4(group.ip(), &interface)?;
-        finish(socket)
+        let mut own = group;
+        if let (SocketAddr::V6(own), IpAddr::V6(interface)) = (&mut own, interface) {
+            // A group of one link exists once per interface.
+            own.set_scope_id(interface_of(interface));
+        }
+        socket.bind(&own.into())?;
+        let socket = finish(socket)?;
+        join(&socket, group, interface)?;
+        Ok(socket)
     };
     open().map_err(|source| Error::Socket {
         what: format!("cannot join multicast group {group}"),
         source,
     })
+}
+
+/// Joins a group at the interface with this address.
+pub(super) fn join(socket: &UdpSocket, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
+    match (group.ip(), interface) {
+        (IpAddr::V4(group), IpAddr::V4(own)) => socket.join_multicast_v4(group, own),
+        (IpAddr::V6(group), IpAddr::V6(own)) => socket.join_multicast_v6(&group, interface_of(own)),
+        _ => Err(std::io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+/// Leaves a group.
+pub(super) fn leave(socket: &UdpSocket, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
+    match (group.ip(), interface) {
+        (IpAddr::V4(group), IpAddr::V4(own)) => socket.leave_multicast_v4(group, own),
+        (IpAddr::V6(group), IpAddr::V6(own)) => {
+            socket.leave_multicast_v6(&group, interface_of(own))
+        }
+        _ => Err(std::io::ErrorKind::AddrNotAvailable.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+    use std::net::Ipv4Addr;
+
+    #[tokio::test]
+    async fn packets_have_the_mark_of_the_capacity_profile() {
+        for (profile, mark) in [
+            (CapacityProfile::Default, 0),
+            (CapacityProfile::Scavenger, 0x04),
+            (CapacityProfile::LowLatencyInteractive, 0x88),
+            (CapacityProfile::CapacitySeeking, 0x28),
+        ] {
+            let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+            let own = unicast(local, profile).unwrap();
+            assert_eq!(SockRef::from(&own).tos_v4().unwrap(), mark);
+            if let Ok(own) = unicast(SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), profile) {
+                assert_eq!(SockRef::from(&own).tclass_v6().unwrap(), mark);
+            }
+        }
+    }
 }

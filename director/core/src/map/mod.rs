@@ -1,5 +1,6 @@
 //! The performance map: measured performance of models by network and traffic conditions.
 
+mod compact;
 mod figures;
 mod near;
 mod point;
@@ -27,6 +28,12 @@ pub enum MapError {
     /// The format is not the one that this version reads.
     #[error("this performance map has format {0}; this version reads format {FORMAT}")]
     Later(u32),
+    /// Not a map in the compact form of this version.
+    #[error("these bytes are not a performance map in the compact form that this version reads")]
+    Compact,
+    /// The compact form has room for less.
+    #[error("the compact form has room for 65,535 conditions, and as many points of a model")]
+    TooLarge,
     /// A figure is out of range.
     #[error("a point of {0} has an invalid figure: use numbers >= 0, and shares from 0 to 1")]
     Figure(ModelId),
@@ -54,7 +61,7 @@ impl PerformanceMap {
         static MAP: OnceLock<Arc<PerformanceMap>> = OnceLock::new();
         #[cfg(feature = "map")]
         let read =
-            || Self::from_json(include_str!("../../map.json")).unwrap_or_else(|_| Self::new());
+            || Self::from_bytes(include_bytes!("../../map.bin")).unwrap_or_else(|_| Self::new());
         #[cfg(not(feature = "map"))]
         let read = Self::new;
         MAP.get_or_init(|| Arc::new(read())).clone()
@@ -155,8 +162,8 @@ pub(crate) mod tests {
         assert!((one.p50 - 10.0).abs() + (one.p90 - 30.0).abs() + (one.p99 - 50.0).abs() < 1e-9);
         // Half of the pairs are complete at the 71st percentile of one.
         let two = all.last_of(2.0).p50;
-        let wanted = 10.0 + 20.0 * (2.0 * 0.292_893_f64).recip().ln() / 5_f64.ln();
-        assert!((two - wanted).abs() < 1e-3, "{two}, {wanted}");
+        let requested = 10.0 + 20.0 * (2.0 * 0.292_893_f64).recip().ln() / 5_f64.ln();
+        assert!((two - requested).abs() < 1e-3, "{two}, {requested}");
         let twenty = all.last_of(20.0);
         assert!(twenty.p50 > 30.0 && twenty.p50 < twenty.p90 && twenty.p90 <= twenty.p99);
         assert_eq!(all.last_of(1_000.0).p50.round(), 50.0);
@@ -169,8 +176,9 @@ pub(crate) mod tests {
         let both = map.near_both(&here, 0.2);
         let each = [map.near(&here), map.near(&Conditions { loss: 0.2, ..here })];
         for model in map.models() {
-            let said = |near: &Near| map.predict(model, near).map(|(f, far)| (f.delay_ms.p50, far));
-            assert_eq!(both.each_ref().map(said), each.each_ref().map(said), "{model}");
+            let output =
+                |near: &Near| map.predict(model, near).map(|(f, far)| (f.delay_ms.p50, far));
+            assert_eq!(both.each_ref().map(output), each.each_ref().map(output), "{model}");
         }
     }
 

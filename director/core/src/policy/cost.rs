@@ -2,6 +2,7 @@
 
 use super::{Candidate, Policy, timeout};
 use crate::conditions::Conditions;
+use crate::envelope::DATA_OVERHEAD;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
 use crate::targets::Pattern;
@@ -10,12 +11,18 @@ use crate::targets::Pattern;
 const SHORTFALL: f64 = 100.0;
 /// Weight of a missed deadline.
 const LATENESS: f64 = 4.0;
+/// Weight of an overloaded network: a model that overloads it is a choice only where all others are
+/// far worse, or do too. The estimated rate can be wrong.
+const OVERLOAD: f64 = 10.0;
 /// Discount per satisfied preference.
 const PREFERENCE_DISCOUNT: f64 = 0.05;
 /// Surcharge per doubling of distance to the nearest measurement.
 const DISTANCE_SURCHARGE: f64 = 0.1;
 /// Assumed distance of a purely analytic prediction, in doublings.
 const ANALYTIC_DISTANCE: f64 = 2.0;
+
+/// Bytes of IPv4 and UDP headers and of the envelope around a plain datagram.
+const WHOLE_OVERHEAD: f64 = 28.0 + DATA_OVERHEAD as f64;
 
 impl Policy {
     /// Updates the predictions if conditions have moved.
@@ -58,25 +65,29 @@ impl Policy {
         }
     }
 
-    /// Cautious cost of a model; `None` if it would overload the network, or has no prediction.
+    /// Cautious cost of a model; `None` if it cannot work here, or has no prediction.
     pub(super) fn cost(&self, candidate: &Candidate, here: &Conditions) -> Option<f64> {
         let blocked = self.no_multicast && candidate.model.features().multicast;
         let loses = self.fall_back && !candidate.model.features().reliable;
-        if blocked || loses || !self.member_models.has(candidate.model) {
+        // Only plain datagrams can be longer than a packet.
+        let long = here.payload + WHOLE_OVERHEAD > here.mtu;
+        let cut = self.no_fragments && long && candidate.model == ModelId::UdpRequestResponse;
+        if blocked || cut || loses || !self.member_models.has(candidate.model) {
             return None;
         }
         let (figures, distance) = candidate.predicted.as_ref()?;
         let messages_s = here.messages_s * here.group.max(1.0);
         let load = candidate.needs * 8.0 * messages_s / here.rate_bit_s.max(1.0);
-        if load > self.settings.most_load {
-            return None;
-        }
+        let overload = (load / self.settings.most_load).max(1.0);
         let unsure =
             (self.common_correction + candidate.correction + DISTANCE_SURCHARGE * distance).exp();
         let Quantiles { p50, p90, p99 } = figures.delay_ms;
         // Close to the mean delay, weighted towards the tail. Undelivered messages count as a
         // proportional delay.
         let mut cost = unsure * (p50 + p90 + p99) / 3.0 / figures.delivery.max(1e-3);
+        if overload > 1.0 {
+            cost *= OVERLOAD * overload * overload;
+        }
         // Another model retransmits lost messages, after the timeout.
         cost += candidate.risk * (timeout(unsure * p99, here) + cost);
         if let Some(ratio) = self.targets.delivery_ratio {

@@ -80,6 +80,8 @@ pub struct Policy {
     worst_loss: f64,
     /// Whether multicast reaches no member.
     no_multicast: bool,
+    /// Whether IP fragments are longer than the path permits.
+    no_fragments: bool,
     /// Whether the next decision excludes unreliable models.
     fall_back: bool,
     /// Models that all members have.
@@ -136,6 +138,7 @@ impl Policy {
             at: None,
             worst_loss: 0.0,
             no_multicast: false,
+            no_fragments: false,
             fall_back: false,
             member_models: Models::ALL,
             common_correction: 0.0,
@@ -182,6 +185,12 @@ impl Policy {
         // Their failures were the network's fault.
         let others = self.candidates.iter_mut().filter(|c| c.model.features().multicast);
         others.for_each(|candidate| candidate.correction = candidate.correction.min(0.0));
+    }
+
+    /// Sets whether IP fragments of the system's size vanish: then datagrams must fit into packets.
+    pub fn fragments_vanish(&mut self, vanish: bool) {
+        self.no_fragments = vanish;
+        self.at = None;
     }
 
     /// The model in use.

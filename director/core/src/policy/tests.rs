@@ -9,7 +9,7 @@ use crate::map::tests::figures;
 fn map() -> PerformanceMap {
     let mut map = PerformanceMap::new();
     for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
-        let at = Conditions { loss, ..Conditions::default() };
+        let at = Conditions { loss, rtt_ns: 1_000_000, rate_bit_s: 100e6, ..Conditions::default() };
         let point = |ms, delivery, bytes| Point { at, figures: figures(ms, delivery, bytes) };
         map.add(ModelId::UdpRequestResponse, point(udp.0, udp.1, 100.0));
         map.add(ModelId::UdpArq, point(arq, 1.0, 150.0));
@@ -26,7 +26,7 @@ fn policy(targets: QosTargets) -> Policy {
 }
 
 fn at(loss: f64) -> Conditions {
-    Conditions { loss, ..Conditions::default() }
+    Conditions { loss, rtt_ns: 1_000_000, rate_bit_s: 100e6, ..Conditions::default() }
 }
 
 const SECOND: Nanos = 1_000_000_000;
@@ -96,7 +96,7 @@ fn small_gains_change_nothing() {
 }
 
 #[test]
-fn what_would_fill_the_network_is_no_choice() {
+fn what_would_fill_the_network_is_the_last_choice() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
     // 100 B per message are 80 % of the rate, 150 B are too much.
     let here = Conditions { rate_bit_s: 1_000.0, messages_s: 1.0, ..at(0.0) };
@@ -109,8 +109,21 @@ fn what_would_fill_the_network_is_no_choice() {
     assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
     let fuller = Conditions { messages_s: 1.2, ..here };
     let decision = policy.decide(SECOND, &fuller, &reaching, false);
-    assert_eq!((decision.best, decision.reason), (None, Reason::Nothing));
-    assert_eq!(decision.choice, Choice::Stay);
+    // Nothing has room: the best of all, however much it costs.
+    assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
+    let [before, after] = [&here, &fuller].map(|at| {
+        let costs = policy.decide(SECOND, at, &reaching, false).all;
+        costs.first().unwrap().1
+    });
+    assert!(after > 10.0 * before, "{before} {after}");
+    // A slower model that has room.
+    let (mut figures, _) = map.predict(ModelId::UdpArq, &map.near(&at(0.0))).unwrap();
+    figures.bytes = 50.0;
+    figures.delay_ms = figures.delay_ms.last_of(4.0);
+    reaching.add(ModelId::UdpArq, Point { at: fuller, figures });
+    policy.invalidate();
+    let decision = policy.decide(SECOND, &fuller, &reaching, false);
+    assert_eq!(decision.best, Some(ModelId::UdpArq), "{decision}");
 }
 
 #[test]

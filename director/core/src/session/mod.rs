@@ -5,51 +5,23 @@ mod explain;
 mod hub;
 mod member;
 mod multicast;
+mod security;
 
+pub use crate::uplink::MessageFrom;
 pub use explain::Explanation;
 pub use hub::Hub;
 pub use member::{Member, MemberEvent};
+pub use security::{KeyError, Security};
 
 use crate::Nanos;
 use crate::conditions::Conditions;
-use crate::keys::{Root, ShortKey};
 use crate::model::ModelId;
 use crate::policy::Settings;
 use crate::properties::TransportProperties;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
-use std::net::SocketAddrV4;
-
-/// Security of a session. It can only be disabled explicitly.
-#[derive(Clone)]
-pub enum Security {
-    /// Pre-shared key: at least 16 random bytes, or a key exported from TLS.
-    Key(Vec<u8>),
-    /// No security: everyone on the path can read, change and forge messages.
-    InsecureOnPurpose,
-}
-
-impl std::fmt::Debug for Security {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Key(_) => "Key(..)",
-            Self::InsecureOnPurpose => "InsecureOnPurpose",
-        })
-    }
-}
-
-impl Security {
-    /// The root key of a session.
-    ///
-    /// # Errors
-    /// [`ShortKey`] if the key is too short.
-    pub fn root(&self, session: u64) -> Result<Root, ShortKey> {
-        match self {
-            Self::Key(key) => Root::new(key, session),
-            Self::InsecureOnPurpose => Ok(Root::insecure(session)),
-        }
-    }
-}
+use crate::uplink::LIFETIME;
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Session configuration.
 #[derive(Debug, Clone)]
@@ -64,16 +36,25 @@ pub struct Config {
     pub security: Security,
     /// Assumed network conditions before the first estimate.
     pub assumed: Conditions,
-    /// Header bytes on the wire below a datagram: 28 of IPv4 and UDP plus those of the frame.
+    /// Header bytes on the wire below a datagram: those of IP, UDP, and the frame.
     pub below: usize,
+    /// Bytes of IP and UDP headers among them: 28 with IPv4, 48 with IPv6.
+    pub headers: usize,
     /// Multicast group.
-    pub group: SocketAddrV4,
+    pub group: SocketAddr,
     /// Thresholds for a model change.
     pub settings: Settings,
     /// Allowed models; empty for all available ones.
     pub models: Vec<ModelId>,
+    /// Number of places for members that the hub does not know at its start: they join by a hello
+    /// from any address. Their numbers follow those of known members.
+    pub places: usize,
     /// Models of external stacks that are configured; empty without any.
     pub outside: Vec<ModelId>,
+    /// Lifetime of messages without a separate one, in ns, if it ends before the deadline of
+    /// [`QosTargets`]. With `None` and without a deadline, messages stay open until they are
+    /// answered, or until newer ones take their place.
+    pub lifetime: Option<Nanos>,
 }
 
 impl Config {
@@ -86,25 +67,28 @@ impl Config {
             security,
             assumed: Conditions::default(),
             below: 42,
-            group: SocketAddrV4::new([239, 255, 77, 77].into(), 5_777),
+            headers: 28,
+            group: SocketAddr::from((Ipv4Addr::new(239, 255, 77, 77), 5_777)),
             settings: Settings::default(),
             models: Vec::new(),
+            places: 0,
             outside: Vec::new(),
+            lifetime: Some(LIFETIME),
         }
     }
 
-    /// Maximum datagram size in bytes: the MTU minus IPv4 and UDP headers.
+    /// Maximum datagram size in bytes: the MTU minus IP and UDP headers.
     pub fn datagram(&self) -> usize {
-        (self.assumed.mtu as usize).saturating_sub(28).min(65_000)
+        (self.assumed.mtu as usize).saturating_sub(self.headers).min(65_000)
     }
 }
 
 /// Why a session cannot start, or cannot take a message.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The key is too short.
+    /// A key is too short, or missing.
     #[error(transparent)]
-    Key(#[from] ShortKey),
+    Key(#[from] KeyError),
     /// No model suits the session.
     #[error("no available model suits the session: {0}")]
     NoModel(String),
@@ -114,6 +98,9 @@ pub enum SessionError {
     /// The model has rejected a message.
     #[error("{0} cannot carry the message: {1}")]
     Refused(ModelId, String),
+    /// Too many messages are open.
+    #[error("{0} messages are open: wait until one of them is over, then send again")]
+    Full(usize),
     /// The session is over.
     #[error("the session is over")]
     Over,
@@ -148,6 +135,18 @@ pub enum Event {
     },
     /// A member has joined.
     Joined(MemberId),
+    /// A member has left; it may come back.
+    Left(MemberId),
+    /// A member has sent a message. It ends when the application accepts it ([`Hub::accept`]) or,
+    /// if it is a request (`answered`), answers it ([`Hub::answer`]).
+    Message {
+        /// The sender and the message's number.
+        from: MessageFrom,
+        /// The message.
+        bytes: Vec<u8>,
+        /// Whether the member waits for an answer.
+        answered: bool,
+    },
     /// The session changes its model.
     ModelChange {
         /// The old model.

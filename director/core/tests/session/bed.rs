@@ -2,7 +2,7 @@
 
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
-use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap};
+use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap, Seed};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -67,11 +67,22 @@ pub struct Bed {
     answered: bool,
 }
 
+pub fn hub(config: &Config, members: usize, seed: u64) -> Hub {
+    let map = Arc::new(PerformanceMap::new());
+    Hub::new(config.clone(), map, members, &Seed::reproducible(seed)).unwrap()
+}
+
+pub fn member(config: &Config, seed: u64) -> Member {
+    Member::new(&config.security, 42, &Seed::reproducible(seed)).unwrap()
+}
+
 pub fn config(pattern: Pattern, assumed: Conditions, models: &[ModelId]) -> Config {
     let mut config = Config::new(pattern, Security::Key(KEY.to_vec()));
     config.assumed = assumed;
     config.models = models.to_vec();
     config.outside = models.to_vec();
+    // The network may be away for longer.
+    config.lifetime = None;
     config
 }
 
@@ -87,10 +98,8 @@ pub const OUTSIDE: [ModelId; 4] = [
 
 impl Bed {
     pub fn new(config: &Config, members: usize, loss: f64, seed: u64) -> Self {
-        let map = Arc::new(PerformanceMap::new());
-        let hub = Hub::new(config.clone(), map, members, 1_000, seed).unwrap();
-        let member = |n: usize| Member::new(config.security.clone(), 42, seed * 1_000 + n as u64);
-        let member = |n| member(n).unwrap().with_outside(&config.outside);
+        let hub = hub(config, members, seed);
+        let member = |n| member(config, seed * 1_000 + n as u64).with_outside(&config.outside);
         let members: Vec<Member> = (0..members).map(member).collect();
         let mut bed = Self {
             hub,
@@ -103,7 +112,10 @@ impl Bed {
             loss,
             unreachable: 0,
             stacks: true,
-            rate_bit_s: config.assumed.rate_bit_s,
+            rate_bit_s: match config.assumed.rate_bit_s {
+                0.0 => 100e6,
+                told => told,
+            },
             free_at: 0,
             wakes: BTreeMap::new(),
             bytes: 0,
@@ -215,9 +227,10 @@ impl Bed {
                     None
                 }
                 What::Restart(member) => {
-                    let security = Security::Key(KEY.to_vec());
-                    let seed = 77_000 + u64::from(member);
-                    self.members[member as usize] = Member::new(security, 42, seed).unwrap();
+                    let (security, seed) =
+                        (Security::Key(KEY.to_vec()), 77_000 + u64::from(member));
+                    let seed = Seed::reproducible(seed);
+                    self.members[member as usize] = Member::new(&security, 42, &seed).unwrap();
                     Some(member)
                 }
                 What::Stop => {
@@ -273,7 +286,7 @@ impl Bed {
                     self.took.extend(sent_at.map(|at| (message, now - at)));
                 }
                 Event::ModelChange { from, to, .. } => self.changes.push((from, to)),
-                Event::Joined(_) => {}
+                Event::Joined(_) | Event::Left(_) | Event::Message { .. } => {}
             }
         }
     }

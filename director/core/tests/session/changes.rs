@@ -1,9 +1,7 @@
 //! Sessions that change their model, or have reason not to.
 
 use crate::bed::*;
-use director::session::Hub;
-use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap};
-use std::sync::Arc;
+use director::{Conditions, ModelId, Nanos, Pattern};
 
 /// Two successive prices fill four fifths of the channel. Queueing delays meanwhile are no reason
 /// to change the model, or to invite all members again.
@@ -50,9 +48,9 @@ fn the_choice_knows_the_fan_out() {
         bed.at(begin - SECOND, What::Reach(members));
         (0..12).for_each(|n| bed.at(begin + n * 4 * SECOND, What::Send));
         bed.run(begin + 55 * SECOND, |_| vec![3; 700]);
-        let said = bed.hub.explain();
-        let cost = said.decision.and_then(|decision| decision.costs.0).unwrap();
-        seen.push((said.conditions.group, cost));
+        let output = bed.hub.explain();
+        let cost = output.decision.and_then(|decision| decision.costs.0).unwrap();
+        seen.push((output.conditions.group, cost));
     }
     let [(all, first), (one, alone), (again, last)] = seen[..] else { panic!("{seen:?}") };
     assert_eq!((all, one, again), (60.0, 1.0, 60.0));
@@ -157,7 +155,7 @@ fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     let small = Conditions { mtu: 500.0, ..here };
     let narrow = config(Pattern::RequestResponse, small, &models[1..]);
     for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "too small")] {
-        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
+        let mut hub = hub(&config, 3, 7);
         let why = hub.send(&vec![1; length], 0).unwrap_err().to_string();
         assert!(why.contains("cannot carry the message") && why.contains(word), "{why}");
         assert_eq!(hub.open_messages(), 0);
@@ -196,11 +194,11 @@ fn a_stack_that_dies_is_left_and_nothing_is_lost() {
             bed.at(3 * SECOND, What::Stop);
             bed.run(30 * SECOND, |n| vec![n as u8; 400]);
             let had: Vec<usize> = bed.had.iter().map(Vec::len).collect();
-            let said = bed.hub.explain().to_string();
-            assert_eq!(had, [20; 4], "{model} {pattern:?} {said}");
+            let output = bed.hub.explain().to_string();
+            assert_eq!(had, [20; 4], "{model} {pattern:?} {output}");
             assert!(bed.over.len() == 20 && bed.over.values().all(|lacking| *lacking == 0));
             assert!(bed.changes.iter().any(|(from, _)| *from == model), "{:?}", bed.changes);
-            assert!(said.starts_with("udp-arq"), "{model} {pattern:?} {said}");
+            assert!(output.starts_with("udp-arq"), "{model} {pattern:?} {output}");
         }
     }
 }

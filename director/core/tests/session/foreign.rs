@@ -1,10 +1,9 @@
 //! Datagrams of strangers.
 
 use crate::bed::*;
-use director::session::{Hub, Member, Security};
-use director::{Conditions, Pattern, PerformanceMap};
+use director::session::Security;
+use director::{Conditions, Pattern};
 use proptest::prelude::*;
-use std::sync::Arc;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -22,8 +21,8 @@ proptest! {
         let pattern = model.features().patterns[0];
         let mut config = config(pattern, Conditions::default(), &[model]);
         config.security = Security::InsecureOnPurpose;
-        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
-        let mut member = Member::new(Security::InsecureOnPurpose, 42, 7).unwrap();
+        let mut hub = hub(&config, 3, 7);
+        let mut member = member(&config, 7);
         // Some models cannot carry a message of this size.
         let _ = hub.send(&[5; 3_000], 0);
         hub.send(&[5; 1_000], 0).unwrap();
@@ -36,11 +35,11 @@ proptest! {
             } else {
                 member.receive(&bytes, now);
             }
-            if let (Some((_, said)), _) = hub.poll(now) {
-                member.receive(&said, now);
+            if let (Some((_, output)), _) = hub.poll(now) {
+                member.receive(&output, now);
             }
-            if let (Some(said), _) = member.poll(now) {
-                hub.receive(&said, Some(0), now);
+            if let (Some(output), _) = member.poll(now) {
+                hub.receive(&output, Some(0), now);
             }
         }
         prop_assert!(hub.open_messages() <= 2);
@@ -52,7 +51,7 @@ proptest! {
         datagrams in prop::collection::vec((0_u8..48, prop::collection::vec(any::<u8>(), 0..100)), 1..40)
     ) {
         let config = config(Pattern::PublishCollect, Conditions::default(), &[]);
-        let mut hub = Hub::new(config, Arc::new(PerformanceMap::new()), 3, 1, 7).unwrap();
+        let mut hub = hub(&config, 3, 7);
         let before = hub.explain();
         for (kind, mut bytes) in datagrams {
             bytes.insert(0, kind);

@@ -3,8 +3,11 @@
 
 mod bed;
 mod changes;
+mod faults;
 mod foreign;
+mod handshakes;
 mod joining;
+mod uplink;
 
 use bed::*;
 use director::{Conditions, ModelId, Pattern};
@@ -19,12 +22,12 @@ fn no_draw_of_chance_holds_a_session_up() {
         bed.unreachable = (seed % 5) as u32;
         bed.at(10 * SECOND, What::Send);
         bed.run(70 * SECOND, |_| vec![7; 21]);
-        let said = bed.hub.explain();
+        let output = bed.hub.explain();
         assert!(bed.hub.is_ready(), "seed {seed}: {} are absent", bed.hub.absent().count());
         assert_eq!(
             (bed.answers.len(), bed.over.get(&0)),
             (4, Some(&0)),
-            "seed {seed}: {said} {:?}",
+            "seed {seed}: {output} {:?}",
             bed.changes
         );
     }

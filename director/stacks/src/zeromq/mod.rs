@@ -14,7 +14,7 @@ pub use zmq_sys::{
 };
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 /// An error of libzmq.
 #[derive(Debug, thiserror::Error)]
@@ -67,16 +67,16 @@ pub fn context() -> Result<Context, Error> {
 }
 
 /// A TCP endpoint to bind to.
-pub fn listen_at(at: SocketAddrV4) -> String {
+pub fn listen_at(at: SocketAddr) -> String {
     format!("tcp://{at}")
 }
 
 /// A TCP endpoint to connect to, from a given address if it is specified: a server can identify
 /// its peers by address.
-pub fn connect_to(from: Ipv4Addr, to: SocketAddrV4) -> String {
+pub fn connect_to(from: IpAddr, to: SocketAddr) -> String {
     match from.is_unspecified() {
         true => format!("tcp://{to}"),
-        false => format!("tcp://{from}:0;{to}"),
+        false => format!("tcp://{};{to}", SocketAddr::new(from, 0)),
     }
 }
 
@@ -95,9 +95,12 @@ mod tests {
 
     #[test]
     fn endpoints_name_both_addresses() {
-        let to = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 5556);
+        let to = SocketAddr::from(([10, 0, 0, 1], 5556));
         assert_eq!(listen_at(to), "tcp://10.0.0.1:5556");
-        assert_eq!(connect_to(Ipv4Addr::UNSPECIFIED, to), "tcp://10.0.0.1:5556");
+        assert_eq!(connect_to([0; 4].into(), to), "tcp://10.0.0.1:5556");
         assert_eq!(connect_to([10, 0, 0, 2].into(), to), "tcp://10.0.0.2:0;10.0.0.1:5556");
+        let from: IpAddr = "fd00::2".parse().unwrap();
+        let to = "[fd00::1]:5556".parse().unwrap();
+        assert_eq!(connect_to(from, to), "tcp://[fd00::2]:0;[fd00::1]:5556");
     }
 }

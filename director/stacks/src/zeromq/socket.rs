@@ -126,6 +126,10 @@ impl Socket {
 
     /// Calls libzmq directly: crate `zmq` panics on unknown error numbers.
     fn attach(&mut self, endpoint: &str, how: &str, call: Call) -> Result<(), Error> {
+        // Only then: with this option, sockets for IPv4 addresses are IPv6 sockets, too.
+        if endpoint.contains('[') {
+            self.set(zmq_sys::ZMQ_IPV6, 1, "set the use of IPv6")?;
+        }
         let error = |source| Error::Address {
             operation: format!("{how} {} to {endpoint}", self.name),
             source,

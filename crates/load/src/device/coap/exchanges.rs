@@ -3,13 +3,13 @@
 //! acknowledged. Without I/O: time is a parameter.
 
 use crate::socket::Address;
-use crate::time::{Nanos, SECOND};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
+use units::{Instant, Span};
 
 /// EXCHANGE_LIFETIME (section 4.8.2): how long a message ID identifies a message.
-const LIFETIME: Nanos = 247 * SECOND;
+const LIFETIME: Span = Span::from_s(247);
 /// The maximum number of remembered requests. Their answers have 1.2 kB each at most, 20 MB
 /// in all.
 const MAX_KNOWN: usize = 16_384;
@@ -108,7 +108,7 @@ struct KnownRequest {
     key: Key,
     /// A client may reuse an ID too early, for another request.
     digest: u64,
-    at: Nanos,
+    at: Instant,
     progress: Progress,
     answer: Vec<u8>,
 }
@@ -118,7 +118,7 @@ struct KnownRequest {
 struct SentMessage {
     bytes: Vec<u8>,
     left: u32,
-    wait: Nanos,
+    wait: Span,
     /// The observer that it notifies.
     observer: Option<u64>,
 }
@@ -141,11 +141,11 @@ impl Exchanges {
     }
 
     /// Handles a received confirmable request.
-    pub fn register(&mut self, key: Key, digest: u64, now: Nanos) -> RequestStatus<'_> {
+    pub fn register(&mut self, key: Key, digest: u64, now: Instant) -> RequestStatus<'_> {
         // Two lookups, since the borrow checker does not allow returning the first.
         let again = self.find(key).is_some_and(|known| {
             known.digest == digest
-                && now.saturating_sub(known.at) < LIFETIME
+                && now - known.at < LIFETIME
                 && known.progress != Progress::Forgotten
         });
         if !again {
@@ -164,7 +164,7 @@ impl Exchanges {
         }
     }
 
-    fn add(&mut self, key: Key, digest: u64, at: Nanos) {
+    fn add(&mut self, key: Key, digest: u64, at: Instant) {
         // Reuses the memory of the oldest.
         let oldest = if self.known.len() < MAX_KNOWN { None } else { self.known.pop_front() };
         let mut answer = Vec::new();
@@ -215,7 +215,7 @@ impl Exchanges {
 
     /// Stores a confirmable message that the device sent, with the time `wait` to its
     /// retransmission. Returns whether there was room.
-    pub fn sent(&mut self, key: Key, bytes: &[u8], wait: Nanos, observer: Option<u64>) -> bool {
+    pub fn sent(&mut self, key: Key, bytes: &[u8], wait: Span, observer: Option<u64>) -> bool {
         if self.unacknowledged.len() >= MAX_UNACKNOWLEDGED {
             return false;
         }
@@ -232,13 +232,13 @@ impl Exchanges {
 
     /// The next retransmission of a message: its bytes and the time to the following one;
     /// None if it was settled. Err with its observer after the maximum of retransmissions.
-    pub fn repeat(&mut self, key: Key) -> Result<Option<(Vec<u8>, Nanos)>, Option<u64>> {
+    pub fn repeat(&mut self, key: Key) -> Result<Option<(Vec<u8>, Span)>, Option<u64>> {
         let Some(unacknowledged) = self.unacknowledged.get_mut(&key) else { return Ok(None) };
         if unacknowledged.left == 0 {
             return Err(self.settle(key));
         }
         unacknowledged.left -= 1;
-        unacknowledged.wait = unacknowledged.wait.saturating_mul(2);
+        unacknowledged.wait = unacknowledged.wait * 2;
         Ok(Some((unacknowledged.bytes.clone(), unacknowledged.wait)))
     }
 }
@@ -246,6 +246,10 @@ impl Exchanges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
 
     fn key(port: u16, id: u16) -> Key {
         Key::new(&Address::new(SocketAddr::from(([10, 0, 0, 1], port))), id).unwrap()
@@ -269,20 +273,20 @@ mod tests {
     #[test]
     fn a_request_that_comes_again_is_served_once() {
         let mut some = Exchanges::default();
-        assert_eq!(some.register(key(1, 7), 5, 0), RequestStatus::New);
-        assert_eq!(some.register(key(2, 7), 5, 0), RequestStatus::New, "of another peer");
+        assert_eq!(some.register(key(1, 7), 5, at(0)), RequestStatus::New);
+        assert_eq!(some.register(key(2, 7), 5, at(0)), RequestStatus::New, "of another peer");
         assert!(!some.is_acknowledged(key(1, 7)));
-        assert_eq!(some.register(key(1, 7), 5, 1), RequestStatus::Serving);
+        assert_eq!(some.register(key(1, 7), 5, at(1)), RequestStatus::Serving);
         assert!(some.is_acknowledged(key(1, 7)) && !some.acknowledge(key(1, 7)));
         assert!(some.acknowledge(key(2, 7)) && some.is_acknowledged(key(2, 7)));
         some.answered(key(1, 7), b"answer");
-        assert_eq!(some.register(key(1, 7), 5, 2), RequestStatus::Answered(b"answer"));
+        assert_eq!(some.register(key(1, 7), 5, at(2)), RequestStatus::Answered(b"answer"));
         assert!(!some.acknowledge(key(1, 7)));
         // The ID identifies another request, too early or after its lifetime.
-        assert_eq!(some.register(key(1, 7), 6, 3), RequestStatus::New);
-        assert_eq!(some.register(key(1, 7), 6, 3 + LIFETIME), RequestStatus::New);
+        assert_eq!(some.register(key(1, 7), 6, at(3)), RequestStatus::New);
+        assert_eq!(some.register(key(1, 7), 6, at(3) + LIFETIME), RequestStatus::New);
         some.forget(key(2, 7));
-        assert_eq!(some.register(key(2, 7), 5, 1), RequestStatus::New);
+        assert_eq!(some.register(key(2, 7), 5, at(1)), RequestStatus::New);
     }
 
     #[test]
@@ -290,12 +294,12 @@ mod tests {
         let mut some = Exchanges::default();
         for i in 0..3 * MAX_KNOWN as u64 {
             let key = key((i >> 8) as u16, i as u16);
-            assert_eq!(some.register(key, i, i), RequestStatus::New);
+            assert_eq!(some.register(key, i, at(i)), RequestStatus::New);
             some.answered(key, b"x");
         }
         assert!(some.known.len() <= MAX_KNOWN && some.numbers.len() <= MAX_KNOWN);
         for i in 0..2 * MAX_UNACKNOWLEDGED {
-            let kept = some.sent(key((i >> 8) as u16, i as u16), b"x", 1, None);
+            let kept = some.sent(key((i >> 8) as u16, i as u16), b"x", Span::from_ns(1), None);
             assert_eq!(kept, i < MAX_UNACKNOWLEDGED);
         }
     }
@@ -303,13 +307,13 @@ mod tests {
     #[test]
     fn own_messages_are_sent_again_until_they_are_settled() {
         let mut some = Exchanges::default();
-        assert!(some.sent(key(1, 1), b"note", 2, Some(9)));
+        assert!(some.sent(key(1, 1), b"note", Span::from_ns(2), Some(9)));
         for wait in [4, 8, 16, 32] {
-            assert_eq!(some.repeat(key(1, 1)), Ok(Some((b"note".to_vec(), wait))));
+            assert_eq!(some.repeat(key(1, 1)), Ok(Some((b"note".to_vec(), Span::from_ns(wait)))));
         }
         assert_eq!(some.repeat(key(1, 1)), Err(Some(9)), "its observer is gone");
         assert_eq!(some.repeat(key(1, 1)), Ok(None));
-        assert!(some.sent(key(1, 2), b"note", 2, Some(9)));
+        assert!(some.sent(key(1, 2), b"note", Span::from_ns(2), Some(9)));
         assert_eq!(some.settle(key(1, 2)), Some(9));
         assert_eq!((some.settle(key(1, 2)), some.repeat(key(1, 2))), (None, Ok(None)));
     }

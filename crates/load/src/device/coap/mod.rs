@@ -9,14 +9,13 @@ mod transfers;
 pub(crate) use exchanges::Key;
 pub(crate) use pending::PendingRequest;
 
-use super::DeviceSettings;
 use super::misbehaviour::Misbehaviour;
 use super::queue::Queue;
 use super::resource_server::ResourceServer;
+use super::settings::DeviceSettings;
 use super::timers::{Task, Timers};
 use crate::coap::{self, CONTENT, Kind, Message};
 use crate::socket::{Address, Batch, Datagrams};
-use crate::time::Nanos;
 use exchanges::{Exchanges, RequestStatus, digest};
 use observation::Observation;
 use pending::Content;
@@ -24,16 +23,16 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use trace::Distribution;
 pub(crate) use transfers::Transfers;
-use units::{Draw, Purpose};
+use units::{Draw, Purpose, Span};
 
 /// Requests with longer service are acknowledged first, since a client retransmits a
 /// confirmable request after 2 s (RFC 7252, section 4.8).
-const SLOW: Nanos = 1_000_000_000;
+const SLOW: Span = Span::from_s(1);
 /// ACK_TIMEOUT and ACK_RANDOM_FACTOR (section 4.8).
-const ACK_TIMEOUT: Nanos = 2_000_000_000;
+const ACK_TIMEOUT: Span = Span::from_s(2);
 const ACK_RANDOM_FACTOR: f64 = 1.5;
-/// The interval of checks of `stop`, in ns.
-const CHECK_INTERVAL: Nanos = 20_000_000;
+/// The interval of checks of `stop`.
+const CHECK_INTERVAL: Span = Span::from_ms(20);
 /// The buffer size for an answer, in bytes: a block and its options.
 const ROOM: usize = 2_048;
 /// The CoAP server of a device's resources.
@@ -124,7 +123,7 @@ impl<'a> CoapServer<'a> {
         let message = match Message::parse(bytes) {
             Ok(message) => message,
             Err(malformed) => {
-                counts.garbage.fetch_add(1, Relaxed);
+                counts.malformed.fetch_add(1, Relaxed);
                 return reset(malformed.reset, from, out);
             }
         };
@@ -146,7 +145,7 @@ impl<'a> CoapServer<'a> {
         }
         let Some(key) = Key::new(from, message.id) else { return };
         let Ok(mut all) = self.exchanges.lock() else { return };
-        match all.register(key, digest(bytes), clock::now_ns()) {
+        match all.register(key, digest(bytes), clock::now()) {
             RequestStatus::New => {
                 drop(all);
                 return self.request(&message, from, transfers, path, out);
@@ -167,7 +166,8 @@ impl<'a> CoapServer<'a> {
     fn change_later(&self, resource: usize, notify: &Distribution) {
         let index = self.drawn.fetch_add(1, Relaxed);
         let time = notify.draw_ns(self.draw.uniform(Purpose::Notification, index), index);
-        self.timers.add(clock::now_ns().saturating_add(time.max(1_000)), Task::Change(resource));
+        let time = Span::from_ns(time).max(Span::from_us(1));
+        self.timers.add(clock::now() + time, Task::Change(resource));
     }
 
     /// Answers a request that has been served, with misbehaviour if configured.
@@ -176,7 +176,7 @@ impl<'a> CoapServer<'a> {
         let content = Content::Representation(&resource_server.payload, &resource_server.etag);
         match resource_server.misbehaviour() {
             Misbehaviour::None => self.answer(pending, code, content, out),
-            Misbehaviour::Twice => {
+            Misbehaviour::Duplicate => {
                 let at = out.len();
                 self.answer(pending, code, content, out);
                 if out.len() > at {
@@ -185,17 +185,17 @@ impl<'a> CoapServer<'a> {
                 }
             }
             Misbehaviour::Silent => self.forget(pending),
-            Misbehaviour::Garbage => {
+            Misbehaviour::Corrupt => {
                 self.forget(pending);
-                let garbage = b"\xff\x00 what a strange thing to answer";
-                out.push(&pending.to, |room| copy(room, garbage));
+                let corrupt = b"\xff\x00 what a strange thing to answer";
+                out.push(&pending.to, |room| copy(room, corrupt));
             }
             Misbehaviour::Late => {
                 let at = out.len();
                 self.answer(pending, code, content, out);
                 if out.len() > at {
                     let task = Task::Send(pending.to, out.get(at).to_vec());
-                    self.timers.add(clock::now_ns() + resource_server.late_by(), task);
+                    self.timers.add(clock::now() + resource_server.late_by(), task);
                     out.pop_last();
                 }
             }
@@ -242,10 +242,11 @@ impl<'a> CoapServer<'a> {
     fn keep(&self, all: &mut Exchanges, to: Address, id: u16, bytes: &[u8], observer: Option<u64>) {
         let index = self.drawn.fetch_add(1, Relaxed);
         let chance = self.draw.uniform(Purpose::Retransmission, index);
-        let wait = (ACK_TIMEOUT as f64 * (1.0 + chance * (ACK_RANDOM_FACTOR - 1.0))) as Nanos;
+        let factor = 1.0 + chance * (ACK_RANDOM_FACTOR - 1.0);
+        let wait = Span::from_ns((ACK_TIMEOUT.as_ns() as f64 * factor) as u64);
         let Some(key) = Key::new(&to, id) else { return };
         if all.sent(key, bytes, wait, observer) {
-            self.timers.add(clock::now_ns() + wait, Task::Repeat(key, to));
+            self.timers.add(clock::now() + wait, Task::Repeat(key, to));
         }
     }
 
@@ -256,7 +257,7 @@ impl<'a> CoapServer<'a> {
     /// Schedules the acknowledgement of a confirmable request that is not answered soon.
     fn acknowledge_later(&self, pending: &PendingRequest) {
         if let Some(key) = key_of(pending) {
-            self.timers.add(clock::now_ns() + SLOW, Task::Acknowledge(key, pending.to));
+            self.timers.add(clock::now() + SLOW, Task::Acknowledge(key, pending.to));
         }
     }
 
@@ -271,7 +272,7 @@ impl<'a> CoapServer<'a> {
         if message.kind == Kind::Reset {
             return all.remove(observer);
         }
-        let next = all.acknowledged(observer, clock::now_ns());
+        let next = all.acknowledged(observer, clock::now());
         drop(all);
         if let Some((next, confirm)) = next {
             self.notify_one(observer, next.pending, confirm, out);
@@ -317,7 +318,7 @@ impl<'a> CoapServer<'a> {
                 match repeat {
                     Ok(Some((bytes, wait))) => {
                         out.push(&to, |room| copy(room, &bytes));
-                        self.timers.add(clock::now_ns() + wait, Task::Repeat(key, to));
+                        self.timers.add(clock::now() + wait, Task::Repeat(key, to));
                     }
                     Err(Some(observer)) => {
                         if let Ok(mut all) = self.observation.lock() {
@@ -330,7 +331,7 @@ impl<'a> CoapServer<'a> {
             Task::Change(resource) => {
                 self.changes.fetch_add(1, Relaxed);
                 let changed = match self.observation.lock() {
-                    Ok(mut all) => all.changed(resource, clock::now_ns()),
+                    Ok(mut all) => all.changed(resource, clock::now()),
                     Err(_) => return,
                 };
                 for (observer, one, confirm) in changed {

@@ -1,16 +1,16 @@
 //! Observers of a device's resources, RFC 7641. Without I/O.
 
 use super::pending::PendingRequest;
-use crate::time::{Nanos, SECOND};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use units::{Instant, Span};
 
 /// The maximum number of observers; further ones get only a plain answer.
 const MAX_OBSERVERS: usize = 1_024;
 /// The interval of confirmable notifications to an observer that otherwise gets
 /// non-confirmable ones. RFC 7641, section 4.5, requires one every 24 hours; a shorter
 /// interval detects a lost observer sooner.
-const CONFIRM_INTERVAL: Nanos = 60 * SECOND;
+const CONFIRM_INTERVAL: Span = Span::from_s(60);
 
 /// One observer of a resource.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Observer {
     /// Whether it registered with a confirmable request; notifications are then confirmable
     /// too.
     confirmable: bool,
-    confirmed: Nanos,
+    confirmed: Instant,
     /// Whether a notification waits for its acknowledgement, and whether the value has
     /// changed since.
     find_waiting: bool,
@@ -45,7 +45,7 @@ impl Observation {
         peer: SocketAddr,
         pending: PendingRequest,
         con: bool,
-        now: Nanos,
+        now: Instant,
     ) -> bool {
         self.deregister(peer, pending.token());
         if self.all.len() >= MAX_OBSERVERS {
@@ -84,7 +84,7 @@ impl Observation {
     /// Handles the change of a resource. Returns the observers to notify, and whether the
     /// notification is confirmable. An observer whose last notification is not acknowledged
     /// yet is notified afterwards (section 4.5.2).
-    pub fn changed(&mut self, resource: usize, now: Nanos) -> Vec<(u64, Observer, bool)> {
+    pub fn changed(&mut self, resource: usize, now: Instant) -> Vec<(u64, Observer, bool)> {
         self.changing.remove(&resource);
         let own = self.all.iter_mut().filter(|(_, one)| one.pending.resource == resource);
         own.filter_map(|(number, one)| one.notify(now).map(|confirm| (*number, *one, confirm)))
@@ -93,7 +93,7 @@ impl Observation {
 
     /// Handles the acknowledgement of a notification. Returns the observer if the value has
     /// changed since.
-    pub fn acknowledged(&mut self, number: u64, now: Nanos) -> Option<(Observer, bool)> {
+    pub fn acknowledged(&mut self, number: u64, now: Instant) -> Option<(Observer, bool)> {
         let one = self.all.get_mut(&number)?;
         (one.find_waiting, one.confirmed) = (false, now);
         let behind = std::mem::take(&mut one.behind);
@@ -104,13 +104,12 @@ impl Observation {
 
 impl Observer {
     /// Whether its next notification is confirmable; None if it has to wait.
-    fn notify(&mut self, now: Nanos) -> Option<bool> {
+    fn notify(&mut self, now: Instant) -> Option<bool> {
         if self.find_waiting {
             self.behind = true;
             return None;
         }
-        self.find_waiting =
-            self.confirmable || now.saturating_sub(self.confirmed) >= CONFIRM_INTERVAL;
+        self.find_waiting = self.confirmable || now - self.confirmed >= CONFIRM_INTERVAL;
         Some(self.find_waiting)
     }
 }
@@ -119,11 +118,17 @@ impl Observer {
 mod tests {
     use super::*;
 
+    const START: Instant = Instant::START;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
     fn peer(port: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], port))
     }
 
-    fn told(some: &mut Observation, resource: usize, now: Nanos) -> Vec<(u64, bool)> {
+    fn told(some: &mut Observation, resource: usize, now: Instant) -> Vec<(u64, bool)> {
         let told = some.changed(resource, now).into_iter();
         told.map(|(number, _, confirm)| (number, confirm)).collect()
     }
@@ -132,36 +137,36 @@ mod tests {
     fn observers_are_told_of_their_resource() {
         let mut some = Observation::default();
         let of = |resource, token: &[u8]| PendingRequest::of(peer(1), resource, token);
-        assert!(some.register(peer(1), of(0, b"a"), false, 0));
-        assert!(some.register(peer(1), of(1, b"b"), false, 0));
-        assert!(some.register(peer(2), of(0, b"a"), true, 0));
-        assert_eq!(told(&mut some, 0, 1), [(0, false), (2, true)]);
-        assert_eq!(told(&mut some, 1, 1), [(1, false)]);
+        assert!(some.register(peer(1), of(0, b"a"), false, START));
+        assert!(some.register(peer(1), of(1, b"b"), false, START));
+        assert!(some.register(peer(2), of(0, b"a"), true, START));
+        assert_eq!(told(&mut some, 0, at(1)), [(0, false), (2, true)]);
+        assert_eq!(told(&mut some, 1, at(1)), [(1, false)]);
         assert!(some.is_to_change(0) && !some.is_to_change(0) && !some.is_to_change(2));
         // The same token again, for another resource.
-        assert!(some.register(peer(1), of(2, b"b"), false, 0));
+        assert!(some.register(peer(1), of(2, b"b"), false, START));
         assert!(some.is_to_change(2) && !some.is_to_change(1));
         some.deregister(peer(1), b"b");
         some.remove(0);
-        assert_eq!(told(&mut some, 2, 1), []);
+        assert_eq!(told(&mut some, 2, at(1)), []);
     }
 
     #[test]
     fn the_next_notification_waits_for_the_last_ones_acknowledgement() {
         let mut some = Observation::default();
-        some.register(peer(1), PendingRequest::of(peer(1), 0, b"a"), true, 0);
-        assert_eq!(told(&mut some, 0, 1), [(0, true)]);
-        assert_eq!(told(&mut some, 0, 2), []);
-        assert!(some.acknowledged(0, 3).is_some_and(|(_, confirm)| confirm), "it is behind");
-        assert!(some.acknowledged(0, 4).is_none());
-        assert_eq!(told(&mut some, 0, 5), [(0, true)]);
-        assert!(some.acknowledged(9, 4).is_none());
+        some.register(peer(1), PendingRequest::of(peer(1), 0, b"a"), true, START);
+        assert_eq!(told(&mut some, 0, at(1)), [(0, true)]);
+        assert_eq!(told(&mut some, 0, at(2)), []);
+        assert!(some.acknowledged(0, at(3)).is_some_and(|(_, confirm)| confirm), "it is behind");
+        assert!(some.acknowledged(0, at(4)).is_none());
+        assert_eq!(told(&mut some, 0, at(5)), [(0, true)]);
+        assert!(some.acknowledged(9, at(4)).is_none());
         // Non-confirmable, except one per interval.
-        some.register(peer(2), PendingRequest::of(peer(2), 1, b"a"), false, 0);
-        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL - 1), [(1, false)]);
-        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL), [(1, true)]);
-        some.acknowledged(1, CONFIRM_INTERVAL);
-        assert_eq!(told(&mut some, 1, CONFIRM_INTERVAL + 1), [(1, false)]);
+        some.register(peer(2), PendingRequest::of(peer(2), 1, b"a"), false, START);
+        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL - Span::from_ns(1)), [(1, false)]);
+        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL), [(1, true)]);
+        some.acknowledged(1, START + CONFIRM_INTERVAL);
+        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL + Span::from_ns(1)), [(1, false)]);
     }
 
     #[test]
@@ -169,7 +174,7 @@ mod tests {
         let mut some = Observation::default();
         for port in 0..2_000 {
             let registered =
-                some.register(peer(port), PendingRequest::of(peer(port), 0, b""), false, 0);
+                some.register(peer(port), PendingRequest::of(peer(port), 0, b""), false, START);
             assert_eq!(registered, usize::from(port) < MAX_OBSERVERS);
         }
     }

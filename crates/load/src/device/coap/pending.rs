@@ -110,12 +110,12 @@ impl PendingRequest {
 
     /// The Block2 option of an answer with this many bytes; None if it needs none.
     fn block(&self, length: usize) -> Option<Block> {
-        let asked = self.shape.block2;
-        if asked.is_none() && length <= usize::from(LARGEST_BLOCK) {
+        let requested = self.shape.block2;
+        if requested.is_none() && length <= usize::from(LARGEST_BLOCK) {
             return None;
         }
         let first = Block { number: 0, more: false, exponent: 6 };
-        let block = asked.unwrap_or(first);
+        let block = requested.unwrap_or(first);
         Some(Block { more: block.offset() + block.size() < length, ..block })
     }
 
@@ -171,16 +171,16 @@ mod tests {
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(0, 1_024, true), 1_024));
         assert_eq!(options.etag, Some(&b"tag"[..]));
-        let asked =
+        let request =
             |offset, size| Shape { block2: Block::at(offset, size, false), ..Shape::default() };
-        let bytes = written(asked(2_048, 1_024), Content::Representation(&BODY, b"tag"));
+        let bytes = written(request(2_048, 1_024), Content::Representation(&BODY, b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(2_048, 1_024, false), 452));
-        let bytes = written(asked(64, 64), Content::Representation(&BODY[..128], b"tag"));
+        let bytes = written(request(64, 64), Content::Representation(&BODY[..128], b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, carried), (Block::at(64, 64, false), 64));
         // An answer that fits into one block states that.
-        let bytes = written(asked(0, 64), Content::Representation(b"21.5", b"tag"));
+        let bytes = written(request(0, 64), Content::Representation(b"21.5", b"tag"));
         let (options, carried) = read(&bytes);
         assert_eq!((options.block2, options.etag, carried), (Block::at(0, 64, false), None, 4));
     }

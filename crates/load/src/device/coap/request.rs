@@ -80,7 +80,7 @@ impl CoapServer<'_> {
         };
         if let Some(block) = options.block1 {
             let Some(peer) = from.get() else { return };
-            let (carried, now) = (message.payload.len(), clock::now_ns());
+            let (carried, now) = (message.payload.len(), clock::now());
             let result = transfers.take(
                 peer,
                 coap::transfer_key(message),
@@ -157,8 +157,8 @@ impl CoapServer<'_> {
     }
 
     /// Registers or ends an observation, as the request says.
-    fn observe(&self, pending: &mut PendingRequest, asked: Option<u32>) {
-        let (Some(asked), Some(notify)) = (asked, &self.notify) else { return };
+    fn observe(&self, pending: &mut PendingRequest, observe: Option<u32>) {
+        let (Some(observe), Some(notify)) = (observe, &self.notify) else { return };
         let (Some(peer), Ok(mut all)) = (pending.to.get(), self.observation.lock()) else {
             return;
         };
@@ -166,11 +166,11 @@ impl CoapServer<'_> {
         if !matches!(pending.code, 1 | 5) {
             return;
         }
-        if asked == 1 {
+        if observe == 1 {
             return all.deregister(peer, pending.token());
         }
         let confirmable = pending.kind == Kind::Confirmable;
-        if asked == 0 && all.register(peer, *pending, confirmable, clock::now_ns()) {
+        if observe == 0 && all.register(peer, *pending, confirmable, clock::now()) {
             pending.shape.observe = Some(self.sequence());
             if all.is_to_change(pending.resource) {
                 self.change_later(pending.resource, notify);

@@ -2,9 +2,9 @@
 //! memory is bounded for any input. Without I/O.
 
 use crate::coap::Block;
-use crate::time::{Nanos, SECOND};
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use units::{Instant, Span};
 
 /// The maximum size of a body, in bytes; larger ones get 4.13.
 const LARGEST_BODY: usize = 1 << 20;
@@ -13,7 +13,7 @@ const LARGEST_BODY: usize = 1 << 20;
 const OF_PEER: usize = 1_024;
 const PEERS: usize = 1_024;
 /// EXCHANGE_LIFETIME (RFC 7252, section 4.8.2): after it, a transfer is forgotten.
-const LIFETIME: Nanos = 247 * SECOND;
+const LIFETIME: Span = Span::from_s(247);
 
 /// The result of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ struct Transfer {
     key: u64,
     /// Bytes received.
     received: usize,
-    at: Nanos,
+    at: Instant,
 }
 
 /// The transfers of all peers.
@@ -54,7 +54,7 @@ impl Transfers {
         block: Block,
         carried: usize,
         size: Option<u32>,
-        now: Nanos,
+        now: Instant,
     ) -> BlockResult {
         if carried > block.size() || block.more && carried != block.size() {
             return BlockResult::Bad;
@@ -64,8 +64,7 @@ impl Transfers {
             self.forget(peer, key);
             return BlockResult::TooLarge;
         }
-        let before =
-            self.forget(peer, key).filter(|received| now.saturating_sub(received.at) < LIFETIME);
+        let before = self.forget(peer, key).filter(|received| now - received.at < LIFETIME);
         let received = match before {
             // Block 0 restarts the transfer.
             _ if offset == 0 => end,
@@ -113,6 +112,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const START: Instant = Instant::START;
+
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
     fn peer(number: u16) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, 1], number))
     }
@@ -124,8 +129,9 @@ mod tests {
     #[test]
     fn a_body_is_complete_with_its_last_block_and_in_order() {
         let mut some = Transfers::default();
-        let mut take =
-            |number, more, carried| some.take(peer(1), 7, block(number, more), carried, None, 0);
+        let mut take = |number, more, carried| {
+            some.take(peer(1), 7, block(number, more), carried, None, START)
+        };
         assert_eq!(take(0, true, 64), BlockResult::Continue);
         assert_eq!(take(1, true, 64), BlockResult::Continue);
         assert_eq!(take(1, true, 64), BlockResult::Continue, "again, by another message id");
@@ -143,32 +149,34 @@ mod tests {
     fn a_body_may_be_too_large() {
         let mut some = Transfers::default();
         let largest = u32::try_from(LARGEST_BODY).unwrap();
-        let first =
-            |some: &mut Transfers, size| some.take(peer(1), 7, block(0, true), 64, Some(size), 0);
+        let first = |some: &mut Transfers, size| {
+            some.take(peer(1), 7, block(0, true), 64, Some(size), START)
+        };
         assert_eq!(first(&mut some, largest + 1), BlockResult::TooLarge);
         assert_eq!(first(&mut some, largest), BlockResult::Continue);
         let far = Block { number: largest / 1_024, more: true, exponent: 6 };
-        assert_eq!(some.take(peer(1), 7, far, 1_024, None, 0), BlockResult::TooLarge);
+        assert_eq!(some.take(peer(1), 7, far, 1_024, None, START), BlockResult::TooLarge);
         assert!(some.peers.is_empty());
     }
 
     #[test]
     fn what_is_known_is_bounded_by_time_and_number() {
         let mut some = Transfers::default();
-        some.take(peer(1), 7, block(0, true), 64, None, 0);
-        let late = some.take(peer(1), 7, block(1, false), 1, None, LIFETIME);
+        some.take(peer(1), 7, block(0, true), 64, None, START);
+        let late = some.take(peer(1), 7, block(1, false), 1, None, START + LIFETIME);
         assert_eq!(late, BlockResult::Incomplete);
         for key in 0..2 * OF_PEER as u64 {
-            some.take(peer(1), key, block(0, true), 64, None, key);
+            some.take(peer(1), key, block(0, true), 64, None, at(key));
         }
         assert_eq!(some.peers[&peer(1)].len(), OF_PEER);
         // The newest are stored.
-        let next =
-            |some: &mut Transfers, key| some.take(peer(1), key, block(1, false), 1, None, 3_000);
+        let next = |some: &mut Transfers, key| {
+            some.take(peer(1), key, block(1, false), 1, None, at(3_000))
+        };
         assert_eq!(next(&mut some, 2 * OF_PEER as u64 - 1), BlockResult::Complete(65));
         assert_eq!(next(&mut some, 5), BlockResult::Incomplete);
         for number in 0..3_000 {
-            some.take(peer(number), 1, block(0, true), 64, None, 3_000 + u64::from(number));
+            some.take(peer(number), 1, block(0, true), 64, None, at(3_000 + u64::from(number)));
         }
         assert!(some.peers.len() <= PEERS);
         assert!(some.peers.contains_key(&peer(2_999)) && !some.peers.contains_key(&peer(1)));
@@ -187,7 +195,7 @@ mod tests {
                 sent += carried;
                 let number = if number % 3 > 0 { number % 4 } else { number };
                 let block = Block { number, more, exponent };
-                let result = some.take(peer(from), key, block, carried, None, 0);
+                let result = some.take(peer(from), key, block, carried, None, START);
                 if let BlockResult::Complete(body) = result {
                     prop_assert!(body <= sent && body <= LARGEST_BODY);
                 }

@@ -8,27 +8,28 @@ pub(crate) use request::parse;
 
 use super::misbehaviour::Misbehaviour;
 use super::queue::{Job, Queue};
+use super::reading::{read_on, wait};
 use super::resource_server::ResourceServer;
 use crate::http::Part;
-use crate::time::{Nanos, SECOND};
 pub(crate) use request::Head;
 use request::{ALLOWED, LARGEST_BODY, Request};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
+use units::{Instant, Span};
 
 /// The maximum number of connections; further ones are closed.
 const MAX_CONNECTIONS: usize = 1_024;
 /// The interval of checks of `stop`.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// The maximum time from the first byte of a request to its end, in ns; 408 after that.
-const REQUEST_TIMEOUT: Nanos = 30 * SECOND;
-/// How long and how much to read after an error response, in ns and bytes, so that closing
+/// The maximum time from the first byte of a request to its end; 408 after that.
+const REQUEST_TIMEOUT: Span = Span::from_s(30);
+/// How long and how much to read after an error response, so that closing
 /// the connection does not discard the response (RFC 9112, section 9.6).
-const LINGER: Nanos = SECOND / 2;
+const LINGER: Span = Span::from_ms(500);
 const MAX_DISCARDED: usize = 4 << 20;
 
 /// Accepts connections until `stop`.
@@ -51,41 +52,10 @@ pub(crate) fn accept(
                     });
                 }
                 Ok(_) => {}
-                Err(_) => super::echo::wait(listener, CHECK_INTERVAL),
+                Err(_) => wait(listener, CHECK_INTERVAL),
             }
         }
     });
-}
-
-/// Reads until there are bytes, or until the time `until`. Returns whether there are.
-pub(crate) fn read_on(
-    stream: &mut TcpStream,
-    into: &mut Vec<u8>,
-    stop: &AtomicBool,
-    until: Nanos,
-) -> bool {
-    let mut room = [0; 8_192];
-    while !stop.load(Relaxed) {
-        match stream.read(&mut room) {
-            Ok(0) => return false,
-            Ok(count) => {
-                into.extend_from_slice(&room[..count]);
-                return true;
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
-                ) =>
-            {
-                if clock::now_ns() >= until {
-                    return false;
-                }
-            }
-            Err(_) => return false,
-        }
-    }
-    false
 }
 
 fn serve_connection(
@@ -105,7 +75,7 @@ fn serve_connection(
             Ok(Some(request)) => request,
             Ok(None) => return,
             Err(status) => {
-                resource_server.counts.garbage.fetch_add(1, Relaxed);
+                resource_server.counts.malformed.fetch_add(1, Relaxed);
                 return refuse(&mut stream, status, stop);
             }
         };
@@ -128,14 +98,14 @@ fn request(
     bytes: &mut Vec<u8>,
     stop: &AtomicBool,
 ) -> Result<Option<Request>, &'static str> {
-    let mut until = Nanos::MAX;
+    let mut until = Instant::NEVER;
     let mut read = |stream: &mut TcpStream, bytes: &mut Vec<u8>| {
-        if until == Nanos::MAX && !bytes.is_empty() {
-            until = clock::now_ns() + REQUEST_TIMEOUT;
+        if until == Instant::NEVER && !bytes.is_empty() {
+            until = clock::now() + REQUEST_TIMEOUT;
         }
         match read_on(stream, bytes, stop, until) {
             true => Ok(true),
-            false if clock::now_ns() >= until => Err("408 Request Timeout"),
+            false if clock::now() >= until => Err("408 Request Timeout"),
             false => Ok(false),
         }
     };
@@ -186,8 +156,8 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
-    let (until, mut discarded, mut bytes) = (clock::now_ns() + LINGER, 0, Vec::new());
-    while discarded < MAX_DISCARDED && clock::now_ns() < until {
+    let (until, mut discarded, mut bytes) = (clock::now() + LINGER, 0, Vec::new());
+    while discarded < MAX_DISCARDED && clock::now() < until {
         if !read_on(stream, &mut bytes, stop, until) {
             return;
         }
@@ -238,9 +208,9 @@ fn write(
     }
     match misbehaviour {
         Misbehaviour::Silent => return true,
-        Misbehaviour::Garbage => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
-        Misbehaviour::Late => thread::sleep(Duration::from_nanos(resource_server.late_by())),
-        Misbehaviour::Twice => answer.extend(answer.clone()),
+        Misbehaviour::Corrupt => answer = b"what a strange thing to answer\r\n\r\n".to_vec(),
+        Misbehaviour::Late => thread::sleep(resource_server.late_by().into()),
+        Misbehaviour::Duplicate => answer.extend(answer.clone()),
         Misbehaviour::None => {}
     }
     stream.write_all(&answer).is_ok()

@@ -27,14 +27,14 @@ impl LinkApi {
         let inventory = self.inventory.lock();
         let named = |node: &usize| inventory.plan.nodes[*node].name.clone();
         let all = || inventory.present().collect();
-        let wanted = if nodes.is_empty() { all() } else { inventory.find(nodes)? };
+        let requested = if nodes.is_empty() { all() } else { inventory.find(nodes)? };
         let networks = inventory.plan.networks.iter().map(|network| network.name.as_str());
         if let Some(name) = network.as_ref().filter(|name| inventory.plan.network(name).is_none()) {
             let known = networks.collect::<Vec<_>>().join(", ");
             return Err(format!("no network has the name `{name}`; the networks are {known}"));
         }
         let planned = PlannedCapture {
-            nodes: wanted.iter().map(named).collect(),
+            nodes: requested.iter().map(named).collect(),
             networks: network.iter().cloned().collect(),
             filter: filter.clone(),
             snap: *snap,

@@ -53,6 +53,7 @@ pub(crate) struct ControlSocket {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Time between two looks at the stop flag. A client wakes the thread at once.
 const TURN_MS: u16 = 100;
 /// I/O timeout of either side.
 const IO_TIMEOUT: Duration = Duration::from_secs(2);
@@ -98,6 +99,11 @@ impl ControlSocket {
         let thread = std::thread::Builder::new().name("door".into()).spawn(work)?;
         let socket = Self { path, stop, made, thread: Some(thread) };
         Ok((socket, Requests { requests, wake_up }))
+    }
+
+    /// The changes made through it so far.
+    pub(crate) fn made(&self) -> Vec<ManualChange> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Closes the socket; returns the changes made through it.

@@ -128,3 +128,7 @@ fn fixed(plan: &Plan, topology: &Topology) -> HashMap<(usize, usize), [Impairmen
         })
         .collect()
 }
+
+#[cfg(test)]
+#[path = "inventory_tests.rs"]
+mod tests;

@@ -1,11 +1,11 @@
 //! The link API: shows and changes links of a running lab.
 
 use super::inventory::{Inventory, Shared};
-use super::{Links, Reply, Request, Shown};
+use super::{LinkTraffic, Links, Reply, Request, Shown};
 use crate::bed::some;
 use engine::{Change, Remote};
 use experiment::{RunningLink, link_change};
-use link::Direction;
+use link::{Direction, Impairment, Keys};
 use measure::Accounting;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -42,8 +42,20 @@ impl LinkApi {
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
     }
 
+    /// Writes a change into captures.
+    fn note(&self, request: &Request, nodes: &[String]) {
+        let does = match request {
+            Request::Down { down: true, .. } => "down",
+            Request::Down { .. } => "up",
+            _ => "changed",
+        };
+        let text = format!("links of {} {does} by hand", some(nodes));
+        self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
+    }
+
     pub(super) fn answer(&self, request: Request) -> Result<Reply, String> {
         let inventory = self.inventory.lock();
+        let mut ended = BTreeMap::new();
         let silent = || "the forwarding thread does not answer".to_owned();
         let states = || self.remote.states().ok_or_else(silent);
         let nodes = match &request {
@@ -51,17 +63,7 @@ impl LinkApi {
             Request::Set { links, set, over } => {
                 let before = states()?;
                 let found = find(&inventory, links)?;
-                if let Some((segment, ..)) = found
-                    .iter()
-                    .find(|(segment, end, _)| inventory.fixed.contains_key(&(*segment, *end)))
-                {
-                    return Err(format!(
-                        "the network `{}` has `backend: netem`, whose impairments cannot change \
-                         during a run; select another with --network, or use `link down` and \
-                         `link up`",
-                        inventory.plan.networks[*segment].name
-                    ));
-                }
+                refuse_netem(&inventory, &found)?;
                 // Both the current settings and the target of a change in progress.
                 let running = found.iter().flat_map(|(segment, end, way)| {
                     let network = &inventory.plan.networks[*segment];
@@ -79,6 +81,11 @@ impl LinkApi {
                     Ok(overlay) => overlay,
                     Err(errors) => return Ok(Reply::Wrong(errors.to_string())),
                 };
+                for (segment, end, way) in &found {
+                    let state = &before[*segment][*end][*way as usize];
+                    let keys = state.target.as_ref().map(|t| ended_keys(&state.now, t, &overlay));
+                    ended.insert((*segment, *end, *way as usize), keys.unwrap_or_default());
+                }
                 for (segment, links) in by_segment(&found) {
                     let (set, over) = (overlay.clone(), *over);
                     self.remote.change(segment, Change::Set { links, set, over });
@@ -94,13 +101,7 @@ impl LinkApi {
             _ => return Err("this request is not for links".to_owned()),
         };
         if !matches!(request, Request::Show { .. }) {
-            let does = match &request {
-                Request::Down { down: true, .. } => "down",
-                Request::Down { .. } => "up",
-                _ => "changed",
-            };
-            let text = format!("links of {} {does} by hand", some(&nodes));
-            self.remote.with_observer(move |accounting: &mut Accounting| accounting.note(&text));
+            self.note(&request, &nodes);
             self.record(request);
         }
         let wanted = match nodes.is_empty() {
@@ -109,7 +110,7 @@ impl LinkApi {
         };
         let all = states()?;
         let own: Vec<_> = inventory.links().filter(|(node, ..)| wanted.contains(node)).collect();
-        let both = |(node, segment, end): &(usize, usize, usize)| {
+        let mut both = |(node, segment, end): &(usize, usize, usize)| {
             [Direction::Up, Direction::Down].map(|way| {
                 let state = &all[*segment][*end][way as usize];
                 let fixed = inventory.fixed.get(&(*segment, *end)).map(|ways| &ways[way as usize]);
@@ -119,13 +120,35 @@ impl LinkApi {
                     way,
                     now: fixed.unwrap_or(&state.now).clone(),
                     target: state.target.clone(),
+                    ended: ended.remove(&(*segment, *end, way as usize)).unwrap_or_default(),
                     down: state.down,
                     rejected: state.totals.rejected,
+                    traffic: LinkTraffic::of(&state.totals),
                 }
             })
         };
-        Ok(Reply::Links(own.iter().flat_map(both).collect()))
+        Ok(Reply::Links(own.iter().flat_map(&mut both).collect()))
     }
+}
+
+/// Refuses directions whose impairments are the kernel's.
+fn refuse_netem(inventory: &Inventory, found: &[LinkDirection]) -> Result<(), String> {
+    let fixed =
+        |(segment, end, _): &&LinkDirection| inventory.fixed.contains_key(&(*segment, *end));
+    let Some((segment, ..)) = found.iter().find(fixed) else { return Ok(()) };
+    Err(format!(
+        "the network `{}` has `backend: netem`, whose impairments cannot change during a run; \
+         select another with --network, or use `link down` and `link up`",
+        inventory.plan.networks[*segment].name
+    ))
+}
+
+/// Keys of a gradual change from `now` to `target` that `set` replaces, with their targets.
+fn ended_keys(now: &Impairment, target: &Impairment, set: &Keys) -> Vec<String> {
+    let (now, target) = (now.keys(), target.keys());
+    let changing = target.0.iter().filter(|(key, value)| now.0.get(*key) != Some(*value));
+    let replaced = changing.filter(|(key, _)| set.has(key));
+    replaced.map(|(key, value)| format!("{key} {}", value.as_str().unwrap_or_default())).collect()
 }
 
 /// The selected directions.

@@ -10,6 +10,7 @@ mod links;
 mod names;
 mod nodes;
 mod scale_up;
+mod timeline;
 
 pub(crate) use control_socket::{ControlSocket, Pending, Requests};
 pub use control_socket::{ask, forget, labs, open};
@@ -18,9 +19,9 @@ pub(crate) use links::ManualChange;
 pub(crate) use names::publish_names;
 
 use experiment::PlannedFaultKind;
-use link::{Direction, Impairment};
+use link::{Direction, Impairment, Totals};
 use serde::{Deserialize, Serialize};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use units::{Bytes, Span};
 
@@ -97,6 +98,8 @@ pub enum Request {
         /// Bytes to keep of each frame.
         snap: Option<Bytes>,
     },
+    /// Lists faults and changes of links, done and planned.
+    Timeline {},
     /// Stops the lab.
     End {},
 }
@@ -122,6 +125,8 @@ pub enum Reply {
     Links(Vec<Shown>),
     /// Nodes with their current state.
     Nodes(Vec<NodeShown>),
+    /// Faults and changes, in the order of their times.
+    Timeline(Vec<Occurrence>),
     /// Done or in progress.
     Done {},
     /// The frames of some links follow.
@@ -152,6 +157,17 @@ pub struct LabShown {
     pub up_for: Span,
 }
 
+/// A fault or a change of links.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Occurrence {
+    /// Seconds since the lab came up; `None` if its start is still ahead.
+    pub at_s: Option<f64>,
+    /// What happens, in words.
+    pub what: String,
+    /// Whether it is still ahead.
+    pub planned: bool,
+}
+
 /// The current state of a link direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
@@ -165,10 +181,48 @@ pub struct Shown {
     pub now: Impairment,
     /// Its settings after the changes in progress; `None` without any.
     pub target: Option<Impairment>,
+    /// Keys whose gradual change this request ended before it was complete, with the values that it
+    /// would have had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
     /// Whether it was taken down.
     pub down: bool,
     /// Rejected frames: too long, or with another node's source address.
     pub rejected: u64,
+    /// What it carried since the lab came up.
+    #[serde(default)]
+    pub traffic: LinkTraffic,
+}
+
+/// Frames of a link direction since the lab came up, as the medium counted them: impairments by netem
+/// are not in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkTraffic {
+    /// Frames that entered the link.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Frames that left it.
+    pub passed: u64,
+    /// Frames lost by chance.
+    pub lost: u64,
+    /// Frames dropped: full queue, link down, no access to a shared channel.
+    pub dropped: u64,
+    /// Sum of the delays of the frames that left it, without transmission and queueing, in ms.
+    pub delay_ms: f64,
+}
+
+impl LinkTraffic {
+    fn of(totals: &Totals) -> Self {
+        Self {
+            frames: totals.frames,
+            bytes: totals.bytes,
+            passed: totals.passed,
+            lost: totals.lost,
+            dropped: totals.overflow + totals.outage + totals.denied,
+            delay_ms: totals.delay_sum.as_ms(),
+        }
+    }
 }
 
 /// The current state of a node.
@@ -181,10 +235,14 @@ pub struct NodeShown {
     /// Process id of its init in the host's numbering; the process to enter the node.
     pub pid: i32,
     /// Its interfaces: name, network, address.
-    pub interfaces: Vec<(String, String, Ipv4Addr)>,
+    pub interfaces: Vec<(String, String, IpAddr)>,
     /// Its own program and its state: `running`, `paused`, `ended with status 1`. `None` without a
     /// program.
     pub program: Option<(String, String)>,
+    /// Whether it is a machine with its own network stack, for which other programs of the node cannot
+    /// send.
+    #[serde(default)]
+    pub has_own_stack: bool,
     /// The folder with its programs' logs, which are named after it.
     pub logs: PathBuf,
     /// The limits of programs in it.

@@ -4,7 +4,7 @@ use super::inventory::Inventory;
 use super::{LabShown, NodeShown, Reply, Request};
 use crate::bed::Bed;
 use crate::bed::faults::Faults;
-use crate::bed::host_cpu::HostCpu;
+use crate::bed::host_cpu;
 use crate::bed::jobs::{Job, Role, State};
 use experiment::{NodeChange, PlannedFaultKind, PlannedNode};
 use lab::{Exit, Lab};
@@ -47,6 +47,7 @@ impl Bed<'_> {
             Request::Clone { node, count } => self
                 .add_clones(&mut inventory, &node, count, jobs)
                 .and_then(|names| self.shown(&inventory, &names, jobs)),
+            Request::Timeline {} => Ok(Reply::Timeline(self.timeline(&inventory, faults))),
             Request::End {} => {
                 self.options.interrupted.store(true, Relaxed);
                 Ok(Reply::Done {})
@@ -111,6 +112,7 @@ impl Bed<'_> {
             let own = jobs.iter().rfind(|job| job.node == node && job.role == Role::Node);
             let links = planned.links.iter();
             let carried = self.counts.at(node);
+            let machine = inventory.plan.console(planned).map(|console| console.argv.join(" "));
             NodeShown {
                 name: planned.name.clone(),
                 group: planned.group.clone(),
@@ -118,7 +120,8 @@ impl Bed<'_> {
                 interfaces: links
                     .map(|link| (link.interface.clone(), link.network.clone(), link.address))
                     .collect(),
-                program: own.map(|job| (job.argv.join(" "), state(job))),
+                program: own.map(|job| (machine.unwrap_or_else(|| job.argv.join(" ")), state(job))),
+                has_own_stack: planned.tap(0).is_some(),
                 boundary: lab::Boundary {
                     rooted: planned.root.is_some(),
                     capabilities: planned.capabilities.clone(),
@@ -144,6 +147,24 @@ impl Bed<'_> {
     }
 }
 
+/// Minimum MTU of IPv6, B (RFC 8200, section 5). Below it, the kernel removes the addresses.
+const MIN_MTU_V6: u32 = 1280;
+
+/// Refuses an MTU that would end IPv6 on a node.
+fn check_mtu(change: &NodeChange, nodes: &[usize], inventory: &Inventory) -> Result<(), String> {
+    let Some(mtu) = change.mtu.filter(|mtu| *mtu < MIN_MTU_V6) else { return Ok(()) };
+    let planned = nodes.iter().map(|node| &inventory.plan.nodes[*node]);
+    let mut links = planned.flat_map(|node| node.links.iter().map(move |link| (node, link)));
+    match links.find(|(_, link)| link.addresses().any(|address| address.is_ipv6())) {
+        Some((node, link)) => Err(format!(
+            "an MTU of {mtu} B on `{}`, which has IPv6 on {}: IPv6 needs {MIN_MTU_V6} B or more; \
+             use `mtu={MIN_MTU_V6} B`",
+            node.name, link.interface
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Changes limits and settings of nodes.
 fn change_all(
     change: &NodeChange,
@@ -151,8 +172,12 @@ fn change_all(
     inventory: &mut Inventory,
     lab: &mut Lab,
 ) -> Result<(), String> {
+    check_mtu(change, nodes, inventory)?;
     let cpus = match change.cpu {
-        Some(cpu) => Some(HostCpu::here().cpus(cpu).map_err(|why| format!("{cpu}: {why}"))?),
+        Some(cpu) => Some(
+            host_cpu::cpus(&host_cpu::read_host_cpu(), cpu)
+                .map_err(|why| format!("{cpu}: {why}"))?,
+        ),
         None => change.cpus,
     };
     let memory = change.memory.map(units::Bytes::get);

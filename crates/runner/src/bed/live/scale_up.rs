@@ -3,6 +3,7 @@
 use super::inventory::Inventory;
 use super::names::publish_names;
 use crate::bed::Bed;
+use crate::bed::host_cpu;
 use crate::bed::jobs::{Job, State, own_programs};
 use crate::bed::nodes::Nodes;
 use crate::bed::topology::Topology;
@@ -44,9 +45,7 @@ impl Bed<'_> {
         plan.nodes = inventory.plan.clones(original, count)?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
         let mut topology = Topology::of(&plan, &self.design.roots);
-        self.design
-            .host_cpu
-            .limit(&plan, &mut topology.members)
+        host_cpu::limit(&self.design.host_cpu, &plan, &mut topology.members)
             .map_err(|error| error.to_string())?;
         let ends = self.lab.add(&topology.members).map_err(|error| error.to_string())?;
         let first = inventory.plan.nodes.len();
@@ -55,7 +54,15 @@ impl Bed<'_> {
         self.attach(inventory, &topology, first, ends)?;
         publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
         let design = &self.design;
-        let added = own_programs(&plan, &design.roots, self.options.home, &design.programs);
+        let added = own_programs(
+            &inventory.plan,
+            &plan.nodes,
+            &design.roots,
+            self.options.home,
+            self.options.workload,
+            &design.programs,
+        )
+        .map_err(|error| error.to_string())?;
         for mut job in added {
             job.node += first;
             job.state = State::Ready;
@@ -72,10 +79,11 @@ impl Bed<'_> {
         original: usize,
         clones: &mut [PlannedNode],
     ) -> Result<(), String> {
-        let asked = self.engine.remote().states().ok_or("the forwarding thread does not answer")?;
+        let states =
+            self.engine.remote().states().ok_or("the forwarding thread does not answer")?;
         for (_, segment, endpoint) in inventory.links().filter(|(node, ..)| *node == original) {
             let network = &inventory.plan.networks[segment].name;
-            let [up, down] = asked[segment][endpoint].each_ref().map(|state| state.settled());
+            let [up, down] = states[segment][endpoint].each_ref().map(|state| state.settled());
             let links = clones.iter_mut().flat_map(|clone| &mut clone.links);
             for link in links.filter(|link| link.network == *network) {
                 (link.up, link.down) = (up.clone(), down.clone());

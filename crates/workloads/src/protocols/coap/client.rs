@@ -1,12 +1,16 @@
 //! CoAP client: sends requests and receives responses, block by block.
 
 use super::callbacks::{Response, SessionEvent};
+use super::codes::{TOKEN, method_code, nack, proto};
+use super::endpoint::{GROUP, STACK, security, work};
+use super::ffi;
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
-use super::{GROUP, TOKEN, ffi, method_code, nack, proto, security, work};
+use crate::address::ipv4;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
@@ -64,8 +68,11 @@ impl Open {
 }
 
 /// The driver of all methods except observe.
-pub fn driver(spec: &ExchangeSpec, options: Coap) -> Box<dyn Driver> {
-    let host = if options.group { GROUP } else { spec.peers[0].address };
+///
+/// # Errors
+/// The server's address is not IPv4.
+pub fn driver(spec: &ExchangeSpec, options: Coap) -> Result<Box<dyn Driver>, Error> {
+    let host = if options.group { GROUP } else { ipv4(spec.peers[0].address, STACK)? };
     // In a group, each response changes the peer of a session.
     let persistent = spec.connection == Connection::Kept && !options.group;
     let client = Client {
@@ -76,7 +83,7 @@ pub fn driver(spec: &ExchangeSpec, options: Coap) -> Box<dyn Driver> {
         idle: Stack::new().ok(),
         token: 0,
     };
-    Box::new(Connecting::new(client, persistent))
+    Ok(Box::new(Connecting::new(client, persistent)))
 }
 
 impl Client {
@@ -224,7 +231,7 @@ impl Client {
             _ => (format!("{:x}", turn.number), turn.payload()),
         };
         let token = self.send(open, &path, Part::whole(&payload))?;
-        let mut missing: BTreeSet<std::net::Ipv4Addr> =
+        let mut missing: BTreeSet<std::net::IpAddr> =
             self.spec.peers.iter().map(|peer| peer.address).collect();
         let mut received = None;
         while !missing.is_empty() {
@@ -236,7 +243,7 @@ impl Client {
                             turn.check(&response.payload)?;
                             received = Some(at);
                         }
-                        missing.remove(from.ip());
+                        missing.remove(&std::net::IpAddr::V4(*from.ip()));
                     }
                     event => self.fail_on(&event)?,
                 }
@@ -245,8 +252,7 @@ impl Client {
                 break;
             }
             work(&mut open.stack, turn).map_err(|failure| {
-                let names: Vec<_> =
-                    missing.iter().map(|host| self.spec.name_of((*host).into())).collect();
+                let names: Vec<_> = missing.iter().map(|host| self.spec.name_of(*host)).collect();
                 let detail = format!("no answer from {}: {}", names.join(", "), failure.detail);
                 Failure { detail, ..failure }
             })?;

@@ -7,6 +7,8 @@
 
 mod callbacks;
 mod client;
+mod codes;
+mod endpoint;
 mod ffi;
 mod observe;
 mod security;
@@ -14,50 +16,15 @@ mod server;
 mod stack;
 
 use crate::error::Error;
-use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Driver, Server, Turn};
-use ::coap::code;
-use callbacks::Respond;
-use record::spec::{ExchangeSpec, Peer};
-use record::{Coap, CoapTransport, Method};
-use security::Security;
-use stack::Stack;
-use std::ffi::c_int;
-use std::net::{Ipv4Addr, SocketAddrV4};
-use units::Span;
-
-/// All CoAP Nodes multicast group (RFC 7252, section 12.8).
-const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
-/// Maximum time between two calls for libcoap's timers.
-const POLL_INTERVAL: Span = Span::from_ms(100);
-/// Token length in bytes: enough to distinguish the blocks of an exchange.
-const TOKEN: usize = 2;
-
-/// libcoap's constant of a transport.
-fn proto(transport: CoapTransport) -> c_int {
-    match transport {
-        CoapTransport::Udp => ffi::UDP,
-        CoapTransport::Dtls => ffi::DTLS,
-        CoapTransport::Tcp => ffi::TCP,
-        CoapTransport::Tls => ffi::TLS,
-    }
-}
-
-/// Code of a request.
-fn method_code(method: Method) -> u8 {
-    match method {
-        Method::Get => code::GET,
-        Method::Post => code::POST,
-        Method::Put => code::PUT,
-        Method::Delete => code::DELETE,
-    }
-}
+use crate::exchange::protocol::{Driver, Server};
+use record::Coap;
+use record::spec::ExchangeSpec;
 
 pub(super) fn driver(spec: &ExchangeSpec, options: &Coap) -> Result<Box<dyn Driver>, Error> {
     check(options)?;
     match options.observe {
         true => Ok(Box::new(observe::Observed::new(spec, options)?)),
-        false => Ok(client::driver(spec, options.clone())),
+        false => client::driver(spec, options.clone()),
     }
 }
 
@@ -81,68 +48,6 @@ fn check(options: &Coap) -> Result<(), Error> {
         return Err(Error::protocol("send blocks by Q-Block (RFC 9177) with libcoap", why));
     }
     Ok(())
-}
-
-/// Credentials: certificates if configured, else a pre-shared key derived from the seed.
-fn security(spec: &ExchangeSpec, options: &Coap, server: &Peer) -> Security {
-    match (&spec.tls, options.transport.is_secure()) {
-        (_, false) => Security::None,
-        (Some(tls), true) => Security::Certificates(tls.clone(), server.name.clone()),
-        (None, true) => Security::Key(format!("{:016x}", spec.seed).into_bytes()),
-    }
-}
-
-/// A stack that listens at `host`, with the spec's port, times and credentials.
-fn listening(
-    spec: &ExchangeSpec,
-    options: &Coap,
-    host: Ipv4Addr,
-    respond: Respond,
-) -> Result<Stack, Error> {
-    let mut stack = Stack::new()?;
-    let Coap { leisure, ack_timeout, max_retransmit, .. } = options;
-    stack.set_times(*leisure, *ack_timeout, *max_retransmit);
-    let own = Peer { name: spec.node.clone(), address: spec.address };
-    let group = options.group.then_some((GROUP, spec.interface.as_str()));
-    let security = security(spec, options, &own);
-    let at = SocketAddrV4::new(host, spec.port);
-    stack.listen(at, proto(options.transport), &security, group, respond)?;
-    Ok(stack)
-}
-
-/// Waits for I/O or a timer of libcoap, at most until the deadline, and processes it.
-fn work(stack: &mut Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-    wait(stack, turn)?;
-    stack.process();
-    Ok(())
-}
-
-/// Waits for I/O or a timer of libcoap, at most until the deadline.
-fn wait(stack: &Stack, turn: &mut Turn<'_, '_>) -> Result<(), Failure> {
-    let fd = stack.descriptor();
-    let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
-    turn.wait_until(&mut set, clock::now() + POLL_INTERVAL).map(drop)
-}
-
-/// The failure for libcoap's NACK reason.
-fn nack(reason: c_int, secured_by_key: bool) -> Failure {
-    match reason {
-        ffi::NACK_TOO_MANY_RETRIES => {
-            Failure::of(Reason::Timeout, "not acknowledged after the maximum of retransmissions")
-        }
-        ffi::NACK_RST => Failure::of(Reason::Rejected, "answered with a CoAP reset"),
-        ffi::NACK_ICMP => Failure::of(Reason::Refused, "no server listens on the port"),
-        ffi::NACK_TLS_FAILED if secured_by_key => {
-            Failure::of(Reason::Rejected, "the handshake failed; both sides need the same key")
-        }
-        ffi::NACK_TLS_FAILED => Failure::of(
-            Reason::Certificate,
-            "the handshake failed: the certificate must be valid now, signed by `ca`, and name \
-             the server's node",
-        ),
-        ffi::NACK_NOT_DELIVERABLE => Failure::of(Reason::Lost, "not delivered"),
-        other => Failure::of(Reason::Other, format!("not delivered (libcoap's reason {other})")),
-    }
 }
 
 #[cfg(test)]

@@ -2,21 +2,23 @@
 //! records the notifications.
 
 use super::callbacks::{Request, Response, SessionEvent};
+use super::codes::{TOKEN, nack, proto};
+use super::endpoint::{POLL_INTERVAL, STACK, listening, security, wait};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
-use super::{POLL_INTERVAL, TOKEN, listening, proto, security, wait};
+use crate::address::{ipv4, socket_ipv4};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Driver, Outcome, Server, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Driver, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use coap::{Block, code};
 use record::Coap;
 use record::spec::ExchangeSpec;
 use std::cell::RefCell;
-use std::net::SocketAddrV4;
 use std::rc::Rc;
 use units::{Instant, Span};
 
@@ -55,7 +57,7 @@ impl Observed {
             state.requested.push(last_sent.0);
             answer
         });
-        let mut stack = listening(spec, options, spec.address, respond)?;
+        let mut stack = listening(spec, options, ipv4(spec.address, STACK)?, respond)?;
         let resource = stack.observable(PATH.as_bytes(), options.confirmable);
         Ok(Self { stack, resource, state, confirmable: options.confirmable })
     }
@@ -74,7 +76,7 @@ impl Driver for Observed {
             self.stack.process();
             for event in self.stack.take() {
                 if let SessionEvent::Nack(reason) = event {
-                    return Err(super::nack(reason, false));
+                    return Err(nack(reason, false));
                 }
             }
             let mut state = self.state.borrow_mut();
@@ -133,7 +135,7 @@ impl Observer {
     fn begin(&mut self) -> Result<(), Error> {
         for (place, peer) in self.spec.peers.iter().enumerate() {
             let mut stack = Stack::new()?;
-            let to = SocketAddrV4::new(peer.address, self.spec.port);
+            let to = socket_ipv4(peer.address, self.spec.port, STACK)?;
             let security: Security = security(&self.spec, &self.options, peer);
             let mut session = stack.session(to, proto(self.options.transport), &security)?;
             session.set_times(self.options.ack_timeout, self.options.max_retransmit);

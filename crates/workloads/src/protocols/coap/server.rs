@@ -1,8 +1,9 @@
 //! CoAP server: sends and receives payloads, block by block.
 
 use super::callbacks::{Answer, Request};
+use super::endpoint::{POLL_INTERVAL, STACK, listening};
 use super::stack::Stack;
-use super::{POLL_INTERVAL, listening};
+use crate::address::ipv4;
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
@@ -49,7 +50,10 @@ impl CoapServer {
             receipts: receipts.clone(),
         };
         // Multicast datagrams are not addressed to the node's unicast address.
-        let host = if options.group { Ipv4Addr::UNSPECIFIED } else { spec.address };
+        let host = match options.group {
+            true => Ipv4Addr::UNSPECIFIED,
+            false => ipv4(spec.address, STACK)?,
+        };
         let respond = Box::new(move |request: &Request| store.answer(request));
         let stack = listening(spec, options, host, respond)?;
         Ok(Self { spec: spec.clone(), stack, receipts })

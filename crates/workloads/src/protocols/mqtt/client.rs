@@ -165,8 +165,8 @@ impl<'a> Client<'a> {
         }
         if self.last_error != reason {
             let MqttSpec { host, port, broker, .. } = self.spec;
-            eprintln!(
-                "thingbed-workload: no connection to the broker at {host}:{port} (node {broker}): \
+            crate::log!(
+                "no connection to the broker at {host}:{port} (node {broker}): \
                  {reason}; trying again"
             );
             self.last_error = reason;

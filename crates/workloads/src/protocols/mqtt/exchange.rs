@@ -7,9 +7,11 @@
 //! handshake to CONNECT without an event in between.
 
 use super::options;
+use crate::address::number;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::stream;
@@ -18,6 +20,7 @@ use record::{Connection, MqttChoice};
 use stacks::mqtt::{MIN_REFUSAL, Options, Session, SessionEvent, is_tls};
 use std::ffi::CString;
 use std::io;
+use std::net::IpAddr;
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use units::{Instant, Span};
@@ -44,8 +47,8 @@ pub(super) fn no_broker(spec: &ExchangeSpec) -> Error {
 }
 
 /// Topic of a source; short, because each message carries it.
-pub(super) fn topic(spec: &ExchangeSpec, source: std::net::Ipv4Addr) -> String {
-    format!("{}/{:x}", spec.workload, u32::from(source) & 0xffff)
+pub(super) fn topic(spec: &ExchangeSpec, source: IpAddr) -> String {
+    format!("{}/{:x}", spec.workload, number(source) as u16)
 }
 
 /// A broker of an exchange.

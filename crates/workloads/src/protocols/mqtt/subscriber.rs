@@ -8,6 +8,7 @@ use crate::exchange::log::Receipts;
 use crate::exchange::protocol::Server;
 use crate::exchange::watch::Watch;
 use record::MqttChoice;
+use record::control::Status;
 use record::spec::ExchangeSpec;
 use stacks::mqtt::{MIN_REFUSAL, Session, SessionEvent};
 use units::{Instant, Span};
@@ -35,6 +36,7 @@ pub(crate) fn server(spec: &ExchangeSpec, options: &MqttChoice) -> Result<Box<dy
         body: Body::new(spec.seed, spec.longest()),
         brokers: brokers.collect::<Result<_, Error>>()?,
         spec: spec.clone(),
+        received: 0,
     }))
 }
 
@@ -43,6 +45,8 @@ struct Subscriber {
     qos: u8,
     body: Body,
     brokers: Vec<Subscription>,
+    /// Payloads received so far.
+    received: u64,
 }
 
 /// A session with one of the brokers.
@@ -73,13 +77,17 @@ impl Server for Subscriber {
             if watch.wait(&mut set, Some(wake)).is_err() {
                 break;
             }
+            let before = self.received;
             for (place, seen) in set.iter().enumerate() {
                 self.brokers[place].session.transfer(seen.revents);
                 self.handle_events(place, receipts)?;
             }
+            if self.received > before {
+                watch.send_status(&Status::Received { messages: self.received })?;
+            }
             let subscribed = |broker: &Subscription| broker.answers >= self.spec.peers.len();
-            if self.brokers.iter().all(subscribed) {
-                watch.ready()?;
+            if self.brokers.iter().all(subscribed) && watch.ready()? {
+                watch.send_status(&Status::Received { messages: self.received })?;
             }
         }
         for broker in &mut self.brokers {
@@ -91,7 +99,7 @@ impl Server for Subscriber {
 
 impl Subscriber {
     fn handle_events(&mut self, place: usize, receipts: &mut Receipts) -> Result<(), Error> {
-        let Self { spec, qos, body, brokers } = self;
+        let Self { spec, qos, body, brokers, received } = self;
         let broker = &mut brokers[place];
         for event in broker.session.take() {
             match event {
@@ -127,6 +135,7 @@ impl Subscriber {
                     let from = spec.peers.iter().find(|peer| topic(spec, peer.address) == name);
                     if let (Some(peer), Some(number)) = (from, body.number(&payload)) {
                         receipts.note(&peer.name, number, payload.len(), Instant::from_ns(at))?;
+                        *received += 1;
                     }
                 }
                 SessionEvent::Acknowledged { .. } => {}
@@ -152,7 +161,7 @@ impl Subscription {
     fn schedule_retry(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.warned, true) {
             let broker = &self.broker.name;
-            eprintln!("thingbed-workload: no connection to the broker {broker}: {reason}");
+            crate::log!("no connection to the broker {broker}: {reason}");
         }
         self.connect_at = Some(clock::now() + RETRY_AFTER);
     }

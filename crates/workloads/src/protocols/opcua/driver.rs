@@ -4,12 +4,14 @@ use super::client::{Client, poll};
 use super::events::Events;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use record::spec::ExchangeSpec;
 use record::{Connection, Opcua};
 use std::ffi::CString;
+use std::net::SocketAddr;
 use units::Instant;
 
 /// Maximum time of the final disconnect, in ms.
@@ -19,7 +21,7 @@ pub(in crate::protocols) fn driver(
     spec: &ExchangeSpec,
     options: &Opcua,
 ) -> Result<Box<dyn Driver>, Error> {
-    let url = format!("opc.tcp://{}:{}", spec.peers[0].address, spec.port);
+    let url = format!("opc.tcp://{}", SocketAddr::from((spec.peers[0].address, spec.port)));
     let url = CString::new(url).map_err(|error| Error::protocol("name the server", error))?;
     let (sizes, options) = (spec.sizes.clone(), options.clone());
     let sink = Sink { events: Events::start()?, url, sizes, options };

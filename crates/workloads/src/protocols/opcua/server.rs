@@ -11,6 +11,7 @@ use open62541_sys::*;
 use record::Opcua;
 use record::spec::ExchangeSpec;
 use std::ffi::c_void;
+use std::net::SocketAddr;
 use std::ptr;
 
 const TYPE_BYTE_STRING: u32 = 15;
@@ -25,7 +26,7 @@ pub(in crate::protocols) fn server(
     let payloads =
         Box::new(Payloads { body, sizes: spec.sizes.clone(), variables: options.variables });
     let events = Events::start()?;
-    let url = format!("opc.tcp://{}:{}", spec.address, spec.port);
+    let url = format!("opc.tcp://{}", SocketAddr::from((spec.address, spec.port)));
     let raw = make(&events, &payloads, spec.port, &url)?;
     let source = Source { raw, events, payloads };
     source.add_variables()?;

@@ -1,9 +1,11 @@
 //! The source, which drives: one stream per exchange.
 
 use super::{ALPN, HEADER, certificates, check, failure, setup_error, transport};
+use crate::address::unspecified_for;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::reactor::Reactor;
@@ -16,7 +18,7 @@ use record::spec::ExchangeSpec;
 use record::{Connection as Lasting, Quic};
 use rustls::RootCertStore;
 use rustls::crypto::ring::default_provider;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -51,7 +53,8 @@ pub(in crate::protocols) fn driver(
     let reactor = Reactor::new()?;
     let endpoint = {
         let _within = reactor.runtime().enter();
-        let endpoint = Endpoint::client(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)));
+        let local = unspecified_for(spec.peers[0].address);
+        let endpoint = Endpoint::client(SocketAddr::from((local, 0)));
         let mut endpoint = endpoint.map_err(Error::io("open a socket for QUIC"))?;
         endpoint.set_default_client_config(config);
         endpoint

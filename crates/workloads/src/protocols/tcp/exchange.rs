@@ -5,14 +5,15 @@ use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::Failure;
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::{listen, stream};
 use record::Connection;
 use record::spec::ExchangeSpec;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
 /// Bytes before each payload.
@@ -32,7 +33,7 @@ pub(crate) fn server(spec: &ExchangeSpec) -> Result<Box<dyn Server>, Error> {
 }
 
 struct Source {
-    host: Ipv4Addr,
+    host: IpAddr,
     port: u16,
 }
 

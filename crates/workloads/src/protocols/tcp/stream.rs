@@ -4,7 +4,7 @@ use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::protocol::Turn;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use units::Span;
 
@@ -21,10 +21,11 @@ const CLOSED: u8 = 7;
 ///
 /// # Errors
 /// The connection is refused or times out.
-pub fn connect(turn: &mut Turn<'_, '_>, host: Ipv4Addr, port: u16) -> Result<TcpStream, Failure> {
+pub fn connect(turn: &mut Turn<'_, '_>, host: IpAddr, port: u16) -> Result<TcpStream, Failure> {
     let to = SocketAddr::from((host, port));
     let failed = || Failure::io(&format!("connect to {to}"));
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).map_err(failed())?;
+    let socket =
+        Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP)).map_err(failed())?;
     socket.set_nonblocking(true).map_err(failed())?;
     socket.set_tcp_nodelay(true).map_err(failed())?;
     match socket.connect(&to.into()) {

@@ -2,11 +2,13 @@
 //! answers with these four bytes. No retransmission.
 
 use super::{LARGEST, bind, receive};
+use crate::address::unspecified_for;
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::log::Receipts;
-use crate::exchange::protocol::{Connecting, Driver, Outcome, Protocol, Server, Turn};
+use crate::exchange::outcome::Outcome;
+use crate::exchange::protocol::{Connecting, Driver, Protocol, Server, Turn};
 use crate::exchange::sections::Section;
 use crate::exchange::watch::Watch;
 use crate::protocols::tcp::exchange::short;
@@ -41,7 +43,7 @@ impl Protocol for Source {
 
     fn connect(&mut self, _: &mut Turn<'_, '_>) -> Result<UdpSocket, Failure> {
         let failed = || Failure::io("open a socket");
-        let socket = UdpSocket::bind("0.0.0.0:0").map_err(failed())?;
+        let socket = UdpSocket::bind((unspecified_for(self.to.ip()), 0)).map_err(failed())?;
         socket.set_nonblocking(true).map_err(failed())?;
         socket.connect(self.to).map_err(Failure::io(&format!("send to {}", self.to)))?;
         Ok(socket)

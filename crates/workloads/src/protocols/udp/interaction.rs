@@ -6,7 +6,7 @@ use crate::link::{HELLO, SinkLink, SourceLink, Warning};
 use record::spec::{InteractionSpec, Peer};
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 /// Requested socket buffer size in bytes, for both directions; without root the kernel may grant
@@ -85,7 +85,7 @@ fn set(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -
 pub struct UdpSource {
     socket: Socket,
     peers: Vec<SocketAddr>,
-    by_address: HashMap<Ipv4Addr, usize>,
+    by_address: HashMap<IpAddr, usize>,
     answered: Vec<bool>,
     missing: usize,
 }
@@ -131,8 +131,7 @@ impl SourceLink for UdpSource {
 
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         while let Some((length, from)) = self.socket.receive()? {
-            let SocketAddr::V4(from) = from else { continue };
-            let Some(&peer) = self.by_address.get(from.ip()) else { continue };
+            let Some(&peer) = self.by_address.get(&from.ip()) else { continue };
             let datagram = &self.socket.buffer[..length];
             if datagram == HELLO {
                 if !std::mem::replace(&mut self.answered[peer], true) {
@@ -156,7 +155,7 @@ impl SourceLink for UdpSource {
 /// A sink's socket.
 pub struct UdpSink {
     socket: Socket,
-    source: Ipv4Addr,
+    source: IpAddr,
     sender: Option<SocketAddr>,
     hello_received: bool,
 }

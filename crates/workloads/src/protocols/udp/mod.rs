@@ -5,7 +5,7 @@ pub(crate) mod interaction;
 
 use crate::error::Error;
 use std::io::ErrorKind;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 
 /// Larger than any datagram, in bytes.
 pub(crate) const LARGEST: usize = 65_536;
@@ -14,9 +14,9 @@ pub(crate) const LARGEST: usize = 65_536;
 ///
 /// # Errors
 /// [`Error::Address`]: the address is not one of this node, or the port is in use.
-pub(crate) fn bind(address: Ipv4Addr, port: u16) -> Result<UdpSocket, Error> {
+pub(crate) fn bind(address: IpAddr, port: u16) -> Result<UdpSocket, Error> {
     let socket = UdpSocket::bind((address, port)).map_err(|source| {
-        let operation = format!("bind a UDP socket to {address}:{port}");
+        let operation = format!("bind a UDP socket to {}", SocketAddr::from((address, port)));
         Error::Address { operation, source }
     })?;
     socket.set_nonblocking(true).map_err(Error::io("make a UDP socket non-blocking"))?;
@@ -47,10 +47,12 @@ pub(crate) fn receive(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
 
     #[test]
     fn a_refused_datagram_is_no_error_of_the_next() {
-        let (one, two) = (bind(Ipv4Addr::LOCALHOST, 0).unwrap(), bind(Ipv4Addr::LOCALHOST, 0));
+        let (one, two) =
+            (bind(Ipv4Addr::LOCALHOST.into(), 0).unwrap(), bind(Ipv4Addr::LOCALHOST.into(), 0));
         let two = two.unwrap();
         let (at, gone) = (one.local_addr().unwrap(), two.local_addr().unwrap());
         drop(two);
@@ -59,7 +61,7 @@ mod tests {
         let mut buffer = [0; 8];
         // The kernel reports the ICMP error of the closed port here.
         assert_eq!(receive(&one, &mut buffer).unwrap(), None);
-        let error = bind(Ipv4Addr::LOCALHOST, at.port()).unwrap_err().to_string();
+        let error = bind(Ipv4Addr::LOCALHOST.into(), at.port()).unwrap_err().to_string();
         assert!(error.contains(&at.to_string()) && error.contains("port"), "{error}");
     }
 }

@@ -4,10 +4,11 @@ pub(crate) mod publish;
 pub(crate) mod router;
 mod uplink;
 
+use crate::address::{ipv4, socket_ipv4};
 use crate::error::Error;
 use record::spec::InteractionSpec;
 use stacks::zeromq::{Context, Limits, Multicast, Socket, SocketType, has, version};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// Without limits, nothing is dropped or blocked inside the program: all loss happens in the
 /// network, where it is measured. A socket closes at once, without waiting for queued data.
@@ -32,15 +33,31 @@ pub fn socket(context: &Context, kind: SocketType) -> Result<Socket, Error> {
     Ok(Socket::new(context, kind, LIMITS)?)
 }
 
+/// Name of the stack in errors.
+const STACK: &str = "PGM";
+
 /// The multicast group of a spec.
-pub fn multicast(spec: &InteractionSpec) -> Multicast {
-    let group = spec.group.unwrap_or(Ipv4Addr::UNSPECIFIED);
-    Multicast {
-        from: spec.address,
-        group: SocketAddrV4::new(group, spec.port_down),
+///
+/// # Errors
+/// An address is not IPv4.
+pub fn multicast(spec: &InteractionSpec) -> Result<Multicast, Error> {
+    let group = spec.group.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    Ok(Multicast {
+        from: ipv4(spec.address, STACK)?,
+        group: socket_ipv4(group, spec.port_down, STACK)?,
         rate_kbit_s: spec.multicast_rate_bit_s / 1_000,
         mtu: spec.mtu,
-    }
+    })
+}
+
+/// The address at which this node listens on `port`.
+pub fn listen(spec: &InteractionSpec, port: u16) -> SocketAddr {
+    SocketAddr::new(spec.address, port)
+}
+
+/// The endpoint of the source's `port`, from this node's address.
+pub fn source(spec: &InteractionSpec, port: u16) -> String {
+    stacks::zeromq::connect_to(spec.address, SocketAddr::new(spec.peers[0].address, port))
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 
 use super::router::ZmqSink;
 use super::uplink::Replies;
-use super::{multicast, socket};
+use super::{listen, multicast, socket, source};
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink};
 use record::InteractionPattern;
 use record::spec::InteractionSpec;
-use stacks::zeromq::{Message, SUB, Socket, XPUB, XPUB_VERBOSE, connect_to, context, listen_at};
-use std::net::SocketAddrV4;
+use stacks::zeromq::{Message, SUB, Socket, XPUB, XPUB_VERBOSE, context, listen_at};
 use std::os::fd::RawFd;
 
 /// The source's side.
@@ -27,14 +26,14 @@ impl PublishSource {
         let context = context()?;
         let mut publisher = socket(&context, XPUB)?;
         let needed = if spec.down == InteractionPattern::PgmPublishSubscribe {
-            multicast(spec).connect(&mut publisher)?;
+            multicast(spec)?.connect(&mut publisher)?;
             // Multicast has no subscriptions: listeners join the group, and only an answered hello
             // reveals them.
             0
         } else {
             // Report each subscription, not only the first to a topic.
             publisher.set(XPUB_VERBOSE, 1, "set ZMQ_XPUB_VERBOSE")?;
-            publisher.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_down)))?;
+            publisher.bind(&listen_at(listen(spec, spec.port_down)))?;
             spec.peers.len()
         };
         let replies = Replies::new(&context, spec)?;
@@ -86,12 +85,9 @@ pub fn subscriber(spec: &InteractionSpec) -> Result<impl SinkLink + use<>, Error
     let mut down = socket(&context, SUB)?;
     down.subscribe(b"")?;
     if spec.down == InteractionPattern::PgmPublishSubscribe {
-        multicast(spec).connect(&mut down)?;
+        multicast(spec)?.connect(&mut down)?;
     } else {
-        down.connect(&connect_to(
-            spec.address,
-            SocketAddrV4::new(spec.peers[0].address, spec.port_down),
-        ))?;
+        down.connect(&source(spec, spec.port_down))?;
     }
     ZmqSink::new(&context, down, spec)
 }

@@ -1,15 +1,14 @@
 //! ROUTER and DEALER over TCP: each message to one sink, by its name.
 
-use super::socket;
 use super::uplink::{Replies, Requests};
+use super::{listen, socket, source};
 use crate::error::Error;
 use crate::link::{HELLO, SinkLink, SourceLink, Warning};
 use record::spec::InteractionSpec;
 use stacks::zeromq::{
-    Context, DEALER, Message, ROUTER, ROUTER_HANDOVER, ROUTER_MANDATORY, SNDMORE, Socket,
-    connect_to, context, listen_at,
+    Context, DEALER, Message, ROUTER, ROUTER_HANDOVER, ROUTER_MANDATORY, SNDMORE, Socket, context,
+    listen_at,
 };
-use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
 /// The source's side.
@@ -31,7 +30,7 @@ impl RouterSource {
         // A reconnecting sink gets its name back, even if the source has not noticed that the old
         // connection is dead.
         router.set(ROUTER_HANDOVER, 1, "set ZMQ_ROUTER_HANDOVER")?;
-        router.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_down)))?;
+        router.bind(&listen_at(listen(spec, spec.port_down)))?;
         Ok(Self {
             router,
             replies: Replies::new(&context, spec)?,
@@ -101,10 +100,7 @@ impl ZmqSink {
         let context = context()?;
         let mut down = socket(&context, DEALER)?;
         down.set_name(spec.node.as_bytes())?;
-        down.connect(&connect_to(
-            spec.address,
-            SocketAddrV4::new(spec.peers[0].address, spec.port_down),
-        ))?;
+        down.connect(&source(spec, spec.port_down))?;
         Self::new(&context, down, spec)
     }
 

@@ -1,12 +1,11 @@
 //! Replies from the sinks to the source: REQ at each sink, REP at the source, over TCP.
 
-use super::socket;
+use super::{listen, socket, source};
 use crate::error::Error;
 use crate::link::{HELLO, Warning};
 use record::spec::{InteractionSpec, Peer};
-use stacks::zeromq::{Context, IMMEDIATE, Message, REP, REQ, Socket, connect_to, listen_at};
+use stacks::zeromq::{Context, IMMEDIATE, Message, REP, REQ, Socket, listen_at};
 use std::collections::HashMap;
-use std::net::SocketAddrV4;
 use std::os::fd::RawFd;
 
 /// The source's side: receives requests and acknowledges each at once.
@@ -24,7 +23,7 @@ impl Replies {
     /// Binds the REP socket.
     pub fn new(context: &Context, spec: &InteractionSpec) -> Result<Self, Error> {
         let mut socket = socket(context, REP)?;
-        socket.bind(&listen_at(SocketAddrV4::new(spec.address, spec.port_up)))?;
+        socket.bind(&listen_at(listen(spec, spec.port_up)))?;
         let index = |key: fn(&Peer) -> String| {
             spec.peers.iter().enumerate().map(|(i, peer)| (key(peer), i)).collect()
         };
@@ -117,10 +116,7 @@ impl Requests {
         // Queue requests here, where they are visible, until the connection is open, instead of in
         // libzmq's queue of a connection that may never open.
         socket.set(IMMEDIATE, 1, "set ZMQ_IMMEDIATE")?;
-        socket.connect(&connect_to(
-            spec.address,
-            SocketAddrV4::new(spec.peers[0].address, spec.port_up),
-        ))?;
+        socket.connect(&source(spec, spec.port_up))?;
         Ok(Self {
             socket,
             message: Message::new(),

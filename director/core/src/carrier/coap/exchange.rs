@@ -1,23 +1,61 @@
-//! An exchange by CoAP: both ends send POST requests.
+//! An exchange by CoAP: both ends send POST requests. With keys, the payload of each message ends
+//! with an authentication code, so that a foreign acknowledgement counts for nothing.
 
 use crate::Nanos;
 use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
 use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::coap::{CoapReceiver, CoapSender};
+use crate::keys::{Keys, Party, Scope, Use};
+use crate::rng::Seed;
 use crate::switch::MessageId;
 use coap::Message;
 
 const LONG: &str = "the message has too many CoAP blocks";
 
+/// Starts the payload of a message.
+const MARKER: u8 = 0xff;
+
 struct Coap {
     sender: CoapSender,
     receiver: CoapReceiver,
+    own: Keys,
+    other: Keys,
 }
 
 impl Coap {
-    fn new(params: &Params, confirmable: bool, seed: u64) -> Option<Self> {
-        let sender = CoapSender::new(confirmable, params.datagram, seed)?;
-        Some(Self { sender, receiver: CoapReceiver::default() })
+    fn new(
+        params: &Params,
+        confirmable: bool,
+        seed: &Seed,
+        own: Party,
+        other: Party,
+    ) -> Option<Self> {
+        let code = match params.root.code_len() {
+            0 => 0,
+            length => 1 + length,
+        };
+        let sender = CoapSender::new(confirmable, params.datagram.checked_sub(code)?, seed)?;
+        let keys = |from| params.root.keys(Scope::new(Use::Frame, params.epoch, from));
+        let (own, other) = (keys(own), keys(other));
+        Some(Self { sender, receiver: CoapReceiver::default(), own, other })
+    }
+
+    /// Appends the code to the payload, which may be empty.
+    fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
+        let empty = || Message::parse(&datagram).is_ok_and(|own| own.payload.is_empty());
+        if self.own.code_len() > 0 && empty() {
+            datagram.push(MARKER);
+        }
+        self.own.sign(&mut datagram);
+        datagram
+    }
+
+    /// The message without its code; `None` if the code is wrong.
+    fn checked<'a>(&self, datagram: &'a [u8]) -> Option<Message<'a>> {
+        let plain = self.other.check(datagram)?;
+        // Before an empty payload there is no marker.
+        let empty = || Message::parse(plain.strip_suffix(&[MARKER])?).ok();
+        Message::parse(plain).ok().or_else(empty)
     }
 }
 
@@ -30,19 +68,22 @@ impl Exchange for Coap {
     }
 
     fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
-        let Ok(message) = Message::parse(datagram) else { return Incoming::default() };
+        let Some(message) = self.checked(datagram) else { return Incoming::default() };
         let report = self.sender.handle_ack(&message, now);
         let received = self.receiver.receive(&message);
         Incoming {
+            genuine: true,
             envelopes: received.message.into_iter().collect(),
-            reply: received.reply,
+            reply: received.reply.map(|reply| self.signed(reply)),
             frames: (report.received, report.lost),
             round_trip: report.round_trip,
+            train: None,
         }
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        self.sender.poll(now)
+        let (datagram, wake) = self.sender.poll(now);
+        (datagram.map(|datagram| self.signed(datagram)), wake)
     }
 
     fn take_delivered(&mut self) -> Vec<MessageId> {
@@ -59,12 +100,14 @@ impl Exchange for Coap {
 /// The hub's transport.
 pub fn hub(params: &Params, confirmable: bool) -> Box<dyn HubCarrier> {
     Box::new(Hub::new(params, move |params, member| {
-        let seed = params.seed ^ u64::from(member).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Coap::new(params, confirmable, seed)
+        let (seed, other) = (params.seed.child(member.into()), Party::Member(member));
+        Coap::new(params, confirmable, &seed, Party::Hub, other)
     }))
 }
 
 /// A member's transport.
-pub fn member(params: &Params, confirmable: bool) -> Box<dyn MemberCarrier> {
-    Box::new(Member::new(params, Coap::new(params, confirmable, params.seed), confirmable))
+pub fn member(params: &Params, confirmable: bool, number: u16) -> Box<dyn MemberCarrier> {
+    let own = Party::Member(number);
+    let exchange = Coap::new(params, confirmable, &params.seed, own, Party::Hub);
+    Box::new(Member::new(params, exchange, confirmable))
 }

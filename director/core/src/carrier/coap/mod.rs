@@ -21,7 +21,7 @@ pub static CONFIRMABLE: Model = Model {
     #[cfg(feature = "coap")]
     transport: Transport::Datagrams(
         |params| exchange::hub(params, true),
-        |params, _| exchange::member(params, true),
+        |params, number| exchange::member(params, true, number),
     ),
     ..NON_CONFIRMABLE
 };
@@ -40,7 +40,7 @@ pub static NON_CONFIRMABLE: Model = Model {
     #[cfg(feature = "coap")]
     transport: Transport::Datagrams(
         |params| exchange::hub(params, false),
-        |params, _| exchange::member(params, false),
+        |params, number| exchange::member(params, false, number),
     ),
 };
 

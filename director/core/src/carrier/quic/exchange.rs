@@ -67,7 +67,7 @@ impl Quic {
     fn new(params: &Params, kind: Kind, own: Party, other: Party, member: u16) -> Option<Self> {
         let packet = usize::from(packet(params)?);
         // Differs between any two epochs of a session that are in use in parallel.
-        let epoch = params.epoch.wrapping_add(params.root.session() as u32) as u8;
+        let epoch = (params.epoch as u8).wrapping_add(params.root.session()[0]);
         let (mark, most) = match kind {
             Kind::Streams => (0x19, MAX_MESSAGE),
             Kind::Datagrams => (0x1a, packet - DATAGRAM_OVERHEAD),
@@ -139,6 +139,8 @@ impl Quic {
 }
 
 impl Exchange for Quic {
+    const CONTROLS: bool = true;
+
     fn send(
         &mut self,
         number: MessageId,
@@ -184,10 +186,13 @@ impl Exchange for Quic {
         let round_trip = newest.map(|link| nanos(link.connection.rtt()));
         self.settle(now);
         Incoming {
+            // Acknowledgements are authenticated.
+            genuine: received > 0,
             envelopes: std::mem::take(&mut self.events.envelopes),
             reply: (!reply.is_empty()).then(|| self.marked(&reply)),
             frames: (received, lost),
             round_trip,
+            train: None,
         }
     }
 

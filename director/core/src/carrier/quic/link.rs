@@ -171,7 +171,7 @@ impl Link {
                 Some(Event::ConnectionLost { reason }) => {
                     self.dead = true;
                     events.retired |= matches!(reason,
-                        ConnectionError::ApplicationClosed(said) if said.error_code == RETIRED);
+                        ConnectionError::ApplicationClosed(output) if output.error_code == RETIRED);
                 }
                 Some(Event::DatagramReceived) => {
                     let datagrams = std::iter::from_fn(|| self.connection.datagrams().recv());

@@ -78,7 +78,7 @@ pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) 
     // A hub has a separate key pair per member.
     let seed = |what, from| {
         let scope = Scope::new(what, params.epoch, from);
-        params.root.seed(&Scope { incarnation: u32::from(member), ..scope })
+        params.root.seed(&Scope { peer: u32::from(member) + 1, ..scope })
     };
     let kx_groups = vec![ring::kx_group::X25519];
     let provider = Arc::new(CryptoProvider { kx_groups, ..ring::default_provider() });
@@ -116,9 +116,7 @@ pub fn ends(params: &Params, kind: Kind, own: Party, other: Party, member: u16) 
     let reset = hmac::Key::new(hmac::HMAC_SHA256, &seed(Use::Reset, own));
     let mut config = EndpointConfig::new(Arc::new(reset));
     config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(ID)));
-    let mut seed_bytes = [0; 32];
-    seed_bytes[..8].copy_from_slice(&params.seed.to_be_bytes());
-    seed_bytes[8..10].copy_from_slice(&member.to_be_bytes());
+    let seed_bytes = params.seed.child(member.into()).bits();
     let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), false, Some(seed_bytes));
     Some(Ends { endpoint, client, received })
 }

@@ -5,7 +5,7 @@ use crate::conditions::Conditions;
 use crate::envelope::DATA_OVERHEAD;
 use crate::keys::Root;
 use crate::model::ModelId;
-use crate::rng::Rng;
+use crate::rng::{Rng, Seed};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -22,14 +22,15 @@ fn params(root: Root, datagram: usize) -> Params {
         rate_bit_s: 10e6,
         loss: 0.0,
         round_trip: 40 * MS,
+        estimated: false,
         answer: 100,
         efficient: false,
-        seed: 7,
+        seed: Seed::reproducible(7),
     }
 }
 
 fn keyed() -> Params {
-    params(Root::new(b"sixteen bytes of key and more", 7).unwrap(), 1_472)
+    params(Root::new(b"sixteen bytes of key and more", [7; 16]), 1_472)
 }
 
 fn ends(params: &Params, kind: Kind) -> [Quic; 2] {
@@ -66,7 +67,7 @@ impl Pipe {
             ends,
             now: 0,
             loss,
-            rng: Rng::new(11),
+            rng: Rng::new(&Seed::reproducible(11)),
             queue: BinaryHeap::new(),
             sent: 0,
             longest: 0,
@@ -185,7 +186,7 @@ fn datagrams_are_lost_and_never_doubled() {
 #[test]
 fn the_longest_that_is_taken_fits_and_more_is_refused() {
     for datagram in [1_202, 1_400, 65_000] {
-        let params = params(Root::insecure(1), datagram);
+        let params = params(Root::insecure([1; 16]), datagram);
         for kind in [Kind::Streams, Kind::Datagrams] {
             let mut pipe = Pipe::new(ends(&params, kind), 0.0);
             let most = pipe.ends[0].most;
@@ -201,9 +202,9 @@ fn the_longest_that_is_taken_fits_and_more_is_refused() {
 
 #[test]
 fn where_a_packet_has_no_room_there_is_no_end() {
-    let small = params(Root::insecure(1), 1_201);
+    let small = params(Root::insecure([1; 16]), 1_201);
     assert!(Quic::new(&small, Kind::Streams, Party::Hub, Party::Member(0), 0).is_none());
-    let tiny = params(Root::insecure(1), 1);
+    let tiny = params(Root::insecure([1; 16]), 1);
     assert!(Quic::new(&tiny, Kind::Datagrams, Party::Hub, Party::Member(0), 0).is_none());
 }
 
@@ -271,7 +272,7 @@ fn an_outage_is_over_when_it_is_over() {
 
 #[test]
 fn who_has_another_key_or_epoch_is_not_heard() {
-    let (own, other) = (keyed(), params(Root::new(b"another key of sixteen", 7).unwrap(), 1_472));
+    let (own, other) = (keyed(), params(Root::new(b"another key of sixteen", [7; 16]), 1_472));
     let [hub, _] = ends(&own, Kind::Streams);
     let mut pipe = Pipe::new([hub, restarted(&other, Kind::Streams)], 0.0);
     pipe.talk(&[100; 3]);
@@ -301,8 +302,8 @@ fn what_is_too_late_is_given_up() {
 
 #[test]
 fn foreign_bytes_do_no_harm() {
-    let mut pipe = Pipe::new(ends(&params(Root::insecure(1), 1_472), Kind::Streams), 0.0);
-    let mut rng = Rng::new(5);
+    let mut pipe = Pipe::new(ends(&params(Root::insecure([1; 16]), 1_472), Kind::Streams), 0.0);
+    let mut rng = Rng::new(&Seed::reproducible(5));
     pipe.ends[0].send(0, &[0; 5_000], None).unwrap();
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for round in 0..3_000_u64 {

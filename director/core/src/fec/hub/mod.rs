@@ -83,8 +83,8 @@ pub struct FecHub {
     newest: MessageId,
     pace: Pace,
     events: Vec<HubEvent>,
-    /// Received and lost symbols per answer.
-    seen: Vec<(u32, u32)>,
+    /// Members, and received and lost symbols of their answers.
+    seen: Vec<(MemberId, u32, u32)>,
     /// Round-trip samples, in ns.
     trips: Vec<Nanos>,
 }
@@ -109,6 +109,12 @@ impl FecHub {
             seen: Vec::new(),
             trips: Vec::new(),
         }
+    }
+
+    /// Sets the sending rate in bit/s, also of slots of messages that follow.
+    pub fn pace(&mut self, rate_bit_s: f64) {
+        self.settings.rate_bit_s = rate_bit_s;
+        self.pace.set_rate(rate_bit_s);
     }
 
     /// The parameters; changes do not affect the symbols of messages in flight.
@@ -153,24 +159,23 @@ impl FecHub {
         }
         let slotted = 2 * awaited.len() >= self.members.len();
         let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
-        let more = if response == ResponseKind::Answers {
-            self.settings.extra_frames(count, code)
-        } else {
-            0
-        };
+        let answers = response == ResponseKind::Answers;
+        let more = if answers { self.settings.extra_frames(count, code) } else { 0 };
         // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| count == 1);
         let slot = match only {
-            _ if slotted => self.settings.slot(response, more, code),
+            // A slot of 0 us means none.
+            _ if slotted => self.settings.slot(response, more, code).max(AT_ONCE),
             Some(_) => AT_ONCE,
             None => 0,
         };
         let schedule = Schedule {
             response,
-            slot_us: u32::try_from(slot / 1_000).unwrap_or(u32::MAX),
+            slot_us: u32::try_from(slot.div_ceil(1_000)).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
             more,
         };
+        let slot = Nanos::from(schedule.slot_us) * 1_000;
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
         if self.schedules.len() > REMEMBERED * 8 {
@@ -193,6 +198,7 @@ impl FecHub {
             over_at: 0,
             repaired: false,
             awaited,
+            responded: Vec::new(),
             reached: false,
             slots_at: None,
             turn: 0,
@@ -292,10 +298,11 @@ impl FecHub {
             self.sending.iter().filter(|(_, sending)| over(sending)).map(|(id, _)| *id).collect();
         for message in done {
             let Some(sending) = self.sending.remove(&message) else { continue };
-            let mut members = vec![0xff; self.members.len().div_ceil(8)];
-            for member in sending.awaited.keys() {
+            // Those that the message did not go to may still receive it, and answer.
+            let mut members = vec![0; self.members.len().div_ceil(8)];
+            for member in &sending.responded {
                 if let Some(byte) = members.get_mut(usize::from(member / 8)) {
-                    *byte &= !(1 << (member % 8));
+                    *byte |= 1 << (member % 8);
                 }
             }
             let frames = answered_frames(message, &members, self.answered_room());
@@ -303,7 +310,11 @@ impl FecHub {
             self.control.extend(copies.map(|frame| (sending.only, frame)));
             let lacking = sending.awaited.keys().map(|member| MemberId::from(*member)).collect();
             self.events.push(HubEvent::Over { message, lacking });
-            self.over.push_back((message, members));
+            match self.over.iter_mut().find(|(over, _)| *over == message) {
+                // It has gone to others before.
+                Some((_, known)) => known.iter_mut().zip(&members).for_each(|(a, b)| *a |= b),
+                None => self.over.push_back((message, members)),
+            }
             if self.over.len() > REMEMBERED {
                 self.over.pop_front();
             }
@@ -330,8 +341,8 @@ impl FecHub {
         std::mem::take(&mut self.events)
     }
 
-    /// Received and lost symbols per answer since the last call.
-    pub fn take_seen(&mut self) -> Vec<(u32, u32)> {
+    /// Members, and received and lost symbols of their answers since the last call.
+    pub fn take_seen(&mut self) -> Vec<(MemberId, u32, u32)> {
         std::mem::take(&mut self.seen)
     }
 

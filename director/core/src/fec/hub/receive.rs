@@ -8,12 +8,15 @@ use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
 
+/// Longest time until a member is asked again whose application has not answered yet, in ns.
+const MAX_PATIENCE: Nanos = 1_000_000_000;
+
 impl FecHub {
-    /// Handles a frame from a member; ignores frames with a wrong code.
-    pub fn receive(&mut self, bytes: &[u8], now: Nanos) {
-        let Some(member) = Frame::member(bytes) else { return };
-        let Some(keys) = self.members.get(usize::from(member)) else { return };
-        let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return };
+    /// Handles a frame from a member; returns `false` if its code is wrong.
+    pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> bool {
+        let Some(member) = Frame::member(bytes) else { return false };
+        let Some(keys) = self.members.get(usize::from(member)) else { return false };
+        let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return false };
         let message = widen(frame.message(), self.newest);
         let air = self.settings.airtime(bytes.len());
         match frame {
@@ -21,10 +24,11 @@ impl FecHub {
                 let shape = (usize::from(symbols), air);
                 self.up(message, (member, symbol), shape, &data, now);
             }
-            Frame::Nack { member, symbols: 0, .. } => self.acknowledged(message, member),
+            Frame::Nack { member, symbols: 0, .. } => self.acknowledged(message, member, now),
             Frame::Nack { member, symbols, .. } => self.nacked(message, member, symbols, now),
             Frame::Down { .. } | Frame::Request { .. } | Frame::Answered { .. } => {}
         }
+        true
     }
 
     fn up(
@@ -70,9 +74,11 @@ impl FecHub {
         if let Some(Awaited { answer: Some(answer), greatest, got_unicast, no_multicast, .. }) =
             sending.awaited.remove(&member)
         {
+            sending.responded.push(member);
             self.has(message, member, (got_unicast, no_multicast));
             let received = answer.received() as u32;
-            self.seen.push((received, (u32::from(greatest) + 1).saturating_sub(received)));
+            let lost = (u32::from(greatest) + 1).saturating_sub(received);
+            self.seen.push((member.into(), received, lost));
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
@@ -117,17 +123,36 @@ impl FecHub {
         }
     }
 
-    fn acknowledged(&mut self, message: MessageId, member: u16) {
+    fn acknowledged(&mut self, message: MessageId, member: u16, now: Nanos) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
+        if sending.response == ResponseKind::Answers {
+            return self.is_unanswered(message, member, now);
+        }
         if sending.response == ResponseKind::Acknowledgements
             && let Some(awaited) = sending.awaited.remove(&member)
         {
+            sending.responded.push(member);
             if !awaited.got_unicast && sending.only.is_none() {
                 self.unreachable.remove(&member);
             }
             self.has(message, member, (awaited.got_unicast, awaited.no_multicast));
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
+        }
+    }
+
+    /// A member has the message, and its application has not answered yet: it answers without
+    /// another request, which only a lost answer needs.
+    fn is_unanswered(&mut self, message: MessageId, member: u16, now: Nanos) {
+        let Some(sending) = self.sending.get_mut(&message) else { return };
+        let Some(awaited) = sending.awaited.get_mut(&member) else { return };
+        (awaited.unanswered, awaited.responded) = (0, true);
+        let since = sending.slots_at.map_or(0, |at| now.saturating_sub(at));
+        awaited.due = awaited.due.max(now + since.clamp(self.settings.round_trip, MAX_PATIENCE));
+        if !awaited.got_unicast && sending.only.is_none() {
+            self.unreachable.remove(&member);
+            sending.reached = true;
+            self.no_multicast_count = 0;
         }
     }
 

@@ -6,8 +6,9 @@
 use super::channel::{self, Channel, Frame};
 use super::{Endpoints, ExternalStack, StackFactory};
 use crate::carrier::{self, To};
-use crate::io::{Error, random};
+use crate::io::Error;
 use crate::model::ModelId;
+use crate::rng::{Rng, Seed};
 use stacks::mqtt::{Options, Retry, Session, SessionEvent};
 use std::ffi::CString;
 use std::fmt;
@@ -85,7 +86,7 @@ impl StackFactory for Mqtt {
         let (ours, theirs) = channel::pair().map_err(wrong)?;
         let options = Options {
             // Unique: a broker disconnects the older of two clients.
-            client: format!("director-{:016x}", random()?),
+            client: format!("director-{:016x}", Rng::new(&Seed::from_system()?).bits()),
             host: self.host.clone(),
             port: self.port,
             credentials: self.credentials.clone(),

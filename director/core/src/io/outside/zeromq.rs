@@ -221,8 +221,8 @@ impl Worker {
 fn attached(mut socket: Socket, ends: &Endpoints, by: u16) -> Opened {
     let at = port_above(ends.hub, by)?;
     match ends.is_hub() {
-        true => socket.bind(&listen_at(at))?,
-        false => socket.connect(&connect_to(*ends.local.ip(), at))?,
+        true => socket.bind(&listen_at(at.into()))?,
+        false => socket.connect(&connect_to((*ends.local.ip()).into(), at.into()))?,
     }
     Ok(socket)
 }

@@ -1,38 +1,107 @@
-//! Membership: invitations and what members report.
+//! Membership: handshakes, invitations and what members report.
 
 use super::Hub;
 use super::invite_queue::asking_time;
+use super::pairing::{Hello, Pairing};
 use crate::Nanos;
 use crate::envelope::Invitation;
-use crate::model::{ModelId, Models};
-use crate::switch::{MemberId, MessageId};
+use crate::handshake::{self, Welcome};
+use crate::model::Models;
+use crate::switch::MemberId;
 
 /// Maximum number of times that the invitation interval is doubled.
 const MAX_DOUBLED: u32 = 5;
 
+/// Maximum number of queued control messages, for more announcements.
+const MAX_CONTROL: usize = 8;
+
+/// What the hub does with a hello that a member's key opens.
+pub(super) enum Begun {
+    /// Nothing: it belongs to a former handshake.
+    Old,
+    /// It may be a recorded one: the member must name the session.
+    Unnamed,
+    /// The handshake is in progress; the time until which it needs no other answer.
+    Waits(Option<Nanos>),
+}
+
 impl Hub {
     /// Invites absent members again.
     pub(super) fn invite(&mut self, now: Nanos) {
-        if self.absent.is_empty() || now < self.invite_at() || !self.invite_queue.is_empty() {
+        if self.absent.is_empty() || now < self.invite_at() || self.has_control() {
             return;
         }
         let (_, epoch) = self.switch.current();
+        let asked = |pairing: &Pairing| pairing.is_asked(now);
+        let asked = |member: &&MemberId| self.pairings.get(member).is_some_and(asked);
+        let due: Vec<MemberId> =
+            self.absent.iter().filter(|member| !asked(member)).copied().collect();
+        if due.is_empty() {
+            self.invited = Some((now, 1));
+            return;
+        }
         self.failed_rounds += u32::from(self.invited.is_some());
-        self.invited = Some((now, self.absent.len() as u16));
-        self.absent.iter().for_each(|member| self.invite_queue.push_back(*member, epoch));
+        self.invited = Some((now, due.len() as u16));
+        due.iter().for_each(|member| self.invite_queue.push_back(*member, epoch));
     }
 
-    /// A member sends a hello and asks for an invitation.
-    pub(super) fn handle_hello(&mut self, member: MemberId) {
-        let (_, epoch) = self.switch.current();
-        // A known member has restarted, and a queued one may be up before others: invite first.
-        // One that was invited a moment ago may have sent its hello before; the next round is
+    /// Time in which the answer to a hello arrives and is answered, with those to all others.
+    pub(super) fn patience(&self) -> Nanos {
+        asking_time(&self.conditions(), self.absent.len().max(1) as u16)
+    }
+
+    /// Classifies a hello of a member, and begins a handshake if it is a new one. `None` if the
+    /// member's key does not open it.
+    pub(super) fn begin_handshake(&mut self, member: MemberId, hello: &[u8]) -> Option<Begun> {
+        let number = u16::try_from(member).ok().filter(|number| *number < self.members)?;
+        let psk = self.psks.of(member)?;
+        let pairing = self.pairings.entry(member).or_default();
+        Some(match pairing.classify(hello) {
+            Hello::Old => Begun::Old,
+            Hello::Repeated(until) => Begun::Waits(until),
+            Hello::New => {
+                let welcome = Welcome {
+                    session: self.session,
+                    member: number,
+                    members: self.members,
+                    group: self.config.group,
+                    answered: self.config.pattern.is_answered(),
+                    reports: self.strangers.includes(member),
+                };
+                let ephemeral = self.rng.bytes();
+                let accepted = handshake::respond(psk, ephemeral, hello, &welcome)?;
+                if pairing.begin(hello, accepted) { Begun::Waits(None) } else { Begun::Unnamed }
+            }
+        })
+    }
+
+    /// A member begins a handshake, or someone repeats an earlier hello of it. Returns whether it
+    /// has the member's key.
+    pub(super) fn handle_hello(&mut self, member: MemberId, hello: &[u8], now: Nanos) -> bool {
+        let repeated = match self.begin_handshake(member, hello) {
+            None => return false,
+            Some(Begun::Old) => return true,
+            Some(Begun::Unnamed) => {
+                if self.control.len() < MAX_CONTROL {
+                    self.control.push_back((member, handshake::announcement(&self.session)));
+                }
+                return true;
+            }
+            Some(Begun::Waits(repeated)) => repeated,
+        };
+        // One that was invited a moment ago may have sent its hello before: the next round is
         // enough.
-        if self.invite_queue.contains(member) || !self.absent.contains(&member) {
-            self.invite_queue.push_front(member, epoch);
-        } else {
+        if repeated.is_some_and(|until| now < until) {
             self.failed_rounds = 0;
+        } else if !self.hellos.contains(&member) {
+            self.hellos.push_back(member);
         }
+        true
+    }
+
+    /// Whether control messages are queued.
+    pub(super) fn has_control(&self) -> bool {
+        !self.invite_queue.is_empty() || !self.hellos.is_empty() || !self.control.is_empty()
     }
 
     /// Time of the next invitation of absent members; backs off while no member joins.
@@ -41,43 +110,59 @@ impl Hub {
         at + (asking_time(&self.conditions(), members) << self.failed_rounds.min(MAX_DOUBLED))
     }
 
-    pub(super) fn invitation(&mut self, member: MemberId, epoch: u32) -> Option<Vec<u8>> {
-        let model = self.stages.get(&epoch)?.model;
-        let here = self.conditions();
-        let invitation = Invitation {
-            session: self.root.session(),
+    /// The next datagram of handshakes and invitations. A member without keys gets the
+    /// announcement of the session.
+    pub(super) fn next_control(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+        if let Some(control) = self.control.pop_front() {
+            return Some(control);
+        }
+        let (_, newest) = self.switch.current();
+        if let Some(member) = self.hellos.pop_front() {
+            if self.absent.contains(&member) {
+                self.invite_queue.remove(member, newest);
+            }
+            return self.welcome(member, newest, now);
+        }
+        let (member, epoch) = self.invite_queue.pop()?;
+        self.psks.of(member)?;
+        let pairing = self.pairings.entry(member).or_default();
+        if pairing.has_begun() && !pairing.is_paired() {
+            return self.welcome(member, epoch, now);
+        }
+        if !pairing.is_paired() {
+            return Some((member, handshake::announcement(&self.session)));
+        }
+        let invitation = self.parameters(epoch)?;
+        let (root, count) = self.pairings.get_mut(&member)?.control()?;
+        Some((member, invitation.seal(root, count, 0)))
+    }
+
+    /// The answer to a member's hello; queues its invitation to an epoch.
+    fn welcome(&mut self, member: MemberId, epoch: u32, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+        let invitation = self.parameters(epoch)?;
+        let until = now + self.patience();
+        let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome(until)?;
+        let invitation = invitation.seal(root, count, 0);
+        self.control.push_back((member, invitation));
+        Some((member, welcome))
+    }
+
+    /// The parameters of an epoch.
+    pub(super) fn parameters(&self, epoch: u32) -> Option<Invitation> {
+        let (here, stage) = (self.conditions(), self.stages.get(&epoch)?);
+        Some(Invitation {
             epoch,
-            model: Some(model),
-            member: (u16::try_from(member).ok()?, self.members),
-            group: self.config.group,
+            secret: stage.secret,
+            model: Some(stage.model),
             datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
             rate_bit_s: here.rate_bit_s as f32,
             loss: (here.loss * 255.0).round() as u8,
             round_trip: here.rtt_ns,
-            answered: self.config.pattern.is_answered(),
             next: self.next,
-        };
-        let draw = self.rng.bits();
-        Some(invitation.seal(&self.invites, draw))
-    }
-
-    /// Takes a later session number: members know one from before this hub's clock was set
-    /// back.
-    pub(super) fn renumber(&mut self, session: u64, now: Nanos) {
-        let Ok(root) = self.config.security.root(session) else { return };
-        self.root = root;
-        self.absent = (0..u32::from(self.members)).collect();
-        (self.invited, self.failed_rounds) = (None, 0);
-        let stages: Vec<(u32, ModelId)> =
-            std::mem::take(&mut self.stages).iter().map(|(epoch, s)| (*epoch, s.model)).collect();
-        for (epoch, model) in stages {
-            self.open(model, epoch);
-        }
-        let open: Vec<MessageId> = self.messages.keys().copied().collect();
-        for number in open {
-            let actions = self.switch.send_again(number);
-            let _ = self.perform(actions, now);
-        }
+            estimated: self.capacity.is_estimated(),
+            apart: false,
+            probes: false,
+        })
     }
 
     /// A member announces its models: it may have another version than the hub, or fewer

@@ -8,35 +8,18 @@ use std::collections::BTreeMap;
 /// Members to be invited to an epoch, one after another; each is queued once.
 #[derive(Debug, Default)]
 pub(super) struct InviteQueue {
-    /// Entries by position; new first entries get a smaller position than all others.
-    order: BTreeMap<i64, (MemberId, u32)>,
-    places: BTreeMap<MemberId, i64>,
+    /// Entries by position.
+    order: BTreeMap<u64, (MemberId, u32)>,
+    places: BTreeMap<MemberId, u64>,
 }
 
 impl InviteQueue {
-    /// Puts a member first, even if it is queued.
-    pub fn push_front(&mut self, member: MemberId, epoch: u32) {
-        let before = self.order.first_key_value().map_or(0, |(place, _)| place - 1);
-        self.place(member, epoch, before);
-    }
-
     /// Puts a member last, unless it is queued.
     pub fn push_back(&mut self, member: MemberId, epoch: u32) {
         let after = self.order.last_key_value().map_or(0, |(place, _)| place + 1);
         let place = self.places.get(&member).copied().unwrap_or(after);
-        self.place(member, epoch, place);
-    }
-
-    fn place(&mut self, member: MemberId, epoch: u32, place: i64) {
-        if let Some(old) = self.places.insert(member, place) {
-            self.order.remove(&old);
-        }
+        self.places.insert(member, place);
         self.order.insert(place, (member, epoch));
-    }
-
-    /// Whether a member is queued.
-    pub fn contains(&self, member: MemberId) -> bool {
-        self.places.contains_key(&member)
     }
 
     /// Removes a member's invitation to this epoch or an earlier one.
@@ -79,13 +62,10 @@ mod tests {
         let mut invite_queue = InviteQueue::default();
         (1..=4).for_each(|member| invite_queue.push_back(member, 0));
         invite_queue.push_back(1, 1);
-        invite_queue.push_front(3, 0);
-        invite_queue.push_front(3, 0);
         invite_queue.remove(2, 0);
         invite_queue.remove(1, 0);
-        assert!(invite_queue.contains(1) && !invite_queue.contains(2));
         let all: Vec<_> = std::iter::from_fn(|| invite_queue.pop()).collect();
-        assert_eq!(all, [(3, 0), (1, 1), (4, 0)], "the third first, the first of the later epoch");
-        assert!(invite_queue.is_empty() && !invite_queue.contains(3));
+        assert_eq!(all, [(1, 1), (3, 0), (4, 0)], "the first of the later epoch");
+        assert!(invite_queue.is_empty());
     }
 }

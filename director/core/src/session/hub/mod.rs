@@ -2,23 +2,37 @@
 
 mod invite;
 mod invite_queue;
+mod lanes;
+mod measure;
+mod packets;
+mod pairing;
+mod places;
 mod receive;
+mod revoke;
 mod send;
+mod strangers;
 mod supervise;
+mod uplink;
 
 use self::invite_queue::{InviteQueue, asking_time};
+use self::lanes::Uplinks;
+use self::pairing::Pairing;
+use self::places::Strangers;
 use super::multicast::MulticastHealth;
+use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
+use crate::capacity::Capacity;
 use crate::carrier::{self, HubCarrier, Params, To};
 use crate::conditions::Conditions;
 use crate::envelope;
 use crate::estimate::Estimator;
-use crate::keys::Root;
+use crate::keys::{Root, SessionId};
 use crate::map::PerformanceMap;
 use crate::model::{ModelId, Models};
+use crate::path_mtu::PathMtu;
 use crate::policy::{Decision, Policy};
-use crate::rng::Rng;
+use crate::rng::{Rng, Seed};
 use crate::switch::{MemberId, MessageId, Phase, Switch};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,9 +50,11 @@ struct Outgoing {
 /// A model in use.
 struct Stage {
     model: ModelId,
+    /// The group's secret in this epoch, and its keys.
+    secret: [u8; 32],
+    root: Root,
     carrier: Box<dyn HubCarrier>,
-    /// Assumed data rate in bit/s and round-trip time in ns when the stage was opened.
-    rate_bit_s: f64,
+    /// Assumed round-trip time in ns when the stage was opened.
     rtt_ns: Nanos,
     /// Maximum datagram size, in bytes.
     datagram: usize,
@@ -46,14 +62,21 @@ struct Stage {
     until: Option<Nanos>,
 }
 
+/// Round-trip time before the first sample, in ns.
+const UNKNOWN_TRIP: Nanos = 100_000_000;
 /// A retired model is kept for this time plus four round trips.
 const LINGER: Nanos = 1_000_000_000;
 
 /// The hub (root endpoint) of a session.
 pub struct Hub {
     config: Config,
-    root: Root,
-    invites: Root,
+    session: SessionId,
+    psks: Psks,
+    /// Keys with members.
+    pairings: BTreeMap<MemberId, Pairing>,
+    /// Whether the group needs new keys.
+    rekey: bool,
+    /// Number of members that can join, known ones first.
     members: u16,
     switch: Switch,
     stages: BTreeMap<u32, Stage>,
@@ -62,10 +85,13 @@ pub struct Hub {
     policy: Policy,
     map: Arc<PerformanceMap>,
     estimator: Estimator,
-    /// Current estimate of the data rate, in bit/s.
-    rate_bit_s: f64,
+    /// Estimate of the path's capacity.
+    capacity: Capacity,
+    /// Times of invitations without a reaction, and whether they were sent once.
+    asked_at: BTreeMap<MemberId, (Nanos, bool)>,
     /// Configured MTU, in bytes.
     configured_mtu: f64,
+    path_mtu: PathMtu,
     multicast: MulticastHealth,
     last: Option<Decision>,
     /// Models that members have announced.
@@ -77,9 +103,17 @@ pub struct Hub {
     failed_rounds: u32,
     /// Members to be invited, and the earliest time of the next invitation.
     invite_queue: InviteQueue,
+    /// Members whose hellos are to be answered.
+    hellos: VecDeque<MemberId>,
+    /// Control messages to send next.
+    control: VecDeque<(MemberId, Vec<u8>)>,
+    /// Number of multicast probes.
+    probes: u32,
     control_at: Nanos,
     decide_at: Nanos,
     urgent: bool,
+    /// Length of the datagram in hand, until it is proved to be from a member.
+    unproved: Option<usize>,
     /// Time of the last datagram from a member.
     heard_at: Nanos,
     /// Time of the first datagram after a silence.
@@ -91,26 +125,33 @@ pub struct Hub {
     /// Sending times of the last messages, for the message rate.
     sent_at: VecDeque<Nanos>,
     rng: Rng,
+    strangers: Strangers,
+    uplinks: Uplinks,
+    /// The member that the last datagram is from, if it is certainly not a repeated one.
+    fresh: Option<MemberId>,
     events: VecDeque<Event>,
 }
 
 impl Hub {
-    /// A session with this number of members. `session` is its start in us since 1970; `seed`
-    /// seeds all random decisions.
+    /// A session with this number of known members, and the places of the configuration. Two
+    /// sessions must not use the same seed: keys are made from it too.
     ///
     /// # Errors
-    /// [`SessionError`] if the key is too short, no model suits, or `members` is out of range.
+    /// [`SessionError`] if a key is too short or missing, no model suits, or `members` is out of
+    /// range.
     pub fn new(
         config: Config,
         map: Arc<PerformanceMap>,
         members: usize,
-        session: u64,
-        seed: u64,
+        seed: &Seed,
     ) -> Result<Self, SessionError> {
+        let (known, members) = (members, members.saturating_add(config.places));
         let count = u16::try_from(members).ok().filter(|count| (1..u16::MAX).contains(count));
         let count = count.ok_or(SessionError::Members(members))?;
-        let root = config.security.root(session)?;
-        let invites = config.security.root(0)?;
+        let psks = config.security.of_hub(members)?;
+        // Without a known member, the choice of the first model is for one.
+        let present = known.clamp(1, members) as u16;
+        let mut rng = Rng::new(seed);
         let mut models = carrier::available();
         models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
         models.retain(|model| config.models.is_empty() || config.models.contains(model));
@@ -120,7 +161,7 @@ impl Hub {
             let because = models.iter().filter_map(|m| Some(format!("{m}: {}", why(m)?)));
             return Err(SessionError::NoModel(because.collect::<Vec<_>>().join(", ")));
         };
-        let assumed = Conditions { group: f64::from(count), ..config.assumed };
+        let (capacity, assumed) = Self::begin(&config, present);
         let (pattern, asked) = (config.pattern, config.properties);
         let mut policy =
             Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
@@ -130,18 +171,22 @@ impl Hub {
         let first = policy.begin(&assumed, &map);
         let all = 0..u32::from(count);
         let mut hub = Self {
-            switch: Switch::new(first, all.clone(), asking_time(&assumed, count)),
+            switch: Switch::new(first, all.clone(), asking_time(&assumed, present)),
             stages: BTreeMap::new(),
-            root,
-            invites,
+            session: rng.bytes(),
+            psks,
+            pairings: BTreeMap::new(),
+            rekey: false,
             members: count,
             messages: BTreeMap::new(),
             next: 0,
             policy,
             map,
             estimator,
-            rate_bit_s: config.assumed.rate_bit_s,
+            capacity,
+            asked_at: BTreeMap::new(),
             configured_mtu: config.assumed.mtu,
+            path_mtu: PathMtu::new(config.assumed.mtu as u32),
             multicast: MulticastHealth::default(),
             last: None,
             models: BTreeMap::new(),
@@ -149,20 +194,28 @@ impl Hub {
             invited: None,
             failed_rounds: 0,
             invite_queue: InviteQueue::default(),
+            hellos: VecDeque::new(),
+            control: VecDeque::new(),
+            probes: 0,
             control_at: 0,
             decide_at: 0,
             urgent: false,
+            unproved: None,
             heard_at: 0,
             resumed_at: 0,
             answer: 0,
             payload: config.assumed.payload as usize,
-            fan_out: members,
+            fan_out: present.into(),
             sent_at: VecDeque::new(),
-            rng: Rng::new(seed),
+            rng,
+            strangers: Strangers::default(),
+            uplinks: Uplinks::default(),
+            fresh: None,
             events: VecDeque::new(),
             config,
         };
         hub.open(first, 0);
+        hub.vacate(known as u32);
         Ok(hub)
     }
 
@@ -173,11 +226,16 @@ impl Hub {
             (Some(first), Some(last)) if last > first => spans as f64 * 1e9 / (last - first) as f64,
             _ => self.config.assumed.messages_s,
         };
+        let rtt_ns = match self.config.assumed.rtt_ns {
+            0 => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
+            told => told,
+        };
         let known = Conditions {
+            rtt_ns,
             group: self.fan_out as f64,
             payload: self.payload as f64,
             messages_s: rate,
-            rate_bit_s: self.rate_bit_s,
+            rate_bit_s: self.capacity.rate(),
             ..self.config.assumed
         };
         self.estimator.conditions(known)
@@ -185,13 +243,17 @@ impl Hub {
 
     fn open(&mut self, model: ModelId, epoch: u32) {
         let here = self.conditions();
-        let seed = self.rng.bits();
+        let (seed, secret) = (self.rng.seed(), self.rng.bytes());
+        let root = match self.psks.is_secure() {
+            true => Root::new(&secret, self.session),
+            false => Root::insecure(self.session),
+        };
         let overhead = envelope::DATA_OVERHEAD + 6;
         // Before the first answer, assume that answers are as long as messages.
         let answer = if self.answer > 0 { self.answer } else { self.payload };
         let targets = &self.config.targets;
         let params = Params {
-            root: self.root.clone(),
+            root: root.clone(),
             epoch,
             members: self.members,
             datagram: self.config.datagram(),
@@ -199,24 +261,18 @@ impl Hub {
             rate_bit_s: here.rate_bit_s,
             loss: here.loss,
             round_trip: here.rtt_ns,
+            estimated: self.capacity.is_estimated(),
             answer: answer + overhead,
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
         };
         if let Some(carrier) = carrier::hub(model, &params) {
-            let Conditions { rate_bit_s, rtt_ns, .. } = here;
+            let rtt_ns = here.rtt_ns;
             let datagram = self.config.datagram();
-            let stage = Stage { model, carrier, rate_bit_s, rtt_ns, datagram, until: None };
+            let until = None;
+            let stage = Stage { model, secret, root, carrier, rtt_ns, datagram, until };
             self.stages.insert(epoch, stage);
         }
-    }
-
-    /// Sets the path MTU in bytes, or `None` if unknown; the configured MTU remains the upper
-    /// limit. Members are informed of a change.
-    pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
-        self.config.assumed.mtu =
-            mtu.map_or(self.configured_mtu, |mtu| self.configured_mtu.min(mtu.into()));
-        self.renew(now);
     }
 
     /// Whether all members have joined.
@@ -232,29 +288,33 @@ impl Hub {
     /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
         self.expire(now);
+        self.vacate_silent(now);
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
+        self.change_keys(now);
         self.invite(now);
         self.decide(now);
         let actions = self.switch.tick(now);
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
         if now >= self.control_at
-            && let Some((member, epoch)) = self.invite_queue.pop()
-            && let Some(bytes) = self.invitation(member, epoch)
+            && let Some((member, bytes)) = self.next_control(now).or_else(|| self.next_probe(now))
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
             // Leave channel time for the answer.
-            self.control_at = now + (2.0 * bits / self.conditions().rate_bit_s) as Nanos;
+            self.control_at = now + (2.0 * bits / self.capacity.rate()) as Nanos;
+            self.record_invitation(member, &bytes, now);
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
-        if !self.invite_queue.is_empty() {
-            wake = [wake, Some(self.control_at)].into_iter().flatten().min();
-        }
-        if self.multicast.next_at().is_some_and(|at| at <= now) {
-            let member = (self.rng.uniform() * f64::from(self.members)) as u16;
-            self.multicast.probe(member.into(), now);
-            let probe = envelope::seal_probe(&self.root, self.rng.bits(), member);
+        let probe = self.path_mtu.next_at().map(|at| at.max(self.control_at));
+        let control = self.has_control().then_some(self.control_at);
+        wake = [wake, control, probe].into_iter().flatten().min();
+        if let Some(probe) = self.probe_multicast(now) {
             return (Some((To::Group, probe)), Some(now));
+        }
+        let (datagram, look) = self.poll_uplinks(now);
+        wake = [wake, look].into_iter().flatten().min();
+        if datagram.is_some() {
+            return (datagram, wake);
         }
         let mut events = Vec::new();
         let mut next = None;
@@ -276,7 +336,9 @@ impl Hub {
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
         let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
         let probe = self.multicast.next_at();
-        [invites, deadlines, decide, probe, self.switch.ask_at()].into_iter().flatten().min()
+        let silent = self.strangers.wake();
+        let all = [invites, deadlines, decide, probe, silent, self.switch.ask_at()];
+        all.into_iter().flatten().min()
     }
 
     /// Drops messages after their deadline.

@@ -4,32 +4,44 @@ use super::Hub;
 use crate::Nanos;
 use crate::carrier::{self, CarrierEvent};
 use crate::envelope::{self, FromMember};
+use crate::handshake;
+use crate::model::Models;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
+use crate::uplink;
 
 impl Hub {
     /// Handles a datagram or a frame of an external stack. `from` is the member with the source
     /// address, if any.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
-        self.estimator.arrival(now, datagram.len() + self.config.below);
-        if from.is_some() {
-            self.mark_alive(now);
-        }
-        if let Some(known) = envelope::open_hello(&self.invites, datagram) {
-            if let Some(member) = from {
-                // The largest number has no successor.
-                let later = known.checked_add(1).filter(|_| known > self.root.session());
-                if let Some(later) = later {
-                    self.renumber(later, now);
-                }
-                self.handle_hello(member);
+        self.fresh = None;
+        if handshake::is_hello(datagram) {
+            if !from.is_some_and(|member| self.handle_hello(member, datagram, now)) {
+                self.handle_stranger(datagram, now);
             }
             return;
         }
-        if envelope::is_envelope(datagram) {
-            self.envelope(datagram, now);
+        if let Some((member, frame)) = uplink::take_member(datagram) {
+            self.handle_uplink(member, frame, now);
             return;
         }
+        self.unproved = Some(datagram.len());
+        if envelope::is_envelope(datagram) {
+            self.envelope(datagram, now);
+        } else {
+            self.frame(datagram, from, now);
+        }
+        self.unproved = None;
+    }
+
+    /// The member that the last datagram is from, if it carried something that the member has not
+    /// sent before: a repeated datagram, which anyone can send, gives none.
+    pub fn take_fresh(&mut self) -> Option<MemberId> {
+        self.fresh.take()
+    }
+
+    fn frame(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+        let mut genuine = false;
         let mut events = Vec::new();
         // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
         let outside = carrier::model_of(datagram);
@@ -38,15 +50,40 @@ impl Hub {
         for (epoch, stage) in &mut self.stages {
             if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
             {
-                stage.carrier.receive(datagram, from, now);
+                genuine |= stage.carrier.receive(datagram, from, now);
                 events.extend(stage.carrier.take());
             }
+        }
+        if genuine {
+            self.proved(now);
         }
         self.handle_carrier_events(events, now);
     }
 
+    /// The datagram in hand is from a member, and new. Nothing else may move an estimate.
+    pub(super) fn proved(&mut self, now: Nanos) {
+        if let Some(length) = self.unproved.take() {
+            self.record_arrival(length, now);
+            self.mark_alive(now);
+        }
+    }
+
+    /// A control message is from a member, and new.
+    fn proved_control(&mut self, member: MemberId, now: Nanos) {
+        if self.unproved.take().is_some() {
+            self.mark_alive(now);
+        }
+        // The first invitation gives a round-trip time before any message, if it was sent once.
+        // Later answers can belong to an earlier invitation.
+        let asked = self.asked_at.get_mut(&member).filter(|(_, once)| *once);
+        if let Some((at, once)) = asked {
+            *once = false;
+            self.capacity.round_trip(now, now.saturating_sub(*at));
+        }
+    }
+
     /// Records that a member is reachable.
-    fn mark_alive(&mut self, now: Nanos) {
+    pub(super) fn mark_alive(&mut self, now: Nanos) {
         if now.saturating_sub(self.heard_at) > self.timeout() {
             self.resumed_at = now;
         }
@@ -63,8 +100,11 @@ impl Hub {
                     }
                 }
                 CarrierEvent::Envelope(bytes) => self.envelope(&bytes, now),
-                CarrierEvent::Frames { received, lost } => self.estimator.frames(received, lost),
-                CarrierEvent::RoundTrip(ns) => self.estimator.round_trip(ns),
+                CarrierEvent::Frames { received, lost, .. } => self.frames(received, lost, now),
+                CarrierEvent::RoundTrip(ns) => self.round_trip(ns, now),
+                CarrierEvent::Timeout(sent_at) if self.heard_at > sent_at => {}
+                CarrierEvent::Timeout(_) => self.capacity.timeout(now),
+                CarrierEvent::Train(train) => self.capacity.train(train, now),
                 CarrierEvent::MulticastBlocked => {
                     if self.multicast.block(now) {
                         self.policy.multicast(false);
@@ -77,29 +117,34 @@ impl Hub {
 
     fn envelope(&mut self, bytes: &[u8], now: Nanos) {
         let (_, epoch) = self.switch.current();
-        let Some((member, what)) = envelope::open_member(&self.root, (epoch, self.next), bytes)
-        else {
-            return;
-        };
-        // Messages over an external stack have no source address.
-        self.mark_alive(now);
+        let Some(member) = envelope::member_of(bytes).map(MemberId::from) else { return };
+        let Some(pairing) = self.pairings.get_mut(&member) else { return };
+        let Some((epoch, what)) = pairing.open(epoch, self.next, bytes) else { return };
         match what {
             FromMember::Answer(number, body) => {
                 if self.switch.awaits(number, member) {
+                    self.fresh = Some(member);
+                    self.proved(now);
                     self.answer = body.len();
                     self.events.push_back(Event::Answer { message: number, member, bytes: body });
                     self.done(member, number, now);
                 }
             }
             FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
-            FromMember::Cannot(_, models) => self.set_models(member, models),
-            FromMember::Ready(epoch, models) => {
+            FromMember::Alive(_, models) => self.handle_report(member, epoch, models, now),
+            FromMember::Cannot(_, models) => {
+                self.proved_control(member, now);
                 self.set_models(member, models);
-                self.invite_queue.remove(member, epoch);
-                if self.absent.remove(&member) {
-                    self.failed_rounds = 0;
-                    self.events.push_back(Event::Joined(member));
+            }
+            FromMember::Ready(_, models) => {
+                self.fresh = Some(member);
+                let length = self.unproved;
+                self.proved_control(member, now);
+                length.into_iter().for_each(|length| self.probe_answered(member, length, now));
+                if !self.is_joined(member, epoch, models, now) {
+                    return;
                 }
+                self.invite_queue.remove(member, epoch);
                 if self.multicast.probe_answered(member, now) {
                     self.policy.multicast(true);
                 }
@@ -110,8 +155,29 @@ impl Hub {
         }
     }
 
+    /// A member is in an epoch. Returns `false` if it must change to another one before it can join.
+    pub(super) fn is_joined(
+        &mut self,
+        member: MemberId,
+        epoch: u32,
+        models: Models,
+        now: Nanos,
+    ) -> bool {
+        if !self.rejoin(member, epoch) {
+            return false;
+        }
+        self.strangers.record_report(member, now);
+        self.set_models(member, models);
+        if self.absent.remove(&member) {
+            self.failed_rounds = 0;
+            self.events.push_back(Event::Joined(member));
+        }
+        true
+    }
+
     fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
         if self.switch.awaits(number, member) && !self.config.pattern.is_answered() {
+            self.proved(now);
             self.events.push_back(Event::Acknowledged { message: number, member });
             self.done(member, number, now);
         }
@@ -123,7 +189,7 @@ impl Hub {
             && let Some(outgoing) = self.messages.remove(&number)
         {
             self.policy.record_delay((now - outgoing.sent_at.min(now)) as f64 / 1e6);
-            self.update_rate();
+            self.update_capacity(now);
             self.renew(now);
             self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
         }

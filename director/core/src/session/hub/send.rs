@@ -1,10 +1,11 @@
 //! Messages to members.
 
+use super::supervise::MAX_MESSAGES;
 use super::{Hub, LINGER, Outgoing};
 use crate::Nanos;
 use crate::carrier::Load;
 use crate::envelope;
-use crate::session::SessionError;
+use crate::session::{Event, SessionError};
 use crate::switch::{Action, MemberId, MessageId};
 
 impl Hub {
@@ -13,20 +14,43 @@ impl Hub {
     /// # Errors
     /// [`SessionError`] if no model in use can carry it.
     pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
-        let all: Vec<MemberId> = (0..u32::from(self.members)).collect();
+        let all: Vec<MemberId> = self.switch.members().collect();
         self.send_to(bytes, &all, now)
     }
 
     /// Sends a message to some members; returns its number.
     ///
     /// # Errors
-    /// [`SessionError`] if no model in use can carry it.
+    /// [`SessionError`] if no model in use can carry it, or too many are open.
     pub fn send_to(
         &mut self,
         bytes: &[u8],
         to: &[MemberId],
         now: Nanos,
     ) -> Result<MessageId, SessionError> {
+        self.send_within(bytes, to, self.lifetime(), now)
+    }
+
+    /// Lifetime of a message without a configured one, in ns.
+    fn lifetime(&self) -> Option<Nanos> {
+        [self.config.targets.deadline_ns, self.config.lifetime].into_iter().flatten().min()
+    }
+
+    /// Sends a message with a lifetime in ns to some members; returns its number.
+    ///
+    /// # Errors
+    /// [`SessionError`] if no model in use can carry it, or too many are open.
+    pub fn send_within(
+        &mut self,
+        bytes: &[u8],
+        to: &[MemberId],
+        lifetime: Option<Nanos>,
+        now: Nanos,
+    ) -> Result<MessageId, SessionError> {
+        if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
+            return Err(SessionError::Full(MAX_MESSAGES));
+        }
+        self.capacity.sending(now);
         let number = self.next;
         self.next += 1;
         self.payload = bytes.len().max(1);
@@ -35,7 +59,7 @@ impl Hub {
         if self.sent_at.len() > 32 {
             self.sent_at.pop_front();
         }
-        let until = self.config.targets.deadline_ns.map(|deadline| now + deadline);
+        let until = lifetime.map(|lifetime| now.saturating_add(lifetime));
         let bytes = bytes.to_vec();
         let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
         self.messages.insert(number, outgoing);
@@ -47,6 +71,12 @@ impl Hub {
             self.switch.forget(number);
             self.messages.remove(&number);
             return Err(error);
+        }
+        // All of its receivers have left.
+        if self.switch.unacknowledged_count(number) == 0 && self.messages.remove(&number).is_some()
+        {
+            self.switch.forget(number);
+            self.events.push_back(Event::Over { message: number, lacking: to.to_vec() });
         }
         Ok(number)
     }
@@ -69,7 +99,7 @@ impl Hub {
                     let Some(outgoing) = self.messages.get_mut(&message) else { continue };
                     outgoing.due = Some(due);
                     let Some(stage) = self.stages.get_mut(&epoch) else { continue };
-                    let sealed = envelope::seal_data(&self.root, epoch, message, &outgoing.bytes);
+                    let sealed = envelope::seal_data(&stage.root, epoch, message, &outgoing.bytes);
                     let load = Load {
                         number: message,
                         sealed: &sealed,

@@ -7,14 +7,12 @@ use crate::policy::Choice;
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
 
-/// Minimum group size for a rate estimate from answers.
-const MIN_GROUP: u16 = 8;
 /// Minimum number of round-trip samples before members are informed of a change.
 const ENOUGH_TRIPS: usize = 16;
 /// Interval of decisions while messages are outstanding, in ns.
 const DECIDE_EVERY: Nanos = 100_000_000;
 /// Maximum number of outstanding messages.
-const MAX_MESSAGES: usize = 1_024;
+pub(super) const MAX_MESSAGES: usize = 1_024;
 
 impl Hub {
     /// Timeout after which a message counts as failed, in ns.
@@ -30,17 +28,20 @@ impl Hub {
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
         let timeout = self.timeout();
         let outside = self.policy.current().is_outside();
-        let (mut unsure, mut again) = (None, Vec::new());
+        let (mut unsure, mut again, mut lost_all) = (None, Vec::new(), false);
+        let mut late = None;
         for (number, message) in &mut self.messages {
             if message.due.take_if(|due| *due <= now).is_none() {
                 continue;
             }
+            late = Some(*number);
             let since = message.sent_at.max(self.resumed_at);
             let silent = self.heard_at < message.sent_at || now < since + timeout;
             if silent && reliable {
                 // No member has sent anything, or the first ones only just again: an outage.
                 // It is not the model's fault, and another model does not help.
                 message.due = Some((now + timeout / 4).max(since + timeout));
+                lost_all |= self.heard_at < message.sent_at;
                 unsure = outside.then_some(*number);
                 continue;
             }
@@ -66,6 +67,10 @@ impl Hub {
                 again.push(*number);
             }
         }
+        if lost_all && !outside {
+            self.capacity.timeout(now);
+        }
+        late.into_iter().for_each(|number| self.suspect_packets(number, now));
         self.ask_by_datagram(unsure);
         for number in again {
             self.send_again(number, now);
@@ -105,43 +110,17 @@ impl Hub {
         }
     }
 
-    /// Estimates the data rate of the channel from the arrival rate of answers that were paced
-    /// by their senders. Small groups and other models give no estimate.
-    pub(super) fn update_rate(&mut self) {
-        let model = self.policy.current();
-        // With retransmissions the arrival rate depends on the round trip.
-        let spread = model.repairs_ahead() || !model.features().reliable;
-        if self.members < MIN_GROUP || !spread || !self.config.pattern.is_answered() {
-            return;
-        }
-        // Retransmitted answers are no measure; those of a whole group are.
-        let Some(peak_rate) = self.estimator.peak_rate(2 * usize::from(self.members)) else {
-            return;
-        };
-        let seen = peak_rate / (1.0 - self.conditions().loss).max(0.1);
-        if seen < 0.7 * self.rate_bit_s {
-            self.rate_bit_s = seen;
-        } else {
-            // The channel keeps up: raise the estimate, up to the configured rate.
-            self.rate_bit_s = (self.rate_bit_s * 1.3).min(self.config.assumed.rate_bit_s);
-        }
-    }
-
-    /// Starts a new epoch with new parameters if data rate, round-trip time or MTU have changed
-    /// a lot.
+    /// Starts a new epoch with new parameters if round-trip time or MTU have changed a lot. Members
+    /// do not depend on the data rate that they were told.
     pub(super) fn renew(&mut self, now: Nanos) {
         let (_, epoch) = self.switch.current();
         let Some(stage) = self.stages.get(&epoch) else { return };
-        let rate = self.rate_bit_s / stage.rate_bit_s;
         let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
         let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
         let packets = stage.datagram != self.config.datagram();
         // Outstanding messages would go again to the whole group: too costly for a longer RTT.
         let trips = known && self.messages.is_empty() && !(0.5..2.0).contains(&trip);
-        // Report the full recovery too: otherwise the answer slots stay too long.
-        let back = rate > 1.0 && self.rate_bit_s >= self.config.assumed.rate_bit_s;
-        let moved = packets || trips || back || !(0.6..1.7).contains(&rate);
-        if moved && self.switch.phase() == Phase::Stable {
+        if (packets || trips) && self.switch.phase() == Phase::Stable {
             let actions = self.switch.renew(now);
             let _ = self.perform(actions, now);
         }
@@ -161,6 +140,7 @@ impl Hub {
         }
         let here = self.conditions();
         self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
+        self.set_pace();
         let from = self.policy.current();
         self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
         let decision = self.policy.decide(now, &here, &self.map, self.urgent);

@@ -1,0 +1,330 @@
+//! 6LoWPAN: IPv6 packets in IEEE 802.15.4 frames (RFC 4944; header compression: RFC 6282).
+
+use crate::ieee802154::{Data, Station};
+use crate::ip::{self, Ip};
+use crate::unread::Unread;
+
+/// A packet, or the first fragment of one, or a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lowpan {
+    /// The offset of the IPv6 header, compressed or not, in the frame's payload.
+    Packet(usize, Packet),
+    LaterFragment,
+    /// A payload of another protocol than 6LoWPAN, such as Zigbee.
+    Foreign,
+}
+
+/// The headers of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packet {
+    /// Lengths are those in the frame: compressed headers, and only this fragment.
+    pub ip: Ip,
+    /// Of a compressed UDP header: its length in B, and the ports.
+    pub udp: Option<(usize, [u16; 2])>,
+}
+
+/// The maximum number of headers before an IP header: bounds the work for a hostile frame.
+const HEADERS: usize = 8;
+
+/// IANA's protocol numbers.
+const UDP: u8 = 17;
+const IPV6: u8 = 41;
+
+/// Parses the payload of a frame, of which `data` was captured, and which has `wire` bytes on
+/// the wire.
+///
+/// # Errors
+/// When headers are cut off, damaged, or of a kind that this crate does not read.
+pub(crate) fn payload(data: &[u8], wire: usize, frame: &Data) -> Result<Lowpan, Unread> {
+    let mut at = 0;
+    let identifiers = |stations: [Station; 2]| stations.map(Station::interface_identifier);
+    let mut ends = identifiers([frame.source, frame.destination]);
+    for _ in 0..HEADERS {
+        let dispatch = *data.get(at).ok_or(Unread::Cut)?;
+        match dispatch {
+            0x41 => {
+                let rest = &data[at + 1..];
+                let ip = ip::headers(rest, wire.saturating_sub(at + 1))?;
+                return Ok(Lowpan::Packet(at + 1, Packet { ip, udp: None }));
+            }
+            // A broadcast header with its sequence number (RFC 4944, section 11.1).
+            0x50 => at += 2,
+            0x60..=0x7f => {
+                let packet = compressed(&data[at..], wire.saturating_sub(at), ends, 0)?;
+                return Ok(Lowpan::Packet(at, packet));
+            }
+            0x80..=0xbf => {
+                let stations;
+                (at, stations) = mesh(data, at)?;
+                ends = identifiers(stations);
+            }
+            // The first fragment: size and tag of the datagram (RFC 4944, section 5.3).
+            0xc0..=0xc7 => at += 4,
+            0xe0..=0xe7 => return Ok(Lowpan::LaterFragment),
+            0x00..=0x3f => return Ok(Lowpan::Foreign),
+            _ => return Err(Unread::Dispatch(dispatch)),
+        }
+    }
+    Err(Unread::Damaged)
+}
+
+/// A mesh addressing header (RFC 4944, section 5.2) at `at`: the offset of its end, and the
+/// originator and the final destination.
+fn mesh(data: &[u8], at: usize) -> Result<(usize, [Station; 2]), Unread> {
+    let dispatch = data[at];
+    // 15 hops mean that the number follows (RFC 4944: the value 0xF).
+    let mut bytes = Bytes { data, at: at + 1 + usize::from(dispatch & 15 == 15) };
+    let mut station = |short: bool| -> Result<Station, Unread> {
+        Ok(match short {
+            true => Station::Short(u16::from_be_bytes(bytes.take()?)),
+            false => Station::Extended(u64::from_be_bytes(bytes.take()?)),
+        })
+    };
+    let stations = [station(dispatch & 1 << 5 != 0)?, station(dispatch & 1 << 4 != 0)?];
+    Ok((bytes.at, stations))
+}
+
+struct Bytes<'a> {
+    data: &'a [u8],
+    at: usize,
+}
+
+impl Bytes<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Unread> {
+        let bytes = self.data.get(self.at..self.at + N).ok_or(Unread::Cut)?;
+        self.at += N;
+        bytes.try_into().map_err(|_| Unread::Cut)
+    }
+
+    /// `N` bytes as the last of an address.
+    fn tail<const N: usize>(&mut self) -> Result<u128, Unread> {
+        Ok(self.take::<N>()?.iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte)))
+    }
+
+    /// A unicast address from 8 or 2 B, or from none (RFC 6282, section 3.1.1). The prefix of a
+    /// context is not known, and is 0.
+    fn unicast(&mut self, mode: u8, context: bool, end: Option<u64>) -> Result<u128, Unread> {
+        let prefix = if context { 0 } else { 0xfe80 << 112 };
+        let identifier = match mode {
+            1 => self.tail::<8>()?,
+            2 => 0x0000_00ff_fe00_0000 | self.tail::<2>()?,
+            _ => u128::from(end.ok_or(Unread::Damaged)?),
+        };
+        Ok(prefix | identifier)
+    }
+
+    /// A multicast address (RFC 6282, section 3.1.1).
+    fn multicast(&mut self, mode: u8, context: bool) -> Result<u128, Unread> {
+        let scoped = |[scope]: [u8; 1]| 0xff << 120 | u128::from(scope) << 112;
+        Ok(match (context, mode) {
+            (false, 0) => self.tail::<16>()?,
+            (false, 1) => scoped(self.take()?) | self.tail::<5>()?,
+            (false, 2) => scoped(self.take()?) | self.tail::<3>()?,
+            (false, _) => 0xff02 << 112 | self.tail::<1>()?,
+            // The network prefix is the context's (RFC 3306).
+            (true, 0) => {
+                let [scope, interface] = self.take()?;
+                scoped([scope]) | u128::from(interface) << 104 | self.tail::<4>()?
+            }
+            (true, _) => return Err(Unread::Damaged),
+        })
+    }
+}
+
+/// Interface identifiers of source and destination, as the header around a packet has them.
+type Ends = [Option<u64>; 2];
+
+/// A header compressed by IPHC (RFC 6282, section 3) at the start of `data`, of a frame with
+/// `wire` bytes from there on. `depth` counts packets around this one.
+fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Packet, Unread> {
+    let mut bytes = Bytes { data, at: 0 };
+    let [first, second] = bytes.take()?;
+    let flag = |bit: u8| second & 1 << bit != 0;
+    if flag(7) {
+        bytes.take::<1>()?;
+    }
+    // Traffic class and flow label.
+    bytes.at += [4, 3, 1, 0][usize::from(first >> 3 & 3)];
+    let next = match first & 1 << 2 {
+        0 => Some(bytes.take::<1>()?[0]),
+        _ => None,
+    };
+    if first & 3 == 0 {
+        bytes.take::<1>()?;
+    }
+    let source = match (flag(6), second >> 4 & 3) {
+        (true, 0) => 0,
+        (false, 0) => bytes.tail::<16>()?,
+        (context, mode) => bytes.unicast(mode, context, ends[0])?,
+    };
+    let destination = match (flag(3), flag(2), second & 3) {
+        (true, context, mode) => bytes.multicast(mode, context)?,
+        (false, false, 0) => bytes.tail::<16>()?,
+        (false, true, 0) => return Err(Unread::Damaged),
+        (false, context, mode) => bytes.unicast(mode, context, ends[1])?,
+    };
+    let ip = Ip {
+        addresses: [source, destination],
+        headers: bytes.at,
+        total: wire,
+        protocol: Err(Unread::Cut),
+        later_fragment: false,
+    };
+    if bytes.at > wire {
+        return Err(Unread::Damaged);
+    }
+    let mut packet = Packet { ip, udp: None };
+    packet.follow(data, next, depth)?;
+    Ok(packet)
+}
+
+impl Packet {
+    /// Follows the headers after the IPv6 header: compressed ones (RFC 6282, section 4) while
+    /// `next` is None, then others.
+    fn follow(&mut self, data: &[u8], mut next: Option<u8>, depth: usize) -> Result<(), Unread> {
+        for _ in 0..HEADERS {
+            if let Some(next) = next {
+                self.ip.extend(data, next);
+                return Ok(());
+            }
+            let mut bytes = Bytes { data, at: self.ip.headers };
+            let [control] = bytes.take()?;
+            match control {
+                0xf0..=0xf7 => {
+                    let ports = udp_ports(&mut bytes, control & 3)?;
+                    bytes.at += if control & 4 == 0 { 2 } else { 0 };
+                    let length = bytes.at - self.ip.headers;
+                    if bytes.at > self.ip.total {
+                        return Err(Unread::Damaged);
+                    }
+                    self.ip.protocol = Ok(UDP);
+                    self.udp = Some((length, ports));
+                    return Ok(());
+                }
+                // A packet in a packet: that within is the one that its end systems see.
+                0xee | 0xef if depth == 0 => {
+                    let start = self.ip.headers + 1;
+                    let rest = data.get(start..).ok_or(Unread::Cut)?;
+                    let wire = self.ip.total.saturating_sub(start);
+                    // What it leaves out is in the outer header (RFC 6282, section 3.1.1).
+                    let ends = self.ip.addresses.map(|address| Some(address as u64));
+                    let inner = match rest.first().ok_or(Unread::Cut)? {
+                        0x60..=0x7f => compressed(rest, wire, ends, 1)?,
+                        _ => return Err(Unread::IpProtocol(IPV6)),
+                    };
+                    *self = inner;
+                    self.ip.headers += start;
+                    self.ip.total += start;
+                    return Ok(());
+                }
+                // Hop-by-hop, routing, destination and mobility headers; not the Fragment header.
+                0xe0..=0xe3 | 0xe6..=0xe9 => {
+                    if control & 1 == 0 {
+                        next = Some(bytes.take::<1>()?[0]);
+                    }
+                    let [length] = bytes.take()?;
+                    self.ip.headers = bytes.at + usize::from(length);
+                    if self.ip.headers > self.ip.total {
+                        return Err(Unread::Damaged);
+                    }
+                }
+                _ => return Err(Unread::Dispatch(control)),
+            }
+        }
+        Err(Unread::Damaged)
+    }
+}
+
+/// Ports of a compressed UDP header (RFC 6282, section 4.3.3).
+fn udp_ports(bytes: &mut Bytes<'_>, mode: u8) -> Result<[u16; 2], Unread> {
+    let whole = |bytes: &mut Bytes<'_>| bytes.take().map(u16::from_be_bytes);
+    let partly = |bytes: &mut Bytes<'_>| bytes.take().map(|[low]| 0xf000 | u16::from(low));
+    Ok(match mode {
+        0 => [whole(bytes)?, whole(bytes)?],
+        1 => [whole(bytes)?, partly(bytes)?],
+        2 => [partly(bytes)?, whole(bytes)?],
+        _ => {
+            let [both] = bytes.take()?;
+            [0xf0b0 | u16::from(both >> 4), 0xf0b0 | u16::from(both & 15)]
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: [Station; 2] = [Station::Short(1), Station::Short(2)];
+
+    fn of(data: &[u8], wire: usize) -> Result<Lowpan, Unread> {
+        let [source, destination] = SHORT;
+        payload(data, wire, &Data { start: 0, end: wire, source, destination })
+    }
+
+    fn packet(data: &[u8]) -> (usize, Packet) {
+        match of(data, data.len()) {
+            Ok(Lowpan::Packet(at, packet)) => (at, packet),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Traffic class, hop limit and addresses elided; UDP from 61617 to 61618, 2 B.
+    const SMALLEST: [u8; 8] = [0x7e, 0x33, 0xf3, 0x12, 0xab, 0xcd, 1, 2];
+
+    #[test]
+    fn addresses_from_the_frame_and_from_the_mesh() {
+        let link_local = |short: u128| 0xfe80 << 112 | 0xff_fe00_0000 | short;
+        let (at, plain) = packet(&SMALLEST);
+        assert_eq!((at, plain.ip.headers, plain.ip.total), (0, 2, 8));
+        assert_eq!(plain.ip.addresses, [link_local(1), link_local(2)]);
+        assert_eq!(plain.udp, Some((4, [0xf0b1, 0xf0b2])));
+        let mesh = [&[0xbf, 20, 0, 7, 0, 8, 0x50, 1][..], &SMALLEST].concat();
+        let (at, meshed) = packet(&mesh);
+        assert_eq!((at, meshed.ip.addresses), (8, [link_local(7), link_local(8)]));
+        // No address to derive one from.
+        let frame = Data { start: 0, end: 8, source: Station::Absent, destination: SHORT[1] };
+        assert_eq!(payload(&SMALLEST, 8, &frame), Err(Unread::Damaged));
+    }
+
+    #[test]
+    fn fragments_and_foreign_payloads() {
+        let first = [&[0xc0, 90, 0, 1][..], &SMALLEST].concat();
+        assert_eq!(packet(&first).0, 4);
+        assert_eq!(of(&[0xe0, 90, 0, 1, 11, 9, 9], 7), Ok(Lowpan::LaterFragment));
+        assert_eq!(of(&[0x08, 0x02], 2), Ok(Lowpan::Foreign));
+        for dispatch in [0x42, 0x43, 0xc8, 0xf1] {
+            assert_eq!(of(&[dispatch, 0, 0], 3), Err(Unread::Dispatch(dispatch)));
+        }
+        // A Fragment header in compressed form.
+        assert_eq!(of(&[0x7e, 0x33, 0xe5, 6, 0], 5), Err(Unread::Dispatch(0xe5)));
+    }
+
+    #[test]
+    fn a_packet_in_a_packet_is_the_inner_one() {
+        // From fd00::7 to fd00::8 outside; inside, addresses of the outer packet's interfaces.
+        let address = |last: u8| [&[0xfd, 0][..], &[0; 13], &[last]].concat();
+        let outer = [&[0x7e, 0x00][..], &address(7), &address(8), &[0xef]].concat();
+        let (at, inner) = packet(&[&outer[..], &SMALLEST].concat());
+        assert_eq!((at, inner.ip.headers, inner.ip.total), (0, 37, 43));
+        assert_eq!(inner.ip.addresses, [0xfe80 << 112 | 7, 0xfe80 << 112 | 8]);
+        assert_eq!(inner.udp, Some((4, [0xf0b1, 0xf0b2])));
+        // Not without end.
+        let deeper = [&outer[..], &outer[..], &SMALLEST].concat();
+        assert_eq!(of(&deeper, deeper.len()), Err(Unread::Dispatch(0xef)));
+    }
+
+    #[test]
+    fn cut_and_damaged_headers() {
+        let first = [&[0xc0, 90, 0, 1][..], &SMALLEST].concat();
+        // The checksum may be missing, as of UDP over IP.
+        for cut in 0..8 {
+            assert_eq!(of(&first[..cut], first.len()), Err(Unread::Cut), "{cut}");
+            // What is not there was not sent, either.
+            assert!(of(&first[..cut], cut).is_err());
+        }
+        // A reserved kind of address, and headers longer than the packet.
+        assert_eq!(of(&[0x7e, 0x34, 0, 0, 0, 0], 6), Err(Unread::Damaged));
+        assert_eq!(of(&[0x7e, 0x33, 0xe1, 200, 0, 0], 6), Err(Unread::Damaged));
+        assert_eq!(of(&[0x50; 40], 40), Err(Unread::Damaged));
+    }
+}

@@ -1,0 +1,160 @@
+//! Edits of a YAML text at the places of its tree. The rest of the text, with its comments, stays.
+
+use crate::problem::Problem;
+use crate::source::Place;
+use crate::tree::{Content, Key, Node};
+
+/// The entry `name` of a map.
+pub(crate) fn entry<'n>(node: &'n Node, name: &str) -> Option<(&'n Key, &'n Node)> {
+    let Content::Map(entries) = &node.content else { return None };
+    entries.iter().find(|(key, _)| key.text == name).map(|(key, value)| (key, value))
+}
+
+/// The item of a list with this number (from 0), or the one whose only entry has this `name`, such
+/// as `- load: {name: http}`.
+pub(crate) fn item<'n>(items: &'n [Node], step: &str) -> Option<&'n Node> {
+    if let Ok(number) = step.parse::<usize>() {
+        return items.get(number);
+    }
+    items.iter().filter_map(only_value).find(|value| name_of(value).as_deref() == Some(step))
+}
+
+/// Names of the entries of a map, or of the items of a list.
+pub(crate) fn names(node: &Node) -> Vec<String> {
+    match &node.content {
+        Content::Map(entries) => entries.iter().map(|(key, _)| key.text.clone()).collect(),
+        Content::List(items) => {
+            items.iter().filter_map(|item| name_of(only_value(item)?)).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn only_value(item: &Node) -> Option<&Node> {
+    let Content::Map(entries) = &item.content else { return None };
+    entries.first().map(|(_, value)| value)
+}
+
+fn name_of(node: &Node) -> Option<String> {
+    match &node.get("name")?.content {
+        Content::Scalar(name) => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// `value` inside of maps with one key each.
+pub(crate) fn nested(path: &[&str], value: &str) -> String {
+    path.iter().rev().fold(value.to_owned(), |inner, key| format!("{{{}: {inner}}}", plain(key)))
+}
+
+/// A key as YAML.
+fn plain(key: &str) -> String {
+    let word = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    match !key.is_empty() && key.chars().all(word) {
+        true => key.to_owned(),
+        false => serde_json::to_string(key).unwrap_or_default(),
+    }
+}
+
+/// The text with `value` in place of `node`, the value of `key` or the item of a list.
+///
+/// # Errors
+/// If the value is elsewhere in the text: it is an alias.
+pub(crate) fn replace(
+    text: &str,
+    key: Option<&Key>,
+    node: &Node,
+    value: &str,
+) -> Result<String, Problem> {
+    let Some(key) = key else {
+        return Ok(splice(text, node.place.start, end(text, node), value));
+    };
+    // A block list may be indented as its key, where a value in one line may not be: so all after
+    // the colon is replaced.
+    let colon = text[key.place.end..].find(':').map_or(key.place.end, |at| key.place.end + at + 1);
+    if node.content == Content::Nothing {
+        let written = text[colon..].trim_start_matches([' ', '\t']);
+        let start = text.len() - written.len();
+        let word = ["null", "Null", "NULL", "~"].into_iter().find(|word| written.starts_with(word));
+        return Ok(splice(text, colon, start + word.map_or(0, str::len), &format!(" {value} ")));
+    }
+    if node.place.start < colon {
+        let problem = Problem::new(format!("the value of `{}` is an alias", key.text));
+        return Err(problem.at(key.place).label("change it where its anchor (`&`) is"));
+    }
+    Ok(splice(text, colon, end(text, node), &format!(" {value}")))
+}
+
+/// The text with the entry `key: value` in the map `node`.
+///
+/// # Errors
+/// If `node` is no map.
+pub(crate) fn insert(text: &str, node: &Node, key: &str, value: &str) -> Result<String, String> {
+    let Content::Map(entries) = &node.content else {
+        return Err(format!("has no keys: it is {}", node.kind()));
+    };
+    let key = plain(key);
+    if text[node.place.start..].starts_with('{') {
+        let comma = if entries.is_empty() { "" } else { ", " };
+        let at = node.place.start + 1;
+        return Ok(splice(text, at, at, &format!("{key}: {value}{comma}")));
+    }
+    let Some((first, _)) = entries.first() else {
+        return Err("has no keys".to_owned());
+    };
+    let at = first.place.start;
+    let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let indent = " ".repeat(text[line..at].chars().count());
+    Ok(splice(text, at, at, &format!("{key}: {value}\n{indent}")))
+}
+
+/// The text with the scalar at `place` changed to `new`.
+pub(crate) fn scalar(text: &str, place: Place, new: &str) -> String {
+    splice(text, place.start, place.end, &serde_json::to_string(new).unwrap_or_default())
+}
+
+/// The text with the lines at `place` changed to `new`, of a text in several lines (`|` or `>`).
+pub(crate) fn lines(text: &str, place: Place, new: &str) -> String {
+    splice(text, place.start, place.end, new)
+}
+
+/// Whether a scalar is a text in several lines, whose place has only the lines.
+pub(crate) fn is_block(text: &str, place: Place) -> bool {
+    let before = &text[..place.start];
+    let head = before.trim_end_matches([' ', '\t', '\n', '\r']);
+    let indicator = head.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+    before[head.len()..].contains('\n') && indicator.ends_with(['|', '>'])
+}
+
+fn splice(text: &str, start: usize, end: usize, value: &str) -> String {
+    format!("{}{value}{}", &text[..start], &text[end.max(start)..])
+}
+
+/// The end of a value, with the brackets of lists and maps in one line, which its place lacks.
+fn end(text: &str, node: &Node) -> usize {
+    let last = match &node.content {
+        Content::List(items) => items.last(),
+        Content::Map(entries) => entries.last().map(|(_, value)| value),
+        _ => return node.place.end,
+    };
+    let flow = text[node.place.start..].starts_with(['[', '{']);
+    let inner = last.map_or(node.place.start + usize::from(flow), |last| end(text, last));
+    match flow {
+        true => closing(text, inner.max(node.place.start + 1)),
+        false => inner,
+    }
+}
+
+/// The position after the next closing bracket; comments are skipped.
+fn closing(text: &str, from: usize) -> usize {
+    let mut comment = false;
+    for (at, c) in text[from..].char_indices() {
+        match c {
+            '\n' => comment = false,
+            '#' => comment = true,
+            ']' | '}' if !comment => return from + at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}

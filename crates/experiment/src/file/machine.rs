@@ -1,0 +1,98 @@
+//! File format: nodes that are machines, with a firmware or a kernel.
+
+use crate::problem::Problem;
+use crate::read::{At, Fields, Fixed, Read, Sink};
+use crate::tree::Node;
+use schemars::JsonSchema;
+use units::{Bytes, Span};
+
+/// A machine that QEMU emulates.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Qemu {
+    /// Processor architecture as in QEMU's name, such as `arm`, `aarch64` or `riscv64`. Default:
+    /// `x86_64`.
+    pub arch: Option<At<String>>,
+    /// QEMU's name of the machine. Default: `virt`, and `pc` for `x86_64` and `i386`.
+    pub machine: Option<At<String>>,
+    /// QEMU's name of the processor. Default: the machine's.
+    pub cpu: Option<At<String>>,
+    /// Number of processors. Default: 1.
+    pub cpus: Option<At<u32>>,
+    /// Memory. Default: 128 MiB.
+    pub memory: Option<At<Bytes>>,
+    /// File of the firmware in place of QEMU's own, such as U-Boot. Paths are relative to this file.
+    pub bios: Option<At<String>>,
+    /// File of the kernel.
+    pub kernel: Option<At<String>>,
+    /// File of the kernel's first file system.
+    pub initrd: Option<At<String>>,
+    /// File of the device tree.
+    pub dtb: Option<At<String>>,
+    /// The kernel's command line.
+    pub append: Option<At<String>>,
+    /// File of the disk: qcow2 if it is named so, else raw. It stays as it is: changes end with the
+    /// machine.
+    pub disk: Option<At<String>>,
+    /// QEMU's name of the network adapter. Default: `virtio-net-pci`.
+    pub nic: Option<At<String>>,
+    /// Further arguments of QEMU.
+    pub args: Option<Fixed<Vec<At<String>>>>,
+}
+
+impl Read for Qemu {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "`qemu`", sink)?;
+        let qemu = Self {
+            arch: fields.optional("arch"),
+            machine: fields.optional("machine"),
+            cpu: fields.optional("cpu"),
+            cpus: fields.optional("cpus"),
+            memory: fields.optional("memory"),
+            bios: fields.optional("bios"),
+            kernel: fields.optional("kernel"),
+            initrd: fields.optional("initrd"),
+            dtb: fields.optional("dtb"),
+            append: fields.optional("append"),
+            disk: fields.optional("disk"),
+            nic: fields.optional("nic"),
+            args: fields.optional("args"),
+        };
+        fields.finish();
+        Some(qemu)
+    }
+}
+
+/// A step on a machine's console: it waits, then enters a text.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct ConsoleStep {
+    /// Text that the machine must print first, after that of the step before.
+    pub wait: Option<At<String>>,
+    /// Time to let pass then.
+    pub pause: Option<At<Span>>,
+    /// Line to enter.
+    pub send: Option<At<String>>,
+    /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
+    pub keys: Option<At<String>>,
+}
+
+impl Read for ConsoleStep {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a step on a console", sink)?;
+        let step = Self {
+            wait: fields.optional("wait"),
+            pause: fields.optional("pause"),
+            send: fields.optional("send"),
+            keys: fields.optional("keys"),
+        };
+        fields.finish();
+        let texts = [&step.wait, &step.send, &step.keys];
+        if texts.iter().all(|text| text.is_none()) && step.pause.is_none() && sink.is_clean() {
+            let problem =
+                Problem::new("a step on a console needs `wait`, `pause`, `send` or `keys`");
+            sink.add(problem.at(node.place).label("write for example `{wait: login, send: root}`"));
+        }
+        Some(step)
+    }
+}

@@ -1,0 +1,57 @@
+//! File format: `expect` of a program.
+
+use crate::program_metric::Stream;
+use crate::read::{At, Fields, OneOrMore, Read, Sink};
+use crate::tree::Node;
+use schemars::JsonSchema;
+use units::Span;
+
+/// What a program must do; otherwise the run is `failed`.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct ProgramExpect {
+    /// Exit status, or list of statuses, that mean success. Default: 0.
+    pub exit: Option<At<OneOrMore<At<u32>>>>,
+    /// Texts that its output must have: one, or a list.
+    pub output: Option<At<OneOrMore<OutputExpect>>>,
+    /// Time from its start within which it must end by itself.
+    pub within: Option<At<Span>>,
+}
+
+impl Read for ProgramExpect {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "what a program must do", sink)?;
+        let expect = Self {
+            exit: fields.optional("exit"),
+            output: fields.optional("output"),
+            within: fields.optional("within"),
+        };
+        fields.finish();
+        Some(expect)
+    }
+}
+
+/// What a line of a program's output must have: `contains` or `matches`.
+#[derive(Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct OutputExpect {
+    /// A text.
+    pub contains: Option<At<String>>,
+    /// A regular expression.
+    pub matches: Option<At<String>>,
+    /// The output: `stdout` or `stderr`. Default: `stdout`.
+    pub from: Option<At<Stream>>,
+}
+
+impl Read for OutputExpect {
+    fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
+        let mut fields = Fields::of(node, "a condition on output", sink)?;
+        let expect = Self {
+            contains: fields.optional("contains"),
+            matches: fields.optional("matches"),
+            from: fields.optional("from"),
+        };
+        fields.finish();
+        Some(expect)
+    }
+}

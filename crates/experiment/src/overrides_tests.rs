@@ -1,0 +1,170 @@
+use super::*;
+use crate::Experiment;
+
+const FILE: &str = "\
+experiment: e
+# Groups.
+nodes:
+  hub: {run: [sleep, '9']}   # the gateway
+  meter:
+    count: 3
+    limits: {cpus: 0.5}
+networks:
+  field:
+    attach: [hub, meter]
+    subnet: 10.0.0.0/24
+    links:
+      meter:
+        up: {loss: '${loss}', delay: 10 ms}
+workloads:
+  - load: {name: http, on: meter, to: hub, protocol: http, port: 8080, arrivals: constant:1s}
+matrix:
+  loss:
+  - 1 %   # low
+  - 5 %
+  other: [a, [b], {c: d}]
+duration: 5 s
+";
+
+fn given(text: &str, set: &[&str]) -> Result<String, String> {
+    let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+    let environment = |name: &str| match name {
+        "METERS" => Some("7".to_owned()),
+        "ODD" => Some("a\"b: #c\n\\d".to_owned()),
+        "EMPTY" => Some(String::new()),
+        "AXIS" => Some("${loss}".to_owned()),
+        _ => None,
+    };
+    let done = apply(text, Overrides { set: &set, environment: &environment });
+    done.map(|done| done.text).map_err(|(_, problems)| {
+        let problem = &problems[0];
+        format!("{}; {}", problem.message, problem.label)
+    })
+}
+
+/// The value at `path` of the changed file.
+fn value(set: &str, path: &[&str]) -> String {
+    let text = given(FILE, &[set]).unwrap_or_else(|error| panic!("{set}: {error}"));
+    assert!(text.contains("# the gateway") && text.contains("# Groups."), "{text}");
+    let (root, problems) = tree::parse(&text).unwrap_or_else(|p| panic!("{}\n{text}", p.message));
+    assert!(problems.is_empty(), "{text}");
+    let found = path.iter().fold(&root, |at, step| match &at.content {
+        Content::List(items) => &items[step.parse::<usize>().unwrap()],
+        _ => at.get(step).unwrap_or_else(|| panic!("no {step} in\n{text}")),
+    });
+    match &found.content {
+        Content::Scalar(text) => text.clone(),
+        Content::List(items) => items.iter().map(Node::kind).collect::<Vec<_>>().join(" "),
+        _ => found.kind(),
+    }
+}
+
+#[test]
+fn axes_and_keys_are_set_in_every_style() {
+    assert_eq!(value("loss=20 %", &["matrix", "loss"]), "`20 %`");
+    assert_eq!(value("matrix.loss=1 %|2 %", &["matrix", "loss"]), "`1 %` `2 %`");
+    assert_eq!(value("other=[x, y]", &["matrix", "other"]), "`x` `y`");
+    assert_eq!(value("nodes.meter.count=20", &["nodes", "meter", "count"]), "20");
+    assert_eq!(value("nodes.hub.count=2", &["nodes", "hub", "count"]), "2");
+    assert_eq!(
+        value("nodes.meter.limits.memory=64 MiB", &["nodes", "meter", "limits", "memory"]),
+        "64 MiB"
+    );
+    assert_eq!(value("nodes.hub.limits.cpus=1", &["nodes", "hub", "limits", "cpus"]), "1");
+    let up = ["networks", "field", "links", "meter", "up", "delay"];
+    assert_eq!(value("networks.field.links.meter.up.delay=80 ms", &up), "80 ms");
+    let down = ["networks", "field", "links", "meter", "down", "loss"];
+    assert_eq!(value("networks.field.links.meter.down.loss=3 %", &down), "3 %");
+    assert_eq!(value("workloads.http.port=81", &["workloads", "0", "load", "port"]), "81");
+    assert_eq!(value("workloads.0.load.count=9", &["workloads", "0", "load", "count"]), "9");
+    assert_eq!(value("repeats=4", &["repeats"]), "4");
+    assert_eq!(value("duration=1 min", &["duration"]), "1 min");
+    assert_eq!(value("nodes.hub.run=[a, 'b c']", &["nodes", "hub", "run"]), "`a` `b c`");
+    assert_eq!(
+        value("networks.field.links={}", &["networks", "field", "links"]),
+        "a map of keys and values"
+    );
+}
+
+#[test]
+fn misspelt_and_incomplete_settings_are_refused() {
+    for (set, words) in [
+        ("los=5 %", "no axis and no key is `los`; did you mean `loss`?"),
+        ("nodes.metr.count=2", "`nodes` has no entry `metr`; did you mean `meter`?"),
+        ("workloads.htp.port=2", "did you mean `http`?"),
+        ("duration.x=2", "`duration` has no keys: it is `5 s`"),
+        ("loss", "not KEY=VALUE"),
+        ("loss=", "not KEY=VALUE"),
+        ("=5", "not KEY=VALUE"),
+    ] {
+        let error = given(FILE, &[set]).unwrap_err();
+        assert!(error.contains(words), "{set}: {error}");
+    }
+    let alias = "experiment: e\nnodes: {a: &x {count: 1}, b: *x}\n";
+    assert!(given(alias, &["nodes.b=1"]).unwrap_err().contains("is an alias"));
+}
+
+#[test]
+fn later_settings_win_and_are_recorded() {
+    let text = given(FILE, &["loss=2 %", "loss=3 %", "nodes.meter.count=4"]).unwrap();
+    assert!(text.contains("loss: [\"3 %\"]") && !text.contains("low"), "{text}");
+    assert!(text.ends_with("# Changed by --set loss=2 %\n# Changed by --set loss=3 %\n# Changed by --set nodes.meter.count=4\n"));
+    let text =
+        given("experiment: e\nnodes: {a: }\nseed:\n", &["nodes.a.count=4", "seed=5"]).unwrap();
+    let (root, _) = tree::parse(&text).unwrap();
+    assert_eq!(root.get("seed").unwrap().kind(), "`5`", "{text}");
+    assert_eq!(root.get("nodes").unwrap().get("a").unwrap().get("count").unwrap().kind(), "`4`");
+}
+
+#[test]
+fn environment_variables_are_filled_in_with_defaults() {
+    let text = "a: ${env:METERS}\nb: '${env:NONE:-5 %} x'\nc: [\"${env:ODD}\", '$${env:NO}']\n\
+                d: |\n  one ${env:METERS}\n  two\ne: ${env:EMPTY:-full}\n";
+    let changed = given(text, &[]).unwrap();
+    let (root, _) = tree::parse(&changed).unwrap_or_else(|p| panic!("{}\n{changed}", p.message));
+    let kind = |key: &str| match &root.get(key).unwrap().content {
+        Content::Scalar(text) => text.clone(),
+        Content::List(items) => match &items[0].content {
+            Content::Scalar(text) => text.clone(),
+            _ => String::new(),
+        },
+        _ => String::new(),
+    };
+    assert_eq!(
+        (kind("a").as_str(), kind("b").as_str(), kind("e").as_str()),
+        ("7", "5 % x", "full")
+    );
+    assert_eq!(kind("c"), "a\"b: #c\n\\d");
+    assert_eq!(kind("d"), "one 7\ntwo\n", "{changed}");
+    assert!(changed.contains("$${env:NO}") && changed.contains("# Environment: METERS=7\n"));
+    for (text, words) in [
+        ("a: ${env:NONE}\n", "`NONE` is not set; set it: `NONE=... thingbed ...`"),
+        ("a: ${env:NONE\n", "without `}`"),
+        ("a: '${env:A B}'\n", "not the name"),
+        ("a: ${env:AXIS}\n", "has `${`"),
+    ] {
+        let error = given(text, &[]).unwrap_err();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_experiment_with_other_axes_keeps_the_expectations_that_fit() {
+    let text = format!(
+        "{FILE}expect:\n- {{say: a, metric: loads.http.sent, of: {{loss: 1 %, other: a}}, is: above, value: 1}}\n\
+         - {{say: b, metric: loads.http.sent, of: {{loss: 5 %, other: a}}, is: above, value: 1}}\n"
+    )
+    .replace("[a, [b], {c: d}]", "[a]")
+    .replace("constant:1s", "'constant:${other}s'")
+    .replace("[a]", "['1']")
+    .replace("other: a", "other: '1'");
+    let set = ["loss=5 %|9 %".to_owned()];
+    let overrides = Overrides { set: &set, environment: &|_| None };
+    let experiment = Experiment::parse_with(&text, "e.yaml", "", overrides).unwrap();
+    assert_eq!(experiment.expect.len(), 1);
+    assert_eq!(experiment.skipped_expectations, 1);
+    assert_eq!(experiment.axes().next().unwrap().1, ["5 %", "9 %"]);
+    assert!(experiment.is_changed());
+    let stored = Experiment::parse_stored(experiment.source(), "e.yaml", "").unwrap();
+    assert_eq!(stored.axes().next().unwrap().1, ["5 %", "9 %"]);
+}

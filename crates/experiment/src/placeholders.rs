@@ -1,0 +1,164 @@
+//! The values of placeholders in what machines are given.
+
+use crate::plan::{Plan, PlannedNode};
+use record::spec::{ConsoleSpec, ConsoleStep};
+use std::net::IpAddr;
+
+impl Plan {
+    /// The spec of the program of the machine that `node` is, if it is one.
+    pub fn console(&self, node: &PlannedNode) -> Option<ConsoleSpec> {
+        let machine = node.machine.as_ref()?;
+        let filled = |text: &String| fill(text, node, self);
+        let steps = machine.steps.iter().map(|step| ConsoleStep {
+            wait: step.wait.as_ref().map(filled),
+            pause_ns: step.pause_ns,
+            send: step.send.as_ref().map(filled),
+            keys: step.keys.as_ref().map(filled),
+        });
+        Some(ConsoleSpec {
+            argv: machine.argv.iter().map(filled).collect(),
+            steps: steps.collect(),
+        })
+    }
+}
+
+/// `text` with the values of its placeholders: `{node}`, `{number}`, `{gateway}`; `{address}`, `{prefix}`,
+/// `{netmask}` and `{mac}` of the first interface; the same of another, as in `{eth1.mac}`, or of another
+/// node, as in `{broker.address}`. Other braces stay.
+fn fill(text: &str, node: &PlannedNode, plan: &Plan) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let value = after
+            .split_once('}')
+            .and_then(|(name, behind)| Some((value(name, node, plan)?, behind)));
+        rest = match value {
+            Some((value, behind)) => {
+                filled.push_str(&value);
+                behind
+            }
+            None => {
+                filled.push('{');
+                after
+            }
+        };
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// The value of the placeholder `name`, if it is one.
+fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
+    let (whose, what) = name.split_once('.').unwrap_or(("eth0", name));
+    let own = node.links.iter().find(|link| link.interface == whose);
+    let link = own.or_else(|| plan.node(whose)?.links.first());
+    match (what, link) {
+        ("node", _) if whose == "eth0" => Some(node.name.clone()),
+        ("number", _) if whose == "eth0" => Some(number(node).to_owned()),
+        ("gateway", _) if whose == "eth0" => Some(gateway(node)?.to_string()),
+        ("address", Some(link)) => Some(link.address.to_string()),
+        ("mac", Some(link)) => Some(link.mac.to_string()),
+        ("prefix", Some(link)) => Some(plan.network(&link.network)?.prefix.to_string()),
+        ("netmask", Some(link)) => {
+            let prefix = u32::from(plan.network(&link.network)?.prefix);
+            let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
+            link.address.is_ipv4().then(|| IpAddr::from(mask.to_be_bytes()).to_string())
+        }
+        _ => None,
+    }
+}
+
+/// The next hop of a node to all other networks.
+fn gateway(node: &PlannedNode) -> Option<IpAddr> {
+    let default = node.routes.iter().find(|route| route.to.prefix() == 0);
+    node.gateway.or_else(|| Some(default?.via))
+}
+
+/// The number of a node in its group, from 1.
+fn number(node: &PlannedNode) -> &str {
+    let numbered = node.name.strip_prefix(&node.group).and_then(|rest| rest.strip_prefix('-'));
+    numbered.unwrap_or("1")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Experiment, Only, Plan};
+
+    fn plan(text: &str) -> Plan {
+        let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
+        let cell = experiment.cells(&Only::all()).unwrap().remove(0);
+        experiment.plan(&cell, 0, 1).unwrap()
+    }
+
+    #[test]
+    fn placeholders_have_the_values_of_each_node() {
+        let plan = plan(
+            "experiment: e
+nodes:
+  hub:
+  board:
+    count: 2
+    firmware: [fw, --ip, '{address}/{prefix}', '{netmask}', '{mac}', '{hub.address}', '{a: 1}', '{nobody.mac}', '{']
+    tap: tap0
+    console: {send: 'I am {node}, {number}'}
+networks:
+  n: {attach: [hub, board], subnet: 10.1.0.0/16}
+",
+        );
+        let board = &plan.nodes[2];
+        let spec = plan.console(board).unwrap();
+        let expected = [
+            "fw",
+            "--ip",
+            "10.1.0.3/16",
+            "255.255.0.0",
+            "02:00:0a:01:00:03",
+            "10.1.0.1",
+            "{a: 1}",
+            "{nobody.mac}",
+            "{",
+        ];
+        assert_eq!(spec.argv, expected);
+        assert_eq!(spec.steps[0].send.as_deref(), Some("I am board-2, 2"));
+    }
+
+    #[test]
+    fn the_gateway_is_the_router_of_the_network() {
+        let plan = plan(
+            "experiment: e
+nodes:
+  board: {firmware: [fw, '{gateway}'], tap: tap0}
+  router: {forward: true}
+  server: {}
+networks:
+  near: {attach: [board, router], subnet: 10.1.0.0/24}
+  far: {attach: [router, server], subnet: 10.2.0.0/24}
+",
+        );
+        let spec = plan.console(&plan.nodes[0]).unwrap();
+        assert_eq!(spec.argv, ["fw", "10.1.0.2"]);
+    }
+
+    #[test]
+    fn an_emulated_machine_has_an_adapter_for_each_network() {
+        let plan = plan(
+            "experiment: e
+nodes:
+  hub:
+  board: {qemu: {arch: arm, memory: 64 MiB, args: [-icount, auto]}}
+networks:
+  n: {attach: [hub, board], subnet: 10.1.0.0/16}
+  m: {attach: [hub, board], subnet: 10.2.0.0/16}
+",
+        );
+        let board = &plan.nodes[1];
+        let spec = plan.console(board).unwrap();
+        let line = spec.argv.join(" ");
+        assert!(line.starts_with("qemu-system-arm ") && line.contains("-m 64M"), "{line}");
+        assert!(line.contains("-machine virt") && line.ends_with("-icount auto"), "{line}");
+        for (tap, mac) in [("tap0", "02:00:0a:01:00:02"), ("tap1", "02:00:0a:02:00:02")] {
+            assert!(line.contains(&format!("ifname={tap},")) && line.contains(mac), "{line}");
+        }
+    }
+}

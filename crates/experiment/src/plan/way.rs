@@ -1,0 +1,39 @@
+//! How a node reaches a network: by a link, or by routes.
+
+use super::network::PlannedNetwork;
+use super::node::{PlannedLink, PlannedNode};
+use super::route::PlannedRoute;
+use crate::destination::Destination;
+use std::net::IpAddr;
+
+/// How a node reaches a network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Way<'a> {
+    /// The link that its packets use.
+    pub link: &'a PlannedLink,
+    /// Its address there, of the family that workloads of the network use.
+    pub address: IpAddr,
+    /// The next router; `None` on the network itself.
+    pub via: Option<IpAddr>,
+}
+
+/// How `node` reaches `network`: by its link to it, or by a route. `None` if it cannot.
+pub(crate) fn way<'a>(
+    node: &'a PlannedNode,
+    network: &PlannedNetwork,
+    networks: &[PlannedNetwork],
+) -> Option<Way<'a>> {
+    if let Some(link) = node.links.iter().find(|link| link.network == network.name) {
+        return Some(Way { link, address: link.address, via: None });
+    }
+    let to = network.subnet.address(0)?;
+    let gateway = node.gateway.map(|via| PlannedRoute { to: Destination::all(via.is_ipv6()), via });
+    let routes = node.routes.iter().copied().chain(gateway);
+    let route = routes.filter(|route| route.to.contains(to)).max_by_key(|r| r.to.prefix())?;
+    let link = node.links.iter().find(|link| {
+        let on = networks.iter().find(|network| network.name == link.network);
+        on.is_some_and(|on| on.subnets().any(|subnet| subnet.contains(route.via)))
+    })?;
+    let address = link.addresses().find(|own| own.is_ipv6() == to.is_ipv6())?;
+    Some(Way { link, address, via: Some(route.via) })
+}

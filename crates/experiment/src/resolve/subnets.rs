@@ -1,0 +1,142 @@
+//! Resolves the subnets of a network: one, or one of IPv4 and one of IPv6.
+
+use crate::file::Network;
+use crate::problem::Problem;
+use crate::read::{At, OneOrMore, Sink};
+use crate::source::Place;
+use crate::subnet::Subnet;
+use std::net::IpAddr;
+use units::Bytes;
+
+/// Minimum MTU of IPv6, B (RFC 8200, section 5). The kernel has no IPv6 on an interface below.
+const MIN_MTU_V6: u64 = 1280;
+
+/// The subnets of a network.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Subnets {
+    /// Subnet of the addresses that workloads use.
+    pub first: Subnet,
+    /// Subnet of the other family.
+    pub second: Option<Subnet>,
+}
+
+impl Subnets {
+    /// The subnets in the file, for `size` nodes.
+    pub fn of(network: &Network, size: u64, mtu: Option<Bytes>, sink: &mut Sink) -> Option<Self> {
+        let at = network.subnet.as_ref()?;
+        let subnets = Self::read(at, sink)?;
+        let mut fits = true;
+        for subnet in &at.value.0 {
+            fits &= check_room(subnet, size, sink);
+            fits &= check_mtu(subnet, mtu, sink);
+        }
+        (fits && subnets.check_services(network, sink)).then_some(subnets)
+    }
+
+    fn read(at: &At<OneOrMore<At<Subnet>>>, sink: &mut Sink) -> Option<Self> {
+        let (text, place, label) = match &at.value.0[..] {
+            [one] => return Some(Self { first: one.value, second: None }),
+            [one, two] if one.value.is_ipv6() != two.value.is_ipv6() => {
+                return Some(Self { first: one.value, second: Some(two.value) });
+            }
+            // An invalid one in the list was reported.
+            [] if !sink.is_clean() => return None,
+            [] => ("the network has no subnet", at.place, "write for example `10.0.0.0/24`"),
+            [_, other, ..] => (
+                "a network has at most one subnet of IPv4 and one of IPv6",
+                other.place,
+                "remove it, or make another network of it",
+            ),
+        };
+        sink.add(Problem::new(text).at(place).label(label));
+        None
+    }
+
+    /// Refuses services that exist for IPv4 only.
+    fn check_services(self, network: &Network, sink: &mut Sink) -> bool {
+        if self.ipv4().is_some() {
+            return true;
+        }
+        let given = [("nat", &network.nat), ("dhcp", &network.dhcp)];
+        let given = given.into_iter().filter_map(|(key, at)| Some((key, at.as_ref()?)));
+        let mut is_valid = true;
+        for (key, at) in given.filter(|(_, at)| at.value) {
+            let problem = Problem::new(format!("`{key}` works for IPv4 only")).at(at.place);
+            let example =
+                format!("remove it, or add IPv4: `subnet: [{}, 10.0.0.0/24]`", self.first);
+            sink.add(problem.label(example));
+            is_valid = false;
+        }
+        is_valid
+    }
+
+    /// The IPv4 subnet.
+    pub fn ipv4(self) -> Option<Subnet> {
+        self.iter().find(|subnet| !subnet.is_ipv6())
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Subnet> {
+        [Some(self.first), self.second].into_iter().flatten()
+    }
+
+    /// The addresses of the node at `index`.
+    pub fn addresses(self, index: u64) -> Option<(IpAddr, Option<IpAddr>)> {
+        let second = match self.second {
+            Some(second) => Some(second.address(index)?),
+            None => None,
+        };
+        Some((self.first.address(index)?, second))
+    }
+
+    /// The last index that all subnets have an address for.
+    pub fn last(self) -> u64 {
+        self.iter().map(Subnet::room).min().unwrap_or(1) - 1
+    }
+}
+
+/// The address that the Ethernet address is made of: that of IPv4, if there is one.
+pub(crate) fn of_mac(first: IpAddr, second: Option<IpAddr>) -> IpAddr {
+    second.filter(IpAddr::is_ipv4).unwrap_or(first)
+}
+
+fn check_room(subnet: &At<Subnet>, size: u64, sink: &mut Sink) -> bool {
+    let (current, room) = (subnet.value, subnet.value.room());
+    if size <= room {
+        return true;
+    }
+    let text = format!("{size} nodes do not fit into {current}, which has {room} addresses");
+    let problem = Problem::new(text).at(subnet.place);
+    sink.add(match current.widen_for(size) {
+        Some(wide) => problem.label(format!("{wide} has {}", wide.room())),
+        None => problem.label("no subnet has enough addresses"),
+    });
+    false
+}
+
+fn check_mtu(subnet: &At<Subnet>, mtu: Option<Bytes>, sink: &mut Sink) -> bool {
+    let small = mtu.filter(|mtu| subnet.value.is_ipv6() && mtu.get() < MIN_MTU_V6);
+    if let Some(mtu) = small {
+        let text = format!("IPv6 on a network with an MTU of {mtu}");
+        let label = format!("IPv6 needs an MTU of {MIN_MTU_V6} B or more: use `mtu: 1280 B`");
+        sink.add(Problem::new(text).at(subnet.place).label(label));
+    }
+    small.is_none()
+}
+
+/// Reports subnets of `network` that overlap those of `others`, by name: a node on both would have
+/// ambiguous routes.
+pub(super) fn check_overlap(network: &Network, others: &[(&str, Subnets)], sink: &mut Sink) {
+    for at in network.subnet.iter().flat_map(|subnets| &subnets.value.0) {
+        let mut all = others.iter().flat_map(|(name, own)| own.iter().map(move |own| (*name, own)));
+        if let Some((name, other)) = all.find(|(_, other)| other.overlaps(at.value)) {
+            let text = format!("{} overlaps {other} of network `{name}`", at.value);
+            sink.add(Problem::new(text).at(at.place).label("use another subnet"));
+        }
+    }
+}
+
+/// Place of the subnet that overlaps `other`.
+pub(super) fn overlapping(network: &Network, other: Subnet) -> Option<Place> {
+    let mut all = network.subnet.iter().flat_map(|subnets| &subnets.value.0);
+    all.find(|at| at.value.overlaps(other)).map(|at| at.place)
+}

@@ -1,0 +1,93 @@
+//! Space on the disk: how much is free, and how to keep some for later.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Space that this process can use on the file system of `path`, in bytes.
+///
+/// # Errors
+/// When the path does not exist.
+pub fn free_space(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path is a C string and `found` has room for the result.
+    if unsafe { libc::statvfs(path.as_ptr(), found.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it filled the structure.
+    let found = unsafe { found.assume_init() };
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// Allocates `bytes` for a file without changing its length, so that writes up to there do not fail
+/// on a full disk. Returns false on file systems that cannot.
+///
+/// # Errors
+/// When there is not enough space.
+pub fn preallocate(file: &File, bytes: u64) -> io::Result<bool> {
+    let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
+    if length == 0 {
+        return Ok(true);
+    }
+    // SAFETY: a plain system call on an open file.
+    let done = unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, length) };
+    if done == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(false),
+        error if error.raw_os_error() == Some(libc::ENOSYS) => Ok(false),
+        error => Err(error),
+    }
+}
+
+/// Space that is kept until this is dropped. The file has no name, so a killed process leaves
+/// nothing.
+#[derive(Debug)]
+pub struct Reserve {
+    _file: File,
+}
+
+impl Reserve {
+    /// Keeps `bytes` on the file system of `folder`; nothing on file systems that cannot.
+    ///
+    /// # Errors
+    /// When there is not enough space.
+    pub fn take(folder: &Path, bytes: u64) -> io::Result<Self> {
+        let path = folder.join(".reserve");
+        let _ = std::fs::remove_file(&path);
+        let file = File::create_new(&path)?;
+        std::fs::remove_file(&path)?;
+        preallocate(&file, bytes)?;
+        Ok(Self { _file: file })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_reserve_takes_space_until_it_is_dropped_and_has_no_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let reserve = Reserve::take(dir.path(), 3 << 20).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let kept = reserve._file.metadata().unwrap();
+        assert_eq!(kept.len(), 0);
+        // File systems without preallocation keep none.
+        assert!(kept.blocks() * 512 >= 3 << 20 || kept.blocks() == 0, "{}", kept.blocks());
+        assert!(free_space(dir.path()).unwrap() > 0);
+        assert!(Reserve::take(dir.path(), 1 << 60).is_err() || kept.blocks() == 0);
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_has_no_space() {
+        assert!(free_space(Path::new("/no/such/folder")).is_err());
+    }
+}

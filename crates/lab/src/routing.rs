@@ -1,0 +1,135 @@
+//! IPv6 addresses, neighbours, and routes of a node, by rtnetlink(7), from inside the node.
+
+use crate::failure::Failure;
+use crate::netlink::{Message, Socket};
+use crate::wire::Route;
+use nix::errno::Errno;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Address flags of linux/if_addr.h: no duplicate address detection, never expires.
+const NO_DAD: u8 = 0x02;
+const PERMANENT_ADDRESS: u8 = 0x80;
+/// Neighbour state of linux/neighbour.h: never resolved.
+const PERMANENT_NEIGHBOUR: u16 = 0x80;
+/// Attributes of linux/if_addr.h and linux/neighbour.h.
+const ADDRESS: u16 = 1;
+const LOCAL: u16 = 2;
+const NEIGHBOUR: u16 = 1;
+const LINK_ADDRESS: u16 = 2;
+
+/// Connection to the kernel's network configuration of this network namespace.
+pub(crate) struct Routing(Socket);
+
+impl Routing {
+    pub fn open() -> Result<Self, Failure> {
+        let failed = |errno| Failure::of("open a socket for the network configuration", errno);
+        Socket::open(libc::NETLINK_ROUTE).map(Self).map_err(failed)
+    }
+
+    /// Adds an IPv6 address. The plan gives each address once, so there is nothing to detect, and
+    /// the node can use it at once.
+    pub fn add_address(&self, name: &str, address: Ipv6Addr, prefix: u8) -> Result<(), Failure> {
+        let mut header = vec![libc::AF_INET6 as u8, prefix, NO_DAD | PERMANENT_ADDRESS, 0];
+        header.extend(index(name)?.to_ne_bytes());
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        let mut message = Message::new(libc::RTM_NEWADDR, flags, &header);
+        for attribute in [LOCAL, ADDRESS] {
+            message.bytes(attribute, &address.octets());
+        }
+        self.ask(message, || format!("add the address {address} to {name}"))
+    }
+
+    /// Adds a permanent IPv6 neighbour.
+    pub fn add_neighbour(&self, name: &str, of: Ipv6Addr, mac: [u8; 6]) -> Result<(), Failure> {
+        let mut header = vec![libc::AF_INET6 as u8, 0, 0, 0];
+        header.extend(index(name)?.to_ne_bytes());
+        header.extend(PERMANENT_NEIGHBOUR.to_ne_bytes());
+        header.extend([0, 0]);
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let mut message = Message::new(libc::RTM_NEWNEIGH, flags, &header);
+        message.bytes(NEIGHBOUR, &of.octets());
+        message.bytes(LINK_ADDRESS, &mac);
+        self.ask(message, || {
+            format!(
+                "add the neighbour {of} to the kernel's neighbour table, which all labs on this \
+                 machine share (if it is full, raise net.ipv6.neigh.default.gc_thresh3)"
+            )
+        })
+    }
+
+    /// Adds a route.
+    pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
+        let family = if route.via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+        let mut header = vec![family as u8, route.prefix, 0, 0, libc::RT_TABLE_MAIN];
+        header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+        header.extend([0; 4]);
+        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
+        message.bytes(libc::RTA_DST, &octets(route.to));
+        message.bytes(libc::RTA_GATEWAY, &octets(route.via));
+        let Route { to, prefix, via } = route;
+        self.ask(message, || format!("add the route to {to}/{prefix} by {via}"))
+    }
+
+    fn ask(&self, message: Message, step: impl Fn() -> String) -> Result<(), Failure> {
+        self.0.exchange(&message.finish()).map(drop).map_err(|errno| Failure::of(step(), errno))
+    }
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+fn index(name: &str) -> Result<u32, Failure> {
+    nix::net::if_::if_nametoindex(name)
+        .map_err(|errno| Failure::of(format!("find the interface {name}"), errno))
+}
+
+/// Enables IPv6 on an interface that is not up yet. Its link-local address is made of the link
+/// address (RFC 4291, appendix A) and not checked for duplicates: the plan gives each link address
+/// once. The interface ignores router advertisements and asks for none, since the plan has all
+/// addresses and routes.
+pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
+    let folder = format!("/proc/sys/net/ipv6/conf/{name}");
+    if !std::path::Path::new(&folder).exists() {
+        let step = format!("use IPv6 on {name}: this kernel has no IPv6 (ipv6.disable=1?)");
+        return Err(Failure::of(step, Errno::EAFNOSUPPORT));
+    }
+    for (key, value) in [
+        ("addr_gen_mode", "0"),
+        ("accept_dad", "0"),
+        ("accept_ra", "0"),
+        ("autoconf", "0"),
+        ("router_solicitations", "0"),
+        ("disable_ipv6", "0"),
+    ] {
+        set(&format!("{folder}/{key}"), value)?;
+    }
+    Ok(())
+}
+
+/// Makes the node forward packets between its interfaces. Packets may return by another way than
+/// they came, as between real routers, so the reverse path is not checked; and hosts keep the
+/// routes of the plan, so no redirects are sent.
+pub(crate) fn forward(interfaces: &[String]) -> Result<(), Failure> {
+    let v6 = "/proc/sys/net/ipv6/conf/all/forwarding";
+    if std::path::Path::new(v6).exists() {
+        set(v6, "1")?;
+    }
+    set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    for name in interfaces.iter().map(String::as_str).chain(["all"]) {
+        set(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "0")?;
+        set(&format!("/proc/sys/net/ipv4/conf/{name}/send_redirects"), "0")?;
+    }
+    Ok(())
+}
+
+fn set(path: &str, value: &str) -> Result<(), Failure> {
+    std::fs::write(path, value).map_err(|error| {
+        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
+        Failure::of(format!("write {path}"), errno)
+    })
+}

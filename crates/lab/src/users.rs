@@ -1,0 +1,155 @@
+//! The user namespace of a node with a separate root (user_namespaces(7)): its root is an
+//! unprivileged user of the host.
+//!
+//! The node's init stays outside, in the namespace of its parent, and only programs enter: no
+//! process in the namespace has a capability over one outside, whatever its user.
+
+mod ids;
+
+pub(crate) use ids::Ids;
+
+use crate::failure::Failure;
+use crate::mount_tree::owned_by;
+use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::waitpid;
+use nix::unistd::{ForkResult, Pid, fork, pipe, read, write};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+/// The namespaces that belong to the node's user namespace, so that its root configures them.
+pub(crate) const OWNED: CloneFlags =
+    CloneFlags::CLONE_NEWNET.union(CloneFlags::CLONE_NEWUTS).union(CloneFlags::CLONE_NEWIPC);
+
+/// The users of a node.
+#[derive(Debug)]
+pub(crate) struct Users {
+    namespace: OwnedFd,
+    /// Which users of the init's namespace they are.
+    pub ids: Ids,
+}
+
+/// What a node with its own users has.
+#[derive(Debug, Default)]
+pub(crate) struct Separate {
+    pub users: Option<Users>,
+    /// The folder of the root with its files owned by them, if they are other ones than the host's.
+    pub lower: Option<OwnedFd>,
+}
+
+impl Users {
+    /// Creates the namespace and those that belong to it, and enters the latter. `lower` is the
+    /// folder of the root.
+    ///
+    /// # Errors
+    /// When this machine cannot: a kernel without user namespaces, or a file system whose owners
+    /// cannot be mapped. Then nothing has changed.
+    pub fn create(ids: Ids, lower: &OwnedFd) -> Result<Separate, Failure> {
+        let failed = |errno| Failure::of("create a process for a user namespace", errno);
+        let ((said, say), (go, tell)) = (pipe().map_err(failed)?, pipe().map_err(failed)?);
+        // SAFETY: this process has one thread, so the child may continue in Rust.
+        match unsafe { fork() }.map_err(failed)? {
+            ForkResult::Child => {
+                drop((said, tell));
+                first_process(&say, &go)
+            }
+            ForkResult::Parent { child } => {
+                drop((say, go));
+                let made = take(child, ids, lower, &said, &tell);
+                let _ = kill(child, Signal::SIGKILL);
+                while waitpid(child, None) == Err(Errno::EINTR) {}
+                made
+            }
+        }
+    }
+
+    /// What [`become_root`] needs, for as long as this lives.
+    pub fn entrance(&self) -> RawFd {
+        self.namespace.as_raw_fd()
+    }
+}
+
+/// Enters the user namespace `users`, and becomes its root if that is another user. For a process
+/// between fork and exec: only system calls.
+pub(crate) fn become_root(users: RawFd) -> io::Result<()> {
+    // SAFETY: plain system calls; an empty list of groups needs no memory.
+    unsafe {
+        if libc::setns(users, libc::CLONE_NEWUSER) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // A user that the namespace does not have is shown as another number.
+        if libc::geteuid() != 0
+            && (libc::setgroups(0, std::ptr::null()) < 0
+                || libc::setresgid(0, 0, 0) < 0
+                || libc::setresuid(0, 0, 0) < 0)
+        {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// The first process of the namespace: creates the others when its users are known, and waits for
+/// its end. Each step is reported by its error number, 0 for none.
+fn first_process(say: &OwnedFd, go: &OwnedFd) -> ! {
+    let report = |done: Result<(), Errno>| {
+        let errno = done.err().map_or(0, |errno| errno as i32);
+        let _ = write(say, &errno.to_ne_bytes());
+    };
+    report(unshare(CloneFlags::CLONE_NEWUSER));
+    let mut word = [0];
+    if read(go, &mut word) == Ok(1) {
+        report(unshare(OWNED));
+        // The end of file comes when the init has what it needs, or has ended.
+        let _ = read(go, &mut word);
+    }
+    // SAFETY: ends the process at once; no destructor may run on the init's data that was copied.
+    unsafe { libc::_exit(0) }
+}
+
+fn take(
+    child: Pid,
+    ids: Ids,
+    lower: &OwnedFd,
+    said: &OwnedFd,
+    tell: &OwnedFd,
+) -> Result<Separate, Failure> {
+    let step = |tried: &str| {
+        let mut errno = [0; 4];
+        match read(said, &mut errno) {
+            Ok(4) if errno == [0; 4] => Ok(()),
+            Ok(4) => Err(Failure::of(tried, Errno::from_raw(i32::from_ne_bytes(errno)))),
+            _ => Err(Failure::of(tried, Errno::EIO)),
+        }
+    };
+    step("create a user namespace")?;
+    for (map, text) in [("uid_map", ids.user_map()), ("gid_map", ids.group_map())] {
+        fs::write(format!("/proc/{child}/{map}"), text).map_err(io("set the users of a node"))?;
+    }
+    let open = |kind: &str| {
+        let file = File::open(format!("/proc/{child}/ns/{kind}"));
+        file.map(OwnedFd::from).map_err(io(format!("open the namespace {kind} of a node")))
+    };
+    let namespace = open("user")?;
+    let lower = match ids.is_shifted() {
+        true => Some(owned_by(lower, namespace.as_fd()).map_err(|errno| {
+            Failure::of("show the files of the root to the users of a node", errno)
+        })?),
+        false => None,
+    };
+    let tried = "create the namespaces of a node";
+    write(tell, &[1]).map_err(|errno| Failure::of(tried, errno))?;
+    step(tried)?;
+    // All are open before the first is entered, so that a failure changes nothing.
+    for owned in [open("net")?, open("uts")?, open("ipc")?] {
+        setns(owned, CloneFlags::empty()).map_err(|errno| Failure::of(tried, errno))?;
+    }
+    Ok(Separate { users: Some(Users { namespace, ids }), lower })
+}
+
+fn io(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+    let tried = tried.into();
+    move |error| Failure::of(tried, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+}

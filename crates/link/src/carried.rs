@@ -1,0 +1,171 @@
+//! Frames that simulated radios exchange in datagrams.
+
+use serde::{Deserialize, Serialize};
+
+/// Ports of OpenThread's simulation: one for each of its networks on a host, from this one on.
+const OPENTHREAD_PORTS: std::ops::Range<u16> = 9000..9100;
+/// Port of the ZigBee Encapsulation Protocol (ZEP).
+const ZEP_PORT: u16 = 17754;
+/// Length of ZEP's header, version 2, of data.
+const ZEP_HEADER: usize = 32;
+/// Frame type of an acknowledgement in the frame control field (IEEE 802.15.4-2011, table 2).
+const ACKNOWLEDGEMENT: u8 = 2;
+
+/// What a channel carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Carried {
+    /// Ethernet frames, whose header stands for that of the radio.
+    #[default]
+    Ethernet,
+    /// Frames of OpenThread's simulated radios: UDP to 224.0.0.116 or ff02::116, a byte with the channel,
+    /// the radio's frame.
+    Openthread,
+    /// Frames in the ZigBee Encapsulation Protocol, as RIOT's `socket_zep` sends them.
+    Zep,
+}
+
+impl Carried {
+    /// Whether it is Ethernet.
+    pub fn is_ethernet(&self) -> bool {
+        *self == Self::Ethernet
+    }
+
+    /// What is on the air of the Ethernet frame `frame`.
+    pub fn on_air(self, frame: &[u8]) -> AirFrame {
+        if self.is_ethernet() {
+            return AirFrame::Contends(frame.len());
+        }
+        let Some(radio) = datagram(frame).and_then(|(to, port, payload)| match self {
+            Self::Openthread if to && OPENTHREAD_PORTS.contains(&port) => payload.get(1..),
+            Self::Zep if port == ZEP_PORT => zep(payload),
+            _ => None,
+        }) else {
+            return AirFrame::Nothing;
+        };
+        match radio.first() {
+            None => AirFrame::Nothing,
+            Some(control) if control & 7 == ACKNOWLEDGEMENT => {
+                AirFrame::Acknowledgement(radio.len())
+            }
+            Some(_) => AirFrame::Contends(radio.len()),
+        }
+    }
+}
+
+/// What is on the air of an Ethernet frame; lengths are those of MAC frames in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AirFrame {
+    /// A frame that contends for the channel.
+    Contends(usize),
+    /// An acknowledgement, which is sent without CSMA.
+    Acknowledgement(usize),
+    /// Nothing: the frame is one of the host's, such as a membership report.
+    Nothing,
+}
+
+/// Of an Ethernet frame with UDP: whether it is for the group of OpenThread's simulation, the destination
+/// port and the payload. Fragments have none.
+fn datagram(frame: &[u8]) -> Option<(bool, u16, &[u8])> {
+    let packet = frame.get(14..)?;
+    let (is_group, udp) = match (frame.get(12..14)?, packet.first()? >> 4) {
+        ([8, 0], 4) => {
+            let length = usize::from(packet[0] & 15) * 4;
+            let is_fragment = (packet.get(6)? & 0x3f, packet.get(7)?) != (0, &0);
+            let is_udp = packet.get(9)? == &17 && !is_fragment;
+            let to = packet.get(16..20)?;
+            (to == [224, 0, 0, 116], packet.get(length..).filter(|_| is_udp)?)
+        }
+        ([0x86, 0xdd], 6) => {
+            let to = packet.get(24..40)?;
+            let is_group = to[..2] == [0xff, 2] && to[2..14] == [0; 12] && to[14..] == [1, 0x16];
+            (is_group, packet.get(40..).filter(|_| packet[6] == 17)?)
+        }
+        _ => return None,
+    };
+    let port = u16::from_be_bytes([*udp.get(2)?, *udp.get(3)?]);
+    // The Ethernet frame can be longer, because it has a minimum.
+    let length = usize::from(u16::from_be_bytes([*udp.get(4)?, *udp.get(5)?]));
+    Some((is_group, port, udp.get(8..length.min(udp.len()))?))
+}
+
+/// The radio's frame in a datagram of ZEP, version 2.
+fn zep(payload: &[u8]) -> Option<&[u8]> {
+    let is_data = payload.starts_with(b"EX\x02\x01");
+    payload.get(ZEP_HEADER..).filter(|_| is_data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An Ethernet frame with UDP to this IPv4 address and port.
+    fn udp(to: [u8; 4], port: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 1, 17, 0, 0, 10, 0, 0, 1]);
+        frame.extend(to);
+        frame.extend(9001u16.to_be_bytes().into_iter().chain(port.to_be_bytes()));
+        frame.extend((payload.len() as u16 + 8).to_be_bytes());
+        frame.extend([0, 0]);
+        frame.extend(payload);
+        frame
+    }
+
+    const GROUP: [u8; 4] = [224, 0, 0, 116];
+
+    #[test]
+    fn frames_of_openthread_are_charged_without_their_datagram() {
+        let data = [&[11, 0x61, 0x88][..], &[0; 48]].concat();
+        let carried = Carried::Openthread;
+        assert_eq!(carried.on_air(&udp(GROUP, 9000, &data)), AirFrame::Contends(50));
+        let ack = [11, 2, 0, 7, 0xaa, 0xbb];
+        assert_eq!(carried.on_air(&udp(GROUP, 9000, &ack)), AirFrame::Acknowledgement(5));
+        // Padding of a short Ethernet frame is not on the air.
+        let padded = [udp(GROUP, 9000, &ack), vec![0; 14]].concat();
+        assert_eq!(carried.on_air(&padded), AirFrame::Acknowledgement(5));
+        for other in [udp([10, 0, 0, 2], 9000, &data), udp(GROUP, 80, &data), udp(GROUP, 9000, &[])]
+        {
+            assert_eq!(carried.on_air(&other), AirFrame::Nothing);
+        }
+        assert_eq!(Carried::Ethernet.on_air(&padded), AirFrame::Contends(padded.len()));
+    }
+
+    #[test]
+    fn frames_of_openthread_over_ipv6_are_known() {
+        let mut frame = vec![0; 12];
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 14, 17, 1]);
+        frame.extend([0; 16]);
+        frame.extend([0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0x16]);
+        frame.extend([0x23, 0x29, 0x23, 0x28, 0, 14, 0, 0, 11, 2, 0, 7, 1, 2]);
+        assert_eq!(Carried::Openthread.on_air(&frame), AirFrame::Acknowledgement(5));
+    }
+
+    #[test]
+    fn frames_of_zep_follow_its_header() {
+        let header = [&b"EX\x02\x01"[..], &[0; 28]].concat();
+        let data = [&header[..], &[0x41, 0x88, 1, 2, 3]].concat();
+        assert_eq!(Carried::Zep.on_air(&udp([10, 0, 0, 2], 17754, &data)), AirFrame::Contends(5));
+        assert_eq!(
+            Carried::Zep.on_air(&udp([10, 0, 0, 2], 17754, b"EX\x02\x02")),
+            AirFrame::Nothing
+        );
+    }
+
+    /// Frames are foreign: any prefix, and any byte changed, is one of the three without a panic.
+    #[test]
+    fn cut_and_changed_frames_are_read_without_a_panic() {
+        let whole = udp(GROUP, 9000, &[&[11, 0x61][..], &[0; 30]].concat());
+        for end in 0..=whole.len() {
+            for carried in [Carried::Openthread, Carried::Zep] {
+                carried.on_air(&whole[..end]);
+            }
+        }
+        for place in 0..whole.len() {
+            for value in [0, 1, 0x7f, 0xff] {
+                let mut changed = whole.clone();
+                changed[place] = value;
+                Carried::Openthread.on_air(&changed);
+            }
+        }
+    }
+}

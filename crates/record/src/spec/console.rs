@@ -1,0 +1,77 @@
+//! The spec of a console: the program that runs a machine (an emulator, or a firmware built for this
+//! system) on a terminal, logs what it prints, and lets others use the terminal.
+
+use super::Spec;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Abstract name of the socket of a node's console, in the node's network namespace.
+pub const CONSOLE_SOCKET: &[u8] = b"thingbed-console";
+
+/// On standard error of a console when all steps are done.
+pub const CONSOLE_DONE: &str = "console: all steps are done";
+
+/// A client's first byte: it gets what the machine printed before, and all that it prints from then on.
+pub const CONSOLE_ATTACH: u8 = b'a';
+
+/// A client's first byte: it gets what the machine prints from then on.
+pub const CONSOLE_FOLLOW: u8 = b'f';
+
+/// Spec of the console of one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleSpec {
+    /// The machine's program and its arguments.
+    pub argv: Vec<String>,
+    /// What to do on the terminal, in order.
+    pub steps: Vec<ConsoleStep>,
+}
+
+/// A step on a console.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConsoleStep {
+    /// Text that the machine must print first, after that of the step before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<String>,
+    /// Time to let pass then, before anything is entered, in ns.
+    #[serde(default)]
+    pub pause_ns: u64,
+    /// Line to enter, with Enter at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<String>,
+    /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<String>,
+}
+
+impl Spec for ConsoleSpec {
+    const PROGRAM: &'static str = "console";
+
+    fn check(&self) -> Result<(), String> {
+        if self.argv.is_empty() {
+            return Err("argv must have a program".into());
+        }
+        match self.steps.iter().position(|step| *step == ConsoleStep::default()) {
+            Some(empty) => Err(format!("steps[{empty}] must have wait, pause_ns, send or keys")),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error_with;
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn says_what_is_wrong() {
+        let spec = json!({"argv": ["sh"], "steps": [{"wait": "$ "}]});
+        assert!(ConsoleSpec::parse(&spec.to_string()).is_ok());
+        let error = error_with::<ConsoleSpec>(spec.clone(), "argv", json!([]));
+        assert!(error.contains("argv"), "{error}");
+        let error = error_with::<ConsoleSpec>(spec, "steps", json!([{"keys": "x"}, {}]));
+        assert!(error.contains("steps[1]"), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Watches the free space of a run's disk, and gives up what no figure depends on before it is
+//! full.
+
+use measure::FullDisk;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Limits of the space that is left to the tables and to programs, in bytes.
+const LEAST: u64 = 1 << 20;
+const MOST: u64 = 64 << 20;
+/// Part of the space at the start of a run below which something is given up.
+const SHARE: u64 = 8;
+
+/// The disk of a run.
+#[derive(Debug)]
+pub(crate) struct DiskGuard {
+    folder: PathBuf,
+    disk: Arc<FullDisk>,
+    /// Free space below which the next part is given up, in bytes.
+    low: u64,
+}
+
+impl DiskGuard {
+    /// Watches the disk of `folder`.
+    pub fn new(folder: PathBuf, disk: Arc<FullDisk>) -> Self {
+        let free = journal::free_space(&folder).unwrap_or(0);
+        Self { folder, disk, low: (free / SHARE).clamp(LEAST, MOST) }
+    }
+
+    /// Gives up the next part if there is little space; all at once if there is hardly any.
+    pub fn look(&self) {
+        let Ok(free) = journal::free_space(&self.folder) else { return };
+        while let Some(part) = self.disk.next().filter(|_| free < self.low) {
+            self.disk.give_up(part);
+            if free > self.low / 8 {
+                return;
+            }
+        }
+    }
+
+    /// What was given up.
+    pub fn disk(&self) -> &FullDisk {
+        &self.disk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use measure::Auxiliary;
+
+    #[test]
+    fn parts_go_one_by_one_while_space_is_low() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Arc::<FullDisk>::default();
+        let free = journal::free_space(dir.path()).unwrap();
+        let guard = |low| DiskGuard { folder: dir.path().to_owned(), disk: disk.clone(), low };
+        guard(0).look();
+        assert_eq!(disk.next(), Some(Auxiliary::Capture), "there is space");
+        // Other programs change the space meanwhile, by much less than a factor of two.
+        guard(2 * free).look();
+        assert_eq!(disk.next(), Some(Auxiliary::Output));
+        guard(u64::MAX).look();
+        assert_eq!(disk.next(), None, "hardly any space");
+    }
+}

@@ -1,0 +1,189 @@
+//! The timeline of a running lab: faults and changes of links, done and planned.
+
+use super::inventory::Inventory;
+use super::{ManualChange, Occurrence, Request};
+use crate::bed::environment::LEAD_NS;
+use crate::bed::faults::{Faults, InjectedFault};
+use crate::bed::{Bed, some};
+use experiment::{PlannedChangeKind, PlannedFault};
+use link::Direction;
+use units::Span;
+
+/// Maximum number of entries: the last ones that happened, and the next ones.
+const MOST: usize = 500;
+/// Faults of one kind within this time are one entry: a fault of a group hits all its nodes.
+const TOGETHER_S: f64 = 0.1;
+
+impl Bed<'_> {
+    /// Faults and changes, in the order of their times.
+    pub(super) fn timeline(&self, inventory: &Inventory, faults: &Faults) -> Vec<Occurrence> {
+        let since = |ns: u64| (ns as f64 - self.since_ns as f64) / 1e9;
+        let now = since(clock::now_ns());
+        let begun = self.begun_ns;
+        let by_hand = self.control.as_ref().map(|(socket, _)| socket.made()).unwrap_or_default();
+        let by_hand = by_hand.iter().map(|made: &ManualChange| Occurrence {
+            at_s: Some(since(made.at_ns)),
+            what: format!("{} by hand", text(&made.request)),
+            planned: false,
+        });
+        let pending = faults.pending().map(|fault: PlannedFault| Occurrence {
+            at_s: begun.map(|begun| since(begun + LEAD_NS + fault.at.as_ns())),
+            what: format!("{} {}", fault.what, some(&fault.nodes)),
+            planned: true,
+        });
+        let changes = inventory.plan.networks.iter().flat_map(|network| {
+            network.timetable.iter().map(|change| {
+                let at_s = begun.map(|begun| since(begun + change.at.as_ns()));
+                let what = format!("{}: {}", network.name, change_text(&change.what));
+                Occurrence { at_s, what, planned: at_s.is_none_or(|at| at > now) }
+            })
+        });
+        let mut all: Vec<Occurrence> = by_hand.chain(pending).chain(changes).collect();
+        all.extend(injected(&faults.made, since));
+        let key = |one: &Occurrence| one.at_s.unwrap_or(f64::INFINITY);
+        all.sort_by(|a, b| key(a).total_cmp(&key(b)));
+        around(all)
+    }
+}
+
+/// Faults that were injected; those of one kind at one time as one entry.
+fn injected(made: &[InjectedFault], since: impl Fn(u64) -> f64) -> Vec<Occurrence> {
+    let mut groups: Vec<(f64, &InjectedFault, Vec<String>)> = Vec::new();
+    for fault in made {
+        let at = since(fault.at_ns);
+        match groups.last_mut() {
+            Some((first, one, nodes)) if one.what == fault.what && at - *first < TOGETHER_S => {
+                nodes.push(fault.node.clone());
+            }
+            _ => groups.push((at, fault, vec![fault.node.clone()])),
+        }
+    }
+    let entry = |(at, fault, nodes): (f64, &InjectedFault, Vec<String>)| Occurrence {
+        at_s: Some(at),
+        what: format!("{} {}", fault.what, some(&nodes)),
+        planned: false,
+    };
+    groups.into_iter().map(entry).collect()
+}
+
+/// The entries around now, if there are too many.
+fn around(mut all: Vec<Occurrence>) -> Vec<Occurrence> {
+    let first_planned = all.iter().position(|one| one.planned).unwrap_or(all.len());
+    all.truncate(first_planned + MOST / 2);
+    let excess = all.len().saturating_sub(MOST);
+    all.drain(..excess.min(first_planned));
+    all
+}
+
+/// A change by hand, in words.
+fn text(request: &Request) -> String {
+    let pairs = |set: &[(String, String)]| {
+        let words = set.iter().map(|(key, value)| match value.is_empty() {
+            true => format!("no {key}"),
+            false => format!("{key} {value}"),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    };
+    let ends = |links: &super::Links| {
+        let network = links.network.as_ref().map_or(String::new(), |name| format!("{name}: "));
+        format!("{network}{}{}", some(&links.nodes), way(links.way.as_slice()))
+    };
+    match request {
+        Request::Set { links, set, over } => {
+            format!("{}: {}{}", ends(links), pairs(set), over_text(*over))
+        }
+        Request::Down { links, down: true } => format!("{} down", ends(links)),
+        Request::Down { links, .. } => format!("{} up again", ends(links)),
+        Request::Change { nodes, set } => format!("{}: {}", some(nodes), pairs(set)),
+        Request::Destroy { nodes } => format!("destroy {}", some(nodes)),
+        _ => "change".to_owned(),
+    }
+}
+
+/// A planned change, in words.
+fn change_text(change: &PlannedChangeKind) -> String {
+    match change {
+        PlannedChangeKind::Set { nodes, ways, set, over } => {
+            let set = set.0.iter().filter(|(_, value)| !value.is_null());
+            let set = set.map(|(key, value)| match value.as_str() {
+                Some(text) => format!("{key} {text}"),
+                None => format!("{key} {value}"),
+            });
+            let set = set.collect::<Vec<_>>().join(", ");
+            format!("{}{}: {set}{}", some(nodes), way(ways), over_text(*over))
+        }
+        PlannedChangeKind::Down { nodes, down: true } => format!("{} down", some(nodes)),
+        PlannedChangeKind::Down { nodes, .. } => format!("{} up again", some(nodes)),
+        PlannedChangeKind::Multicast { passes: true } => "multicast restored".to_owned(),
+        PlannedChangeKind::Multicast { .. } => "multicast off".to_owned(),
+        PlannedChangeKind::Partition { parts } if parts.is_empty() => "partition ends".to_owned(),
+        PlannedChangeKind::Partition { parts } => {
+            let parts: Vec<_> = parts.iter().map(|part| some(part)).collect();
+            format!("partition: {}", parts.join(" | "))
+        }
+    }
+}
+
+fn way(ways: &[Direction]) -> &'static str {
+    match ways {
+        [Direction::Up] => " uplink",
+        [Direction::Down] => " downlink",
+        _ => "",
+    }
+}
+
+fn over_text(over: Span) -> String {
+    if over == Span::ZERO { String::new() } else { format!(", over {over}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bed::live::Links;
+    use experiment::PlannedFaultKind;
+
+    #[test]
+    fn a_fault_of_a_group_is_one_entry() {
+        let fault = |at_ns, node: &str, what| InjectedFault { at_ns, what, node: node.to_owned() };
+        let (kill, start) = (PlannedFaultKind::Kill, PlannedFaultKind::Start);
+        let made = [
+            fault(1_000_000_000, "a", kill),
+            fault(1_000_100_000, "b", kill),
+            fault(1_000_200_000, "a", start),
+            fault(2_000_000_000, "a", start),
+        ];
+        let all = injected(&made, |ns| ns as f64 / 1e9);
+        let what: Vec<_> = all.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(what, ["kill a, b", "start a", "start a"]);
+    }
+
+    #[test]
+    fn the_entries_around_now_remain() {
+        let entry =
+            |n: usize| Occurrence { at_s: Some(n as f64), what: n.to_string(), planned: n >= 2000 };
+        let all = around((0..4000).map(entry).collect());
+        assert_eq!(all.len(), MOST);
+        assert!(
+            all.iter().any(|one| one.what == "1999") && all.iter().any(|one| one.what == "2000")
+        );
+        let early = around((2000..4000).map(entry).collect());
+        assert_eq!((early.len(), early[0].what.as_str()), (MOST / 2, "2000"));
+        let late = around((0..2000).map(entry).collect());
+        assert_eq!((late.len(), late[MOST - 1].what.as_str()), (MOST, "1999"));
+        assert_eq!(around((0..3).map(entry).collect()).len(), 3);
+    }
+
+    #[test]
+    fn changes_by_hand_are_described() {
+        let links =
+            |way| Links { nodes: vec!["a".to_owned()], network: Some("lan".to_owned()), way };
+        let set = vec![("delay".to_owned(), "5 ms".to_owned()), ("loss".to_owned(), String::new())];
+        let set = Request::Set {
+            links: links(Some(Direction::Up)),
+            set,
+            over: Span::from_ns(10_000_000_000),
+        };
+        assert_eq!(text(&set), "lan: a uplink: delay 5 ms, no loss, over 10 s");
+        assert_eq!(text(&Request::Down { links: links(None), down: true }), "lan: a down");
+    }
+}

@@ -1,0 +1,158 @@
+//! Permanent neighbour entries: address resolution, whose times are random in the kernel, must not
+//! change what programs send.
+
+use experiment::{Exchange, Plan, PlannedLink, PlannedNode, Workload};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+/// In networks of up to this many nodes all know each other: 4,032 entries.
+const MAX_ALL_NEIGHBOURS: usize = 64;
+
+/// Addresses and link addresses, by node and network.
+pub(super) type Neighbours = BTreeMap<(usize, usize), Vec<(IpAddr, [u8; 6])>>;
+
+/// The entries of all nodes: for the two ends of each interaction, brokers and their clients, their
+/// routers, and in small networks for all planned nodes. Other nodes use ARP and neighbour
+/// discovery.
+pub(super) fn neighbours(plan: &Plan) -> Neighbours {
+    let nodes = plan.nodes.iter().enumerate();
+    let networks = plan.networks.iter().enumerate();
+    let mut known = Known {
+        plan,
+        place: nodes.map(|(number, node)| (node.name.as_str(), number)).collect(),
+        segment: networks.map(|(number, network)| (network.name.as_str(), number)).collect(),
+        entries: Neighbours::new(),
+        ends: BTreeSet::new(),
+    };
+    plan.workloads.iter().for_each(|workload| known.add_workload(workload));
+    known.add_routers();
+    known.add_small_networks();
+    known.entries
+}
+
+/// The entries so far.
+struct Known<'p> {
+    plan: &'p Plan,
+    place: HashMap<&'p str, usize>,
+    segment: HashMap<&'p str, usize>,
+    entries: Neighbours,
+    /// Nodes of workloads.
+    ends: BTreeSet<usize>,
+}
+
+impl<'p> Known<'p> {
+    /// Two nodes know each other on a network, if both are attached.
+    fn know(&mut self, network: &str, one: &str, other: &str) {
+        let (Some(&segment), Some(&one), Some(&other)) =
+            (self.segment.get(network), self.place.get(one), self.place.get(other))
+        else {
+            return;
+        };
+        self.ends.extend([one, other]);
+        self.know_by_number(segment, one, other);
+    }
+
+    fn know_by_number(&mut self, segment: usize, one: usize, other: usize) {
+        let network = &self.plan.networks[segment].name;
+        let link =
+            |node: usize| self.plan.nodes[node].links.iter().find(|link| link.network == *network);
+        let (Some(first), Some(second)) = (link(one), link(other)) else { return };
+        for (node, peer, link) in [(one, other, second), (other, one, first)] {
+            // A machine may have another address than the planned one.
+            if !self.plan.nodes[peer].has_planned_mac() {
+                continue;
+            }
+            let entries = self.entries.entry((node, segment)).or_default();
+            for entry in link.addresses().map(|address| (address, link.mac.0)) {
+                if !entries.contains(&entry) {
+                    entries.push(entry);
+                }
+            }
+        }
+    }
+
+    fn add_workload(&mut self, workload: &'p Workload) {
+        match workload {
+            Workload::Interaction(i) => {
+                i.sinks.iter().for_each(|other| self.know(&i.network, &i.source, other));
+            }
+            Workload::Mqtt(m) => {
+                let clients: BTreeSet<&String> =
+                    m.publishers.iter().chain(&m.subscribers).collect();
+                clients.into_iter().for_each(|other| self.know(&m.network, &m.broker, other));
+            }
+            Workload::Exchange(exchange) => {
+                for (one, other) in communicating_pairs(exchange) {
+                    self.know(&exchange.network, one, other);
+                }
+            }
+            Workload::Load(load) => {
+                let Some(network) = &load.network else { return };
+                for one in &load.on {
+                    load.targets().iter().for_each(|other| self.know(network, one, other));
+                }
+            }
+            Workload::Device(_) | Workload::Probe(_) | Workload::Command(_) => {}
+        }
+    }
+
+    /// Adds next hops: those of nodes of workloads, and those of routers.
+    fn add_routers(&mut self) {
+        let plan = self.plan;
+        let owner: HashMap<IpAddr, (usize, &str)> = plan
+            .nodes
+            .iter()
+            .enumerate()
+            .flat_map(|(number, node)| {
+                let owned = node.links.iter().map(move |link| (number, link));
+                owned.flat_map(|(number, link)| {
+                    link.addresses().map(move |address| (address, (number, link.network.as_str())))
+                })
+            })
+            .collect();
+        for (number, node) in plan.nodes.iter().enumerate() {
+            if !(node.forward || self.ends.contains(&number)) {
+                continue;
+            }
+            for hop in node.routes.iter().map(|route| route.via).chain(node.gateway) {
+                if let Some((router, network)) = owner.get(&hop)
+                    && let Some(segment) = self.segment.get(network).copied()
+                {
+                    self.know_by_number(segment, number, *router);
+                }
+            }
+        }
+    }
+
+    fn add_small_networks(&mut self) {
+        let plan = self.plan;
+        for (segment, network) in plan.networks.iter().enumerate() {
+            let is_set = |link: &PlannedLink| !link.by_dhcp && link.network == network.name;
+            let here = |node: &PlannedNode| node.has_planned_mac() && node.links.iter().any(is_set);
+            let nodes = plan.nodes.iter().enumerate().filter(|(_, node)| here(node));
+            let nodes: Vec<usize> = nodes.map(|(number, _)| number).collect();
+            if nodes.len() > MAX_ALL_NEIGHBOURS {
+                continue;
+            }
+            for (at, one) in nodes.iter().enumerate() {
+                for other in &nodes[at + 1..] {
+                    self.know_by_number(segment, *one, *other);
+                }
+            }
+        }
+    }
+}
+
+/// The pairs of nodes that communicate in an exchange.
+fn communicating_pairs(exchange: &Exchange) -> Vec<(&str, &str)> {
+    let mut both = Vec::new();
+    for pair in exchange.pairs() {
+        for server in pair.servers {
+            match pair.broker {
+                Some(broker) => both.extend([(pair.driver, broker), (server, broker)]),
+                None => both.push((pair.driver, server)),
+            }
+        }
+    }
+    both
+}

@@ -1,0 +1,82 @@
+use super::Topology;
+use crate::bed::roots::Roots;
+use crate::test_plan::plan;
+use engine::Place;
+use std::net::IpAddr;
+
+fn topology(yaml: &str) -> Topology {
+    let plan = plan(yaml);
+    Topology::of(&plan, &Roots::of(&plan).unwrap())
+}
+
+/// A network of a hub and `count` leaves, which do not talk to each other.
+fn star(count: usize) -> String {
+    format!(
+        "experiment: e
+nodes: {{hub: {{count: 1}}, leaf: {{count: {count}}}}}
+networks: {{air: {{attach: [hub, leaf], subnet: 10.0.0.0/24}}}}
+workloads:
+  - exchange: {{sources: leaf, sinks: hub, protocol: udp, payload: 20 B, every: 1 s, repetitions: 100}}
+"
+    )
+}
+
+/// Numbers of neighbour entries of the nodes.
+fn neighbours(topology: &Topology) -> Vec<usize> {
+    let members = topology.members.iter();
+    members.map(|member| member.spec.interfaces[0].neighbours.len()).collect()
+}
+
+#[test]
+fn all_nodes_of_a_small_network_know_each_other() {
+    assert_eq!(neighbours(&topology(&star(3))), [3, 3, 3, 3]);
+}
+
+#[test]
+fn in_a_large_network_only_those_who_communicate_know_each_other() {
+    let known = neighbours(&topology(&star(80)));
+    assert_eq!(known[0], 80, "the hub knows all");
+    assert!(known[1..].iter().all(|known| *known == 1), "{known:?}");
+}
+
+#[test]
+fn a_node_with_dhcp_has_no_address_yet_and_no_neighbours() {
+    let topology = topology(
+        "experiment: e
+nodes: {server: {count: 1}, phone: {count: 1, address: dhcp}, other: {count: 1}}
+networks: {lan: {attach: [server, phone, other], subnet: 10.0.0.0/24, dhcp: true}}
+workloads: [{command: {on: server, run: ['true']}}]
+duration: 1 s
+",
+    );
+    let of = |name: &str| {
+        let member = topology.members.iter().find(|member| member.spec.name == name).unwrap();
+        &member.spec.interfaces[0]
+    };
+    assert_eq!(of("server").addresses, [(IpAddr::from([10, 0, 0, 1]), 24)]);
+    assert_eq!(of("phone").addresses, []);
+    let phone = IpAddr::from([10, 0, 0, 2]);
+    assert!(topology.hosts.contains("10.0.0.2 phone\n"), "its name is known: {}", topology.hosts);
+    let known = &of("server").neighbours;
+    assert!(!known.is_empty() && known.iter().all(|(address, _)| *address != phone), "{known:?}");
+}
+
+#[test]
+fn ports_are_numbered_by_node_and_networks_have_streams_of_their_own() {
+    let topology = topology(
+        "experiment: e
+nodes: {gateway: {count: 1}, a: {count: 1}, b: {count: 1}}
+networks:
+  one: {attach: [gateway, a], subnet: 10.0.0.0/24}
+  two: {attach: [b, gateway], subnet: 10.0.1.0/24}
+workloads: [{command: {on: a, run: ['true']}}]
+duration: 1 s
+",
+    );
+    let place = |segment, endpoint| Place { segment, endpoint };
+    // The gateway's two interfaces, then those of a and b.
+    assert_eq!(topology.places, [place(0, 0), place(1, 0), place(0, 1), place(1, 1)]);
+    assert_eq!(topology.owners, [vec![0, 1], vec![0, 2]]);
+    assert_eq!(topology.names[1], ["gateway:eth1", "b:eth0"]);
+    assert_ne!(topology.segments[0].seed, topology.segments[1].seed);
+}

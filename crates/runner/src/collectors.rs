@@ -1,0 +1,147 @@
+//! Collectors: one for each node whose programs send StatsD or OpenTelemetry metrics or serve Prometheus metrics.
+
+use crate::bed::jobs::{Files, Job, Role};
+use crate::bed::own_metrics::metrics;
+use crate::error::Error;
+use experiment::{OTLP, Plan, Rule, STATSD, Scrape};
+use record::event::CollectorSource;
+use record::spec::{CollectorSpec, OtlpSpec, PageSpec, Spec, StatsdSpec};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// The collectors of a plan, with their files in `dir`. `program` implements them.
+pub(crate) fn jobs(plan: &Plan, program: &Path, dir: &Path) -> Result<Vec<Job>, Error> {
+    let mut jobs = Vec::new();
+    for (node, planned) in plan.nodes.iter().enumerate() {
+        let files = Files::named(dir, &format!("{}.metrics", planned.name));
+        let mut spec = CollectorSpec {
+            statsd: None,
+            otlp: None,
+            pages: Vec::new(),
+            events: files.events.clone(),
+        };
+        metrics(plan, node).for_each(|metric| add(&mut spec, &metric.rule));
+        if spec.statsd.is_none() && spec.otlp.is_none() && spec.pages.is_empty() {
+            continue;
+        }
+        let text = serde_json::to_vec(&spec).unwrap_or_default();
+        fs::write(&files.spec, text).map_err(Error::write(&files.spec))?;
+        let argv = [program, Path::new(CollectorSpec::PROGRAM), &files.spec];
+        let argv = argv.map(|word| word.display().to_string()).into();
+        jobs.push(Job::of(node, &planned.name, None, Role::Collector, argv, dir, files));
+    }
+    Ok(jobs)
+}
+
+/// Adds what a metric needs.
+fn add(spec: &mut CollectorSpec, rule: &Rule) {
+    match rule {
+        Rule::Json(_) | Rule::Match(_) => {}
+        Rule::Statsd(name) => {
+            let empty = || StatsdSpec { address: STATSD.into(), names: Vec::new() };
+            let names = &mut spec.statsd.get_or_insert_with(empty).names;
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        Rule::Opentelemetry(text) => {
+            let empty = || OtlpSpec { address: OTLP.into(), series: Vec::new() };
+            let series = &mut spec.otlp.get_or_insert_with(empty).series;
+            if !series.contains(text) {
+                series.push(text.clone());
+            }
+        }
+        Rule::Prometheus(Scrape { series, port, path, every }) => {
+            let every_ns = every.as_ns();
+            let is_same = |page: &&mut PageSpec| {
+                (page.port, &page.path, page.every_ns) == (*port, path, every_ns)
+            };
+            let known = spec.pages.iter_mut().find(is_same);
+            match known {
+                Some(page) if page.series.contains(series) => {}
+                Some(page) => page.series.push(series.clone()),
+                None => spec.pages.push(PageSpec {
+                    port: *port,
+                    path: path.clone(),
+                    every_ns,
+                    series: vec![series.clone()],
+                }),
+            }
+        }
+    }
+}
+
+/// What the collectors of a run recorded, by node.
+#[derive(Debug, Default)]
+pub(crate) struct CollectedValues(BTreeMap<usize, Vec<record::event::Collected>>);
+
+impl CollectedValues {
+    /// Reads the records. The unfinished line of a killed collector is ignored.
+    pub fn read(jobs: &[Job]) -> (Self, Vec<String>) {
+        let (mut all, mut failures) = (BTreeMap::new(), Vec::new());
+        for job in jobs.iter().filter(|job| job.role == Role::Collector) {
+            // A collector that was restarted continued the same file.
+            if all.contains_key(&job.node) {
+                continue;
+            }
+            let text = fs::read(&job.files.events).map_err(|error| error.to_string());
+            match text.and_then(|text| record::event::read(&text)) {
+                Ok(events) => drop(all.insert(job.node, events)),
+                Err(why) => {
+                    let path = job.files.events.display();
+                    failures.push(format!("metrics of {}: {path}: {why}", job.name));
+                }
+            }
+        }
+        (Self(all), failures)
+    }
+
+    /// The values of a metric on a node with their times in ns; `None` if its rule is about output.
+    pub fn values(&self, node: usize, rule: &Rule) -> Option<Vec<(u64, f64)>> {
+        use CollectorSource::{Opentelemetry, Prometheus, Statsd};
+        let (source, name) = match rule {
+            Rule::Json(_) | Rule::Match(_) => return None,
+            Rule::Statsd(name) => (Statsd, name),
+            Rule::Prometheus(scrape) => (Prometheus, &scrape.series),
+            Rule::Opentelemetry(text) => (Opentelemetry, text),
+        };
+        let events = self.0.get(&node).into_iter().flatten();
+        let own = events.filter(|event| event.source == source && event.name == *name);
+        Some(own.filter_map(|event| Some((event.time_ns, event.value?))).collect())
+    }
+
+    /// Names that a node's programs sent and no metric has, to correct a misspelt one.
+    pub fn unknown(&self, node: usize, source: CollectorSource) -> impl Iterator<Item = &str> {
+        let events = self.0.get(&node).into_iter().flatten();
+        events
+            .filter(move |event| event.value.is_none() && event.source == source)
+            .map(|event| event.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    #[test]
+    fn metrics_of_one_page_are_read_with_one_request() {
+        let mut spec =
+            CollectorSpec { statsd: None, otlp: None, pages: Vec::new(), events: "e".into() };
+        let page = |series: &str, every| {
+            let (port, path, every) = (80, "/".to_owned(), Span::from_s(every));
+            Rule::Prometheus(Scrape { series: series.to_owned(), port, path, every })
+        };
+        let statsd = |name: &str| Rule::Statsd(name.to_owned());
+        let sent = [statsd("x"), statsd("x"), Rule::Opentelemetry("y".to_owned())];
+        let pages = [page("a", 1), page("b", 1), page("a", 1), page("a", 2)];
+        for rule in pages.into_iter().chain(sent) {
+            add(&mut spec, &rule);
+        }
+        let pages: Vec<_> = spec.pages.iter().map(|page| page.series.join(" ")).collect();
+        assert_eq!(pages, ["a b", "a"]);
+        assert_eq!(spec.statsd.unwrap().names, ["x"]);
+        assert_eq!(spec.otlp.unwrap().series, ["y"]);
+    }
+}

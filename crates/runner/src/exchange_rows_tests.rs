@@ -1,0 +1,102 @@
+use super::Table;
+use crate::test_plan::plan;
+use experiment::Workload;
+use record::event::{ExchangeEvent, FailureReason, Receipt};
+use std::sync::Arc;
+
+const MS: u64 = 1_000_000;
+
+/// Two pairs, three exchanges of 50 B in all; exchange times count from 0.
+fn table(protocol: &str) -> Table {
+    let sides = match protocol.contains("get") {
+        true => "sources: server, sinks: meter-1",
+        false => "sources: meter, sinks: server",
+    };
+    let plan = plan(&format!(
+        "experiment: e
+nodes: {{meter: {{count: 2}}, server: {{count: 1}}}}
+networks: {{air: {{attach: [meter, server], subnet: 10.0.0.0/24}}}}
+workloads:
+  - exchange: {{name: x, {sides}, protocol: {protocol}, payload: 50 B,
+      repetitions: 3, every: 100 ms}}
+"
+    ));
+    let Workload::Exchange(exchange) = &plan.workloads[0] else { panic!("{:?}", plan.workloads) };
+    Table::planned(&plan, 0, exchange, &Arc::from("x"))
+}
+
+fn driven(table: &mut Table, message: u64, begin_ms: u64, failure: Option<FailureReason>) {
+    let (begin_ns, end_ns) = (begin_ms * MS, (begin_ms + 8) * MS);
+    let event =
+        ExchangeEvent { message, bytes: 50, begin_ns, end_ns, failure, ..Default::default() };
+    table.driven(&event, &|at| at as i64);
+}
+
+fn receipt(table: &Table, message: u64) -> Receipt {
+    let row = &table.rows[message as usize];
+    Receipt { peer: row.sender.to_string(), bytes: 50, ..Receipt::default() }
+}
+
+#[test]
+fn a_payload_without_a_number_is_that_of_the_exchange_under_way() {
+    let mut table = table("udp");
+    driven(&mut table, 0, 10, None);
+    let unnumbered = receipt(&table, 0);
+    table.received("server", &unnumbered, 13 * MS as i64);
+    assert_eq!(table.rows[0].received_ns, Some(13 * MS as i64));
+    assert_eq!(table.rows[0].reply_received_ns, Some(18 * MS as i64));
+    assert!(table.rows[1..].iter().all(|row| row.received_ns.is_none()));
+    // The same payload again is a duplicate, and one before any exchange belongs to none.
+    table.received("server", &unnumbered, 14 * MS as i64);
+    assert_eq!(table.rows[0].duplicates, 1);
+    table.received("server", &unnumbered, 5 * MS as i64);
+    assert_eq!((table.rows[0].duplicates, table.rows[0].received_ns), (1, Some(13 * MS as i64)));
+}
+
+#[test]
+fn receipts_of_other_sizes_and_unknown_numbers_change_nothing() {
+    let mut table = table("udp");
+    driven(&mut table, 0, 10, None);
+    let before = table.rows.clone();
+    let numbered = |message, bytes| Receipt { message: Some(message), bytes, ..receipt(&table, 0) };
+    for strange in [numbered(0, 49), numbered(77, 50), numbered(u64::MAX, 50)] {
+        table.received("server", &strange, 13 * MS as i64);
+    }
+    assert_eq!(table.rows, before);
+}
+
+/// The sender's success means nothing if the receiver refused what it sent.
+#[test]
+fn a_refusal_makes_the_exchange_fail_whatever_its_driver_reports() {
+    let mut table = table("udp");
+    driven(&mut table, 0, 10, None);
+    let failure = Some(FailureReason::Rejected);
+    let refused = Receipt { failure, detail: "no".to_owned(), ..receipt(&table, 0) };
+    table.received("server", &refused, 13 * MS as i64);
+    let row = &table.rows[0];
+    assert_eq!(row.reply_received_ns, None);
+    assert_eq!(row.failed.as_ref().map(|failed| failed.detail.as_str()), Some("no"));
+}
+
+#[test]
+fn an_exchange_that_failed_has_no_end_and_one_that_never_began_no_times() {
+    let mut table = table("udp");
+    driven(&mut table, 1, 10, Some(FailureReason::Timeout));
+    assert_eq!(
+        (table.rows[1].sent_ns, table.rows[1].reply_received_ns),
+        (Some(10 * MS as i64), None)
+    );
+    assert!(table.rows[1].failed.is_some());
+    assert_eq!((table.rows[2].sent_ns, table.rows[2].failed.is_some()), (None, false));
+    assert_eq!(table.rows.len(), 3);
+}
+
+/// With GET the source of the payload is the server, and receipts do not count.
+#[test]
+fn pulled_payloads_come_from_the_server() {
+    let mut table = table("{coap: {method: get}}");
+    assert!(table.rows.iter().all(|row| &*row.sender == "server"), "the source of payloads");
+    let before = table.rows.clone();
+    table.received("server", &receipt(&table, 0), 13 * MS as i64);
+    assert_eq!(table.rows, before);
+}

@@ -1,0 +1,116 @@
+//! Checks what the experiment expects of programs' output and running time.
+
+use crate::bed::jobs::{Job, State};
+use crate::program_output::any_line;
+use experiment::{OutputCheck, Stream};
+use std::fs::File;
+use std::path::Path;
+use units::Span;
+
+/// What programs did not do that they should have done; one text for each.
+pub(crate) fn failures(jobs: &[Job], end_ns: u64) -> Vec<String> {
+    let mut failures = Vec::new();
+    for (number, job) in jobs.iter().enumerate().filter(|(_, job)| !job.check.is_empty()) {
+        failures.extend(late(job, end_ns));
+        // A program that started again continued its output.
+        let continues = |later: &Job| later.files.out == job.files.out;
+        if !jobs[number + 1..].iter().any(continues) {
+            failures.extend(job.check.output.iter().filter_map(|check| missing(job, check)));
+        }
+    }
+    failures
+}
+
+/// A program that took too long. A fault that ended it may have cut it short.
+fn late(job: &Job, end_ns: u64) -> Option<String> {
+    let (limit, started) = (job.check.within?, job.started_ns?);
+    let took = Span::from_ns(job.ended_ns.unwrap_or(end_ns).saturating_sub(started));
+    let state = match job.state {
+        _ if took <= limit || job.asked_to_end => return None,
+        State::Ended { .. } => format!("ran for {took}"),
+        _ => format!("was still running after {took}"),
+    };
+    Some(format!("{} {state}; `within` allows {limit}", program(job)))
+}
+
+/// An output without the expected line. A program that failed is reported already.
+fn missing(job: &Job, check: &OutputCheck) -> Option<String> {
+    if job.has_failed() {
+        return None;
+    }
+    let path = match check.from {
+        Stream::Stdout => &job.files.out,
+        Stream::Stderr => &job.files.err,
+    };
+    let name = path.file_name().map(Path::new).unwrap_or(path).display();
+    match File::open(path).and_then(|file| any_line(file, check.rule.test())) {
+        Ok(true) => None,
+        Ok(false) => {
+            let last = crate::bed::jobs::last_lines(path, 1);
+            let last = match last.is_empty() {
+                true => "it is empty".to_owned(),
+                false => format!("its last line is `{last}`"),
+            };
+            Some(format!(
+                "{} has {} in its {}, as `expect` demands: {last}. All of it is in programs/{name}",
+                program(job),
+                check.rule,
+                check.from,
+            ))
+        }
+        Err(error) => Some(format!("{}: {}: {error}", program(job), path.display())),
+    }
+}
+
+/// A program in texts.
+fn program(job: &Job) -> String {
+    format!("`{}` on {}", job.argv.join(" "), job.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bed::jobs::{Files, Role};
+    use experiment::{OutputRule, ProgramCheck};
+    use lab::{Exit, Usage};
+
+    fn job(dir: &Path, out: &str, check: ProgramCheck) -> Job {
+        let files = Files::of(dir, "a", Some(0));
+        std::fs::write(&files.out, out).unwrap();
+        let mut job = Job::of(0, "a", Some(0), Role::Command, vec!["p".into()], dir, files);
+        (job.started_ns, job.ended_ns) = (Some(1_000), Some(2_000_001_000));
+        job.state = State::Ended { exit: Exit::Status(0), usage: Usage::default(), starved: None };
+        job.check = check;
+        job
+    }
+
+    #[test]
+    fn output_without_the_line_is_a_failure_with_its_last_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = OutputRule::Contains("5 received".to_owned());
+        let output = vec![OutputCheck { from: Stream::Stdout, rule }];
+        let check = ProgramCheck { output, ..ProgramCheck::default() };
+        let good = job(dir.path(), "sent 5\n5 received\nbye\n", check.clone());
+        assert_eq!(failures(&[good], 0), [] as [String; 0]);
+        let mut bad = job(dir.path(), "sent 5\n4 received\n\n", check);
+        let found = failures(&[bad.clone()], 0);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("`p` on a has no line with `5 received`"), "{}", found[0]);
+        assert!(found[0].contains("last line is `4 received`"), "{}", found[0]);
+        bad.state = State::Ended { exit: Exit::Status(2), usage: Usage::default(), starved: None };
+        assert!(failures(&[bad], 0).is_empty(), "its status is reported already");
+    }
+
+    #[test]
+    fn a_program_must_end_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |s| ProgramCheck { within: Some(Span::from_s(s)), ..ProgramCheck::default() };
+        assert!(failures(&[job(dir.path(), "", check(2))], 0).is_empty());
+        let found = failures(&[job(dir.path(), "", check(1))], 0);
+        assert!(found[0].contains("ran for 2 s; `within` allows 1 s"), "{found:?}");
+        let mut running = job(dir.path(), "", check(3));
+        (running.state, running.ended_ns) = (State::Ready, None);
+        assert!(failures(&[running.clone()], 3_000_000_000).is_empty());
+        assert_eq!(failures(&[running], 5_000_000_000).len(), 1);
+    }
+}

@@ -1,0 +1,187 @@
+//! `thingbed pingall`: pings between all nodes of a lab.
+
+use super::{find, table};
+use crate::arguments::Pingall;
+use crate::{Status, complain, say};
+use runner::NodeShown;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// Pings at a time: enough to hide delays, too few to be a load.
+const AT_ONCE: usize = 8;
+/// Most pairs: more take minutes.
+const PAIRS: usize = 10_000;
+/// Most nodes whose pairs are a table.
+const COLUMNS: usize = 12;
+
+/// The pings from one node to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+struct Pings {
+    from: String,
+    to: String,
+    network: String,
+    address: IpAddr,
+    /// Lost pings in per cent; `None` if `ping` did not run.
+    lost_pct: Option<f64>,
+    /// Mean round trip in ms; `None` without an answer.
+    rtt_ms: Option<f64>,
+    /// Why `ping` did not run.
+    error: Option<String>,
+}
+
+/// Pings each node from each other node of the same network. The status is 4 if a pair has lost all
+/// pings.
+pub fn pingall(arguments: &Pingall) -> Result<Status, String> {
+    let lab = find(&arguments.which.lab)?;
+    let nodes = lab.nodes(&arguments.which.nodes)?;
+    let pairs = pairs(&nodes);
+    if pairs.is_empty() {
+        return Err("there are no two nodes with addresses on one network\n  `thingbed ps` lists \
+                    the nodes and their addresses"
+            .to_owned());
+    }
+    if pairs.len() > PAIRS {
+        return Err(format!(
+            "{} nodes make {} pairs, more than {PAIRS}\n  name some nodes: thingbed pingall \
+             gateway 'meter-1*'",
+            nodes.len(),
+            pairs.len()
+        ));
+    }
+    let tool = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+    let done = run(pairs, |pings| ping(&tool, lab.pid, arguments, pings));
+    if arguments.json {
+        say(serde_json::to_string_pretty(&done).unwrap_or_default());
+    } else {
+        show(&nodes, &done);
+    }
+    let is_lost = |pings: &Pings| pings.rtt_ms.is_none();
+    Ok(if done.iter().any(is_lost) { Status::Unexpected } else { Status::Fine })
+}
+
+/// All pairs of nodes, for each network that both are on. Machines with their own network stack have no
+/// `ping` to start from outside.
+fn pairs(nodes: &[NodeShown]) -> VecDeque<Pings> {
+    let mut pairs = VecDeque::new();
+    for from in nodes.iter().filter(|from| !from.has_own_stack) {
+        for to in nodes.iter().filter(|to| to.name != from.name) {
+            for (_, network, address) in &to.interfaces {
+                let is_shared = from.interfaces.iter().any(|(_, own, _)| own == network);
+                if is_shared && !address.is_unspecified() {
+                    pairs.push_back(Pings {
+                        from: from.name.clone(),
+                        to: to.name.clone(),
+                        network: network.clone(),
+                        address: *address,
+                        lost_pct: None,
+                        rtt_ms: None,
+                        error: None,
+                    });
+                }
+            }
+        }
+    }
+    pairs
+}
+
+/// Runs all, some at a time; returns them in order.
+fn run(pairs: VecDeque<Pings>, ping: impl Fn(Pings) -> Pings + Sync) -> Vec<Pings> {
+    let waiting = Mutex::new((0..).zip(pairs).collect::<VecDeque<(usize, Pings)>>());
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                while let Some((number, pings)) = next() {
+                    let pings = ping(pings);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, pings));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, pings)| pings).collect()
+}
+
+fn ping(tool: &PathBuf, lab: u32, arguments: &Pingall, mut pings: Pings) -> Pings {
+    let mut command = Command::new(tool);
+    command.args(["exec", "--lab", &lab.to_string(), "--workdir", "/", &pings.from, "--"]);
+    command.args(["ping", "-n", "-q", "-c", &arguments.count.to_string()]);
+    command.args(["-W", &arguments.timeout.to_string(), &pings.address.to_string()]);
+    match command.stdin(Stdio::null()).output() {
+        Err(error) => pings.error = Some(error.to_string()),
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            (pings.lost_pct, pings.rtt_ms) = read(&text);
+            if pings.lost_pct.is_none() {
+                let error = String::from_utf8_lossy(&output.stderr);
+                pings.error = Some(error.lines().next().unwrap_or("no output").to_owned());
+            }
+        }
+    }
+    pings
+}
+
+/// The share of lost pings and the mean round trip, as iputils and busybox print them.
+fn read(text: &str) -> (Option<f64>, Option<f64>) {
+    let lost = text.lines().find_map(|line| {
+        let (before, _) = line.split_once("% packet loss")?;
+        before.rsplit([' ', ',']).next()?.parse().ok()
+    });
+    let mean = text.lines().find_map(|line| {
+        let (_, values) = line.split_once("min/avg/max")?.1.split_once("= ")?;
+        values.split('/').nth(1)?.parse().ok()
+    });
+    (lost, mean)
+}
+
+/// Prints a table of round trips, or of large labs only a summary, and what did not answer.
+fn show(nodes: &[NodeShown], done: &[Pings]) {
+    let text = |pings: &Pings| match (pings.rtt_ms, pings.lost_pct, &pings.error) {
+        (_, _, Some(_)) => "error".to_owned(),
+        (Some(rtt), Some(lost), _) if lost > 0.0 => format!("{rtt:.1} ({lost:.0} % lost)"),
+        (Some(rtt), ..) => format!("{rtt:.1}"),
+        _ => "no answer".to_owned(),
+    };
+    if nodes.len() <= COLUMNS {
+        let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let head: Vec<&str> = ["FROM \\ TO, ms"].into_iter().chain(names.iter().copied()).collect();
+        let rows = names.iter().map(|from| {
+            let cell = |to: &&str| {
+                let own = done.iter().filter(|pings| pings.from == *from && pings.to == **to);
+                own.map(text).collect::<Vec<_>>().join(", ")
+            };
+            [(*from).to_owned()].into_iter().chain(names.iter().map(cell)).collect()
+        });
+        say(table(&head, 1, rows.collect()));
+    }
+    let failed: Vec<&Pings> = done.iter().filter(|pings| pings.rtt_ms.is_none()).collect();
+    for pings in failed.iter().take(20) {
+        let why = pings.error.as_deref().unwrap_or("no answer");
+        complain(format!("{} to {} ({}): {why}", pings.from, pings.to, pings.address));
+    }
+    say(format!("{} of {} pairs answered", done.len() - failed.len(), done.len()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_results_of_both_programs_are_read() {
+        let iputils = "3 packets transmitted, 2 received, 33.3333% packet loss, time 2003ms\n\
+                       rtt min/avg/max/mdev = 0.026/0.045/0.071/0.018 ms\n";
+        assert_eq!(read(iputils), (Some(33.3333), Some(0.045)));
+        let busybox = "2 packets transmitted, 2 packets received, 0% packet loss\n\
+                       round-trip min/avg/max = 0.060/0.074/0.089 ms\n";
+        assert_eq!(read(busybox), (Some(0.0), Some(0.074)));
+        let none = "1 packets transmitted, 0 received, 100% packet loss, time 0ms\n";
+        assert_eq!(read(none), (Some(100.0), None));
+        assert_eq!(read("ping: bad address"), (None, None));
+    }
+}

@@ -1,0 +1,236 @@
+//! Nodes that are machines: a PC whose network firmware (iPXE) boots in QEMU, and a firmware that was
+//! built for this system, here a shell.
+
+mod common;
+
+use common::live::{Live, until};
+use common::{Bed, Said, has, is_root};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+const LAB: &str = "experiment: NAME
+nodes:
+  gateway: {}
+  board:
+    qemu: {memory: 64 MiB}
+    mac: 52:54:00:12:34:56
+    console:
+      - {wait: Ctrl-B, keys: \"\\x02\"}
+      - {wait: iPXE>, send: ifopen net0}
+      - {wait: iPXE>, send: 'set net0/ip {address}'}
+      - {wait: iPXE>, send: 'set net0/netmask {netmask}'}
+      - {wait: iPXE>, send: ifstat}
+      - {wait: iPXE>}
+networks:
+  field:
+    attach: [gateway, board]
+    subnet: 10.78.0.0/24
+    links: {board: {down: {delay: 20 ms}}}
+duration: 1 s
+";
+
+/// The machine behind a router.
+const ROUTED: &str = "experiment: NAME
+nodes:
+  gateway: {}
+  router: {forward: true}
+  board:
+    qemu: {memory: 64 MiB}
+    console:
+      - {wait: Ctrl-B, keys: \"\\x02\"}
+      - {wait: iPXE>, send: ifopen net0}
+      - {wait: iPXE>, send: 'set net0/ip {address}'}
+      - {wait: iPXE>, send: 'set net0/netmask {netmask}'}
+      - {wait: iPXE>, send: 'set net0/gateway {gateway}'}
+      - {wait: iPXE>}
+networks:
+  near: {attach: [router, board], subnet: 10.71.0.0/24}
+  far: {attach: [gateway, router], subnet: 10.72.0.0/24}
+duration: 1 s
+";
+
+/// Five echoes to the machine.
+const PINGS: &str = "workloads:
+  - command: {on: gateway, run: [busybox, ping, -c, '5', -i, '0.2', board]}
+drain: 5 s
+";
+
+const FIRMWARE: &str = "experiment: NAME
+nodes:
+  sensor:
+    count: 2
+    firmware: [sh, -c, 'echo booted {node} at {address}; exec sh']
+    console: {wait: booted, send: 'A=$((6 * 7)); echo value $A'}
+    ready: {console: value 42}
+  hub: {}
+networks:
+  field: {attach: [hub, sensor], subnet: 10.79.0.0/24}
+duration: 1 s
+";
+
+/// Whether QEMU with its network firmware is installed.
+fn has_pc() -> bool {
+    let rom = ["/usr/share/qemu/efi-virtio.rom", "/usr/lib/ipxe/qemu/efi-virtio.rom"];
+    let able =
+        has("qemu-system-x86_64") && rom.iter().any(|rom| std::path::Path::new(rom).exists());
+    if !able {
+        eprintln!(
+            "NOT RUN: QEMU for x86-64 and its network firmware (package ipxe-qemu) are missing"
+        );
+    }
+    able
+}
+
+fn ping(lab: &Live<'_>) -> Said {
+    lab.ask(&["exec", "gateway", "--", "busybox", "ping", "-c", "1", "-W", "5", "board"])
+}
+
+/// The machine answers within the time that a busy machine takes.
+#[track_caller]
+fn answers(lab: &Live<'_>) {
+    until(|| ping(lab).status == 0, || lab.ask(&["logs", "board"]).out);
+}
+
+fn emulators(lab: &Live<'_>) -> usize {
+    let boards = lab.nodes().into_iter().filter(|node| node["group"] == "board");
+    let inits = boards.map(|node| node["pid"].to_string()).collect::<Vec<_>>();
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
+    let homes: Vec<_> = inits.iter().filter_map(|init| namespace(init)).collect();
+    let all = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let pids = all.filter_map(|entry| entry.file_name().into_string().ok());
+    pids.filter(|pid| {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.starts_with("qemu-system") && namespace(pid).is_some_and(|own| homes.contains(&own))
+    })
+    .count()
+}
+
+#[test]
+fn a_machine_in_qemu_boots_answers_and_is_power_cycled() {
+    if !has_pc() || !has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "machine", LAB);
+    answers(&lab);
+    // The steps entered the plan's addresses.
+    lab.ask(&["logs", "board"]).expect(0, &["set net0/ip 10.78.0.2", "52:54:00:12:34:56"]);
+    let round_trip = ping(&lab).expect(0, &[]).out;
+    let time: f64 =
+        round_trip.split("time=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(time >= 20.0, "{round_trip}");
+    let line = [
+        "console",
+        "board",
+        "--send",
+        "show net0/ip",
+        "--wait",
+        "ipv4 = 10.78.0.2",
+        "--within",
+        "60 s",
+    ];
+    lab.ask(&line).expect(0, &["net0/ip"]);
+    lab.ask(&["console", "board", "--wait", "never printed", "--within", "0.2 s"])
+        .expect(1, &["did not print", "never printed"]);
+    lab.ask(&["ps"]).expect(0, &["qemu-system-x86_64"]);
+    lab.ask(&["exec", "board", "--", "true"]).expect(0, &["thingbed console board"]);
+    lab.ask(&["pingall"]).expect(0, &["1 of 1 pairs answered"]);
+
+    // Off without a warning, and on again, with the same address.
+    lab.ask(&["kill", "board"]).expect(0, &[]);
+    lab.awaits("board", "killed by signal 9");
+    until(|| emulators(&lab) == 0, || "QEMU is left".to_owned());
+    assert_ne!(ping(&lab).status, 0);
+    lab.ask(&["console", "board", "--send", "x"]).expect(1, &["board has no console"]);
+    lab.ask(&["start", "board"]).expect(0, &[]);
+    answers(&lab);
+    lab.ask(&["pause", "board"]).expect(0, &[]);
+    lab.ask(&["resume", "board"]).expect(0, &[]);
+    answers(&lab);
+    assert_eq!(emulators(&lab), 1);
+
+    // A copy is another machine, with an address for itself.
+    lab.ask(&["clone", "board"]).expect(0, &["board-2 10.78.0.3"]);
+    until(|| emulators(&lab) == 2, || "no second QEMU".to_owned());
+    lab.ask(&["destroy", "board", "board-2"]).expect(0, &[]);
+    until(|| emulators(&lab) == 0, || "QEMU is left".to_owned());
+}
+
+#[test]
+fn the_console_of_a_firmware_is_scripted_shared_and_logged() {
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "firmware", FIRMWARE);
+    for (node, address) in [("sensor-1", "10.79.0.2"), ("sensor-2", "10.79.0.3")] {
+        let booted = format!("booted {node} at {address}");
+        lab.ask(&["logs", node]).expect(0, &[&booted, "value 42"]);
+    }
+    let line = ["console", "sensor-2", "--send", "echo $((A + 1))", "--wait", "43"];
+    lab.ask(&line).expect(0, &["43"]);
+    lab.ask(&["console", "hub", "--send", "x"]).expect(1, &["hub has no console"]);
+
+    // A user at a pipe sees the past and what others enter.
+    let mut user = lab.command(&["console", "sensor-1"]);
+    let mut user = user.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut keys = user.stdin.take().unwrap();
+    keys.write_all(b"echo $((A * 10)); exit 7\n").unwrap();
+    lab.awaits("sensor-1", "ended with status 7");
+    let seen = Said::of(user.wait_with_output().unwrap()).expect(0, &["booted sensor-1", "420"]);
+    assert!(seen.out.contains("value 42"), "{}", seen.out);
+    drop(keys);
+
+    // A firmware that prints without end does not stop the tool or its readers.
+    let flood = ["console", "sensor-2", "--send", "yes", "--wait", "y\r\ny", "--within", "60 s"];
+    lab.ask(&flood).expect(0, &[]);
+    lab.ask(&["kill", "sensor-2"]).expect(0, &[]);
+    lab.ask(&["restart", "sensor-1"]).expect(0, &[]);
+    lab.awaits("sensor-1", "running");
+}
+
+#[test]
+fn a_firmware_with_its_network_stack_has_the_tap() {
+    if !has_pc() || !has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    let machine = LAB.split("    qemu: {memory: 64 MiB}\n").collect::<Vec<_>>();
+    let firmware = "    firmware: [qemu-system-x86_64, -nographic, -m, 64M, -netdev, \
+                    'tap,id=n,ifname=zeth,script=no,downscript=no', -device, \
+                    'e1000,netdev=n,mac={mac}']\n    tap: zeth\n";
+    let text = machine.join(firmware);
+    bed.write("run.yaml", &text.replace("NAME", "tap"));
+    bed.thingbed(&["plan", "run.yaml"]).expect(0, &["at zeth", "52:54:00:12:34:56"]);
+    let lab = Live::up(&bed, "tap", &text);
+    answers(&lab);
+}
+
+#[test]
+fn a_machine_behind_a_router_answers() {
+    if !has_pc() || !has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    let lab = Live::up(&bed, "routed", ROUTED);
+    answers(&lab);
+}
+
+#[test]
+fn a_user_has_machines_too() {
+    if !has_pc() || !is_root() || !has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("lab.yaml", &format!("{}{PINGS}", LAB.replace("NAME", "user-machine")));
+    let folder = bed.path().display().to_string();
+    Command::new("chown").args(["-R", "65534:65534", &folder]).status().unwrap();
+    let line = format!(
+        "exec setpriv --reuid 65534 --regid 65534 --clear-groups env HOME={folder} {} run lab.yaml",
+        env!("CARGO_BIN_EXE_thingbed")
+    );
+    let answer =
+        Said::of(Command::new("sh").args(["-c", &line]).current_dir(bed.path()).output().unwrap());
+    if ["open /dev/net/tun", "user namespaces"].iter().any(|lost| answer.err.contains(lost)) {
+        eprintln!("NOT RUN: {}", answer.err);
+        return;
+    }
+    answer.ran(&["board"]);
+}

@@ -1,0 +1,83 @@
+//! Unmodified MQTT programs through the director's gateways, in nodes.
+
+mod common;
+
+use common::Bed;
+use std::path::Path;
+
+fn gateway() -> String {
+    let path = Path::new(env!("CARGO_BIN_EXE_thingbed")).with_file_name("director-gateway");
+    assert!(path.exists(), "cargo build -p director-gateway first: no {}", path.display());
+    path.display().to_string()
+}
+
+/// Subscribes with a session that is kept, says so, and prints messages until all have come.
+const SUBSCRIBER: &str = "
+mosquitto_sub -E -c -i $1 -q $2 -t '#' && touch ready-$1
+mosquitto_sub -c -i $1 -q $2 -t '#' -F \"$1 %t %q %r %p\" >out-$1 &
+until [ $(grep -c 'readings/[12w]\\|done' out-$1) -ge 12 ]; do sleep 0.1; done
+kill $!
+cat out-$1
+";
+/// Publishes when both have subscribed; the last client is killed, so that its will follows.
+const SOURCE: &str = "
+mosquitto_pub -t readings/kept -r -q 1 -m kept
+until [ -e ready-hub ] && [ -e ready-device ]; do sleep 0.1; done
+mosquitto_sub -t none --will-topic readings/will --will-payload killed --will-qos 1 &
+for q in 1 2; do
+    for n in 1 2 3 4 5; do echo $q-$n; done | mosquitto_pub -t readings/$q -q $q -l
+done
+kill -9 $!
+mosquitto_pub -t done -q 2 -m done
+";
+
+/// Mosquitto's clients over a path with 20 % loss in each direction: levels of delivery, order,
+/// kept sessions, retained messages, a will.
+#[test]
+fn mosquitto_clients_work_over_a_bad_path() {
+    let bed = Bed::new();
+    bed.write("key", "a key of all the gateways");
+    bed.write("subscriber.sh", SUBSCRIBER);
+    bed.write("source.sh", SOURCE);
+    let gateway = gateway();
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: mqtt
+nodes:
+  hub:
+    run: [{gateway}, hub, --key, key, --local, 'hub:5700', 'device-1:5700', 'device-2:5700']
+    ready: {{tcp: 1883}}
+  device:
+    count: 2
+    run: [sh, -c, 'exec {gateway} device --key key --local $THINGBED_NODE:5700 --hub hub:5700']
+    ready: {{tcp: 1883}}
+networks:
+  field:
+    attach: [hub, device]
+    subnet: 10.0.0.0/24
+    links: {{device: {{up: {{delay: 20 ms, loss: 20 %}}, down: {{delay: 20 ms, loss: 20 %}}}}}}
+workloads:
+  - command: {{name: all, on: hub, run: [sh, subscriber.sh, hub, '2']}}
+  - command: {{name: other, on: device-2, run: [sh, subscriber.sh, device, '1']}}
+  - command: {{name: source, on: device-1, run: [sh, source.sh]}}
+duration: 60 s
+"
+        ),
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let output = std::fs::read_dir(bed.sweep("mqtt").join("programs")).unwrap();
+    let output: String =
+        output.filter_map(|file| std::fs::read_to_string(file.unwrap().path()).ok()).collect();
+    for (name, most) in [("hub", 2), ("device", 1)] {
+        for qos in 1..=2 {
+            let own = |n: i32| format!("{name} readings/{qos} {} 0 {qos}-{n}\n", qos.min(most));
+            let places: Vec<Option<usize>> = (1..=5).map(|n| output.find(&own(n))).collect();
+            assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{output}");
+            // Once, also at QoS 1: nothing has restarted.
+            assert!((1..=5).all(|n| output.matches(&own(n)).count() == 1), "{output}");
+        }
+        assert!(output.contains(&format!("{name} readings/kept 1 ")), "{output}");
+        assert!(output.contains(&format!("{name} readings/will 1 0 killed")), "{output}");
+    }
+}

@@ -1,0 +1,16 @@
+//! Values that arrive together.
+
+use record::event::CollectorSource;
+
+/// The values of one page or export.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// When they arrived, in ns of CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// Where they came from.
+    pub source: CollectorSource,
+    /// By the text of the spec.
+    pub values: Vec<(String, f64)>,
+    /// Names that the spec does not have.
+    pub unknown: Vec<String>,
+}

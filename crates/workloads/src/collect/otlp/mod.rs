@@ -1,0 +1,221 @@
+//! OpenTelemetry's protocol (OTLP) over HTTP, for metrics: <https://opentelemetry.io/docs/specs/otlp/>.
+
+mod histogram;
+mod server;
+
+use histogram::Distribution;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
+use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint, metric, number_data_point};
+use record::SeriesSelector;
+use std::collections::BTreeSet;
+
+pub(super) use server::serve;
+
+/// The values of one export, and the names in it that no metric of the experiment has.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Export {
+    /// By the text of the experiment, such as `requests{code="200"}` or `delay.p99`.
+    pub values: Vec<(String, f64)>,
+    /// Names as an experiment would write them.
+    pub unknown: BTreeSet<String>,
+}
+
+/// A metric of the experiment.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    text: String,
+    selector: SeriesSelector,
+}
+
+impl Wanted {
+    /// `None` if the text is not a series.
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self { text: text.to_owned(), selector: SeriesSelector::parse(text)? })
+    }
+
+    /// Whether this is the metric `name`, or one of its statistics.
+    fn statistic<'a>(&'a self, name: &str) -> Option<&'a str> {
+        self.selector.name().strip_prefix(name)?.strip_prefix('.')
+    }
+}
+
+/// The values that an export has for the metrics of an experiment. Points with the attributes of a metric are added, as
+/// series of a Prometheus page are.
+pub(super) fn values(request: &ExportMetricsServiceRequest, wanted: &[Wanted]) -> Export {
+    let mut export = Export::default();
+    let mut known = BTreeSet::new();
+    for one in wanted {
+        let mut found = Found::default();
+        for resource in &request.resource_metrics {
+            let attributes = resource.resource.iter().flat_map(|own| &own.attributes);
+            let attributes: Vec<&KeyValue> = attributes.collect();
+            for metric in resource.scope_metrics.iter().flat_map(|scope| &scope.metrics) {
+                if found.add(metric, &attributes, one) {
+                    known.insert(&metric.name);
+                }
+            }
+        }
+        if let Some(value) = found.value().filter(|value| value.is_finite()) {
+            export.values.push((one.text.clone(), value));
+        }
+    }
+    let all = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
+    // Also the name of a histogram without a statistic.
+    let is_wanted = |name: &str| wanted.iter().any(|one| one.selector.name() == name);
+    let is_unknown = |metric: &&Metric| {
+        !known.contains(&metric.name)
+            || is_wanted(&metric.name) && as_written(metric) != metric.name
+    };
+    let unknown = all.flat_map(|scope| &scope.metrics).filter(is_unknown);
+    export.unknown = unknown.map(as_written).collect();
+    export
+}
+
+/// A metric as an experiment names it.
+fn as_written(metric: &Metric) -> String {
+    match metric.data {
+        Some(
+            metric::Data::Histogram(_)
+            | metric::Data::ExponentialHistogram(_)
+            | metric::Data::Summary(_),
+        ) => format!("{}.p99", metric.name),
+        _ => metric.name.clone(),
+    }
+}
+
+/// What points of one metric of the experiment have in sum.
+#[derive(Debug, Default)]
+struct Found<'a> {
+    number: Option<f64>,
+    distribution: Option<Distribution>,
+    statistic: &'a str,
+}
+
+impl<'a> Found<'a> {
+    /// Adds the points of a metric; returns whether it is the one.
+    fn add(&mut self, metric: &Metric, resource: &[&KeyValue], wanted: &'a Wanted) -> bool {
+        let has = |attributes: &[KeyValue]| {
+            let all = resource.iter().copied().chain(attributes);
+            let all: Vec<_> = all.filter_map(|own| Some((own.key.as_str(), text(own)?))).collect();
+            wanted
+                .selector
+                .has_labels(|key, value| all.iter().any(|(k, v)| *k == key && v == value))
+        };
+        let is_number = wanted.selector.name() == metric.name;
+        let statistic = wanted.statistic(&metric.name);
+        let is_distribution = statistic.is_some();
+        match &metric.data {
+            Some(metric::Data::Gauge(gauge)) if is_number => {
+                let points = gauge.data_points.iter().filter(|point| has(&point.attributes));
+                points
+                    .filter_map(number)
+                    .for_each(|value| *self.number.get_or_insert(0.0) += value);
+            }
+            Some(metric::Data::Sum(sum)) if is_number => {
+                let points = sum.data_points.iter().filter(|point| has(&point.attributes));
+                points
+                    .filter_map(number)
+                    .for_each(|value| *self.number.get_or_insert(0.0) += value);
+            }
+            Some(metric::Data::Histogram(all)) if is_distribution => {
+                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                    self.distribution.get_or_insert_default().add(point);
+                }
+            }
+            Some(metric::Data::ExponentialHistogram(all)) if is_distribution => {
+                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                    self.distribution.get_or_insert_default().add_exponential(point);
+                }
+            }
+            Some(metric::Data::Summary(all)) if is_distribution => {
+                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                    self.distribution.get_or_insert_default().add_summary(point);
+                }
+            }
+            _ => return false,
+        }
+        self.statistic = statistic.unwrap_or_default();
+        true
+    }
+
+    fn value(&self) -> Option<f64> {
+        self.number.or_else(|| self.distribution.as_ref()?.statistic(self.statistic))
+    }
+}
+
+fn number(point: &NumberDataPoint) -> Option<f64> {
+    Some(match point.value? {
+        number_data_point::Value::AsDouble(value) => value,
+        number_data_point::Value::AsInt(value) => value as f64,
+    })
+}
+
+/// The value of an attribute as text; `None` for lists and bytes.
+fn text(attribute: &KeyValue) -> Option<String> {
+    let Some(AnyValue { value: Some(value) }) = &attribute.value else { return None };
+    match value {
+        any_value::Value::StringValue(text) => Some(text.clone()),
+        any_value::Value::BoolValue(value) => Some(value.to_string()),
+        any_value::Value::IntValue(value) => Some(value.to_string()),
+        any_value::Value::DoubleValue(value) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An export in OTLP's JSON form, as in the specification's example.
+    const EXPORT: &str = r#"{"resourceMetrics":[{
+        "resource":{"attributes":[{"key":"service.name","value":{"stringValue":"meter"}}]},
+        "scopeMetrics":[{"scope":{"name":"x"},"metrics":[
+          {"name":"requests","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[
+            {"asInt":"5","startTimeUnixNano":"1","timeUnixNano":"2","attributes":[{"key":"code","value":{"intValue":"200"}}]},
+            {"asDouble":2,"startTimeUnixNano":"1","timeUnixNano":"2","attributes":[{"key":"code","value":{"stringValue":"500"}}]}]}},
+          {"name":"queue.depth","gauge":{"dataPoints":[{"asDouble":7.5,"timeUnixNano":"2"}]}},
+          {"name":"delay","unit":"ms","histogram":{"aggregationTemporality":2,"dataPoints":[
+            {"startTimeUnixNano":"1","timeUnixNano":"2","count":"4","sum":50,"min":5,"max":25,
+             "bucketCounts":["1","2","1"],"explicitBounds":[10,20]}]}}
+        ]}]}]}"#;
+
+    fn of(text: &str, wanted: &[&str]) -> Export {
+        let request = serde_json::from_str(text).unwrap();
+        let wanted: Vec<_> = wanted.iter().map(|text| Wanted::parse(text).unwrap()).collect();
+        values(&request, &wanted)
+    }
+
+    #[test]
+    fn numbers_with_the_attributes_are_added() {
+        let wanted = [
+            "requests",
+            "requests{code=\"200\"}",
+            "requests{code=\"404\"}",
+            "queue.depth{service.name=\"meter\"}",
+        ];
+        let found = of(EXPORT, &wanted);
+        let values: Vec<_> =
+            found.values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        assert_eq!(values, [("requests", 7.0), ("requests{code=\"200\"}", 5.0), (wanted[3], 7.5)]);
+        assert_eq!(found.unknown, ["delay.p99".to_owned()].into());
+    }
+
+    #[test]
+    fn a_histogram_has_statistics() {
+        let wanted =
+            ["delay.count", "delay.sum", "delay.mean", "delay.min", "delay.max", "delay.p50"];
+        let found = of(EXPORT, &wanted);
+        let values: Vec<_> = found.values.iter().map(|(_, value)| *value).collect();
+        assert_eq!(values, [4.0, 50.0, 12.5, 5.0, 25.0, 15.0]);
+        assert_eq!(found.unknown.len(), 2, "{:?}", found.unknown);
+    }
+
+    #[test]
+    fn names_of_no_metric_are_reported_as_they_are_written() {
+        let found = of(EXPORT, &["delay", "delay.p50x", "requests.p50"]);
+        assert_eq!(found.values, []);
+        let unknown = ["delay.p99", "queue.depth", "requests"].map(str::to_owned);
+        assert_eq!(found.unknown, unknown.into());
+    }
+}

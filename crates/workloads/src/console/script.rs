@@ -1,0 +1,182 @@
+//! The steps of a console: what to wait for, and what to enter then.
+
+use record::spec::{CONSOLE_DONE, ConsoleStep};
+use units::{Instant, Span};
+
+/// Most output that is kept to look for a text in, in bytes.
+const KEPT: usize = 1 << 16;
+/// What the key sends; terminals of programs translate it.
+const ENTER: u8 = b'\r';
+
+/// The steps of a console, and how far they are.
+#[derive(Debug)]
+pub(super) struct Script {
+    steps: Vec<ConsoleStep>,
+    /// Steps that are done.
+    done: usize,
+    /// What the machine printed after the text of the last step.
+    seen: Vec<u8>,
+    /// End of the pause of the current step, whose text has come.
+    until: Option<Instant>,
+}
+
+impl Script {
+    pub fn new(steps: Vec<ConsoleStep>) -> Self {
+        Self { steps, done: 0, seen: Vec::new(), until: None }
+    }
+
+    /// Takes what the machine printed until `now`; returns what to enter, and whether a step is done.
+    pub fn take(&mut self, printed: &[u8], now: Instant) -> (Vec<u8>, bool) {
+        self.seen.extend_from_slice(printed);
+        let (mut entered, before) = (Vec::new(), self.done);
+        while let Some(step) = self.steps.get(self.done) {
+            if self.until.is_none()
+                && let Some(text) = &step.wait
+            {
+                let Some(end) = find(&self.seen, text.as_bytes()) else { break };
+                self.seen.drain(..end);
+            }
+            let until = self.until.unwrap_or(now + Span::from_ns(step.pause_ns));
+            if now < until {
+                self.until = Some(until);
+                break;
+            }
+            self.until = None;
+            entered.extend(step.keys.iter().flat_map(|keys| keys.bytes()));
+            if let Some(line) = &step.send {
+                entered.extend(line.bytes().chain([ENTER]));
+            }
+            self.done += 1;
+        }
+        let old = match self.steps.get(self.done) {
+            Some(_) => self.seen.len().saturating_sub(KEPT),
+            None => self.seen.len(),
+        };
+        self.seen.drain(..old);
+        (entered, self.done > before)
+    }
+
+    /// How long to wait until the pause of the current step ends; `None` without one.
+    pub fn pause(&self, now: Instant) -> Option<Span> {
+        self.until.map(|until| until - now)
+    }
+
+    /// A line about the step that is next.
+    pub fn state(&self) -> String {
+        let (number, all) = (self.done + 1, self.steps.len());
+        match self.steps.get(self.done) {
+            None => CONSOLE_DONE.to_owned(),
+            Some(ConsoleStep { wait: Some(text), .. }) => {
+                format!("console: step {number} of {all} waits for {text:?}")
+            }
+            Some(_) => format!("console: step {number} of {all}"),
+        }
+    }
+}
+
+/// End of the first `text` in `seen`.
+fn find(seen: &[u8], text: &[u8]) -> Option<usize> {
+    if text.is_empty() {
+        return Some(0);
+    }
+    seen.windows(text.len()).position(|part| part == text).map(|start| start + text.len())
+}
+
+/// Removes the carriage returns of each line's end, so that a log has plain lines. There are two if
+/// the terminal adds one to the machine's.
+#[derive(Debug, Default)]
+pub(super) struct PlainLines {
+    /// Number of carriage returns at the end of what was printed.
+    held: usize,
+}
+
+impl PlainLines {
+    pub fn take(&mut self, printed: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::with_capacity(printed.len() + 1);
+        for byte in printed {
+            if *byte == b'\r' {
+                self.held += 1;
+                continue;
+            }
+            let held = std::mem::take(&mut self.held);
+            if *byte != b'\n' {
+                plain.extend(std::iter::repeat_n(b'\r', held));
+            }
+            plain.push(*byte);
+        }
+        plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_ns(7);
+
+    fn step(wait: Option<&str>, send: Option<&str>, keys: Option<&str>) -> ConsoleStep {
+        let [wait, send, keys] = [wait, send, keys].map(|text| text.map(str::to_owned));
+        ConsoleStep { wait, pause_ns: 0, send, keys }
+    }
+
+    #[test]
+    fn each_step_waits_for_its_text_after_that_of_the_step_before() {
+        let steps = vec![
+            step(Some("autoboot"), None, Some("\x02")),
+            step(Some("=> "), Some("ping 10.0.0.1"), None),
+            step(Some("=> "), None, None),
+        ];
+        let mut script = Script::new(steps);
+        assert_eq!(script.take(b"=> Hit any key to stop auto", NOW), (vec![], false));
+        assert_eq!(script.state(), "console: step 1 of 3 waits for \"autoboot\"");
+        assert_eq!(script.take(b"boot: 2", NOW), (vec![2], true));
+        assert_eq!(script.take(b"\r\n=> ", NOW), (b"ping 10.0.0.1\r".to_vec(), true));
+        assert_eq!(script.take(b"alive\r\n=", NOW), (vec![], false));
+        assert_eq!(script.take(b"> ", NOW), (vec![], true));
+        assert_eq!(script.state(), CONSOLE_DONE);
+    }
+
+    #[test]
+    fn a_pause_begins_when_the_text_has_come() {
+        let second = Span::from_ms(1_000);
+        let wait = ConsoleStep { pause_ns: second.as_ns(), ..step(Some("=> "), Some("a"), None) };
+        let mut script = Script::new(vec![wait, step(None, Some("b"), None)]);
+        assert_eq!((script.take(b"boots", NOW), script.pause(NOW)), ((vec![], false), None));
+        let later = NOW + second;
+        assert_eq!(
+            (script.take(b"=> ", later), script.pause(later)),
+            ((vec![], false), Some(second))
+        );
+        assert_eq!(script.take(b"=> more", later + Span::from_ms(999)), (vec![], false));
+        assert_eq!(script.take(b"", later + second), (b"a\rb\r".to_vec(), true));
+        assert_eq!((script.pause(later), script.state()), (None, CONSOLE_DONE.to_owned()));
+    }
+
+    #[test]
+    fn steps_without_a_text_are_done_at_once_and_together() {
+        let mut script =
+            Script::new(vec![step(None, Some("a"), None), step(None, Some("b"), None)]);
+        assert_eq!(script.take(b"", NOW), (b"a\rb\r".to_vec(), true));
+        assert_eq!(script.take(b"anything", NOW), (vec![], false));
+    }
+
+    #[test]
+    fn a_machine_that_prints_without_end_takes_no_memory() {
+        let mut script = Script::new(vec![step(Some("never"), None, None)]);
+        for _ in 0..40 {
+            script.take(&[b'x'; 1 << 16], NOW);
+            assert!(script.seen.len() <= KEPT);
+        }
+        let mut idle = Script::new(vec![]);
+        idle.take(&[b'x'; 1 << 16], NOW);
+        assert!(idle.seen.is_empty());
+    }
+
+    #[test]
+    fn logs_have_plain_lines() {
+        let mut lines = PlainLines::default();
+        let parts: [&[u8]; 4] = [b"a\r", b"\nb\rc", b"\r\r", b"\n\r"];
+        let plain: Vec<u8> = parts.into_iter().flat_map(|part| lines.take(part)).collect();
+        assert_eq!(plain, b"a\nb\rc\n");
+    }
+}

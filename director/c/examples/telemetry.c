@@ -1,0 +1,39 @@
+/* Five members send a reading each, and get an update: telemetry KEY PORT. On devices, each is a
+ * separate program; here it is a thread.
+ *   cc telemetry.c -I director/c/include -L target/release -l director_c -pthread -o telemetry */
+#include <director.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *key, names[6][24];
+#define BYTES(text) (const uint8_t *)(text), strlen(text)
+
+static void *meter(void *name) {
+    char why[200] = "";
+    director_listener *own = director_listen("{}", BYTES(key), name, names[0], why, sizeof why);
+    int outcome = director_publish(own, BYTES("17 kWh"), 30000, 100, why, sizeof why);
+    printf("%s: outcome %d %s\n", (char *)name, outcome, why);
+    director_reply(director_next(own, 30000), BYTES("updated"));
+    return own;
+}
+
+int main(int argc, char **argv) {
+    char why[200] = "usage: telemetry KEY PORT";
+    const char *members[] = {names[1], names[2], names[3], names[4], names[5]};
+    pthread_t threads[5];
+    key = argc == 3 ? argv[1] : "";
+    for (int n = 0; argc == 3 && n < 6; n++)
+        snprintf(names[n], sizeof names[n], "127.0.0.1:%d", atoi(argv[2]) + n);
+    director_session *hub = director_initiate("{}", BYTES(key), names[0], members, 5, why, 200);
+    for (int n = 0; hub && n < 5; n++)
+        pthread_create(&threads[n], 0, meter, names[n + 1]);
+    for (int n = 0; hub && n < 5; n++) {
+        director_incoming *reading = director_receive(hub, 30000);
+        printf("a reading of member %u\n", director_incoming_member(reading));
+        director_incoming_free(reading);
+    }
+    director_collected *all = director_collect(hub, BYTES("an update"), why, sizeof why);
+    return printf("%zu updated %s\n", director_answers(all), hub ? "" : why) < 0;
+}

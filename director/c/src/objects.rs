@@ -1,0 +1,94 @@
+//! The objects behind the handles of C.
+
+use crate::table::Table;
+use director::io::{Collected, Inbox, Incoming, Listener, Publisher, Request, Session};
+use std::future::Future;
+use std::sync::{Arc, mpsc};
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::{Mutex, oneshot};
+
+/// A runtime on its own thread, until it is ended.
+pub struct Thread {
+    handle: Handle,
+    alive: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Thread {
+    /// Starts it.
+    pub fn start() -> Result<Self, String> {
+        let run_time = Builder::new_current_thread().enable_all().build();
+        let run_time = run_time.map_err(|error| error.to_string())?;
+        let handle = run_time.handle().clone();
+        let (alive, gone) = oneshot::channel::<()>();
+        std::thread::Builder::new()
+            .name("director".to_owned())
+            .spawn(move || drop(run_time.block_on(gone)))
+            .map_err(|error| error.to_string())?;
+        Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
+    }
+
+    /// Ends the runtime and all of its tasks.
+    pub fn end(&self) {
+        if let Ok(mut alive) = self.alive.lock() {
+            *alive = None;
+        }
+    }
+
+    /// Runs a future there and waits for its result; `None` if the runtime has ended.
+    pub fn wait<F>(&self, future: F) -> Option<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        let (sender, receiver) = mpsc::channel();
+        self.handle.spawn(async move { sender.send(future.await) });
+        receiver.recv().ok()
+    }
+}
+
+/// A session, from its hub.
+pub struct DirectorSession {
+    pub thread: Thread,
+    pub session: Session,
+    pub inbox: Arc<Mutex<Inbox>>,
+}
+
+/// All sessions.
+pub static SESSIONS: Table<DirectorSession> = Table::new();
+/// All listeners.
+pub static LISTENERS: Table<DirectorListener> = Table::new();
+
+/// Responses to a message.
+pub struct DirectorCollected(pub Vec<(u32, Vec<u8>)>, pub Vec<u32>);
+
+/// A member.
+pub struct DirectorListener {
+    pub thread: Thread,
+    pub listener: Arc<Mutex<Listener>>,
+    pub publisher: Publisher,
+}
+
+/// A received message.
+pub struct DirectorRequest(pub Request);
+
+/// A message of a member.
+pub struct DirectorIncoming(pub Incoming);
+
+/// Sends to all members, or to some, and waits for their answers.
+pub fn collect(
+    session: *const DirectorSession,
+    message: Vec<u8>,
+    members: Option<Vec<u32>>,
+) -> Result<*mut DirectorCollected, String> {
+    let session = SESSIONS.get(session).ok_or("the session does not exist")?;
+    let own: Session = session.session.clone();
+    let collected = session.thread.wait(async move {
+        match members {
+            Some(members) => own.collect_from(&members, &message).await,
+            None => own.collect(&message).await,
+        }
+    });
+    let collected = collected.ok_or("the session is over")?;
+    let Collected { answers, lacking } = collected.map_err(|error| error.to_string())?;
+    Ok(Box::into_raw(Box::new(DirectorCollected(answers.into_iter().collect(), lacking))))
+}

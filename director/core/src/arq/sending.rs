@@ -1,0 +1,106 @@
+//! A message on its way, and what has been delivered.
+
+use super::frame::HEADER;
+use super::settings::AckReport;
+use crate::Nanos;
+use crate::capacity::Train;
+use std::collections::VecDeque;
+
+/// What a sender knows as delivered at a time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Delivered {
+    /// Bytes on the wire whose fate is known, and those among them that have arrived.
+    pub bytes: usize,
+    pub received: usize,
+    /// Time of the last acknowledgement; if nothing was in flight, of the sending after it.
+    pub at: Nanos,
+    /// Sending time of the chunk that it has acknowledged.
+    pub sent_at: Nanos,
+    /// Whether nothing was in flight.
+    pub alone: bool,
+}
+
+/// An attempt: a train up to its last chunk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    /// Sending time of its last chunk.
+    pub asked_at: Nanos,
+    /// What had been delivered when its first chunk was sent.
+    pub before: Delivered,
+    /// Chunks of the message sent until then.
+    pub sent: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub bytes: Vec<u8>,
+    /// Index of the last chunk.
+    pub last: u8,
+    /// Unacknowledged chunks.
+    pub missing: Vec<u8>,
+    /// Remaining chunks of the current train.
+    pub train: VecDeque<u8>,
+    /// Retransmission timeout; `None` while the train is being sent.
+    pub ask_at: Option<Nanos>,
+    /// Attempts that are counted.
+    pub asked: Vec<Attempt>,
+    /// What had been delivered before the current train.
+    pub before: Option<Delivered>,
+    /// The attempt of the request that this answer belongs to.
+    pub echo: u8,
+    /// Consecutive timeouts.
+    pub tries: u32,
+    /// Number of chunks sent, and number of those that are known as received or lost.
+    pub sent: u32,
+    pub known: u32,
+    pub until: Option<Nanos>,
+}
+
+impl Sending {
+    /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
+    /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
+    /// and Partridge's rule excludes.
+    pub fn round_trip(&self, echo: u8, now: Nanos) -> Option<Nanos> {
+        let attempt = self.asked.get(usize::from(echo))?;
+        Some(now.saturating_sub(attempt.asked_at))
+    }
+
+    /// Bytes of a chunk on the wire.
+    pub fn chunk(&self, below: usize) -> usize {
+        self.bytes.len() / (usize::from(self.last) + 1) + HEADER + below
+    }
+
+    /// Number of chunks whose fate becomes known by a reply to this attempt; chunks sent after it
+    /// may still arrive.
+    pub fn newly_known(&mut self, echo: u8) -> u32 {
+        let sent = self.asked.get(usize::from(echo)).map_or(self.sent, |attempt| attempt.sent);
+        let known = self.known;
+        self.known = known.max(sent);
+        sent.saturating_sub(known)
+    }
+}
+
+impl Delivered {
+    /// A train has ended, with chunks of `chunk` bytes: what was delivered since it began.
+    pub fn end(
+        &mut self,
+        attempt: &Attempt,
+        chunk: usize,
+        report: &AckReport,
+        now: Nanos,
+    ) -> Option<Train> {
+        let known = (report.received + report.lost) as usize;
+        self.bytes += known * chunk;
+        self.received += report.received as usize * chunk;
+        (self.at, self.sent_at) = (now, attempt.asked_at);
+        let before = attempt.before;
+        let train = Train {
+            bytes: self.bytes - before.bytes,
+            received: self.received - before.received,
+            sent: attempt.asked_at.saturating_sub(before.sent_at),
+            acknowledged: now.saturating_sub(before.at),
+            alone: before.alone,
+        };
+        (known > 0).then_some(train)
+    }
+}

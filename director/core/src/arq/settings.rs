@@ -1,0 +1,74 @@
+//! Settings of a sender, and what it reports.
+
+use crate::Nanos;
+use crate::capacity::Train;
+
+/// Pacing and timeout of a sender.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ArqSettings {
+    /// Maximum datagram size, in bytes.
+    pub datagram: usize,
+    /// Header bytes on the wire below a datagram, for pacing.
+    pub below: usize,
+    /// Maximum sending rate, in bit/s.
+    pub rate_bit_s: f64,
+    /// Initial acknowledgement timeout in ns; replaced by an estimate after the first round-trip
+    /// sample.
+    pub timeout: Nanos,
+    /// Maximum number of messages in flight; others are queued.
+    pub most: usize,
+    /// Bytes that may go at once after a pause.
+    pub burst: usize,
+    /// Whether the sender measures the path and adapts its rate; otherwise its user does.
+    pub adapts: bool,
+    /// Whether the rate is an estimate, not an upper limit.
+    pub estimated: bool,
+}
+
+impl Default for ArqSettings {
+    fn default() -> Self {
+        Self {
+            datagram: 1_200,
+            below: 42,
+            rate_bit_s: 10e6,
+            timeout: 200_000_000,
+            most: 32,
+            burst: 0,
+            adapts: false,
+            estimated: false,
+        }
+    }
+}
+
+/// Final state of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The receiver has acknowledged or answered it.
+    Delivered,
+    /// Its lifetime ended before.
+    Expired,
+}
+
+/// Why a message is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// It has too many chunks for the format.
+    #[error("message of {0} bytes is too long for datagrams of this size")]
+    Long(usize),
+    /// Datagrams cannot hold a chunk.
+    #[error("datagrams of {0} bytes have no room for data")]
+    Small(usize),
+}
+
+/// What the sender learns from an acknowledgement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AckReport {
+    /// Received chunks of the last train.
+    pub received: u32,
+    /// Lost chunks of it.
+    pub lost: u32,
+    /// Round-trip time in ns, if known.
+    pub round_trip: Option<Nanos>,
+    /// The train that it acknowledges, if known.
+    pub train: Option<Train>,
+}

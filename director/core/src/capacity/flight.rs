@@ -1,0 +1,82 @@
+//! Datagrams that arrive without a long pause, and trains that are acknowledged.
+
+use crate::Nanos;
+use std::collections::VecDeque;
+
+/// Maximum number of arrivals that are kept.
+const MAX_FLIGHT: usize = 512;
+/// Minimum number of arrivals that give a rate.
+pub(super) const MIN_FLIGHT: usize = 4;
+/// Arrivals between which a rate is measured.
+const MAX_RUN: usize = 16;
+
+/// Datagrams that have been acknowledged, as their sender sees it. As in BBR, the rate is that of
+/// all that was acknowledged in a time that ends with this acknowledgement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Train {
+    /// Bytes on the wire, and those among them that have arrived.
+    pub bytes: usize,
+    pub received: usize,
+    /// Time in which they were sent, in ns.
+    pub sent: Nanos,
+    /// Time in which they were acknowledged, in ns.
+    pub acknowledged: Nanos,
+    /// Whether nothing was in flight before: then that time includes a round trip.
+    pub alone: bool,
+}
+
+/// A flight: datagrams that arrive without a long pause.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Flight {
+    arrivals: VecDeque<(Nanos, usize)>,
+    /// Longest round-trip time in it, in ns.
+    pub longest: Nanos,
+    pub lost: bool,
+    /// Whether any frames were lost.
+    pub losses: bool,
+    /// Whether trains have given its rate.
+    pub trained: bool,
+}
+
+impl Flight {
+    /// Records the arrival of a datagram.
+    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
+        self.arrivals.push_back((now, bytes));
+        if self.arrivals.len() > MAX_FLIGHT {
+            self.arrivals.pop_front();
+        }
+    }
+
+    /// Number of arrivals.
+    pub fn len(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// Time since the first and since the last arrival, in ns.
+    pub fn ages(&self, now: Nanos) -> (Nanos, Nanos) {
+        let age =
+            |arrival: Option<&(Nanos, usize)>| arrival.map_or(0, |(at, _)| now - now.min(*at));
+        (age(self.arrivals.front()), age(self.arrivals.back()))
+    }
+
+    /// The highest rate over half of the arrivals, in bit/s; `None` if there are too few.
+    pub fn rate(&self) -> Option<f64> {
+        self.run().map(|(bytes, span)| bytes * 8e9 / span)
+    }
+
+    /// Bytes and time, in ns, of the run of half of the arrivals with the highest rate.
+    pub fn run(&self) -> Option<(f64, f64)> {
+        let count = self.arrivals.len();
+        if count < MIN_FLIGHT {
+            return None;
+        }
+        let run = (count / 2).clamp(MIN_FLIGHT - 1, MAX_RUN);
+        let passed = |first: usize| {
+            let all = self.arrivals.range(first..=first + run);
+            let bytes: usize = all.skip(1).map(|(_, bytes)| bytes).sum();
+            let span = self.arrivals[first + run].0.saturating_sub(self.arrivals[first].0);
+            (bytes as f64, span.max(1_000) as f64)
+        };
+        (0..count - run).map(passed).max_by(|(a, b), (c, d)| (a / b).total_cmp(&(c / d)))
+    }
+}

@@ -1,0 +1,471 @@
+//! Capacity of the path and its congestion, from the session's own traffic; no rate need be told.
+//!
+//! As in BBR, the rate is the delivery rate of datagrams, and queueing delay is the signal of
+//! congestion: losses while a queue stands are the queue's, other losses are the radio's. If other
+//! traffic fills the queue, which own sending does not empty, a window as that of TCP decides, as in
+//! Copa's competitive mode.
+
+mod flight;
+mod trips;
+
+pub use flight::Train;
+
+use self::flight::{Flight, MIN_FLIGHT};
+use self::trips::Trips;
+use crate::Nanos;
+use std::collections::VecDeque;
+
+/// Datagrams that may be sent in a round trip without knowledge of the path (RFC 6928).
+const INITIAL_WINDOW: f64 = 10.0;
+/// Maximum size of these datagrams together, in bytes (RFC 6928).
+const MAX_INITIAL: f64 = 14_600.0;
+/// Round-trip time before the first sample, in ns.
+const UNKNOWN_TRIP: Nanos = 100_000_000;
+/// Arrivals after which a flight is evaluated even if messages are still awaited.
+const LONG_FLIGHT: usize = 64;
+/// A flight that arrives at less than this share of the sending rate fills the bottleneck.
+const FILLS: f64 = 0.7;
+/// Growth of the rate with each flight that does not fill the bottleneck: before the first that
+/// does, and after it (BBR's gain of a probing phase).
+const GROWTH: [f64; 2] = [1.25, 2.0];
+/// Arrivals after which a rate counts before a flight is over, if it is lower by this factor.
+const EARLY: usize = 6;
+const EARLY_DROP: f64 = 3.0;
+/// Maximum decrease with a flight: one flight can be delayed by other causes.
+const MAX_DROP: f64 = 4.0;
+/// Decrease of the rate after a loss in a queue (BBRv2).
+const AFTER_LOSS: f64 = 0.7;
+/// Decrease of the window then (RFC 5681).
+const HALVED: f64 = 0.5;
+/// A pause of two round trips and this time ends a flight, in ns.
+const PAUSE: Nanos = 5_000_000;
+/// Size of a datagram with its headers for comparisons, in bytes.
+const PACKET: f64 = 1_500.0;
+/// Maximum factor by which sending slows down while nothing arrives.
+const MAX_BACKOFF: f64 = 64.0;
+/// Factor of the sending rate while a queue is to drain (BBR).
+const DRAIN: f64 = 0.75;
+/// Datagrams of a train from which its rate is measured.
+const MIN_TRAIN: f64 = 4.0;
+/// Delivery rates whose maximum is the path's while a queue stands.
+const RECENT: usize = 4;
+/// Share of lost datagrams up to which arrivals are not slowed down by repairs.
+const CLEAN: f64 = 0.01;
+/// Least rate, in bit/s.
+const MIN_RATE: f64 = 100.0;
+
+/// Estimate of the path's capacity.
+#[derive(Debug, Clone)]
+pub struct Capacity {
+    /// The configured rate, which is an upper limit.
+    told: Option<f64>,
+    rate: f64,
+    /// Maximum datagram on the wire, in bytes.
+    packet: f64,
+    /// Size of the session's datagrams on the wire, in bytes.
+    datagram: f64,
+    /// Datagrams that may be sent in a round trip whatever the measured rate; more if other traffic
+    /// fills the queue, and fewer after a loss in a queue.
+    window: f64,
+    /// Bytes that have arrived since the window last grew.
+    acknowledged: f64,
+    competed: bool,
+    /// Whether no flight has filled the bottleneck yet.
+    startup: bool,
+    measured: bool,
+    trips: Trips,
+    flight: Flight,
+    /// The last delivery rates, in bit/s.
+    recent: VecDeque<f64>,
+    cut_at: Nanos,
+    grown_at: Nanos,
+    slowed_at: Nanos,
+    /// Divisor of the sending rate while nothing arrives.
+    backoff: f64,
+    /// Bytes that were carried per byte of an arrival.
+    scale: f64,
+    /// Loss that is not due to congestion, 0 to 1.
+    loss: f64,
+}
+
+impl Capacity {
+    /// An estimate without samples. `told` is the configured rate in bit/s, `trip` the configured
+    /// round-trip time in ns, `packet` the maximum datagram on the wire in bytes.
+    pub fn new(told: Option<f64>, trip: Option<Nanos>, packet: f64) -> Self {
+        let mut capacity = Self {
+            told,
+            rate: 0.0,
+            packet,
+            datagram: packet,
+            window: INITIAL_WINDOW,
+            acknowledged: 0.0,
+            competed: false,
+            startup: true,
+            measured: false,
+            trips: Trips::default(),
+            flight: Flight::default(),
+            recent: VecDeque::new(),
+            cut_at: 0,
+            grown_at: 0,
+            slowed_at: 0,
+            backoff: 1.0,
+            scale: 1.0,
+            loss: 0.0,
+        };
+        capacity.rate = told.unwrap_or_else(|| capacity.initial(trip.unwrap_or(UNKNOWN_TRIP)));
+        capacity
+    }
+
+    /// The rate at which the window is sent within a round trip of `trip` ns.
+    fn initial(&self, trip: Nanos) -> f64 {
+        let bytes = (self.window * self.packet).min(MAX_INITIAL * self.window / INITIAL_WINDOW);
+        bytes * 8e9 / trip.max(10_000) as f64
+    }
+
+    /// The estimated rate, in bit/s.
+    pub fn rate(&self) -> f64 {
+        let window = |trip| self.initial(trip);
+        let rate = match self.trips.mean() {
+            Some(trip) if self.competes() => window(trip),
+            // A few datagrams per round trip may always go: slow answers are no lack of capacity.
+            Some(trip) => self.rate.max(window(trip) * (self.datagram / self.packet).min(1.0)),
+            None => self.rate,
+        }
+        .max(MIN_RATE);
+        self.told.map_or(rate, |told| rate.min(told))
+    }
+
+    /// The rate to send at, in bit/s: the estimate, or less while nothing arrives or a queue is to
+    /// drain.
+    pub fn pace(&self) -> f64 {
+        let drains = self.trips.stands() && !self.competes() && self.told.is_none();
+        let gain = if drains { DRAIN } else { 1.0 };
+        (self.rate() * gain / self.backoff).max(MIN_RATE)
+    }
+
+    /// Whether a window decides. A configured rate is a share of the path that others leave.
+    fn competes(&self) -> bool {
+        self.told.is_none() && self.trips.competes()
+    }
+
+    /// Whether the rate was not configured.
+    pub fn is_estimated(&self) -> bool {
+        self.told.is_none()
+    }
+
+    /// Smoothed round-trip time with queueing, in ns; `None` before the first sample.
+    pub fn smoothed_trip(&self) -> Option<Nanos> {
+        self.trips.mean()
+    }
+
+    /// Minimum round-trip time of the last half minute, in ns.
+    pub fn least_trip(&self) -> Option<Nanos> {
+        self.trips.least()
+    }
+
+    /// Sets the size of messages on the wire in bytes, what an arrival of a byte stands for, `scale`
+    /// bytes that were carried, and the share of datagrams that is lost behind the bottleneck.
+    pub fn set_traffic(&mut self, message: f64, scale: f64, loss: f64) {
+        self.datagram = message.min(self.packet);
+        (self.scale, self.loss) = (scale.max(1.0), loss);
+    }
+
+    /// Time of a datagram on the bottleneck, in ns.
+    fn airtime(&self) -> Nanos {
+        (PACKET.min(self.packet) * 8e9 / self.rate()) as Nanos
+    }
+
+    fn trip(&self) -> Nanos {
+        self.trips.mean().unwrap_or(UNKNOWN_TRIP)
+    }
+
+    /// Records a round-trip time of `ns`.
+    pub fn round_trip(&mut self, now: Nanos, ns: Nanos) {
+        if self.trips.mean().is_none() && self.told.is_none() && !self.measured {
+            self.rate = self.initial(ns);
+        }
+        self.trips.add(now, ns, self.airtime());
+        self.flight.longest = self.flight.longest.max(ns);
+        if self.competes() != self.competed {
+            // The rate stays as it is.
+            let bits = self.rate.min(self.recent().unwrap_or(self.rate)) * self.trip() as f64;
+            match self.competes() {
+                true => self.window = (bits / 8e9 / self.packet).max(INITIAL_WINDOW),
+                false => self.rate = self.initial(self.trip()),
+            }
+            self.competed = self.competes();
+            self.acknowledged = 0.0;
+            if !self.competed {
+                self.window = self.window.min(INITIAL_WINDOW);
+            }
+        }
+    }
+
+    /// Bytes have arrived: the window grows by one datagram per round trip (RFC 5681).
+    fn acknowledge(&mut self, bytes: f64) {
+        self.acknowledged += bytes;
+        if self.acknowledged >= self.window * self.packet {
+            self.acknowledged = 0.0;
+            if self.competes() || self.window < INITIAL_WINDOW {
+                self.window += 1.0;
+            }
+        }
+    }
+
+    /// Records the arrival of a datagram of `bytes` on the wire.
+    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
+        self.heard();
+        if !self.flight.trained {
+            self.acknowledge(bytes as f64 * self.scale);
+        }
+        self.flight.arrival(now, bytes);
+        // A path that has become much narrower shows before all has arrived.
+        let seen =
+            self.flight.rate().filter(|_| self.flight.len() >= EARLY && !self.flight.trained);
+        let is_narrow = |seen: f64| seen * self.scale < self.rate() / EARLY_DROP;
+        if seen.is_some_and(is_narrow) && self.is_evidence() {
+            self.finish(now);
+        }
+    }
+
+    /// Something has arrived: sending becomes faster again, with each arrival.
+    pub fn heard(&mut self) {
+        self.backoff = (self.backoff / 2.0).max(1.0);
+    }
+
+    /// Messages are about to be sent: if nothing has arrived for some time, ends the flight.
+    pub fn sending(&mut self, now: Nanos) {
+        let (_, pause) = self.flight.ages(now);
+        if pause > 2 * self.trip() + PAUSE {
+            self.finish(now);
+        }
+    }
+
+    /// A message is complete, and nothing is awaited if it was the `last`.
+    pub fn completed(&mut self, now: Nanos, last: bool) {
+        let (takes, _) = self.flight.ages(now);
+        let long = self.flight.len() > 2 * MIN_FLIGHT && takes > 2 * self.trip();
+        if last || long || self.flight.len() >= LONG_FLIGHT {
+            self.finish(now);
+        }
+    }
+
+    /// A train of datagrams was acknowledged at the sending end.
+    pub fn train(&mut self, train: Train, now: Nanos) {
+        let Some(least) = self.least_trip() else { return };
+        if (train.bytes as f64) < MIN_TRAIN * self.packet {
+            return;
+        }
+        self.flight.trained = true;
+        self.acknowledge(train.received as f64);
+        // What a queue has dropped has not passed; what a radio has lost, has.
+        let full = self.queues(self.flight.longest);
+        let bytes = if full { train.received } else { train.bytes } as f64;
+        let rate_over = |ns: Nanos| bytes * 8e9 / ns.max(1_000) as f64;
+        let trip = if train.alone { least } else { 0 };
+        let sent = rate_over(train.sent).min(self.rate());
+        let seen = rate_over(train.acknowledged.saturating_sub(trip).max(train.sent));
+        self.delivered(seen, sent, now);
+        self.flight.longest = 0;
+    }
+
+    /// Datagrams that were sent at a rate of `sent` bit/s have arrived at a rate of `seen`.
+    fn delivered(&mut self, seen: f64, sent: f64, now: Nanos) {
+        let rate = self.rate();
+        self.measured = true;
+        self.recent.push_back(seen);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        if seen < FILLS * sent && self.is_evidence() {
+            self.startup = false;
+            // Others may have sent meanwhile.
+            self.rate = (rate * seen / sent).max(rate / MAX_DROP);
+        } else if self.queues(self.flight.longest) {
+            let most = self.recent().filter(|_| self.recent.len() == RECENT && self.told.is_none());
+            self.rate = self.rate.min(most.unwrap_or(self.rate));
+        } else if seen >= FILLS * rate && !self.flight.lost {
+            self.grow(now);
+        }
+    }
+
+    /// Whether slow arrivals show a narrow path. After losses of a radio, repairs make them slow too:
+    /// then a packet must have waited about as long as the arrivals took longer than they should
+    /// have, half of it at least.
+    fn is_evidence(&self) -> bool {
+        let clean = self.loss < CLEAN && !self.flight.losses;
+        let Some((bytes, span)) = self.flight.run().filter(|_| !clean) else { return true };
+        let least = self.least_trip().unwrap_or(0);
+        let waited = self.flight.longest.saturating_sub(least) as f64;
+        let excess = span - bytes * self.scale * 8e9 / self.rate();
+        self.flight.trained || waited > excess / 2.0
+    }
+
+    /// The highest of the last delivery rates, in bit/s.
+    fn recent(&self) -> Option<f64> {
+        self.recent.iter().copied().max_by(f64::total_cmp)
+    }
+
+    /// The path carries all: raises the rate, at most once in a round trip.
+    fn grow(&mut self, now: Nanos) {
+        if self.grown_at > 0 && now < self.grown_at + self.trip() {
+            return;
+        }
+        self.grown_at = now;
+        self.rate = self.rate().max(self.rate) * GROWTH[usize::from(self.startup)];
+        if let Some(told) = self.told {
+            self.rate = self.rate.min(told);
+        }
+    }
+
+    /// Ends the flight.
+    fn finish(&mut self, now: Nanos) {
+        let flight = std::mem::take(&mut self.flight);
+        if flight.trained {
+            return;
+        }
+        let Some(seen) = flight.rate() else { return };
+        let seen = seen * self.scale / (1.0 - self.loss).max(0.1);
+        self.flight = flight;
+        self.delivered(seen, self.rate(), now);
+        self.flight = Flight::default();
+    }
+
+    /// Whether a round-trip time includes a standing queue.
+    fn queues(&self, trip: Nanos) -> bool {
+        self.trips.queues(trip, self.airtime())
+    }
+
+    /// Frames were lost; returns whether a queue has dropped them. Then the rate decreases, at
+    /// most once in a round trip.
+    pub fn lost(&mut self, now: Nanos) -> bool {
+        self.flight.losses = true;
+        let seen = self.flight.rate().map(|rate| rate * self.scale / (1.0 - self.loss).max(0.1));
+        // Where all arrives as it was sent, the queue is not the path's.
+        let fills = seen.is_some_and(|seen| seen < FILLS * self.rate());
+        if !(self.competes() || self.queues(self.flight.longest) && fills) {
+            return false;
+        }
+        self.flight.lost = true;
+        if now >= self.cut_at + self.trip() {
+            self.cut_at = now;
+            self.startup = false;
+            let least = seen.map_or(0.0, |seen| seen * AFTER_LOSS);
+            self.rate = (self.rate() * AFTER_LOSS).max(least).min(self.rate());
+            self.window = (self.window * HALVED).max(1.0);
+            self.acknowledged = 0.0;
+        }
+        true
+    }
+
+    /// Nothing has arrived in time: the path may carry far less, or nothing. Sending slows down
+    /// until something arrives, at most once in a round trip; the estimate stays, because the path
+    /// has not been measured.
+    pub fn timeout(&mut self, now: Nanos) {
+        if now >= self.slowed_at + self.trip() {
+            self.slowed_at = now;
+            self.backoff = (self.backoff * 2.0).min(MAX_BACKOFF);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = 1_000_000;
+
+    /// A flight of `count` datagrams of 1,000 bytes that arrive at `bit_s`, and their round trips:
+    /// `trip` ms, and `more` ms longer at the end.
+    fn flight(
+        capacity: &mut Capacity,
+        begin: Nanos,
+        count: u64,
+        bit_s: f64,
+        (trip, more): (u64, u64),
+    ) {
+        let each = (8e12 / bit_s) as Nanos;
+        for n in 0..count {
+            let now = begin + n * each;
+            capacity.arrival(now, 1_000);
+            capacity.round_trip(now, (trip + more * n / count) * MS);
+        }
+    }
+
+    #[test]
+    fn a_rate_is_found_from_nothing_and_followed() {
+        let mut capacity = Capacity::new(None, None, 1_500.0);
+        let mut now = 0;
+        let mut run = |capacity: &mut Capacity, bit_s: f64, flights: u64| {
+            for _ in 0..flights {
+                now += 2_000 * MS;
+                let sent = capacity.rate();
+                let excess = 8e6 * 20.0 * (1.0 / bit_s - 1.0 / sent).max(0.0);
+                flight(capacity, now, 20, sent.min(bit_s), (40, excess as u64));
+                capacity.finish(now);
+            }
+            capacity.rate() / bit_s
+        };
+        for bit_s in [500e3, 150e3, 2e6, 100e6, 30e3] {
+            let ratio = run(&mut capacity, bit_s, 40);
+            let floor = capacity.initial(capacity.smoothed_trip().unwrap()) / bit_s;
+            assert!(ratio > 0.7 && ratio < 2_f64.max(floor * 1.01), "{bit_s}: {ratio} {floor}");
+        }
+    }
+
+    #[test]
+    fn losses_of_a_queue_are_told_from_those_of_a_radio() {
+        let mut capacity = Capacity::new(None, Some(40 * MS), 1_500.0);
+        flight(&mut capacity, 0, 20, 3e6, (40, 0));
+        let before = capacity.rate();
+        assert!(!capacity.lost(100 * MS), "no queue");
+        assert_eq!(capacity.rate(), before);
+        capacity.finish(100 * MS);
+        flight(&mut capacity, 2_000 * MS, 20, 500e3, (40, 400));
+        let before = capacity.rate();
+        assert!(capacity.lost(2_400 * MS), "the queue is full");
+        assert!(capacity.rate() < 0.8 * before);
+        let once = capacity.rate();
+        assert!(capacity.lost(2_401 * MS));
+        assert_eq!(capacity.rate(), once, "once in a round trip");
+    }
+
+    #[test]
+    fn what_was_told_is_a_limit() {
+        let mut capacity = Capacity::new(Some(1e6), Some(40 * MS), 1_500.0);
+        for n in 1..10 {
+            flight(&mut capacity, n * 2_000 * MS, 20, 1e6, (40, 0));
+            capacity.finish(n * 2_000 * MS + 100 * MS);
+        }
+        assert_eq!(capacity.rate(), 1e6);
+        flight(&mut capacity, 60_000 * MS, 20, 300e3, (40, 300));
+        capacity.finish(61_000 * MS);
+        let floor = capacity.initial(capacity.smoothed_trip().unwrap());
+        assert!(capacity.rate() <= floor.max(320e3) && floor < 1e6, "{}", capacity.rate());
+    }
+
+    #[test]
+    fn slow_answers_are_no_lack_of_capacity() {
+        let mut capacity = Capacity::new(None, None, 1_500.0);
+        for n in 0..20 {
+            for place in 0..10 {
+                let now = n * 2_000 * MS + place * 100 * MS;
+                capacity.arrival(now, 150);
+                capacity.round_trip(now, (20 + place * 100) * MS);
+            }
+            capacity.finish(n * 2_000 * MS + 1_500 * MS);
+        }
+        // Ten packets in the 470 ms that an answer takes on average.
+        assert!(capacity.rate() > 150e3, "{}", capacity.rate());
+    }
+
+    #[test]
+    fn an_outage_slows_sending_down_and_leaves_the_estimate() {
+        let mut capacity = Capacity::new(None, Some(40 * MS), 1_500.0);
+        let before = capacity.pace();
+        (1..9).for_each(|n| capacity.timeout(n * 1_000 * MS));
+        assert!(capacity.pace() < before / 50.0 && capacity.rate() == before);
+        (0..8).for_each(|n| capacity.arrival(n * MS / 100, 100));
+        assert_eq!(capacity.pace(), before);
+    }
+}

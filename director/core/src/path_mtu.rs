@@ -1,0 +1,284 @@
+//! Packet size of a path, found by probes: datagram packetization layer path MTU discovery
+//! (RFC 8899), for routers that send no ICMP messages.
+//!
+//! A session uses the largest packets that the system permits. If a message is late, packets of
+//! several sizes go to a member, which answers each with a packet of the same size. So both
+//! directions are checked. If only smaller packets come back, the session uses these. After a while
+//! it tries larger ones again.
+
+use crate::Nanos;
+use crate::switch::MemberId;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Sizes that are tried, in bytes: jumbo frames, FDDI, Ethernet, tunnels, the minimum of IPv6,
+/// X.25, the usual limit of datagrams over IPv4, point-to-point links, 802.15.4 (RFC 1191, 7.1).
+const SIZES: [u32; 9] = [9_000, 4_352, 1_500, 1_400, 1_280, 1_006, 576, 296, 127];
+/// Rounds without any answer after which a search ends (MAX_PROBES, RFC 8899, 5.1.2).
+const SILENT_ROUNDS: u32 = 3;
+/// Maximum number of rounds.
+const MAX_ROUNDS: u32 = 40;
+/// Chance that loss looks like a limit. RFC 8899 sends three probes; here as many as it takes.
+const ERROR: f64 = 3e-3;
+/// Time after which larger packets are tried again, in ns (PMTU_RAISE_TIMER, RFC 8899, 5.1.1).
+const RAISE_AFTER: Nanos = 600_000_000_000;
+/// Time between two searches for a member, in ns; doubled after each search that finds no limit.
+const SEARCH_EVERY: Nanos = 5_000_000_000;
+/// Maximum number of times that it is doubled: if the path carries all, and if it carries nothing.
+const MAX_DOUBLED: [u32; 2] = [3, 6];
+
+/// A search: packets of several sizes to a member.
+#[derive(Debug, Clone)]
+struct Search {
+    member: MemberId,
+    /// Sizes and their numbers of answers.
+    answers: BTreeMap<u32, u32>,
+    /// Sizes still to be sent in this round.
+    left: Vec<u32>,
+    rounds: u32,
+    /// End of the round.
+    due: Nanos,
+}
+
+/// What is known of a member's path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// The limit that was found, in bytes.
+    limit: Option<u32>,
+    /// Time before which there is no search.
+    next_at: Nanos,
+    /// Consecutive searches that have found no limit.
+    failed: u32,
+}
+
+/// The packet size of the paths to all members.
+#[derive(Debug, Clone)]
+pub struct PathMtu {
+    /// The limit that is configured, or that the system knows, in bytes.
+    limit: u32,
+    members: BTreeMap<MemberId, Known>,
+    search: Option<Search>,
+    /// Time of the next search for larger packets.
+    raise_at: Option<Nanos>,
+}
+
+impl Search {
+    /// The largest size with an answer.
+    fn best(&self) -> Option<(u32, u32)> {
+        let answered = self.answers.iter().rev().find(|(_, answers)| **answers > 0);
+        answered.map(|(size, answers)| (*size, *answers))
+    }
+
+    fn largest(&self) -> u32 {
+        self.answers.last_key_value().map_or(0, |(size, _)| *size)
+    }
+
+    /// The limit, if loss does not explain that larger packets have no answer.
+    fn limit(&self) -> Option<u32> {
+        // It was sent in each round.
+        let (size, answers) = self.best()?;
+        let passed = f64::from(answers) / (f64::from(self.rounds) + 0.5);
+        let chance = (1.0 - passed).powi(self.rounds as i32);
+        (size < self.largest() && chance < ERROR).then_some(size)
+    }
+
+    /// Begins a round: the largest size with an answer, and larger ones.
+    fn begin(&mut self) {
+        let from = self.best().map_or(0, |(size, _)| size);
+        self.left = self.answers.range(from..).rev().map(|(size, _)| *size).collect();
+        self.rounds += 1;
+    }
+}
+
+impl PathMtu {
+    /// Paths that carry packets of `limit` bytes, as far as known.
+    pub fn new(limit: u32) -> Self {
+        Self { limit, members: BTreeMap::new(), search: None, raise_at: None }
+    }
+
+    /// Sets the limit that is configured or that the system knows.
+    pub fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// The packet size that all members receive, in bytes.
+    pub fn size(&self) -> u32 {
+        let found = self.members.values().filter_map(|known| known.limit).min();
+        found.map_or(self.limit, |found| found.min(self.limit))
+    }
+
+    /// Whether a path carries less than the system knows, so that IP fragments of the system's
+    /// size vanish too.
+    pub fn is_reduced(&self) -> bool {
+        self.size() < self.limit
+    }
+
+    /// A message to a member in packets of up to `used` bytes is late: checks its path, unless that
+    /// was done a moment ago.
+    pub fn suspect(&mut self, member: MemberId, used: u32, now: Nanos) {
+        let known = self.members.entry(member).or_default();
+        if self.search.is_some() || now < known.next_at {
+            return;
+        }
+        let largest = known.limit.map_or(self.limit, |found| found.min(self.limit)).min(used);
+        if largest > SIZES[SIZES.len() - 1] {
+            self.search(member, 0..largest, now);
+        }
+    }
+
+    fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Nanos) {
+        let tried = SIZES.into_iter().filter(|size| sizes.contains(size));
+        let answers = tried.chain([sizes.end]).map(|size| (size, 0)).collect();
+        let mut search = Search { member, answers, left: Vec::new(), rounds: 0, due: now };
+        search.begin();
+        self.search = Some(search);
+    }
+
+    /// The next probe: its member and size. `round` is the time in which probes are answered.
+    pub fn poll(&mut self, now: Nanos, round: Nanos) -> Option<(MemberId, u32)> {
+        self.raise(now);
+        if self.search.as_ref()?.left.is_empty() {
+            if now < self.search.as_ref()?.due {
+                return None;
+            }
+            self.end_round(now);
+        }
+        let search = self.search.as_mut()?;
+        // Small ones first: their answers are back early.
+        let size = search.left.pop()?;
+        search.due = now + round;
+        Some((search.member, size))
+    }
+
+    /// Time of the next probe, if any.
+    pub fn next_at(&self) -> Option<Nanos> {
+        match &self.search {
+            Some(search) if search.left.is_empty() => Some(search.due),
+            Some(_) => Some(0),
+            None => None,
+        }
+    }
+
+    /// Tries larger packets to the member with the smallest limit.
+    fn raise(&mut self, now: Nanos) {
+        if self.search.is_some() || self.raise_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let limit = self.limit;
+        let found = self.members.iter().filter_map(|(member, known)| Some((known.limit?, *member)));
+        let found = found.filter(|(found, _)| *found < limit).min();
+        self.raise_at = found.map(|_| now + RAISE_AFTER);
+        if let Some((size, member)) = found {
+            self.search(member, size..limit, now);
+        }
+    }
+
+    fn end_round(&mut self, now: Nanos) {
+        let Some(search) = &mut self.search else { return };
+        let best = search.best().map(|(size, _)| size);
+        let (whole, limit) = (best == Some(search.largest()), search.limit());
+        // If nothing comes back, it is an outage, not a limit.
+        let most = if best.is_some() { MAX_ROUNDS } else { SILENT_ROUNDS };
+        if !whole && limit.is_none() && search.rounds < most {
+            search.begin();
+            return;
+        }
+        let (member, largest) = (search.member, search.largest());
+        self.search = None;
+        let known = self.members.entry(member).or_default();
+        if limit.is_some() {
+            (known.limit, known.failed) = (limit, 0);
+            self.raise_at.get_or_insert(now + RAISE_AFTER);
+        } else {
+            known.limit = known.limit.filter(|_| !whole || largest < self.limit);
+            known.failed = (known.failed + 1).min(MAX_DOUBLED[usize::from(best.is_none())]);
+        }
+        known.next_at = now + (SEARCH_EVERY << known.failed);
+    }
+
+    /// A member has answered a probe of `size` bytes. Returns whether the search is over.
+    pub fn answered(&mut self, member: MemberId, size: u32, now: Nanos) -> bool {
+        let Some(search) = self.search.as_mut().filter(|search| search.member == member) else {
+            return false;
+        };
+        let Some(answers) = search.answers.get_mut(&size) else { return false };
+        *answers += 1;
+        let whole = size == search.largest();
+        if whole {
+            self.end_round(now);
+        }
+        whole
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND: Nanos = 100_000_000;
+
+    /// Runs a search over a path with this limit and loss; returns the number of probes.
+    fn run(mtu: &mut PathMtu, now: &mut Nanos, path: u32, loss: f64) -> u32 {
+        let (mut probes, mut state) = (0, 7_u64);
+        while let Some(at) = mtu.next_at() {
+            *now = (*now).max(at);
+            while let Some((member, size)) = mtu.poll(*now, ROUND) {
+                probes += 1;
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let lost = ((state >> 11) as f64 / (1_u64 << 53) as f64) < loss;
+                if size <= path && !lost {
+                    mtu.answered(member, size, *now);
+                }
+            }
+        }
+        probes
+    }
+
+    #[test]
+    fn a_limit_is_found_and_left_again() {
+        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        mtu.suspect(3, 1_500, now);
+        let probes = run(&mut mtu, &mut now, 600, 0.0);
+        assert_eq!((mtu.size(), mtu.is_reduced()), (576, true));
+        assert!(probes < 25, "{probes}");
+        assert!(now < 5 * ROUND, "{now}");
+        // Later the path carries everything again.
+        now += RAISE_AFTER - 1;
+        assert_eq!(mtu.poll(now, ROUND), None);
+        now += RAISE_AFTER;
+        assert_eq!(mtu.poll(now, ROUND), Some((3, 576)));
+        run(&mut mtu, &mut now, 9_000, 0.0);
+        assert_eq!((mtu.size(), mtu.is_reduced()), (1_500, false));
+    }
+
+    #[test]
+    fn loss_and_outages_are_no_limit() {
+        for loss in [0.2, 0.5, 0.8] {
+            let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+            mtu.suspect(0, 1_500, now);
+            run(&mut mtu, &mut now, 1_500, loss);
+            assert_eq!(mtu.size(), 1_500, "{loss}");
+        }
+        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        let mut probes = 0;
+        for _ in 0..600 {
+            now += 1_000_000_000;
+            mtu.suspect(0, 1_500, now);
+            probes += run(&mut mtu, &mut now, 0, 0.0);
+        }
+        assert_eq!(mtu.size(), 1_500);
+        assert!(probes < 200, "in ten minutes of an outage: {probes}");
+    }
+
+    #[test]
+    fn the_narrowest_path_limits_all_and_so_does_the_system() {
+        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        mtu.suspect(1, 1_500, now);
+        run(&mut mtu, &mut now, 1_300, 0.0);
+        mtu.suspect(2, 1_500, now);
+        run(&mut mtu, &mut now, 700, 0.0);
+        assert_eq!(mtu.size(), 576);
+        mtu.set_limit(113);
+        assert_eq!((mtu.size(), mtu.is_reduced()), (113, false));
+    }
+}

@@ -1,0 +1,27 @@
+//! The lanes of members' messages, at the hub.
+
+use crate::Nanos;
+use crate::switch::MemberId;
+use crate::uplink::Lane;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The lane to one start of a member.
+pub(super) struct MemberLane {
+    /// Counts the starts of the member.
+    pub start: u32,
+    /// The hub's end.
+    pub lane: Lane,
+    /// Messages without a reply, and the end of their lifetime.
+    pub open: BTreeMap<u32, Nanos>,
+}
+
+/// The lanes to members, and who has left.
+#[derive(Default)]
+pub(super) struct Uplinks {
+    /// The lanes.
+    pub lanes: BTreeMap<MemberId, MemberLane>,
+    /// The member after the one that was served last.
+    pub turn: MemberId,
+    /// Members that have left, and may come back.
+    pub left: BTreeSet<MemberId>,
+}

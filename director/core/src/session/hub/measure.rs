@@ -1,0 +1,110 @@
+//! What the hub measures of the path, and how fast it sends.
+
+use super::{Hub, UNKNOWN_TRIP};
+use crate::Nanos;
+use crate::capacity::Capacity;
+use crate::carrier::Flow;
+use crate::conditions::Conditions;
+use crate::envelope;
+use crate::model::ModelId;
+use crate::session::Config;
+use crate::switch::MemberId;
+
+/// Headers of a message in a datagram, in bytes, for comparisons.
+const OVERHEAD: f64 = 70.0;
+
+impl Hub {
+    /// The capacity and the conditions before anything was measured.
+    pub(super) fn begin(config: &Config, members: u16) -> (Capacity, Conditions) {
+        let told = Some(config.assumed.rate_bit_s).filter(|rate| *rate > 0.0);
+        let trip = Some(config.assumed.rtt_ns).filter(|trip| *trip > 0);
+        let packet = (config.datagram() + config.below) as f64;
+        let capacity = Capacity::new(told, trip, packet);
+        let assumed = Conditions {
+            group: f64::from(members),
+            rate_bit_s: capacity.rate(),
+            rtt_ns: trip.unwrap_or(UNKNOWN_TRIP),
+            ..config.assumed
+        };
+        (capacity, assumed)
+    }
+
+    /// A probe by multicast, which one member answers, if it is time.
+    pub(super) fn probe_multicast(&mut self, now: Nanos) -> Option<Vec<u8>> {
+        self.multicast.next_at().filter(|at| *at <= now)?;
+        let all: Vec<MemberId> = self.switch.members().collect();
+        let any = all.get((self.rng.uniform() * all.len() as f64) as usize).copied().unwrap_or(0);
+        self.multicast.probe(any, now);
+        self.probes += 1;
+        let (_, epoch) = self.switch.current();
+        let root = &self.stages.get(&epoch)?.root;
+        Some(envelope::seal_probe(root, epoch, self.probes, any as u16))
+    }
+
+    /// Records a control message that was sent to a member.
+    pub(super) fn record_invitation(&mut self, member: MemberId, control: &[u8], now: Nanos) {
+        if envelope::is_invitation(control) {
+            let asked = self.asked_at.entry(member).or_insert((now, true));
+            // The reaction to one of several is ambiguous.
+            asked.1 &= asked.0 == now;
+        }
+    }
+
+    /// Records the arrival of a datagram of `length` bytes. Acknowledgements of a multicast say
+    /// nothing of the path's rate, and QUIC and external stacks have their own congestion control.
+    pub(super) fn record_arrival(&mut self, length: usize, now: Nanos) {
+        let model = self.policy.current();
+        let answered = self.config.pattern.is_answered();
+        let own =
+            model.is_outside() || matches!(model, ModelId::QuicStreams | ModelId::QuicDatagrams);
+        if own || (model.features().multicast && !answered) {
+            self.capacity.heard();
+        } else {
+            self.capacity.arrival(now, length + self.config.below);
+        }
+    }
+
+    /// Records a round-trip time of `ns`.
+    pub(super) fn round_trip(&mut self, ns: Nanos, now: Nanos) {
+        self.estimator.round_trip(ns);
+        self.capacity.round_trip(now, ns);
+    }
+
+    /// Records received and lost frames. Those that a queue has dropped say nothing of the radio.
+    pub(super) fn frames(&mut self, received: u32, lost: u32, now: Nanos) {
+        let congested = lost > 0 && self.capacity.lost(now);
+        self.estimator.frames(received, if congested { 0 } else { lost });
+    }
+
+    /// Bytes of a message, and of its answer or acknowledgement, with headers.
+    fn sizes(&self) -> (f64, f64) {
+        let message = self.payload as f64 + OVERHEAD;
+        match self.config.pattern.is_answered() {
+            // Before the first answer, assume that answers are as long as messages.
+            true if self.answer == 0 => (message, message),
+            true => (message, self.answer as f64 + OVERHEAD),
+            false => (message, OVERHEAD),
+        }
+    }
+
+    /// A message is complete: evaluates what its answers tell of the path.
+    pub(super) fn update_capacity(&mut self, now: Nanos) {
+        let (message, answer) = self.sizes();
+        // By unicast, each answer follows a message of its own.
+        let alone = !self.policy.current().features().multicast;
+        let scale = if alone { message / answer } else { 1.0 };
+        self.capacity.set_traffic(message.max(answer), scale, self.conditions().loss);
+        self.capacity.completed(now, self.messages.is_empty());
+        self.set_pace();
+    }
+
+    /// Tells the models how fast to send.
+    pub(super) fn set_pace(&mut self) {
+        let (message, answer) = self.sizes();
+        // Members with a configured rate spread longer answers themselves.
+        let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
+        let wait = self.capacity.smoothed_trip().filter(|_| self.capacity.is_estimated());
+        let flow = Flow { rate_bit_s: self.capacity.pace(), charge, wait };
+        self.stages.values_mut().for_each(|stage| stage.carrier.pace(&flow));
+    }
+}

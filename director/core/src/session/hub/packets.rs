@@ -1,0 +1,72 @@
+//! Packet size: what the system knows, and what probes find.
+
+use super::Hub;
+use crate::Nanos;
+use crate::envelope::{DATA_OVERHEAD, Invitation};
+use crate::switch::{MemberId, MessageId};
+
+/// Minimum time for the answer to a probe, in ns.
+const MIN_ROUND: Nanos = 20_000_000;
+
+impl Hub {
+    /// Sets the path MTU in bytes that the system knows, or `None` if unknown; the configured MTU
+    /// remains the upper limit. Members are informed of a change.
+    pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
+        let configured = self.configured_mtu as u32;
+        self.path_mtu.set_limit(mtu.map_or(configured, |mtu| configured.min(mtu)));
+        self.update_packets(now);
+    }
+
+    /// A message is late: packets of this size may not pass to a member that has not responded.
+    pub(super) fn suspect_packets(&mut self, number: MessageId, now: Nanos) {
+        let count = self.switch.unacknowledged_count(number) as f64;
+        let any = (self.rng.uniform() * count) as usize;
+        let lacking = self.switch.unacknowledged(number).nth(any);
+        if let Some(member) = lacking.filter(|member| !self.absent.contains(member)) {
+            let longest = self.payload.max(self.answer) + DATA_OVERHEAD + self.below_datagram();
+            let used = u32::try_from(longest).unwrap_or(u32::MAX);
+            self.path_mtu.suspect(member, used, now);
+        }
+    }
+
+    /// The next probe: an invitation to the current epoch, which its member answers in a datagram
+    /// of the same size.
+    pub(super) fn next_probe(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+        self.path_mtu.next_at().filter(|at| *at <= now)?;
+        let here = self.conditions();
+        let trip = here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0));
+        let airtime = f64::from(self.path_mtu.size()) * 8e9 / here.rate_bit_s.max(1.0);
+        let next = self.path_mtu.poll(now, 2 * trip + 4 * airtime as Nanos + MIN_ROUND);
+        self.update_packets(now);
+        let (member, size) = next?;
+        let (_, epoch) = self.switch.current();
+        let invitation = Invitation { probes: true, ..self.parameters(epoch)? };
+        let datagram = (size as usize).saturating_sub(self.below_datagram());
+        let (root, count) = self.pairings.get_mut(&member)?.control()?;
+        Some((member, invitation.seal(root, count, datagram)))
+    }
+
+    /// A member has answered an invitation by a datagram of `length` bytes.
+    pub(super) fn probe_answered(&mut self, member: MemberId, length: usize, now: Nanos) {
+        let size = u32::try_from(length + self.below_datagram()).unwrap_or(u32::MAX);
+        if self.path_mtu.answered(member, size, now) {
+            self.update_packets(now);
+        }
+    }
+
+    /// Bytes of IP and UDP headers.
+    fn below_datagram(&self) -> usize {
+        (self.config.assumed.mtu as usize).saturating_sub(self.config.datagram())
+    }
+
+    fn update_packets(&mut self, now: Nanos) {
+        let mtu = f64::from(self.path_mtu.size());
+        if mtu != self.config.assumed.mtu {
+            self.config.assumed.mtu = mtu;
+            // The system fragments longer datagrams into packets of the size that it knows.
+            self.policy.fragments_vanish(self.path_mtu.is_reduced());
+            self.urgent = true;
+        }
+        self.renew(now);
+    }
+}

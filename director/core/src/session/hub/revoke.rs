@@ -1,0 +1,53 @@
+//! Leaving members: the rest of the group gets new keys.
+
+use super::Hub;
+use crate::Nanos;
+use crate::session::SessionError;
+use crate::switch::{MemberId, Phase};
+
+impl Hub {
+    /// Revokes a member: its handshakes are refused, and from now on messages are sealed with keys
+    /// that it does not get. Other members receive new messages as soon as they have the new keys.
+    /// A member that shares its pre-shared key with others can still come back in their place.
+    pub fn revoke(&mut self, member: MemberId, now: Nanos) {
+        self.psks.revoke(member);
+        self.pairings.remove(&member);
+        self.close_uplink(member);
+        self.strangers.forget(member);
+        self.drop_member(member, now);
+        self.switch.hold();
+        self.rekey = true;
+        self.change_keys(now);
+    }
+
+    /// Accepts a revoked member again, with this key if each member has one. It gets no keys of
+    /// earlier epochs.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the key is too short.
+    pub fn admit(&mut self, member: MemberId, key: &[u8], now: Nanos) -> Result<(), SessionError> {
+        if member < u32::from(self.members) && self.psks.of(member).is_none() {
+            self.psks.admit(member, key)?;
+            if self.strangers.includes(member) {
+                // Its address is not known.
+                self.uplinks.left.insert(member);
+                return Ok(());
+            }
+            self.switch.join(member);
+            self.absent.insert(member);
+            (self.invited, self.failed_rounds) = (None, 0);
+            self.rekey = true;
+            self.change_keys(now);
+        }
+        Ok(())
+    }
+
+    /// Begins an epoch with a new secret, if one is due and no other change is in progress.
+    pub(super) fn change_keys(&mut self, now: Nanos) {
+        if self.rekey && self.switch.phase() == Phase::Stable {
+            self.rekey = false;
+            let actions = self.switch.renew(now);
+            let _ = self.perform(actions, now);
+        }
+    }
+}

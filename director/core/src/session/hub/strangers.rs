@@ -1,0 +1,131 @@
+//! Hellos from addresses that the hub does not know: members that join places without a known
+//! member, and known members at another address, for example behind a NAT.
+//!
+//! The answer goes to the address of the hello at once, and the hub keeps nothing of that address:
+//! the hello can be a recorded one. Only what a member seals with the keys of the handshake moves it
+//! to another address.
+
+use super::Hub;
+use super::invite::Begun;
+use crate::Nanos;
+use crate::handshake;
+use crate::model::Models;
+use crate::session::Event;
+use crate::switch::MemberId;
+use std::collections::VecDeque;
+
+impl Hub {
+    /// No member has the places from `first` on.
+    pub(super) fn vacate(&mut self, first: MemberId) {
+        self.strangers.first = first;
+        for member in first..u32::from(self.members) {
+            self.switch.leave(member);
+            self.absent.remove(&member);
+            self.uplinks.left.insert(member);
+        }
+    }
+
+    /// Members that have joined and not left.
+    pub fn present(&self) -> Vec<MemberId> {
+        self.switch.members().filter(|member| !self.absent.contains(member)).collect()
+    }
+
+    /// Datagrams to send to the source of the last datagram, whatever that is.
+    pub fn take_replies(&mut self) -> VecDeque<Vec<u8>> {
+        std::mem::take(&mut self.strangers.replies)
+    }
+
+    /// A member reports that it is present. The answer is an invitation.
+    pub(super) fn handle_report(
+        &mut self,
+        member: MemberId,
+        epoch: u32,
+        models: Models,
+        now: Nanos,
+    ) {
+        self.fresh = Some(member);
+        self.mark_alive(now);
+        if self.is_joined(member, epoch, models, now) {
+            let (_, newest) = self.switch.current();
+            self.invite_queue.push_back(member, newest);
+        }
+    }
+
+    /// Members that have not reported for long have left without a message.
+    pub(super) fn vacate_silent(&mut self, now: Nanos) {
+        while self.strangers.wake().is_some_and(|at| at <= now) {
+            let first = self.strangers.reported.iter().min_by_key(|(_, at)| **at);
+            let Some(member) = first.map(|(member, _)| *member) else { return };
+            self.leave_place(member, now);
+        }
+    }
+
+    /// A member has left; its place is vacant.
+    pub(super) fn leave_place(&mut self, member: MemberId, now: Nanos) {
+        self.strangers.forget(member);
+        self.drop_member(member, now);
+        self.uplinks.left.insert(member);
+        self.events.push_back(Event::Left(member));
+    }
+
+    /// Whether a member that the hub did not know at its start may have this place.
+    fn is_vacant(&self, member: MemberId) -> bool {
+        self.strangers.includes(member)
+            && self.uplinks.left.contains(&member)
+            && self.psks.of(member).is_some()
+    }
+
+    /// The members that a hello from an unknown address may be from, most likely first.
+    fn candidates(&self, hello: &[u8], now: Nanos) -> Vec<MemberId> {
+        let all = 0..u32::from(self.members);
+        if self.psks.are_separate() {
+            return all.collect();
+        }
+        // All have one key: who repeats a hello keeps its place, others get one without handshakes.
+        let hello = handshake::fingerprint(hello);
+        let knows = |member: &MemberId| {
+            self.pairings.get(member).is_some_and(|pairing| pairing.knows(&hello))
+        };
+        if let Some(known) = all.clone().find(knows) {
+            return vec![known];
+        }
+        let is_live =
+            |member: &MemberId| self.pairings.get(member).is_some_and(|own| own.is_live(now));
+        let mut free = all.filter(|member| self.is_vacant(*member) && !is_live(member));
+        free.next().into_iter().collect()
+    }
+
+    /// A hello from an address that no member has.
+    pub(super) fn handle_stranger(&mut self, hello: &[u8], now: Nanos) {
+        for member in self.candidates(hello, now) {
+            if !self.strangers.may_try(now) {
+                return;
+            }
+            match self.begin_handshake(member, hello) {
+                None => {}
+                Some(Begun::Old) => return,
+                Some(Begun::Unnamed) => {
+                    let announcement = handshake::announcement(&self.session);
+                    self.strangers.replies.push_back(announcement);
+                    return;
+                }
+                Some(Begun::Waits(until)) => {
+                    if until.is_none_or(|until| now >= until) {
+                        let replies = self.answer_hello(member, hello, now);
+                        self.strangers.replies.extend(replies.into_iter().flatten());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The welcome and the invitation for the handshake of this hello.
+    fn answer_hello(&mut self, member: MemberId, hello: &[u8], now: Nanos) -> Option<[Vec<u8>; 2]> {
+        let (_, newest) = self.switch.current();
+        let invitation = self.parameters(newest)?;
+        let until = now + self.patience();
+        let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome_to(hello, until)?;
+        Some([welcome, invitation.seal(root, count, 0)])
+    }
+}

@@ -1,0 +1,153 @@
+//! Messages that members send at any time, and members that leave.
+
+use super::Hub;
+use super::lanes::{MemberLane, Uplinks};
+use crate::Nanos;
+use crate::carrier::To;
+use crate::keys::Party;
+use crate::session::Event;
+use crate::switch::{MemberId, MessageId};
+use crate::uplink::{LEAVE, Lane, MESSAGE, MessageFrom, Path, REQUEST, reply};
+use std::collections::BTreeMap;
+
+/// Maximum number of messages of a member that the application has not taken or answered.
+const MAX_UNANSWERED: usize = 1_024;
+
+impl Hub {
+    /// Handles a datagram of a lane; `frame` claims to be from `member`, whatever its address.
+    /// Returns whether it is.
+    pub(super) fn handle_uplink(&mut self, member: u16, frame: &[u8], now: Nanos) -> bool {
+        let here = self.conditions();
+        let path = Path {
+            datagram: self.config.datagram(),
+            below: self.config.below,
+            rate_bit_s: here.rate_bit_s,
+            round_trip: here.rtt_ns,
+            estimated: self.capacity.is_estimated(),
+        };
+        let from = MemberId::from(member);
+        let Some((root, start)) = self.pairings.get(&from).and_then(|own| own.keys()) else {
+            return false;
+        };
+        let lanes = &mut self.uplinks.lanes;
+        if lanes.get(&from).is_none_or(|known| known.start != start) {
+            let lane = Lane::new(root, Party::Hub, member, path);
+            lanes.insert(from, MemberLane { start, lane, open: BTreeMap::new() });
+        }
+        let Some(own) = lanes.get_mut(&from) else { return false };
+        let (genuine, messages) = own.lane.receive(frame, now);
+        if genuine {
+            self.mark_alive(now);
+        }
+        for (number, plain) in messages {
+            self.take_message(MessageFrom { member: from, start, number }, &plain, now);
+        }
+        genuine
+    }
+
+    fn take_message(&mut self, from: MessageFrom, plain: &[u8], now: Nanos) {
+        let Some((&[kind, ref ms @ ..], body)) = plain.split_first_chunk::<5>() else { return };
+        let until = now + Nanos::from(u32::from_be_bytes(*ms)) * 1_000_000;
+        let Some(own) = self.uplinks.lanes.get_mut(&from.member) else { return };
+        self.fresh = Some(from.member);
+        own.open.retain(|_, until| *until > now);
+        let full = own.open.len() >= MAX_UNANSWERED;
+        own.open.insert(from.number, until);
+        match kind {
+            LEAVE => {
+                self.reply_with(from, reply::TAKEN, &[]);
+                self.leave_place(from.member, now);
+            }
+            MESSAGE | REQUEST if !full => {
+                let (bytes, answered) = (body.to_vec(), kind == REQUEST);
+                self.events.push_back(Event::Message { from, bytes, answered });
+            }
+            _ => self.refuse(from),
+        }
+    }
+
+    /// The application has taken a message without an answer. Call it after the application has
+    /// it: the member then learns that.
+    pub fn accept(&mut self, message: MessageFrom) {
+        self.reply_with(message, reply::TAKEN, &[]);
+    }
+
+    /// The application answers a request.
+    pub fn answer(&mut self, message: MessageFrom, answer: &[u8]) {
+        self.reply_with(message, reply::ANSWER, answer);
+    }
+
+    /// The application will not have a message, or does not answer it.
+    pub fn refuse(&mut self, message: MessageFrom) {
+        self.reply_with(message, reply::REFUSED, &[]);
+    }
+
+    /// Each message has one reply: later ones are dropped, and those to former starts.
+    fn reply_with(&mut self, to: MessageFrom, kind: u8, body: &[u8]) {
+        let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
+        let Some(own) = own else { return };
+        let Some(until) = own.open.remove(&to.number) else { return };
+        let plain = [&[kind], body].concat();
+        if own.lane.send(to.number, &plain, Some(until)).is_err() {
+            // The answer is too long. The application had the request.
+            let _ = own.lane.send(to.number, &[reply::TAKEN], Some(until));
+        }
+    }
+
+    /// The next datagram of a lane, and the time of the next poll.
+    pub(super) fn poll_uplinks(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        let mut wake: Option<Nanos> = None;
+        let Uplinks { lanes, turn, .. } = &mut self.uplinks;
+        let order: Vec<MemberId> =
+            lanes.range(*turn..).chain(lanes.range(..*turn)).map(|(member, _)| *member).collect();
+        for member in order {
+            let Some(own) = lanes.get_mut(&member) else { continue };
+            let (datagram, look) = own.lane.poll(now);
+            wake = [wake, look].into_iter().flatten().min();
+            if let Some(datagram) = datagram {
+                *turn = member + 1;
+                return (Some((To::Member(member), datagram)), wake);
+            }
+        }
+        (None, wake)
+    }
+
+    /// Forgets the lane of a member.
+    pub(super) fn close_uplink(&mut self, member: MemberId) {
+        self.uplinks.lanes.remove(&member);
+    }
+
+    /// A member that had left has proved keys again, and is ready for `epoch`. Returns `false` if
+    /// that is not the newest: the member must change first.
+    pub(super) fn rejoin(&mut self, member: MemberId, epoch: u32) -> bool {
+        let (_, newest) = self.switch.current();
+        if !self.uplinks.left.contains(&member) {
+            return true;
+        }
+        if epoch != newest {
+            self.invite_queue.push_back(member, newest);
+            return false;
+        }
+        self.uplinks.left.remove(&member);
+        self.switch.join(member);
+        self.absent.insert(member);
+        true
+    }
+
+    /// Removes a member from the group; its messages end without it.
+    pub(super) fn drop_member(&mut self, member: MemberId, now: Nanos) {
+        self.hellos.retain(|waiting| *waiting != member);
+        self.absent.remove(&member);
+        self.models.remove(&member);
+        let open: Vec<MessageId> = self.messages.keys().copied().collect();
+        let awaited = open.into_iter().filter(|number| self.switch.awaits(*number, member));
+        let awaited: Vec<MessageId> = awaited.collect();
+        let actions = self.switch.leave(member);
+        let _ = self.perform(actions, now);
+        for number in awaited {
+            if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
+                self.events.push_back(Event::Over { message: number, lacking: vec![member] });
+            }
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Handshakes of a member: when it says hello, and what it does with answers.
+
+use crate::Nanos;
+use crate::envelope::{self, FromMember, Invitation};
+use crate::handshake::{Initiator, Welcome};
+use crate::keys::{Psk, Root, SessionId};
+use crate::model::Models;
+use crate::rng::Rng;
+use std::collections::VecDeque;
+
+/// Initial interval between hellos; doubled up to a factor of 32.
+const HELLO_EVERY: Nanos = 500_000_000;
+/// Minimum interval of hellos that datagrams of anyone can cause.
+const PROMPTED_EVERY: Nanos = 250_000_000;
+/// The same for a member that is in a session.
+const JOINED_EVERY: Nanos = 2_000_000_000;
+/// After this many hellos a new handshake starts: the hub may have forgotten the previous one.
+const HELLOS: u32 = 6;
+/// After this many hellos, and this time, a new handshake names an announced session.
+const UNNAMED: u32 = 2;
+const NAMED_EVERY: Nanos = 2_000_000_000;
+/// Maximum handshakes in progress: the answer to a former hello can be late.
+const MAX_HANDSHAKES: usize = 2;
+/// Hellos that an announcement causes at a member in a session; without an answer it stays there.
+const TRIES: u32 = 4;
+
+/// The keys with the hub, and the control messages that they have sealed.
+pub(super) struct Link {
+    pub root: Root,
+    pub welcome: Welcome,
+    /// Number of control messages to the hub.
+    sent: u32,
+    /// Count of the last control message from the hub.
+    received: u32,
+}
+
+impl Link {
+    /// Opens an invitation; `None` within if it is not newer than the last.
+    pub fn open(&mut self, datagram: &[u8]) -> Option<Option<Invitation>> {
+        let (count, invitation) = Invitation::open(&self.root, datagram)?;
+        let new = count > self.received;
+        self.received = self.received.max(count);
+        Some(Some(invitation).filter(|_| new))
+    }
+
+    /// Seals a control message to the hub.
+    pub fn control(
+        &mut self,
+        epoch: u32,
+        what: fn(u32, Models) -> FromMember,
+        have: Models,
+    ) -> Vec<u8> {
+        self.padded(epoch, what, have, 0)
+    }
+
+    /// Seals a control message to the hub in a datagram of at least `size` bytes.
+    pub fn padded(
+        &mut self,
+        epoch: u32,
+        what: fn(u32, Models) -> FromMember,
+        have: Models,
+        size: usize,
+    ) -> Vec<u8> {
+        self.sent += 1;
+        let what = what(self.sent, have);
+        envelope::seal_padded(&self.root, epoch, self.welcome.member, &what, size)
+    }
+}
+
+/// Handshakes in progress.
+#[derive(Default)]
+pub(super) struct Handshakes {
+    /// Without an answer, oldest first.
+    open: VecDeque<Initiator>,
+    /// Keys of the last complete handshake, until the hub's first invitation arrives.
+    pub complete: Option<Link>,
+    /// Time at which the newest began, and the session that it and a later one name.
+    began_at: Nanos,
+    named: Option<SessionId>,
+    announced: Option<SessionId>,
+    /// Time of the next and of the last hello, and the number of hellos of the newest handshake.
+    hello_at: Nanos,
+    said_at: Option<Nanos>,
+    hellos: u32,
+    /// Hellos left, for a member in a session.
+    left: u32,
+    /// Time from a hello to its answer in ns, if it was sent once.
+    pub round_trip: Option<Nanos>,
+}
+
+impl Handshakes {
+    /// Whether a member in a session has reason to join another one.
+    pub fn are_wanted(&self) -> bool {
+        self.left > 0
+    }
+
+    /// The member has joined: takes the keys, and forgets the rest.
+    pub fn finish(&mut self) -> Option<Link> {
+        let Self { said_at, round_trip, .. } = *self;
+        std::mem::replace(self, Self { said_at, round_trip, ..Self::default() }).complete
+    }
+
+    /// Sends the next hello early: a datagram of the hub, or of anyone, gives reason.
+    pub fn prompt(&mut self, now: Nanos) {
+        let earliest = self.said_at.map_or(now, |at| at + PROMPTED_EVERY);
+        self.hello_at = self.hello_at.min(earliest.max(now));
+    }
+
+    /// The next hello, if it is time, and the time of the one after it.
+    pub fn hello(
+        &mut self,
+        psk: Option<&Psk>,
+        rng: &mut Rng,
+        now: Nanos,
+    ) -> (Option<Vec<u8>>, Nanos) {
+        if now < self.hello_at {
+            return (None, self.hello_at);
+        }
+        // A hub that does not answer may want to see that the hello is not a recorded one.
+        let named = self.announced.is_none() || self.announced == self.named;
+        let anew = !named && self.hellos >= UNNAMED && now >= self.began_at + NAMED_EVERY;
+        if self.open.is_empty() || self.hellos >= HELLOS || anew {
+            let session = self.announced;
+            self.open.push_back(Initiator::new(psk, rng.bytes(), session.as_ref()));
+            (self.hellos, self.began_at, self.named) = (0, now, session);
+            if self.open.len() > MAX_HANDSHAKES {
+                self.open.pop_front();
+            }
+        }
+        self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
+        self.said_at = Some(now);
+        self.hellos += 1;
+        self.left = self.left.saturating_sub(1);
+        (self.open.back().map(|newest| newest.hello().to_vec()), self.hello_at)
+    }
+
+    /// Someone announces a session. If this member is not in it (`joined`), it says hello soon.
+    pub fn announced(&mut self, session: SessionId, joined: Option<SessionId>, now: Nanos) {
+        self.announced = Some(session);
+        let Some(joined) = joined else { return self.prompt(now) };
+        if joined != session && self.left == 0 {
+            let earliest = self.said_at.map_or(now, |at| at + JOINED_EVERY);
+            (self.left, self.hellos, self.hello_at) = (TRIES, 0, earliest.max(now));
+            self.open.clear();
+        }
+    }
+
+    /// The hub answers a hello of this member, which is in the session `joined`, or someone claims
+    /// to.
+    pub fn welcomed(&mut self, datagram: &[u8], joined: Option<SessionId>, now: Nanos) {
+        let mut open = self.open.iter_mut();
+        let Some((root, welcome)) = open.find_map(|open| open.finish(datagram)) else { return };
+        if joined == Some(welcome.session) {
+            // The present keys stay: answers that they have sealed are under way.
+            self.left = 0;
+            self.open.clear();
+        } else {
+            let said_at = self.said_at.filter(|_| self.hellos == 1);
+            self.round_trip = said_at.map(|at| now.saturating_sub(at));
+            self.complete = Some(Link { root, welcome, sent: 0, received: 0 });
+        }
+    }
+}

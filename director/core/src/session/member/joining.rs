@@ -1,0 +1,113 @@
+//! Invitations of the hub: joining a session and its epochs.
+
+use super::{Joined, Member, MemberEvent, Stage, WINDOW};
+use crate::Nanos;
+use crate::carrier::{self, Params};
+use crate::envelope::{FromMember, Invitation};
+use crate::handshake::Welcome;
+use crate::keys::Root;
+use crate::window::Window;
+use std::collections::BTreeMap;
+
+impl Member {
+    /// An invitation of the hub, or of someone who claims to be it.
+    pub(super) fn invitation(&mut self, datagram: &[u8], now: Nanos) {
+        let complete = self.handshakes.complete.as_mut().map(|link| link.open(datagram));
+        if let Some(opened) = complete.flatten() {
+            return self.invited(true, opened, datagram.len(), now);
+        }
+        let joined = self.joined.as_mut().map(|joined| joined.link.open(datagram));
+        if let Some(opened) = joined.flatten() {
+            self.reports.record_answer(now);
+            return self.invited(false, opened, datagram.len(), now);
+        }
+        // The welcome before it may be lost.
+        if self.joined.is_none() {
+            self.handshakes.prompt(now);
+        }
+    }
+
+    /// The hub invites to an epoch by a datagram of `size` bytes; `new` if it is the first of a
+    /// handshake. `None` if it is a repeated or late invitation.
+    fn invited(&mut self, new: bool, invitation: Option<Invitation>, size: usize, now: Nanos) {
+        let Some(invitation) = &invitation else { return };
+        let known = self.joined.as_ref().filter(|_| !new).map(|joined| joined.epoch);
+        if known.is_some_and(|known| known > invitation.epoch) {
+            return;
+        }
+        if known != Some(invitation.epoch) {
+            let link = match new {
+                true => self.handshakes.complete.as_mut(),
+                false => self.joined.as_mut().map(|joined| &mut joined.link),
+            };
+            let Some(link) = link else { return };
+            let root = match self.psk {
+                Some(_) => Root::new(&invitation.secret, link.welcome.session),
+                None => Root::insecure(link.welcome.session),
+            };
+            // The hub may not have measured the path yet.
+            let own = self.handshakes.round_trip.filter(|_| invitation.estimated);
+            let round_trip = invitation.round_trip.max(own.unwrap_or(0));
+            let params = Params {
+                root: root.clone(),
+                epoch: invitation.epoch,
+                members: link.welcome.members,
+                datagram: usize::from(invitation.datagram),
+                below: self.below,
+                rate_bit_s: f64::from(invitation.rate_bit_s),
+                loss: f64::from(invitation.loss) / 255.0,
+                round_trip,
+                estimated: invitation.estimated,
+                answer: 0,
+                efficient: false,
+                seed: self.rng.seed(),
+            };
+            let model = invitation.model.filter(|model| self.models.has(*model));
+            let stage = model.and_then(|model| {
+                let carrier = carrier::member(model, &params, link.welcome.member)?;
+                Some(Stage { model, root, received_at: now, carrier })
+            });
+            let Some(stage) = stage else {
+                // A model of a later version or not compiled in: the hub must select another.
+                let cannot = link.control(invitation.epoch, FromMember::Cannot, self.models);
+                self.control.push_back(cannot);
+                return;
+            };
+            self.enter(invitation, stage, new);
+            if new {
+                let reports = self.joined.as_ref().is_some_and(|own| own.link.welcome.reports);
+                self.reports.begin(reports, now);
+                self.connect_uplink(invitation);
+            }
+        }
+        if let Some(joined) = &mut self.joined {
+            let size = if invitation.probes { size } else { 0 };
+            joined.ready(self.models, size, &mut self.control);
+        }
+    }
+
+    /// Changes to an epoch, of this session or of a new one.
+    fn enter(&mut self, invitation: &Invitation, stage: Stage, new: bool) {
+        if new && let Some(link) = self.handshakes.finish() {
+            self.joined = Some(Joined {
+                link,
+                epoch: invitation.epoch,
+                stages: BTreeMap::new(),
+                probes: 0,
+                window: Window::new(WINDOW),
+                newest: invitation.next,
+                open: BTreeMap::new(),
+            });
+        }
+        let Some(joined) = &mut self.joined else { return };
+        joined.epoch = invitation.epoch;
+        let Welcome { group, .. } = joined.link.welcome;
+        let model = stage.model;
+        joined.stages.insert(invitation.epoch, stage);
+        // Keep the previous model: it can have messages in flight.
+        while joined.stages.len() > 2 {
+            joined.stages.pop_first();
+        }
+        self.events.push_back(MemberEvent::Joined { group, model });
+    }
+}

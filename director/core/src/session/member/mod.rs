@@ -1,0 +1,334 @@
+//! A session's member: the leaf endpoint.
+
+mod handshakes;
+mod joining;
+mod reports;
+mod uplink;
+
+use self::handshakes::{Handshakes, Link};
+use self::reports::Reports;
+use super::{Security, SessionError};
+use crate::Nanos;
+use crate::carrier::{self, MemberCarrier};
+use crate::envelope::{self, FromMember};
+use crate::handshake;
+use crate::keys::{Psk, Root};
+use crate::model::{ModelId, Models};
+use crate::rng::{Rng, Seed};
+use crate::switch::MessageId;
+use crate::uplink::{Lane, Outcome, Uplink};
+use crate::window::Window;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// An event at a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MemberEvent {
+    /// The member has joined a session or one of its epochs; multicast uses this group.
+    Joined {
+        /// The group.
+        group: SocketAddr,
+        /// The model of the epoch.
+        model: ModelId,
+    },
+    /// A message has arrived; each message is reported once.
+    Message {
+        /// Its number.
+        number: MessageId,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+    /// A message of this member to the hub has ended; once per message.
+    Outcome {
+        /// Its number.
+        number: u32,
+        /// How it has ended.
+        outcome: Outcome,
+    },
+}
+
+/// Number of answers kept for retransmission: as many as a hub has open messages.
+const ANSWERS: usize = 1_024;
+/// Size of the replay window, in messages.
+const WINDOW: usize = 1 << 14;
+
+/// A former model is removed after this idle time.
+const LEFT: Nanos = 30_000_000_000;
+
+/// A model in use.
+struct Stage {
+    model: ModelId,
+    /// The group's keys in this epoch.
+    root: Root,
+    /// Time of the last datagram on it.
+    received_at: Nanos,
+    carrier: Box<dyn MemberCarrier>,
+}
+
+/// The joined session.
+struct Joined {
+    link: Link,
+    epoch: u32,
+    stages: BTreeMap<u32, Stage>,
+    /// Count of the last multicast probe.
+    probes: u32,
+    window: Window,
+    newest: MessageId,
+    open: BTreeMap<MessageId, ReceivedMessage>,
+}
+
+/// A received message.
+struct ReceivedMessage {
+    /// The epoch in which it last arrived.
+    epoch: u32,
+    bytes: usize,
+    answer: Option<Vec<u8>>,
+}
+
+/// A session's member: the leaf endpoint.
+pub struct Member {
+    psk: Option<Psk>,
+    models: Models,
+    below: usize,
+    handshakes: Handshakes,
+    joined: Option<Joined>,
+    reports: Reports,
+    control: VecDeque<Vec<u8>>,
+    rng: Rng,
+    uplink: Uplink,
+    /// The number of the message that the member leaves; `Some(0)` after it has left.
+    leaving: Option<u32>,
+    events: VecDeque<MemberEvent>,
+}
+
+impl Member {
+    /// A member without a session. `below` is the header size below a datagram in bytes. Two starts
+    /// of a member must not use the same seed.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the key is too short, or there is more than one.
+    pub fn new(security: &Security, below: usize, seed: &Seed) -> Result<Self, SessionError> {
+        Ok(Self {
+            psk: security.of_member()?,
+            models: carrier::available().into_iter().collect(),
+            below,
+            handshakes: Handshakes::default(),
+            joined: None,
+            reports: Reports::default(),
+            control: VecDeque::new(),
+            rng: Rng::new(seed),
+            uplink: Uplink::default(),
+            leaving: None,
+            events: VecDeque::new(),
+        })
+    }
+
+    /// Restricts the member to these of the compiled-in models.
+    #[must_use]
+    pub fn with_models(mut self, models: Models) -> Self {
+        self.models = self.models.and(models);
+        self
+    }
+
+    /// Adds models of external stacks for which the member has an adapter.
+    #[must_use]
+    pub fn with_outside(mut self, models: &[ModelId]) -> Self {
+        let outside = models.iter().copied().filter(|model| model.is_outside());
+        self.models = self.models.or(outside.collect());
+        self
+    }
+
+    /// Handles a datagram from the hub or the group, or a frame of an external stack.
+    pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
+        // A hub that does not answer may have other keys than this member.
+        let joined = self.joined.as_ref().filter(|_| !self.reports.is_lost());
+        let joined = joined.map(|joined| joined.link.welcome.session);
+        if let Some(session) = handshake::announced(datagram) {
+            self.handshakes.announced(session, joined, now);
+            return;
+        }
+        if handshake::is_welcome(datagram) {
+            self.handshakes.welcomed(datagram, joined, now);
+            return;
+        }
+        if envelope::is_invitation(datagram) {
+            self.invitation(datagram, now);
+            return;
+        }
+        if let Some(frame) = Lane::frame(datagram) {
+            self.uplink.receive(frame, now);
+            self.take_outcomes();
+            return;
+        }
+        let Some(joined) = &mut self.joined else { return };
+        if envelope::is_envelope(datagram) {
+            if joined.is_probed(datagram) {
+                joined.ready(self.models, 0, &mut self.control);
+            }
+            // A bare envelope belongs to the plain model; it carries its epoch.
+            self.message(datagram, now);
+            return;
+        }
+        let mut whole = Vec::new();
+        // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
+        let outside = carrier::model_of(datagram);
+        let newest = joined.stages.iter().rev().find(|(_, stage)| Some(stage.model) == outside);
+        let newest = newest.map(|(epoch, _)| *epoch);
+        for (epoch, stage) in &mut joined.stages {
+            if carrier::is_of(stage.model, datagram) && newest.is_none_or(|newest| newest == *epoch)
+            {
+                stage.received_at = now;
+                whole.extend(stage.carrier.receive(datagram, now));
+            }
+        }
+        for envelope in whole {
+            self.message(&envelope, now);
+        }
+    }
+
+    /// Whether a unicast datagram should have arrived by multicast, which does not reach this
+    /// member. To join the group again may help.
+    pub fn misses_multicast(&self, datagram: &[u8]) -> bool {
+        let members = self.joined.as_ref().map_or(0, |joined| joined.link.welcome.members);
+        members > 1 && carrier::asks(datagram)
+    }
+
+    fn message(&mut self, envelope: &[u8], now: Nanos) {
+        let Some(joined) = &mut self.joined else { return };
+        let Some(epoch) = envelope::epoch_of_data(envelope, joined.epoch) else { return };
+        let Some(stage) = joined.stages.get(&epoch) else { return };
+        let opened = envelope::open_data(&stage.root, epoch, joined.newest, envelope);
+        let Some((number, bytes)) = opened else { return };
+        joined.newest = joined.newest.max(number);
+        if joined.window.insert(number) {
+            let received = ReceivedMessage { epoch, bytes: bytes.len(), answer: None };
+            joined.open.insert(number, received);
+            if joined.open.len() > ANSWERS {
+                joined.open.pop_first();
+            }
+            self.events.push_back(MemberEvent::Message { number, bytes });
+        }
+        let Some(received) = joined.open.get_mut(&number) else { return };
+        received.epoch = epoch;
+        // A duplicate: the hub lacks the answer, so send it again.
+        let answer = received.answer.clone();
+        if let Some(answer) = answer {
+            let _ = joined.send(number, &FromMember::Answer(number, answer), now);
+        } else if !joined.link.welcome.answered {
+            let _ = joined.send(number, &FromMember::Acknowledge(number), now);
+        }
+    }
+
+    /// Answers a message.
+    ///
+    /// # Errors
+    /// [`SessionError`] if the session is over, or no model can carry the answer.
+    pub fn answer(
+        &mut self,
+        number: MessageId,
+        bytes: &[u8],
+        now: Nanos,
+    ) -> Result<(), SessionError> {
+        let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
+        let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
+        if received.answer.is_some() {
+            return Ok(());
+        }
+        received.answer = Some(bytes.to_vec());
+        joined.send(number, &FromMember::Answer(number, bytes.to_vec()), now)
+    }
+
+    /// The next datagram to the hub at `now`, and the time of the next poll.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        if let Some(control) = self.control.pop_front() {
+            return (Some(control), Some(now));
+        }
+        if self.has_left() {
+            return (None, None);
+        }
+        self.report(now);
+        if let Some(control) = self.control.pop_front() {
+            return (Some(control), Some(now));
+        }
+        let mut wake = self.reports.wake().filter(|_| self.joined.is_some());
+        let lost = self.joined.is_none() || self.reports.is_lost();
+        if lost || self.handshakes.are_wanted() {
+            let (hello, next) = self.handshakes.hello(self.psk.as_ref(), &mut self.rng, now);
+            if hello.is_some() {
+                return (hello, Some(if self.joined.is_some() { now } else { next }));
+            }
+            wake = [wake, Some(next)].into_iter().flatten().min();
+        }
+        if let Some(joined) = &mut self.joined {
+            let epoch = joined.epoch;
+            joined.stages.retain(|known, stage| *known == epoch || now < stage.received_at + LEFT);
+            for stage in joined.stages.values_mut() {
+                let (datagram, look) = stage.carrier.poll(now);
+                wake = [wake, look].into_iter().flatten().min();
+                if datagram.is_some() {
+                    return (datagram, wake);
+                }
+            }
+        }
+        let (datagram, look) = self.uplink.poll(now);
+        self.take_outcomes();
+        (datagram, [wake, look].into_iter().flatten().min())
+    }
+
+    /// Reports to the hub, if it is time.
+    fn report(&mut self, now: Nanos) {
+        if let Some(joined) = &mut self.joined
+            && self.reports.is_due(now)
+        {
+            let report = joined.link.control(joined.epoch, FromMember::Alive, self.models);
+            self.control.push_back(report);
+        }
+    }
+
+    /// Whether something of the hub is awaited: the member has not joined, or has open messages.
+    pub fn is_waiting(&self) -> bool {
+        !self.has_left()
+            && (self.joined.is_none() || self.reports.is_lost() || self.uplink.open() > 0)
+    }
+
+    /// Events since the last call.
+    pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
+        std::mem::take(&mut self.events)
+    }
+}
+
+impl Joined {
+    /// Reports the current epoch to the hub, in a datagram of at least `size` bytes.
+    fn ready(&mut self, have: Models, size: usize, control: &mut VecDeque<Vec<u8>>) {
+        control.push_back(self.link.padded(self.epoch, FromMember::Ready, have, size));
+    }
+
+    /// Whether a datagram is a new multicast probe of this member.
+    fn is_probed(&mut self, datagram: &[u8]) -> bool {
+        let open =
+            |(epoch, stage): (&u32, &Stage)| envelope::open_probe(&stage.root, *epoch, datagram);
+        let Some((count, member)) = self.stages.iter().find_map(open) else { return false };
+        let new = count > self.probes;
+        self.probes = self.probes.max(count);
+        new && member == self.link.welcome.member
+    }
+
+    /// Sends to the hub over the model of the message, or over the newest one.
+    fn send(
+        &mut self,
+        number: MessageId,
+        what: &FromMember,
+        now: Nanos,
+    ) -> Result<(), SessionError> {
+        let ReceivedMessage { epoch, bytes, .. } =
+            self.open.get(&number).ok_or(SessionError::Over)?;
+        let epoch = if self.stages.contains_key(epoch) { *epoch } else { self.epoch };
+        let stage = self.stages.get_mut(&epoch).ok_or(SessionError::Over)?;
+        if matches!(what, FromMember::Acknowledge(_)) && stage.carrier.acknowledges() {
+            return Ok(());
+        }
+        let sealed = envelope::seal_member(&self.link.root, epoch, self.link.welcome.member, what);
+        let sent = stage.carrier.answer(number, *bytes, &sealed, now);
+        sent.map_err(|why| SessionError::Refused(stage.model, why))
+    }
+}

@@ -1,0 +1,92 @@
+//! Messages of a member to the hub, at any time, and leaving.
+
+use super::{Member, MemberEvent};
+use crate::Nanos;
+use crate::envelope::Invitation;
+use crate::uplink::{MessageProperties, Path, UplinkFull};
+
+/// Time in ns after which a member has left, whether the hub has confirmed it or not.
+const LEAVE_WITHIN: Nanos = 10_000_000_000;
+
+impl Member {
+    /// Sends a message to the hub's application; returns its number. It ends as one
+    /// [`MemberEvent::Outcome`]. Until the member has joined it waits.
+    ///
+    /// # Errors
+    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
+    pub fn publish(
+        &mut self,
+        bytes: &[u8],
+        properties: MessageProperties,
+        now: Nanos,
+    ) -> Result<u32, UplinkFull> {
+        self.uplink.send(bytes, false, properties, now)
+    }
+
+    /// Sends a request to the hub's application, as [`publish`](Self::publish) does; the outcome
+    /// has the answer.
+    ///
+    /// # Errors
+    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
+    pub fn request(
+        &mut self,
+        bytes: &[u8],
+        properties: MessageProperties,
+        now: Nanos,
+    ) -> Result<u32, UplinkFull> {
+        self.uplink.send(bytes, true, properties, now)
+    }
+
+    /// Number of messages to the hub without an outcome.
+    pub fn open_messages(&self) -> usize {
+        self.uplink.open()
+    }
+
+    /// Leaves the session: open messages go first, then the hub learns it. It takes 10 s at most.
+    ///
+    /// # Errors
+    /// [`UplinkFull`] if too many messages are open: wait for an outcome.
+    pub fn leave(&mut self, now: Nanos) -> Result<(), UplinkFull> {
+        if self.leaving.is_none() {
+            self.leaving = Some(self.uplink.leave(LEAVE_WITHIN, now)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the member has left. It may [`come_back`](Self::come_back).
+    pub fn has_left(&self) -> bool {
+        self.leaving == Some(0)
+    }
+
+    /// Joins again after it has left, or stays if it has not left yet.
+    pub fn come_back(&mut self) {
+        if self.has_left() {
+            self.handshakes = super::Handshakes::default();
+        }
+        self.leaving = None;
+    }
+
+    pub(super) fn connect_uplink(&mut self, invitation: &Invitation) {
+        let Some(joined) = &self.joined else { return };
+        let path = Path {
+            datagram: usize::from(invitation.datagram),
+            below: self.below,
+            rate_bit_s: f64::from(invitation.rate_bit_s),
+            round_trip: invitation.round_trip,
+            estimated: invitation.estimated,
+        };
+        self.uplink.connect(&joined.link.root, joined.link.welcome.member, path);
+    }
+
+    pub(super) fn take_outcomes(&mut self) {
+        for (number, outcome) in self.uplink.take_outcomes() {
+            if self.leaving != Some(number) {
+                self.events.push_back(MemberEvent::Outcome { number, outcome });
+                continue;
+            }
+            // Even if the hub has not confirmed it: it may have removed the member.
+            self.leaving = Some(0);
+            self.joined = None;
+        }
+    }
+}

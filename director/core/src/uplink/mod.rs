@@ -1,0 +1,78 @@
+//! Messages that members send at any time: telemetry and alarms (without an answer), and requests
+//! to the hub's application. They do not depend on the session's model: each start of a member has
+//! a separate lane to the hub, with the ARQ of `udp-arq` and keys of its handshake, and is known
+//! by these keys, not by its address.
+//!
+//! Each message ends as exactly one [`Outcome`], at its deadline at the latest.
+
+mod lane;
+mod sender;
+
+pub(crate) use lane::{LEAVE, Lane, MESSAGE, Path, REQUEST, reply, take_member};
+pub(crate) use sender::Uplink;
+
+use crate::Nanos;
+use crate::switch::MemberId;
+
+/// Properties of a message (RFC 9622, 9.1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageProperties {
+    /// Time in ns from sending to the end of the message: `msgLifetime`.
+    pub lifetime: Nanos,
+    /// Messages with a lower value are sent first: `msgPriority`.
+    pub priority: u32,
+}
+
+/// Default lifetime of a message, in ns: no message stays open for ever.
+pub const LIFETIME: Nanos = 60_000_000_000;
+
+impl Default for MessageProperties {
+    fn default() -> Self {
+        Self { lifetime: LIFETIME, priority: 100 }
+    }
+}
+
+/// Why the hub's application will never have a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// None of it was sent before its lifetime ended or the hub restarted.
+    #[error(
+        "none of it was sent: the member had not joined, others went first, or the hub restarted"
+    )]
+    Unsent,
+    /// The hub, or its application, has refused it.
+    #[error("the hub has refused it: its queue is full, or its application does not answer")]
+    Refused,
+    /// It has too many chunks for datagrams of this size.
+    #[error("it is too long for datagrams of this size")]
+    TooLong,
+}
+
+/// How a message ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The hub's application has taken it. The answer, if it was a request.
+    Acknowledged(Option<Vec<u8>>),
+    /// The hub's application will never have it.
+    Failed(Failure),
+    /// It was sent, and neither is known: the lifetime is over, or the hub has restarted.
+    Unknown,
+}
+
+/// A message is not accepted because too many are open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{MAX_OPEN} messages or {MAX_BYTES} bytes are open: wait for an outcome, then send again")]
+pub struct UplinkFull;
+
+/// Maximum number of open messages of a member, and of their bytes.
+pub(crate) const MAX_OPEN: usize = 1_024;
+pub(crate) const MAX_BYTES: usize = 4 << 20;
+
+/// Identifies a member's message at the hub: the member, its start, the message's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MessageFrom {
+    /// The member.
+    pub member: MemberId,
+    pub(crate) start: u32,
+    pub(crate) number: u32,
+}

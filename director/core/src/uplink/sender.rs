@@ -1,0 +1,177 @@
+//! The member's end: queue by priority, deadlines, outcomes.
+
+use super::lane::{Path, reply};
+use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MESSAGE, MessageProperties, Outcome, REQUEST};
+use super::{LEAVE, UplinkFull};
+use crate::Nanos;
+use crate::keys::{Party, Root};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Maximum number of messages that the lane has at a time: the others wait by priority.
+const WINDOW: usize = 32;
+
+/// A message that the lane does not have yet.
+struct Queued {
+    kind: u8,
+    bytes: Vec<u8>,
+    until: Nanos,
+}
+
+/// A message without an outcome that the lane has.
+struct Sent {
+    bytes: usize,
+    until: Nanos,
+    /// Whether the hub has it, so that it does not count in the window.
+    delivered: bool,
+}
+
+/// Messages of a member to the hub.
+#[derive(Default)]
+pub struct Uplink {
+    last: u32,
+    queue: BTreeMap<(u32, u32), Queued>,
+    sent: BTreeMap<u32, Sent>,
+    /// Bytes of all of them.
+    bytes: usize,
+    lane: Option<Lane>,
+    outcomes: VecDeque<(u32, Outcome)>,
+}
+
+impl Uplink {
+    /// Queues a message; returns its number. It is sent when the member has joined.
+    pub fn send(
+        &mut self,
+        bytes: &[u8],
+        answered: bool,
+        properties: MessageProperties,
+        now: Nanos,
+    ) -> Result<u32, UplinkFull> {
+        let kind = if answered { REQUEST } else { MESSAGE };
+        self.push(kind, bytes, properties, now)
+    }
+
+    /// Queues the message that the member leaves.
+    pub fn leave(&mut self, lifetime: Nanos, now: Nanos) -> Result<u32, UplinkFull> {
+        // After all others.
+        self.push(LEAVE, &[], MessageProperties { lifetime, priority: u32::MAX }, now)
+    }
+
+    fn push(
+        &mut self,
+        kind: u8,
+        bytes: &[u8],
+        properties: MessageProperties,
+        now: Nanos,
+    ) -> Result<u32, UplinkFull> {
+        let full = self.open() >= MAX_OPEN || self.bytes + bytes.len() > MAX_BYTES;
+        // Numbers are nonces: none is used twice.
+        let next = self.last.checked_add(1).filter(|_| !full).ok_or(UplinkFull)?;
+        self.last = next;
+        self.bytes += bytes.len();
+        let until = now.saturating_add(properties.lifetime);
+        let queued = Queued { kind, bytes: bytes.to_vec(), until };
+        self.queue.insert((properties.priority, next), queued);
+        Ok(next)
+    }
+
+    /// Number of messages without an outcome.
+    pub fn open(&self) -> usize {
+        self.queue.len() + self.sent.len()
+    }
+
+    /// The member has joined with new keys. What was sent under earlier ones is with a hub that is
+    /// gone, or not: it is not sent again, since it would arrive twice.
+    pub fn connect(&mut self, root: &Root, member: u16, path: Path) {
+        let lane = Lane::new(root, Party::Member(member), member, path);
+        let mut before = self.lane.replace(lane);
+        for (number, sent) in std::mem::take(&mut self.sent) {
+            let begun = before.as_mut().is_none_or(|before| before.withdraw(number));
+            let failed = Outcome::Failed(Failure::Unsent);
+            self.bytes -= sent.bytes;
+            self.outcomes.push_back((number, if begun { Outcome::Unknown } else { failed }));
+        }
+    }
+
+    /// Handles a datagram of the hub, or of someone else.
+    pub fn receive(&mut self, frame: &[u8], now: Nanos) {
+        let Some(lane) = &mut self.lane else { return };
+        let (_, replies) = lane.receive(frame, now);
+        for (number, sent) in &mut self.sent {
+            sent.delivered |= !lane.has(*number);
+        }
+        for (number, plain) in replies {
+            let Some((kind, body)) = plain.split_first() else { continue };
+            let outcome = match *kind {
+                reply::TAKEN => Outcome::Acknowledged(None),
+                reply::ANSWER => Outcome::Acknowledged(Some(body.to_vec())),
+                reply::REFUSED => Outcome::Failed(Failure::Refused),
+                // Of a later version.
+                _ => Outcome::Unknown,
+            };
+            self.finish(number, outcome);
+        }
+    }
+
+    fn finish(&mut self, number: u32, outcome: Outcome) {
+        if let Some(sent) = self.sent.remove(&number) {
+            self.bytes -= sent.bytes;
+            self.outcomes.push_back((number, outcome));
+        }
+    }
+
+    /// Ends messages whose lifetime is over.
+    fn expire(&mut self, now: Nanos) {
+        let (bytes, outcomes) = (&mut self.bytes, &mut self.outcomes);
+        self.queue.retain(|(_, number), queued| {
+            let over = queued.until <= now;
+            if over {
+                *bytes -= queued.bytes.len();
+                outcomes.push_back((*number, Outcome::Failed(Failure::Unsent)));
+            }
+            !over
+        });
+        let late = self.sent.iter().filter(|(_, sent)| sent.until <= now);
+        let late: Vec<u32> = late.map(|(number, _)| *number).collect();
+        for number in late {
+            let begun = self.lane.as_mut().is_none_or(|lane| lane.withdraw(number));
+            let failed = Outcome::Failed(Failure::Unsent);
+            self.finish(number, if begun { Outcome::Unknown } else { failed });
+        }
+    }
+
+    /// The next datagram at `now`, and the time of the next poll.
+    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+        self.expire(now);
+        let mut wake = None;
+        if let Some(lane) = &mut self.lane {
+            // One at a time, so that a message of higher priority goes before those that wait.
+            while lane.is_begun()
+                && self.sent.values().filter(|sent| !sent.delivered).count() < WINDOW
+                && let Some(((_, number), queued)) = self.queue.pop_first()
+            {
+                let Queued { kind, bytes, until } = queued;
+                let ms = u32::try_from((until - now) / 1_000_000).unwrap_or(u32::MAX);
+                let plain = [&[kind], &ms.to_be_bytes()[..], &bytes].concat();
+                if lane.send(number, &plain, None).is_err() {
+                    self.bytes -= bytes.len();
+                    self.outcomes.push_back((number, Outcome::Failed(Failure::TooLong)));
+                    continue;
+                }
+                self.sent.insert(number, Sent { bytes: bytes.len(), until, delivered: false });
+            }
+            let (datagram, look) = lane.poll(now);
+            if datagram.is_some() {
+                return (datagram, look);
+            }
+            wake = look;
+        }
+        let ends = self.queue.values().map(|queued| queued.until);
+        let ends = ends.chain(self.sent.values().map(|sent| sent.until));
+        (None, ends.chain(wake).min())
+    }
+
+    /// Outcomes since the last call; each message has one.
+    pub fn take_outcomes(&mut self) -> VecDeque<(u32, Outcome)> {
+        std::mem::take(&mut self.outcomes)
+    }
+}

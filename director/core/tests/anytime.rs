@@ -1,0 +1,120 @@
+//! Messages that members send at any time, over real sockets on loopback.
+#![cfg(feature = "io")]
+
+use director::io::{Inbox, Listener, Preconnection, Session};
+use director::session::{Security, SessionError};
+use director::{Conditions, MessageProperties, Outcome, Pattern};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::time::Duration;
+
+/// Timeout of a hanging test, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn free() -> SocketAddrV4 {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    SocketAddrV4::new(Ipv4Addr::LOCALHOST, socket.local_addr().unwrap().port())
+}
+
+fn begin() -> Preconnection {
+    let here = Conditions { rtt_ns: 2_000_000, rate_bit_s: 100e6, ..Conditions::default() };
+    let security = Security::Key(b"a key of sixteen bytes".to_vec());
+    Preconnection::new(Pattern::RequestResponse, security).assume(here)
+}
+
+fn session() -> (Session, Inbox, Listener) {
+    let (hub, member) = (free(), free());
+    let listener = begin().listen(member, hub).unwrap();
+    let session = begin().initiate(hub, &[member]).unwrap();
+    let inbox = session.inbox().unwrap();
+    assert!(session.inbox().is_none(), "once");
+    (session, inbox, listener)
+}
+
+#[tokio::test]
+async fn a_member_publishes_and_requests_and_the_hub_answers() {
+    let (_session, mut inbox, listener) = session();
+    let publisher = listener.publisher();
+    let serve = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while let Some(incoming) = inbox.next().await {
+            assert_eq!(incoming.member(), 0);
+            seen.push(incoming.message.clone());
+            let answer = [&b"to "[..], &incoming.message].concat();
+            incoming.reply(&answer);
+            if seen.len() == 2 {
+                break;
+            }
+        }
+        // The reply goes out before the inbox is gone.
+        (seen, inbox)
+    });
+    let properties = MessageProperties::default();
+    let all = async {
+        let published = publisher.publish(b"a reading", properties).await;
+        assert_eq!(published.unwrap(), Outcome::Acknowledged(None));
+        let answered = publisher.request(b"a question", properties).await.unwrap();
+        assert_eq!(answered, Outcome::Acknowledged(Some(b"to a question".to_vec())));
+    };
+    tokio::time::timeout(PATIENCE, all).await.unwrap();
+    let (seen, _inbox) = serve.await.unwrap();
+    assert_eq!(seen, [b"a reading".to_vec(), b"a question".to_vec()]);
+}
+
+#[tokio::test]
+async fn without_an_application_or_a_hub_a_message_is_not_acknowledged() {
+    let (session, inbox, listener) = session();
+    let publisher = listener.publisher();
+    drop(inbox);
+    let refused = publisher.publish(b"a reading", MessageProperties::default());
+    let refused = tokio::time::timeout(PATIENCE, refused).await.unwrap().unwrap();
+    assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
+    drop(session);
+    let short = MessageProperties { lifetime: 200_000_000, ..MessageProperties::default() };
+    let late = tokio::time::timeout(PATIENCE, publisher.publish(b"a reading", short)).await;
+    assert_eq!(late.unwrap().unwrap(), Outcome::Unknown);
+    drop(listener);
+    let over = tokio::time::timeout(PATIENCE, publisher.publish(b"a reading", short)).await;
+    assert!(matches!(over.unwrap(), Err(SessionError::Over)));
+}
+
+/// A NAT gives a member another address: the hub follows what the member has sealed.
+#[tokio::test]
+async fn a_member_behind_a_changing_address_is_the_same_member() {
+    let (hub, inside, outside) = (free(), free(), free());
+    let gateway = free();
+    // The gateway forwards between the member and the hub, from `outside` at first.
+    let towards_member = tokio::net::UdpSocket::bind(gateway).await.unwrap();
+    let before = tokio::net::UdpSocket::bind(outside).await.unwrap();
+    let after = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let (change, mut changed) = tokio::sync::watch::channel(false);
+    tokio::spawn(async move {
+        let (mut a, mut b, mut c) = (vec![0; 65_536], vec![0; 65_536], vec![0; 65_536]);
+        loop {
+            let moved = *changed.borrow_and_update();
+            tokio::select! {
+                Ok((length, _)) = towards_member.recv_from(&mut a) => {
+                    let out = if moved { &after } else { &before };
+                    let _ = out.send_to(&a[..length], hub).await;
+                }
+                Ok((length, _)) = before.recv_from(&mut b), if !moved => {
+                    let _ = towards_member.send_to(&b[..length], inside).await;
+                }
+                Ok((length, _)) = after.recv_from(&mut c) => {
+                    let _ = towards_member.send_to(&c[..length], inside).await;
+                }
+                Ok(()) = changed.changed() => {}
+            }
+        }
+    });
+    let listener = begin().listen(inside, gateway).unwrap();
+    let session = begin().initiate(hub, &[outside]).unwrap();
+    let mut inbox = session.inbox().unwrap();
+    assert!(session.ready(PATIENCE).await);
+    change.send(true).unwrap();
+    let publisher = listener.publisher();
+    let published = async { publisher.publish(b"I am here", MessageProperties::default()).await };
+    let both = async { tokio::join!(published, inbox.next()) };
+    let (outcome, incoming) = tokio::time::timeout(PATIENCE, both).await.unwrap();
+    assert_eq!(outcome.unwrap(), Outcome::Acknowledged(None));
+    assert_eq!(incoming.unwrap().member(), 0);
+}

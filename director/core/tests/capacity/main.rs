@@ -1,0 +1,243 @@
+//! Capacity, congestion and single bad members: whole sessions over a bottleneck that is not
+//! configured, in virtual time.
+
+mod network;
+mod tcp;
+
+use director::session::{Config, Security};
+use director::{ModelId, Nanos, Pattern, PerformanceMap};
+use network::{MS, Network, SECOND, World};
+
+const DEADLINE: Nanos = 10 * SECOND;
+
+/// A session that is told nothing of the network.
+fn config(models: &[ModelId]) -> Config {
+    let key = Security::Key(b"a key that both ends have".to_vec());
+    let mut config = Config::new(Pattern::PublishCollect, key);
+    config.models = models.to_vec();
+    config.targets.delivery_ratio = Some(0.999);
+    config
+}
+
+fn rate(bit_s: f64) -> Network {
+    Network { down_bit_s: bit_s, up_bit_s: bit_s, ..Network::default() }
+}
+
+/// Five members over 500, then 150, then 2,000 kbit/s, one minute each.
+fn steps(models: &[ModelId], seed: u64) -> World {
+    let mut world = World::new(&config(models), PerformanceMap::shipped(), 5, rate(500e3), seed);
+    world.network_at(62 * SECOND, rate(150e3));
+    world.network_at(122 * SECOND, rate(2e6));
+    world.sends(2 * SECOND, SECOND, 180, 1_700);
+    world.run(200 * SECOND);
+    world
+}
+
+const FIXED: [ModelId; 5] = [
+    ModelId::UdpRequestResponse,
+    ModelId::UdpArq,
+    ModelId::MulticastFec,
+    ModelId::CoapConfirmable,
+    ModelId::CoapNonConfirmable,
+];
+
+/// Not told the rate, the session is about as fast as the best of its models.
+#[test]
+fn a_rate_that_changes_is_found() {
+    let (own, best) = against_fixed(|models| steps(models, 1));
+    assert!(own < 1.1 * best, "{own} {best}");
+    let (_, there) = steps(&[], 1).cost(DEADLINE);
+    assert!(there > 0.999, "{there}");
+}
+
+/// The session's cost and that of the best of its fixed models, over the same network.
+fn against_fixed(run: impl Fn(&[ModelId]) -> World) -> (f64, f64) {
+    let cost = |models: &[ModelId]| {
+        let world = run(models);
+        let (cost, there) = world.cost(DEADLINE);
+        assert!(world.duplicates == 0);
+        eprintln!("{models:?}: {cost:.0} ms, {:.1} %, {} dropped", there * 100.0, world.dropped());
+        cost
+    };
+    let fixed = FIXED.map(|model| cost(&[model]));
+    (cost(&[]), fixed.into_iter().fold(f64::MAX, f64::min))
+}
+
+/// Told the right rate, and then the link has a quarter or a twentieth of it.
+#[test]
+fn a_told_rate_that_no_longer_holds_is_left() {
+    for share in [4.0, 20.0] {
+        let (own, best) = against_fixed(|models| {
+            let mut reported = config(models);
+            reported.assumed.rate_bit_s = 1e6;
+            let mut world = World::new(&reported, PerformanceMap::shipped(), 5, rate(1e6), 3);
+            world.network_at(32 * SECOND, rate(1e6 / share));
+            world.sends(2 * SECOND, 2 * SECOND, 60, 700);
+            world.run(140 * SECOND);
+            world
+        });
+        assert!(own < 1.3 * best, "{share}: {own} {best}");
+    }
+}
+
+/// Told ten thousand times the rate of the link.
+#[test]
+fn a_told_rate_is_no_more_than_a_hint() {
+    let run = |told_bit_s: f64| {
+        let mut reported = config(&[]);
+        reported.assumed.rate_bit_s = told_bit_s;
+        let mut world = World::new(&reported, PerformanceMap::shipped(), 5, rate(1e6), 3);
+        world.sends(2 * SECOND, SECOND, 60, 1_400);
+        world.run(80 * SECOND);
+        world.cost(DEADLINE)
+    };
+    let (right, wrong, nothing) = (run(1e6), run(10e9), run(0.0));
+    eprintln!("told 1 Mbit/s {right:?}, 10 Gbit/s {wrong:?}, nothing {nothing:?}");
+    assert!(wrong.1 > 0.999 && nothing.1 > 0.999);
+    assert!(wrong.0 < 1.3 * right.0 && nothing.0 < 1.3 * right.0);
+}
+
+/// Ten messages of 200 bytes to five members and their answers at a rate, told it or not: the mean
+/// time in ms after a warm-up, that of an ideal sender, and the share that arrived.
+fn at_rate(models: &[ModelId], bit_s: f64, told_bit_s: f64) -> (f64, f64, f64) {
+    let mut reported = config(models);
+    reported.assumed.rate_bit_s = told_bit_s;
+    let mut world = World::new(&reported, PerformanceMap::shipped(), 5, rate(bit_s), 3);
+    let first = if bit_s < 1e5 { 400 * SECOND } else { 10 * SECOND };
+    let every = if bit_s < 1e5 { 100 * SECOND } else { SECOND };
+    world.sends(first, every, 20, 200);
+    world.run(first + 21 * every);
+    world.messages.drain(..10);
+    let (cost, there) = world.cost(every);
+    // Two directions with a message of 284 B on the wire; on average three of five go first.
+    let ideal = 40.0 + 4.0 * 284.0 * 8e3 / bit_s;
+    (cost, ideal, there)
+}
+
+/// At any rate, from 1 kbit/s to 10 Gbit/s, a message takes about as long as the link needs: no rate
+/// is a cliff. At 1 kbit/s only if it is told: else handshakes alone fill the link for minutes.
+#[test]
+fn no_rate_is_a_cliff() {
+    for models in [&[ModelId::MulticastFec][..], &[ModelId::UdpArq], &[]] {
+        for tells in [true, false] {
+            let mut last: Option<f64> = None;
+            for power in [10, 9, 8, 7, 6, 5, 4, 3] {
+                let bit_s = 10_f64.powi(power);
+                if bit_s < 1e4 && !tells {
+                    continue;
+                }
+                let (cost, ideal, there) = at_rate(models, bit_s, if tells { bit_s } else { 0.0 });
+                eprintln!(
+                    "{models:?} told {tells}, {bit_s:e} bit/s: {cost:.1} ms, {:.2} of the ideal, {there}",
+                    cost / ideal
+                );
+                assert!(cost < 2.0 * ideal && there >= 0.99, "{models:?} {bit_s} {cost} {ideal}");
+                assert!(last.is_none_or(|last| cost > 0.8 * last), "{bit_s}");
+                last = Some(cost);
+            }
+        }
+    }
+}
+
+/// Bytes per second of the application in a time.
+fn throughput(world: &World, bytes: usize, (from, to): (Nanos, Nanos)) -> f64 {
+    let done = |sent_at: Nanos, took: &Option<Nanos>| took.map(|took| sent_at + took);
+    let arrived = |answers: &network::Answers| {
+        let times = answers.took.iter().filter_map(|took| done(answers.sent_at, took));
+        times.filter(|at| (from..to).contains(at)).count()
+    };
+    let count: usize = world.messages.iter().map(arrived).sum();
+    (count * bytes) as f64 * 1e9 / (to - from) as f64
+}
+
+/// With a TCP flow on the link, in each direction, both have at least half of the other's rate.
+#[test]
+fn it_shares_a_link_with_tcp() {
+    let mut worst = Vec::new();
+    for (up, cubic) in [(false, false), (false, true), (true, false), (true, true)] {
+        for (bit_s, queue) in [(2e6, 30e3), (10e6, 64e3), (10e6, 250e3)] {
+            let network = Network { queue, ..rate(bit_s) };
+            let mut world =
+                World::new(&config(&[ModelId::UdpArq]), PerformanceMap::shipped(), 1, network, 9);
+            let (payload, answer) = if up { (40, 20_000) } else { (20_000, 40) };
+            world.answer = answer;
+            world.keeps(2 * SECOND, 8, payload);
+            world.flow_at(10 * SECOND, tcp::Tcp::new(up, cubic));
+            world.run(10 * SECOND);
+            let alone = throughput(&world, 20_000, (5 * SECOND, 10 * SECOND)) * 8.0 / bit_s;
+            world.run(40 * SECOND);
+            let before = world.flows[0].delivered;
+            world.run(160 * SECOND);
+            let own = throughput(&world, 20_000, (40 * SECOND, 160 * SECOND));
+            let tcp = (world.flows[0].delivered - before) as f64 / 120.0;
+            eprintln!(
+                "up {up}, cubic {cubic}, {bit_s:e}, {queue}: alone {alone:.2}, director {:.2}, tcp {:.2}, ratio {:.2}",
+                own * 8.0 / bit_s,
+                tcp * 8.0 / bit_s,
+                own / tcp
+            );
+            worst.push((own / tcp, alone, (own + tcp) * 8.0 / bit_s));
+        }
+    }
+    for (ratio, alone, all) in worst {
+        assert!((0.5..2.0).contains(&ratio) && alone > 0.7 && all > 0.7, "{ratio} {alone} {all}");
+    }
+}
+
+/// Packets of more than 600 bytes vanish from one moment on, and no router says so.
+#[test]
+fn a_black_hole_is_left() {
+    let mut world = World::new(&config(&[]), PerformanceMap::shipped(), 5, rate(1e6), 3);
+    world.network_at(20 * SECOND, Network { mtu: 600, ..rate(1e6) });
+    world.sends(5 * SECOND, SECOND, 60, 1_400);
+    world.run(80 * SECOND);
+    let late: Vec<usize> = (0..60)
+        .filter(|n| world.messages[*n].took.iter().any(|took| took.is_none_or(|t| t > SECOND)))
+        .collect();
+    eprintln!("late: {late:?} {}", world.hub.explain());
+    assert!(late.len() < 8 && late.iter().all(|n| *n < 30), "{late:?}");
+}
+
+/// Six messages of `bytes` to four members over a shared channel of `bit_s` that loses frames, told
+/// the rate or not: the number of missing answers, and the mean time in ms.
+fn lossy(bit_s: f64, told_bit_s: f64, loss: f64, bytes: usize, seed: u64) -> (usize, f64) {
+    let (delay, jitter) = (25 * MS, 10 * MS);
+    let (down_bit_s, up_bit_s, queue, shared) = (bit_s, bit_s, 1e9, true);
+    let network =
+        Network { down_bit_s, up_bit_s, delay, jitter, loss, queue, shared, ..rate(bit_s) };
+    let every = (3e9 * (250e3 / bit_s).max(1.0)) as Nanos;
+    let mut own = config(&[]);
+    own.assumed.rate_bit_s = told_bit_s;
+    own.assumed.mtu = 113.0;
+    own.lifetime = None;
+    let mut world = World::new(&own, PerformanceMap::shipped(), 4, network, seed);
+    world.sends(SECOND, every, 6, bytes);
+    world.run(SECOND + 5 * every + 20 * every);
+    let all = world.messages.iter().flat_map(|answers| &answers.took);
+    (all.filter(|took| took.is_none()).count(), world.cost(20 * every).0)
+}
+
+/// Told nothing of a loss of 30 %, every answer arrives, whatever is lost.
+#[test]
+fn losses_that_nobody_told_cost_no_answer() {
+    for seed in 1..=100 {
+        let (missing, _) = lossy(250e3, 250e3, 0.3, 1_699, seed);
+        assert_eq!(missing, 0, "seed {seed}");
+    }
+}
+
+/// Repairs after losses are not taken for a narrow path: a session that is told the right rate is
+/// about as fast as one that is told nothing, or faster.
+#[test]
+fn repairs_are_no_lack_of_capacity() {
+    for loss in [0.02, 0.1, 0.3] {
+        for (bit_s, bytes) in [(250e3, 80), (2.5e6, 80), (2.5e6, 1_699)] {
+            let mean = |told: f64| {
+                (1..=10).map(|seed| lossy(bit_s, told, loss, bytes, seed).1).sum::<f64>() / 10.0
+            };
+            let (told, not) = (mean(bit_s), mean(0.0));
+            eprintln!("{loss} {bit_s:e} {bytes} B: told {told:.0} ms, not told {not:.0} ms");
+            assert!(told < 1.2 * not, "{loss} {bit_s} {bytes}: {told} {not}");
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! A hub and members over a bottleneck with a queue in each direction, in virtual time. Links lose
+//! frames behind the bottleneck; a full queue drops what arrives.
+
+use crate::tcp::{self, Tcp};
+use director::carrier::To;
+use director::session::{Config, Event, Hub, Member, MemberEvent};
+use director::{ModelId, Nanos, PerformanceMap, Seed};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+pub const SECOND: Nanos = 1_000_000_000;
+pub const MS: Nanos = 1_000_000;
+/// Bytes of Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 42;
+/// Bytes of IPv4 and UDP headers.
+const IP: usize = 28;
+/// Size of a packet of other traffic, in bytes.
+const CROSS: f64 = 1_500.0;
+
+/// The network at a time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Network {
+    /// Data rate from and to the hub, in bit/s.
+    pub down_bit_s: f64,
+    pub up_bit_s: f64,
+    /// Delay per direction without queueing, and its random part, in ns.
+    pub delay: Nanos,
+    pub jitter: Nanos,
+    /// Frame loss per direction at each member's link, 0 to 1.
+    pub loss: f64,
+    /// Queue of the bottleneck per direction, in bytes.
+    pub queue: f64,
+    /// Longer packets vanish without a message.
+    pub mtu: usize,
+    /// Whether multicast passes.
+    pub multicast: bool,
+    /// Share of the bottleneck that other traffic uses, 0 to 1.
+    pub cross: f64,
+    /// Whether both directions share the rate, `down_bit_s`.
+    pub shared: bool,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            down_bit_s: 1e6,
+            up_bit_s: 1e6,
+            delay: 20 * MS,
+            jitter: 0,
+            loss: 0.0,
+            queue: 64e3,
+            mtu: 1_500,
+            multicast: true,
+            cross: 0.0,
+            shared: false,
+        }
+    }
+}
+
+/// A direction of the bottleneck.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pipe {
+    free_at: Nanos,
+    cross_at: Nanos,
+    pub dropped: u64,
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Wake(Option<u32>),
+    Arrive(Option<u32>, Option<u32>, Vec<u8>),
+    Send,
+    Refill,
+    Network(usize),
+    /// A packet of a TCP flow arrives, or its acknowledgement does; the flow's timer.
+    Packet(usize, u64),
+    Acknowledgement(usize, u64),
+    Timer(usize),
+}
+
+/// The answers to a message.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    pub sent_at: Nanos,
+    /// Time until each member's answer arrived; none if it did not.
+    pub took: Vec<Option<Nanos>>,
+}
+
+impl Answers {
+    /// Mean time in ms; answers that are missing or later than `deadline` count as it.
+    pub fn cost(&self, deadline: Nanos) -> f64 {
+        let took = |took: &Option<Nanos>| took.map_or(deadline, |took| took.min(deadline)) as f64;
+        self.took.iter().map(took).sum::<f64>() / self.took.len().max(1) as f64 / 1e6
+    }
+}
+
+pub struct World {
+    pub hub: Hub,
+    config: Config,
+    members: Vec<Member>,
+    state: u64,
+    pub now: Nanos,
+    network: Network,
+    /// Loss of single members, instead of the network's.
+    pub member_loss: BTreeMap<u32, f64>,
+    pipes: [Pipe; 2],
+    later: Vec<Network>,
+    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    number: u64,
+    wakes: BTreeMap<Option<u32>, Nanos>,
+    payload: usize,
+    /// Bytes of an answer.
+    pub answer: usize,
+    /// Number of messages that are kept in flight, from a time on.
+    pub backlog: (usize, Nanos),
+    pub flows: Vec<Tcp>,
+    pub messages: Vec<Answers>,
+    pub changes: Vec<(Nanos, ModelId, ModelId)>,
+    pub duplicates: u64,
+    /// Frames and bytes on the wire.
+    pub frames: u64,
+    pub bytes: u64,
+}
+
+impl World {
+    pub fn new(
+        config: &Config,
+        map: Arc<PerformanceMap>,
+        members: usize,
+        network: Network,
+        seed: u64,
+    ) -> Self {
+        let hub = Hub::new(config.clone(), map, members, &Seed::reproducible(seed)).unwrap();
+        let member = |n: u64| {
+            Member::new(&config.security, HEADERS, &Seed::reproducible(seed * 1_000 + n)).unwrap()
+        };
+        let mut world = Self {
+            hub,
+            config: config.clone(),
+            members: (0..members as u64).map(member).collect(),
+            state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
+            now: 0,
+            network,
+            member_loss: BTreeMap::new(),
+            pipes: [Pipe::default(); 2],
+            later: Vec::new(),
+            queue: BinaryHeap::new(),
+            number: 0,
+            wakes: BTreeMap::new(),
+            payload: 0,
+            answer: 0,
+            backlog: (0, 0),
+            flows: Vec::new(),
+            messages: Vec::new(),
+            changes: Vec::new(),
+            duplicates: 0,
+            frames: 0,
+            bytes: 0,
+        };
+        world.wake(None, 0);
+        (0..members as u32).for_each(|n| world.wake(Some(n), 1));
+        world
+    }
+
+    fn draw(&mut self) -> f64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn at(&mut self, at: Nanos, what: What) {
+        self.number += 1;
+        self.queue.push(Reverse((at, self.number, what)));
+    }
+
+    /// The network becomes this one at a time.
+    pub fn network_at(&mut self, at: Nanos, network: Network) {
+        self.later.push(network);
+        self.at(at, What::Network(self.later.len() - 1));
+    }
+
+    /// A TCP flow begins at a time.
+    pub fn flow_at(&mut self, at: Nanos, flow: Tcp) {
+        self.flows.push(flow);
+        self.at(at, What::Timer(self.flows.len() - 1));
+    }
+
+    /// From a time on, keeps `count` messages of `bytes` in flight.
+    pub fn keeps(&mut self, from: Nanos, count: usize, bytes: usize) {
+        self.payload = bytes;
+        self.answer = if self.answer == 0 { bytes } else { self.answer };
+        self.backlog = (count, from);
+        self.at(from, What::Refill);
+    }
+
+    fn refill(&mut self) {
+        let (count, from) = self.backlog;
+        while self.now >= from && self.hub.open_messages() < count {
+            let took = vec![None; self.members.len()];
+            self.messages.push(Answers { sent_at: self.now, took });
+            self.hub.send(&vec![7; self.payload], self.now).unwrap();
+            self.wake(None, self.now + 1);
+        }
+    }
+
+    /// Sends what a flow may, and sets its timer.
+    fn pump(&mut self, flow: usize) {
+        let (now, up) = (self.now, self.flows[flow].up);
+        while let Some(packet) = self.flows[flow].send(now) {
+            if let Some(at) = self.pass(up, tcp::PACKET) {
+                self.at(at + self.network.delay, What::Packet(flow, packet));
+            }
+        }
+    }
+
+    /// Sends `count` messages of `bytes` from `first` on.
+    pub fn sends(&mut self, first: Nanos, every: Nanos, count: u64, bytes: usize) {
+        self.payload = bytes;
+        self.answer = if self.answer == 0 { bytes } else { self.answer };
+        (0..count).for_each(|n| self.at(first + n * every, What::Send));
+    }
+
+    fn wake(&mut self, who: Option<u32>, at: Nanos) {
+        if self.wakes.get(&who).is_none_or(|known| at < *known) {
+            self.wakes.insert(who, at);
+            self.at(at, What::Wake(who));
+        }
+    }
+
+    /// Passes a packet through the bottleneck; `None` if its queue is full.
+    fn pass(&mut self, up: bool, bytes: usize) -> Option<Nanos> {
+        let rate = if up { self.network.up_bit_s } else { self.network.down_bit_s };
+        let Network { cross, queue, .. } = self.network;
+        let way = usize::from(up && !self.network.shared);
+        let limit = (queue * 8e9 / rate) as Nanos;
+        while cross > 0.0 && self.pipes[way].cross_at <= self.now {
+            let pause = -(1.0 - self.draw()).ln() * CROSS * 8e9 / rate / cross;
+            let pipe = &mut self.pipes[way];
+            let at = pipe.cross_at;
+            if pipe.free_at.saturating_sub(at) <= limit {
+                pipe.free_at = pipe.free_at.max(at) + (CROSS * 8e9 / rate) as Nanos;
+            }
+            pipe.cross_at = at + (pause as Nanos).max(1);
+        }
+        let pipe = &mut self.pipes[way];
+        if pipe.free_at.saturating_sub(self.now) > limit {
+            pipe.dropped += 1;
+            return None;
+        }
+        pipe.free_at = pipe.free_at.max(self.now) + (bytes as f64 * 8e9 / rate) as Nanos;
+        Some(pipe.free_at)
+    }
+
+    /// Frames that the queues have dropped.
+    pub fn dropped(&self) -> u64 {
+        self.pipes.iter().map(|pipe| pipe.dropped).sum()
+    }
+
+    fn carry(&mut self, from: Option<u32>, to: To, datagram: &[u8]) {
+        let interface = self.config.assumed.mtu as usize - 20;
+        let receivers: Vec<Option<u32>> = match to {
+            To::Hub => vec![None],
+            To::Member(member) => vec![Some(member)],
+            To::Group if !self.network.multicast => Vec::new(),
+            To::Group => (0..self.members.len() as u32).map(Some).collect(),
+        };
+        // IPv4 fragments a long datagram at the sender; one lost fragment loses it.
+        let (mut rest, mut arrival, mut fragments) = (datagram.len() + 8, Some(0), 0);
+        while rest > 0 {
+            let part = rest.min(interface);
+            rest -= part;
+            fragments += 1;
+            self.frames += 1;
+            self.bytes += (part + HEADERS - 8) as u64;
+            let passed = self.pass(from.is_some(), part + HEADERS - 8);
+            let fits = part + IP - 8 <= self.network.mtu;
+            arrival = arrival.zip(passed.filter(|_| fits)).map(|(a, b): (Nanos, Nanos)| a.max(b));
+        }
+        let Some(arrival) = arrival else { return };
+        for receiver in receivers {
+            let member = receiver.or(from).unwrap_or_default();
+            let loss = self.member_loss.get(&member).copied().unwrap_or(self.network.loss);
+            let lost = (0..fragments).any(|_| self.draw() < loss);
+            let late = (self.draw() * self.network.jitter as f64) as Nanos;
+            if !lost {
+                let at = arrival + self.network.delay + late;
+                self.at(at, What::Arrive(receiver, from, datagram.to_vec()));
+            }
+        }
+    }
+
+    /// Runs until a time.
+    pub fn run(&mut self, until: Nanos) {
+        while let Some(Reverse((now, _, what))) = self.queue.pop() {
+            if now > until {
+                self.queue.push(Reverse((now, 0, what)));
+                return;
+            }
+            self.now = now;
+            let who = match what {
+                What::Wake(who) => {
+                    if self.wakes.get(&who) != Some(&now) {
+                        continue;
+                    }
+                    self.wakes.remove(&who);
+                    who
+                }
+                What::Arrive(None, from, datagram) => {
+                    self.hub.receive(&datagram, from, now);
+                    None
+                }
+                What::Arrive(Some(member), _, datagram) => {
+                    self.members[member as usize].receive(&datagram, now);
+                    Some(member)
+                }
+                What::Network(place) => {
+                    self.network = self.later[place];
+                    self.pipes.iter_mut().for_each(|pipe| pipe.cross_at = pipe.cross_at.max(now));
+                    continue;
+                }
+                What::Packet(flow, packet) => {
+                    if let Some(at) = self.pass(!self.flows[flow].up, tcp::ACK) {
+                        self.at(at + self.network.delay, What::Acknowledgement(flow, packet));
+                    }
+                    continue;
+                }
+                What::Acknowledgement(flow, packet) => {
+                    self.flows[flow].acknowledged(packet, now);
+                    self.pump(flow);
+                    continue;
+                }
+                What::Timer(flow) => {
+                    if now >= self.flows[flow].due() {
+                        self.flows[flow].expire(now);
+                    }
+                    self.pump(flow);
+                    let due = self.flows[flow].due().max(now + 100 * MS);
+                    self.at(due, What::Timer(flow));
+                    continue;
+                }
+                What::Refill => {
+                    self.refill();
+                    None
+                }
+                What::Send => {
+                    let took = vec![None; self.members.len()];
+                    self.messages.push(Answers { sent_at: now, took });
+                    self.hub.send(&vec![7; self.payload], now).unwrap();
+                    None
+                }
+            };
+            self.turn(who);
+        }
+    }
+
+    fn turn(&mut self, who: Option<u32>) {
+        let now = self.now;
+        let (datagram, wake) = match who {
+            None => self.hub.poll(now),
+            Some(member) => {
+                let own = &mut self.members[member as usize];
+                for event in own.take_events() {
+                    if let MemberEvent::Message { number, .. } = event {
+                        let _ = own.answer(number, &vec![9; self.answer], now);
+                    }
+                }
+                let (datagram, wake) = own.poll(now);
+                (datagram.map(|datagram| (To::Hub, datagram)), wake)
+            }
+        };
+        let more = datagram.is_some();
+        if let Some((to, datagram)) = datagram {
+            self.carry(who, to, &datagram);
+        }
+        let wake = if more { Some(wake.unwrap_or(now)) } else { wake };
+        if let Some(wake) = wake {
+            // An end needs a microsecond for a datagram.
+            self.wake(who, wake.max(now + 1_000));
+        }
+        for event in self.hub.take_events() {
+            match event {
+                Event::Answer { message, member, .. } => {
+                    let Some(answers) = self.messages.get_mut(message as usize) else { continue };
+                    let took = &mut answers.took[member as usize];
+                    self.duplicates += u64::from(took.is_some());
+                    *took = Some(now - answers.sent_at);
+                }
+                Event::ModelChange { from, to, .. } => self.changes.push((now, from, to)),
+                _ => {}
+            }
+        }
+        self.refill();
+    }
+
+    /// Mean cost of the messages in ms, and the share of answers that arrived by the deadline.
+    pub fn cost(&self, deadline: Nanos) -> (f64, f64) {
+        let count = self.messages.len().max(1) as f64;
+        let cost = self.messages.iter().map(|answers| answers.cost(deadline)).sum::<f64>() / count;
+        let all = self.messages.iter().flat_map(|answers| &answers.took);
+        let there = all.clone().filter(|took| took.is_some_and(|took| took <= deadline)).count();
+        (cost, there as f64 / all.count().max(1) as f64)
+    }
+}

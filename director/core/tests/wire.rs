@@ -1,0 +1,202 @@
+//! The test vectors of docs/director-wire.md, and a second reader of them in Python, which also
+//! takes part in a session. `UPDATE_GOLDEN=1` writes the vectors.
+
+#![recursion_limit = "256"]
+
+use director::envelope::{FromMember, Invitation, seal_data, seal_member, seal_probe};
+use director::handshake::{Initiator, Welcome, announcement, respond};
+use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
+use director::{ModelId, Models};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const KEY: &[u8] = b"sixteen bytes of key and more";
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Bytes that count up from `first`.
+fn bytes<const N: usize>(first: u8) -> [u8; N] {
+    std::array::from_fn(|at| first.wrapping_add(at as u8))
+}
+
+fn interop(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../interop").join(file)
+}
+
+fn vectors() -> Value {
+    let psk = Psk::new(KEY).unwrap();
+    let (own, other) = (bytes::<32>(0x20), bytes::<32>(0x60));
+    let welcome = Welcome {
+        session: bytes(0xa0),
+        member: 299,
+        members: 300,
+        group: "239.1.2.3:5701".parse().unwrap(),
+        answered: true,
+        reports: true,
+    };
+    let mut member = Initiator::new(Some(&psk), own, None);
+    let named = Initiator::new(Some(&psk), own, Some(&welcome.session));
+    let hello = member.hello().to_vec();
+    let accepted = respond(Some(&psk), other, &hello, &welcome).unwrap();
+    let (pair, told) = member.finish(&accepted.message).unwrap();
+    assert_eq!(told, welcome);
+    let plain_hello = Initiator::new(None, own, None).hello().to_vec();
+    let plain = respond(None, other, &plain_hello, &welcome).unwrap();
+    // Without security the answer is the hello's number and the same body in clear text.
+    let body = &plain.message[1 + 16..];
+    let handshake = json!({
+        "pre_shared_key": hex(KEY),
+        "psk": hex(psk.bytes()),
+        "member_ephemeral": hex(&own),
+        "hub_ephemeral": hex(&other),
+        "hello": hex(&hello),
+        "named_hello": hex(named.hello()),
+        "welcome_body": hex(body),
+        "welcome": hex(&accepted.message),
+        "insecure_hello": hex(&plain_hello),
+        "insecure_welcome": hex(&plain.message),
+        "session": hex(&welcome.session),
+        "member": 299,
+        "members": 300,
+        "group": "239.1.2.3:5701",
+        "answered": true,
+        "reports": true,
+        "announcement": hex(&announcement(&welcome.session)),
+        "pair_hub_control_key": hex(&pair.seed(&Scope::new(Use::Control, 0, Party::Hub))),
+    });
+    merge(handshake, envelopes(&pair, welcome.session))
+}
+
+fn merge(mut one: Value, other: Value) -> Value {
+    if let (Some(one), Value::Object(other)) = (one.as_object_mut(), other) {
+        one.extend(other);
+    }
+    one
+}
+
+/// Envelopes under the keys of a handshake and of a group.
+fn envelopes(pair: &Root, session: SessionId) -> Value {
+    let epoch = 70_000;
+    let invitation = Invitation {
+        epoch,
+        secret: bytes(0xc0),
+        model: Some(ModelId::MulticastFec),
+        datagram: 85,
+        rate_bit_s: 250_000.0,
+        loss: 76,
+        round_trip: 60_000_000,
+        next: 17,
+        estimated: true,
+        apart: false,
+        probes: false,
+    };
+    let group = Root::new(&invitation.secret, session);
+    let scope = |purpose| Scope::new(purpose, epoch, Party::Hub);
+    let frame = bytes::<12>(0x80);
+    let mut signed = frame.to_vec();
+    group.keys(scope(Use::Frame)).sign(&mut signed);
+    let of_member = |what: &FromMember| hex(&seal_member(pair, epoch, 299, what));
+    json!({
+        "invitation": hex(&invitation.seal(pair, 5, 0)),
+        "invitation_count": 5,
+        "invitation_epoch": epoch,
+        "invitation_secret": hex(&invitation.secret),
+        "invitation_model": ModelId::MulticastFec.wire(),
+        "invitation_datagram": 85,
+        "invitation_rate_bit_s": 250_000.0,
+        "invitation_loss": 76,
+        "invitation_round_trip_us": 60_000,
+        "invitation_next": 17,
+        "invitation_estimated": true,
+        "invitation_apart": false,
+        "invitation_probes": false,
+        "group_hub_message_key": hex(&group.seed(&scope(Use::Message))),
+        "data": hex(&seal_data(&group, epoch, 17, b"0.21 a kWh")),
+        "data_number": 17,
+        "data_message": hex(b"0.21 a kWh"),
+        "probe": hex(&seal_probe(&group, epoch, 3, 299)),
+        "probe_opened": [3, 299],
+        "answer": of_member(&FromMember::Answer(17, b"17 kWh".to_vec())),
+        "answer_opened": [299, 17, hex(b"17 kWh")],
+        "acknowledge": of_member(&FromMember::Acknowledge(17)),
+        "acknowledge_opened": [299, 17, ""],
+        "ready": of_member(&FromMember::Ready(1, Models::from_bits(0x0601))),
+        "ready_opened": [299, 1, "0601"],
+        "cannot": of_member(&FromMember::Cannot(2, Models::from_bits(0x0601))),
+        "cannot_opened": [299, 2, "0601"],
+        "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601))),
+        "alive_opened": [299, 3, "0601"],
+        "frame": hex(&frame),
+        "frame_signed": hex(&signed),
+    })
+}
+
+/// What is on the wire changes only on purpose.
+#[test]
+fn the_wire_format_has_not_changed() {
+    let found = serde_json::to_string_pretty(&vectors()).unwrap() + "\n";
+    let path = interop("vectors.json");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &found).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap();
+    assert!(found == known, "UPDATE_GOLDEN=1 updates the vectors:\n{found}");
+}
+
+/// The reader computes all keys by itself, from the standard library alone.
+#[test]
+fn a_second_reader_opens_and_makes_the_same_bytes() {
+    let script = interop("wire.py");
+    let vectors = interop("vectors.json");
+    let done = Command::new("python3").arg(script).arg("vectors").arg(vectors).output().unwrap();
+    let (out, error) =
+        (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success() && out.contains("checks"), "{out} {error}");
+}
+
+/// A member in Python joins a hub on sockets, gets messages and answers them.
+#[cfg(feature = "io")]
+#[tokio::test]
+async fn a_second_reader_takes_part_in_a_session() {
+    use director::Pattern;
+    use director::io::Preconnection;
+    use director::session::Security;
+    use std::net::{SocketAddr, UdpSocket};
+    use std::time::Duration;
+
+    // Two ports that are free now.
+    let free = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (one, other) = (free(), free());
+    let address = |socket: &UdpSocket| match socket.local_addr().unwrap() {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(_) => unreachable!(),
+    };
+    let (hub, member) = (address(&one), address(&other));
+    drop((one, other));
+    let targets = director::QosTargets { deadline_ns: Some(120_000_000_000), ..Default::default() };
+    let session = Preconnection::new(Pattern::RequestResponse, Security::Keys(vec![KEY.to_vec()]))
+        .models(&[ModelId::UdpRequestResponse])
+        .targets(targets)
+        .initiate(hub, &[member])
+        .unwrap();
+    let mut python = Command::new("python3")
+        .arg(interop("wire.py"))
+        .args(["member", &hex(KEY), &member.port().to_string(), &hub.port().to_string(), "3"])
+        .spawn()
+        .unwrap();
+    assert!(session.ready(Duration::from_secs(120)).await);
+    for message in [&b"first"[..], b"second", b"third"] {
+        let mut reversed = message.to_vec();
+        reversed.reverse();
+        assert_eq!(session.request(0, message).await.unwrap(), Some(reversed));
+    }
+    let status = tokio::task::spawn_blocking(move || python.wait()).await.unwrap().unwrap();
+    assert!(status.success());
+}

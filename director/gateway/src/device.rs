@@ -1,0 +1,260 @@
+//! The gateway of a device: clients publish to the hub, which has subscriptions and retained
+//! messages. No I/O and no clock.
+
+use crate::clients::{Action, Clients};
+use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
+use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::session::Origin;
+use std::collections::{HashMap, VecDeque};
+
+/// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
+const MAX_WAITING: usize = 1_000;
+
+/// What is to be sent to the hub.
+enum Job {
+    Message(Numbered, Option<Origin>),
+    Subscribe { origin: Option<Origin>, filter: String, qos: u8, after: Option<String> },
+    Frame(Up),
+}
+
+/// The jobs of a lane, and those that are on their way.
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    sent: Vec<Job>,
+    dropped: u64,
+}
+
+/// The gateway of a device.
+pub struct Device {
+    clients: Clients,
+    start: u32,
+    number: u32,
+    hub: Seen,
+    lanes: HashMap<Lane, Jobs>,
+    /// The hub publishes wills after one and a half of this time of silence.
+    period_s: u16,
+    /// Seconds since the last frame to the hub.
+    silent_s: u16,
+}
+
+impl Device {
+    /// A gateway; `start` is different for each start. The first effects greet the hub.
+    pub fn new(start: u32, period_s: u16) -> (Self, Vec<Effect>) {
+        let mut device = Self {
+            clients: Clients::default(),
+            start,
+            number: 0,
+            hub: Seen::default(),
+            lanes: HashMap::new(),
+            period_s: period_s.max(1),
+            silent_s: 0,
+        };
+        let effects = device.push(Lane::Alive, Job::Frame(Up::Hello));
+        (device, effects)
+    }
+
+    /// A frame of the hub.
+    pub fn receive(&mut self, frame: &[u8]) -> Vec<Effect> {
+        let Some((start, frame)) = Down::decode(frame) else { return Vec::new() };
+        let mut effects = Vec::new();
+        if self.hub.begin(start) {
+            // The hub has started: it knows no subscription and no will.
+            for (filter, qos) in self.clients.filters() {
+                let job = Job::Subscribe { origin: None, filter: filter.clone(), qos, after: None };
+                effects.extend(self.push(Lane::Filter(filter), job));
+            }
+            for (client, will) in self.clients.wills() {
+                effects.extend(self.will(client, Some(will)));
+            }
+        }
+        if let Down::Deliver(messages) = frame {
+            for (number, message) in messages {
+                if self.hub.insert(number) {
+                    let actions = self.clients.deliver(&message);
+                    effects.extend(self.act(actions));
+                }
+            }
+        }
+        effects
+    }
+
+    fn will(&mut self, client: String, will: Option<Message>) -> Vec<Effect> {
+        let (lane, period_s) = (Lane::Will(client.clone()), self.period_s);
+        self.push(lane, Job::Frame(Up::Will { client, will, period_s }))
+    }
+
+    fn publish(&mut self, origin: Option<Origin>, message: Message) -> Vec<Effect> {
+        self.number = self.number.wrapping_add(1);
+        let lane = Lane::Topic(message.topic.clone());
+        let jobs = self.lanes.entry(lane.clone()).or_default();
+        if jobs.waiting.len() >= MAX_WAITING {
+            let unsure = |job: &Job| matches!(job, Job::Message(_, None));
+            if let Some(oldest) = jobs.waiting.iter().position(unsure) {
+                jobs.waiting.remove(oldest);
+                jobs.dropped += 1;
+            }
+        }
+        self.push(lane, Job::Message((self.number, message), origin))
+    }
+
+    fn push(&mut self, lane: Lane, job: Job) -> Vec<Effect> {
+        let jobs = self.lanes.entry(lane.clone()).or_default();
+        jobs.waiting.push_back(job);
+        self.next(lane)
+    }
+
+    /// Sends the next of a lane, unless something of it is on its way.
+    fn next(&mut self, lane: Lane) -> Vec<Effect> {
+        let Some(jobs) = self.lanes.get_mut(&lane) else { return Vec::new() };
+        if !jobs.sent.is_empty() {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        if std::mem::take(&mut jobs.dropped) > 0 {
+            effects.push(Effect::Log(format!("messages of QoS 0 were dropped: {lane:?} is full")));
+        }
+        jobs.sent = match jobs.waiting.front() {
+            None => {
+                self.lanes.remove(&lane);
+                return effects;
+            }
+            Some(_) => batch(&mut jobs.waiting, |job| match job {
+                Job::Message((_, message), _) => message.size(),
+                // Alone in its frame.
+                Job::Subscribe { .. } | Job::Frame(_) => BATCH + 1,
+            }),
+        };
+        effects.extend(self.transport(lane));
+        effects
+    }
+
+    /// Sends what is on its way on a lane, or sends it again.
+    fn transport(&mut self, lane: Lane) -> Vec<Effect> {
+        let Some(jobs) = self.lanes.get(&lane) else { return Vec::new() };
+        let (frame, is_request) = match &jobs.sent[..] {
+            [Job::Subscribe { filter, qos, after, .. }] => {
+                let (filter, after) = (filter.clone(), after.clone());
+                (Up::Subscribe { filter, qos: *qos, after }, true)
+            }
+            [Job::Frame(frame)] => (frame.clone(), false),
+            messages => {
+                let message = |job: &Job| match job {
+                    Job::Message(message, _) => Some(message.clone()),
+                    Job::Subscribe { .. } | Job::Frame(_) => None,
+                };
+                (Up::Publish(messages.iter().filter_map(message).collect()), false)
+            }
+        };
+        self.silent_s = 0;
+        let frame = frame.encode(self.start);
+        let (members, lifetime) = (Vec::new(), LIFETIME);
+        vec![Effect::Transport { lane, frame, members, is_request, lifetime }]
+    }
+
+    /// The hub has a job, or never will.
+    fn finish(&mut self, job: Job, how: &Ended) -> Vec<Effect> {
+        let delivered = matches!(how, Ended::Delivered(_));
+        match (job, how) {
+            (Job::Message(_, Some(origin)), _) => {
+                let actions = match delivered {
+                    true => self.clients.published(&origin),
+                    false => self.clients.refused(&origin),
+                };
+                let mut effects = self.act(actions);
+                if !delivered {
+                    let why = format!("a message of {} is too long for the path", origin.client);
+                    effects.push(Effect::Log(why));
+                }
+                effects
+            }
+            (Job::Message((_, message), None), Ended::TooLong) => {
+                vec![Effect::Log(format!("a message of {} is too long", message.topic))]
+            }
+            (Job::Subscribe { origin: Some(origin), filter, qos, .. }, how) => {
+                let answer = match how {
+                    Ended::Delivered(bytes) => Subscribed::decode(bytes),
+                    _ => None,
+                };
+                let Some(Subscribed { code, more, retained }) = answer else {
+                    let actions = self.clients.subscribed(&origin, &filter, 0x80);
+                    return self.act(actions);
+                };
+                let after = retained.last().map(|message| message.topic.clone());
+                let mut actions = self.clients.subscribed(&origin, &filter, code);
+                actions.extend(self.clients.retained(&origin, &filter, retained));
+                let mut effects = self.act(actions);
+                if more && after.is_some() {
+                    let lane = Lane::Filter(filter.clone());
+                    let job = Job::Subscribe { origin: Some(origin), filter, qos, after };
+                    effects.extend(self.push(lane, job));
+                }
+                effects
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Side for Device {
+    fn clients(&mut self) -> &mut Clients {
+        &mut self.clients
+    }
+
+    fn act(&mut self, actions: Vec<Action>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
+                Action::Close(connection) => effects.push(Effect::Close(connection)),
+                Action::Publish(origin, message) => effects.extend(self.publish(origin, message)),
+                Action::Subscribe(origin, filter, _) => {
+                    // For all clients of the device.
+                    let qos = self.clients.granted(&filter).unwrap_or_default();
+                    let lane = Lane::Filter(filter.clone());
+                    let origin = Some(origin);
+                    let job = Job::Subscribe { origin, filter, qos, after: None };
+                    effects.extend(self.push(lane, job));
+                }
+                Action::Unsubscribe(filter) => {
+                    let lane = Lane::Filter(filter.clone());
+                    effects.extend(self.push(lane, Job::Frame(Up::Unsubscribe(filter))));
+                }
+                Action::Will(client, will) => effects.extend(self.will(client, will)),
+            }
+        }
+        effects
+    }
+
+    fn ended(&mut self, lane: Lane, how: Ended) -> Vec<Effect> {
+        let Some(jobs) = self.lanes.get_mut(&lane) else { return Vec::new() };
+        match how {
+            Ended::Waited => return self.transport(lane),
+            Ended::Delivered(_) | Ended::TooLong => {}
+            Ended::Lost | Ended::Lacking(_) => {
+                // Messages of QoS 0 are sent once. What else is on its way is sent again, with the
+                // same numbers.
+                let sure =
+                    |job: &Job| !matches!(job, Job::Message(_, None) | Job::Frame(Up::Alive));
+                if jobs.sent.iter().any(sure) {
+                    return vec![Effect::Later(lane)];
+                }
+            }
+        }
+        let mut effects = Vec::new();
+        for job in std::mem::take(&mut jobs.sent) {
+            effects.extend(self.finish(job, &how));
+        }
+        effects.extend(self.next(lane));
+        effects
+    }
+
+    fn tick(&mut self) -> Vec<Effect> {
+        self.silent_s = self.silent_s.saturating_add(1);
+        let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
+        match due && !self.clients.wills().is_empty() {
+            true => self.push(Lane::Alive, Job::Frame(Up::Alive)),
+            false => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Connects the gateways with sockets: clients, and a session of the director.
+
+use crate::device::Device;
+use crate::gateway::{Effect, Ended, Lane, Side};
+use crate::hub::Hub;
+use crate::packet::Packet;
+use crate::server::{Event, Server};
+use director::io::{Inbox, Listener, Publisher, Session};
+use director::session::SessionError;
+use director::{Failure, MessageProperties, Outcome};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+
+/// Period of [`Side::tick`].
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What both gateways have.
+struct Driver {
+    server: Server,
+    ended: mpsc::UnboundedReceiver<(Lane, Ended)>,
+    report: mpsc::UnboundedSender<(Lane, Ended)>,
+    ticks: Interval,
+}
+
+impl Driver {
+    fn new(clients: TcpListener) -> Self {
+        let (report, ended) = mpsc::unbounded_channel();
+        let mut ticks = interval(SECOND);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { server: Server::new(clients), ended, report, ticks }
+    }
+
+    /// Waits for what clients, frames on their way, or the clock do.
+    async fn next(&mut self, side: &mut impl Side) -> Vec<Effect> {
+        tokio::select! {
+            Some(event) = self.server.next() => receive(side, event),
+            Some((lane, how)) = self.ended.recv() => side.ended(lane, how),
+            _ = self.ticks.tick() => side.tick(),
+        }
+    }
+
+    /// Executes effects; a frame goes to `transport`, which returns how it ended.
+    fn execute<F>(&mut self, effects: Vec<Effect>, transport: impl Fn(Frame) -> F)
+    where
+        F: Future<Output = Ended> + Send + 'static,
+    {
+        for effect in effects {
+            match effect {
+                Effect::Send(connection, packet) => self.server.send(connection, packet),
+                Effect::Close(connection) => self.server.close(connection),
+                Effect::Log(text) => eprintln!("director-gateway: {text}"),
+                Effect::Later(lane) => {
+                    let report = self.report.clone();
+                    tokio::spawn(async move {
+                        sleep(SECOND).await;
+                        let _ = report.send((lane, Ended::Waited));
+                    });
+                }
+                Effect::Transport { lane, frame: bytes, members, is_request, lifetime } => {
+                    let ended = transport(Frame { bytes, members, is_request, lifetime });
+                    let report = self.report.clone();
+                    tokio::spawn(async move {
+                        let _ = report.send((lane, ended.await));
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A frame to send.
+struct Frame {
+    bytes: Vec<u8>,
+    members: Vec<u32>,
+    is_request: bool,
+    lifetime: Duration,
+}
+
+/// An event of a client's connection.
+fn receive(side: &mut impl Side, event: Event) -> Vec<Effect> {
+    let actions = match event {
+        Event::Opened(connection, connect, _) => side.clients().connect(connection, connect),
+        // A second CONNECT is an error (3.1).
+        Event::Received(connection, Packet::Connect(_)) | Event::Closed(connection) => {
+            let mut actions = vec![crate::clients::Action::Close(connection)];
+            actions.extend(side.clients().close(connection, false));
+            actions
+        }
+        Event::Received(connection, packet) => side.clients().receive(connection, packet),
+    };
+    side.act(actions)
+}
+
+/// Runs the gateway of a device, until its session ends.
+pub async fn run_device(clients: TcpListener, mut listener: Listener, start: u32, period_s: u16) {
+    let publisher = listener.publisher();
+    let mut driver = Driver::new(clients);
+    let (mut device, mut effects) = Device::new(start, period_s);
+    loop {
+        driver.execute(effects, |frame| send_up(publisher.clone(), frame));
+        effects = tokio::select! {
+            effects = driver.next(&mut device) => effects,
+            frame = listener.next() => match frame {
+                Some(frame) => device.receive(&frame.message),
+                None => return,
+            },
+        };
+    }
+}
+
+async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
+    let lifetime = u64::try_from(frame.lifetime.as_nanos()).unwrap_or(u64::MAX);
+    let properties = MessageProperties { lifetime, ..MessageProperties::default() };
+    let outcome = match frame.is_request {
+        true => publisher.request(&frame.bytes, properties).await,
+        false => publisher.publish(&frame.bytes, properties).await,
+    };
+    match outcome {
+        Ok(Outcome::Acknowledged(answer)) => Ended::Delivered(answer.unwrap_or_default()),
+        Ok(Outcome::Failed(Failure::TooLong)) => Ended::TooLong,
+        Ok(Outcome::Failed(_) | Outcome::Unknown) | Err(_) => Ended::Lost,
+    }
+}
+
+/// Runs the gateway of the hub with this number of devices, until its session ends.
+pub async fn run_hub(
+    clients: TcpListener,
+    session: Session,
+    mut inbox: Inbox,
+    start: u32,
+    devices: u32,
+) {
+    let mut driver = Driver::new(clients);
+    let (mut hub, mut effects) = Hub::new(start, devices);
+    loop {
+        driver.execute(effects, |frame| send_down(session.clone(), frame));
+        effects = tokio::select! {
+            effects = driver.next(&mut hub) => effects,
+            frame = inbox.next() => {
+                let Some(frame) = frame else { return };
+                let (answer, effects) = hub.receive(frame.member(), &frame.message);
+                if let Some(answer) = answer {
+                    frame.reply(&answer);
+                }
+                effects
+            }
+        };
+    }
+}
+
+async fn send_down(session: Session, frame: Frame) -> Ended {
+    match session.send_within(&frame.members, &frame.bytes, frame.lifetime).await {
+        Ok(collected) if collected.lacking.is_empty() => Ended::Delivered(Vec::new()),
+        Ok(collected) => Ended::Lacking(collected.lacking),
+        Err(SessionError::Refused(..)) => Ended::TooLong,
+        Err(_) => Ended::Lost,
+    }
+}

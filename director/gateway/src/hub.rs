@@ -1,0 +1,367 @@
+//! The gateway of the hub: the broker of all clients. It has subscriptions of devices, retained
+//! messages, and wills of devices that fall silent. No I/O and no clock.
+
+use crate::clients::{Action, Clients};
+use crate::gateway::{BATCH, Effect, Ended, LIFETIME, Lane, Seen, Side, batch};
+use crate::message::{Down, Message, Numbered, Subscribed, Up};
+use crate::topic;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+/// A message to several devices waits this time for the slowest; then those get it one by one.
+const TOGETHER: Duration = Duration::from_secs(10);
+/// Maximum number of messages that wait for a device.
+const MAX_LANE: usize = 10_000;
+/// Maximum number of retained messages.
+const MAX_RETAINED: usize = 100_000;
+
+/// What the hub knows of a device.
+#[derive(Default)]
+struct Known {
+    device: Seen,
+    filters: BTreeMap<String, u8>,
+    wills: BTreeMap<String, Message>,
+    period_s: u16,
+    silent_s: u16,
+    /// Whether the device knows that this hub has started.
+    is_greeted: bool,
+    /// What it gets alone, because it does not have earlier messages yet.
+    lane: VecDeque<Numbered>,
+    /// How many of them are on their way; the greeting counts as one.
+    sent: usize,
+    dropped: u64,
+}
+
+impl Known {
+    fn wants(&self, topic: &str) -> Option<u8> {
+        let matching = self.filters.iter().filter(|(filter, _)| topic::matches(filter, topic));
+        matching.map(|(_, qos)| *qos).max()
+    }
+
+    /// Whether it gets messages together with others.
+    fn is_current(&self) -> bool {
+        self.is_greeted && self.lane.is_empty()
+    }
+}
+
+/// A message and the devices that want it.
+type Addressed = (Numbered, BTreeSet<u32>);
+
+/// Messages of a topic, and those that are on their way.
+#[derive(Default)]
+struct Topic {
+    waiting: VecDeque<Addressed>,
+    sent: Vec<Addressed>,
+}
+
+/// The gateway of the hub.
+pub struct Hub {
+    clients: Clients,
+    start: u32,
+    number: u32,
+    devices: Vec<Known>,
+    topics: HashMap<String, Topic>,
+    retained: BTreeMap<String, Message>,
+}
+
+impl Hub {
+    /// A gateway with this number of devices; `start` is different for each start. The first effects
+    /// greet the devices.
+    pub fn new(start: u32, devices: u32) -> (Self, Vec<Effect>) {
+        let mut hub = Self {
+            clients: Clients::default(),
+            start,
+            number: 0,
+            devices: (0..devices).map(|_| Known::default()).collect(),
+            topics: HashMap::new(),
+            retained: BTreeMap::new(),
+        };
+        let effects = (0..devices).flat_map(|member| hub.next_alone(member)).collect();
+        (hub, effects)
+    }
+
+    /// A frame of a device; returns the answer too, if it is a request.
+    pub fn receive(&mut self, member: u32, frame: &[u8]) -> (Option<Vec<u8>>, Vec<Effect>) {
+        let Some((start, frame)) = Up::decode(frame) else { return (None, Vec::new()) };
+        let Some(known) = self.devices.get_mut(member as usize) else { return (None, Vec::new()) };
+        let mut effects = Vec::new();
+        known.silent_s = 0;
+        if known.device.begin(start) {
+            // It has started: its clients are gone.
+            let wills = std::mem::take(&mut known.wills);
+            known.filters.clear();
+            // What is on its way leaves the lane when it ends.
+            known.lane.truncate(if known.is_greeted { known.sent } else { 0 });
+            effects.extend(wills.into_values().flat_map(|will| self.publish(will)));
+        }
+        let Some(known) = self.devices.get_mut(member as usize) else { return (None, effects) };
+        let mut answer = None;
+        match frame {
+            Up::Hello | Up::Alive => {}
+            Up::Publish(messages) => {
+                for (number, message) in messages {
+                    if self.devices[member as usize].device.insert(number) {
+                        effects.extend(self.publish(message));
+                    }
+                }
+            }
+            Up::Subscribe { filter, qos, after } => {
+                let valid = topic::is_filter(&filter) && qos < 3;
+                if valid {
+                    known.filters.insert(filter.clone(), qos);
+                }
+                let (retained, more) = self.retained(&filter, after.as_deref());
+                let code = if valid { qos } else { 0x80 };
+                answer = Some(Subscribed { code, more, retained }.encode());
+            }
+            Up::Unsubscribe(filter) => drop(known.filters.remove(&filter)),
+            Up::Will { client, will, period_s } => {
+                known.period_s = period_s;
+                match will {
+                    Some(will) => drop(known.wills.insert(client, will)),
+                    None => drop(known.wills.remove(&client)),
+                }
+            }
+        }
+        (answer, effects)
+    }
+
+    /// Retained messages of a filter after a topic, and whether there are more.
+    fn retained(&self, filter: &str, after: Option<&str>) -> (Vec<Message>, bool) {
+        let (mut taken, mut size) = (Vec::new(), 0);
+        let later = |topic: &str| after.is_none_or(|after| topic > after);
+        let all = self.retained.iter();
+        for (topic, message) in all.filter(|(topic, _)| later(topic)) {
+            if !topic::matches(filter, topic) {
+                continue;
+            }
+            size += message.size();
+            if size > BATCH && !taken.is_empty() {
+                return (taken, true);
+            }
+            taken.push(message.clone());
+        }
+        (taken, false)
+    }
+
+    /// A message to all clients and devices that want it.
+    fn publish(&mut self, message: Message) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        if message.retain && message.payload.is_empty() {
+            self.retained.remove(&message.topic);
+        } else if message.retain && self.retained.len() < MAX_RETAINED {
+            self.retained.insert(message.topic.clone(), message.clone());
+        }
+        let message = Message { retain: false, ..message };
+        let actions = self.clients.deliver(&message);
+        effects.extend(self.act(actions));
+        let requested =
+            (0..).zip(&self.devices).filter(|(_, own)| own.wants(&message.topic).is_some());
+        let members: BTreeSet<u32> = requested.map(|(member, _)| member).collect();
+        if members.is_empty() {
+            return effects;
+        }
+        self.number = self.number.wrapping_add(1);
+        let topic = message.topic.clone();
+        let queue = self.topics.entry(topic.clone()).or_default();
+        queue.waiting.push_back(((self.number, message), members));
+        effects.extend(self.next(&topic));
+        effects
+    }
+
+    /// Sends the next messages of a topic to the devices that have the earlier ones.
+    fn next(&mut self, name: &str) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        while let Some(topic) = self.topics.get_mut(name) {
+            if !topic.sent.is_empty() {
+                return effects;
+            }
+            let Some((_, members)) = topic.waiting.front() else {
+                self.topics.remove(name);
+                return effects;
+            };
+            let same = members.clone();
+            let different = |(_, members): &Addressed| *members != same;
+            let length = topic.waiting.iter().position(different).unwrap_or(topic.waiting.len());
+            let mut run: VecDeque<Addressed> = topic.waiting.drain(..length).collect();
+            topic.sent = batch(&mut run, |((_, message), _)| message.size());
+            while let Some(back) = run.pop_back() {
+                topic.waiting.push_front(back);
+            }
+            let messages: Vec<Numbered> =
+                topic.sent.iter().map(|(message, _)| message.clone()).collect();
+            let (current, behind): (Vec<u32>, Vec<u32>) =
+                same.into_iter().partition(|member| self.devices[*member as usize].is_current());
+            for (_, members) in &mut topic.sent {
+                *members = current.iter().copied().collect();
+            }
+            if current.is_empty() {
+                topic.sent.clear();
+            } else {
+                let lifetime = if current.len() > 1 { TOGETHER } else { LIFETIME };
+                let frame = Down::Deliver(messages.clone()).encode(self.start);
+                let lane = Lane::Topic(name.to_owned());
+                effects.push(Effect::Transport {
+                    lane,
+                    frame,
+                    members: current,
+                    is_request: false,
+                    lifetime,
+                });
+            }
+            for member in behind {
+                effects.extend(self.alone(member, &messages));
+            }
+        }
+        effects
+    }
+
+    /// Messages to a device that does not have earlier ones yet.
+    fn alone(&mut self, member: u32, messages: &[Numbered]) -> Vec<Effect> {
+        let known = &mut self.devices[member as usize];
+        for (number, message) in messages {
+            if known.lane.len() < MAX_LANE {
+                known.lane.push_back((*number, message.clone()));
+            } else {
+                known.dropped += 1;
+            }
+        }
+        self.next_alone(member)
+    }
+
+    fn next_alone(&mut self, member: u32) -> Vec<Effect> {
+        let known = &mut self.devices[member as usize];
+        let mut effects = Vec::new();
+        if known.dropped > 0 {
+            let dropped = std::mem::take(&mut known.dropped);
+            let why =
+                format!("{dropped} messages to device {member} were dropped: {MAX_LANE} wait");
+            effects.push(Effect::Log(why));
+        }
+        if known.sent > 0 || known.is_current() {
+            return effects;
+        }
+        let frame = match known.is_greeted {
+            false => {
+                known.sent = 1;
+                Down::Hello
+            }
+            true => {
+                let mut all = known.lane.clone();
+                let messages = batch(&mut all, |(_, message)| message.size());
+                known.sent = messages.len();
+                Down::Deliver(messages)
+            }
+        };
+        effects.push(Effect::Transport {
+            lane: Lane::Member(member),
+            frame: frame.encode(self.start),
+            members: vec![member],
+            is_request: false,
+            lifetime: LIFETIME,
+        });
+        effects
+    }
+
+    /// What was sent to one device has ended.
+    fn ended_alone(&mut self, member: u32, how: &Ended) -> Vec<Effect> {
+        let known = &mut self.devices[member as usize];
+        let sent = std::mem::take(&mut known.sent);
+        match how {
+            Ended::Delivered(_) if !known.is_greeted => known.is_greeted = true,
+            Ended::Delivered(_) | Ended::TooLong => {
+                known.lane.drain(..sent.min(known.lane.len()));
+            }
+            Ended::Lost => {
+                known.sent = sent;
+                return vec![Effect::Later(Lane::Member(member))];
+            }
+            Ended::Lacking(_) | Ended::Waited => {}
+        }
+        self.next_alone(member)
+    }
+}
+
+impl Side for Hub {
+    fn clients(&mut self) -> &mut Clients {
+        &mut self.clients
+    }
+
+    fn act(&mut self, actions: Vec<Action>) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for action in actions {
+            match action {
+                Action::Send(to, packet) => effects.push(Effect::Send(to, packet)),
+                Action::Close(connection) => effects.push(Effect::Close(connection)),
+                Action::Publish(origin, message) => {
+                    effects.extend(self.publish(message));
+                    let answers = origin.map(|origin| self.clients.published(&origin));
+                    effects.extend(self.act(answers.unwrap_or_default()));
+                }
+                Action::Subscribe(origin, filter, qos) => {
+                    let mut actions = self.clients.subscribed(&origin, &filter, qos);
+                    let (mut after, mut more) = (None, true);
+                    while more {
+                        let (page, rest) = self.retained(&filter, after.as_deref());
+                        after = page.last().map(|message| message.topic.clone());
+                        more = rest;
+                        actions.extend(self.clients.retained(&origin, &filter, page));
+                    }
+                    effects.extend(self.act(actions));
+                }
+                Action::Unsubscribe(_) | Action::Will(..) => {}
+            }
+        }
+        effects
+    }
+
+    fn ended(&mut self, lane: Lane, how: Ended) -> Vec<Effect> {
+        let name = match lane {
+            Lane::Member(member) => return self.ended_alone(member, &how),
+            Lane::Topic(name) => name,
+            Lane::Filter(_) | Lane::Will(_) | Lane::Alive => return Vec::new(),
+        };
+        let Some(topic) = self.topics.get_mut(&name) else { return Vec::new() };
+        let sent = std::mem::take(&mut topic.sent);
+        let mut effects = Vec::new();
+        let all = || sent.iter().flat_map(|(_, members)| members).copied().collect::<BTreeSet<_>>();
+        let lacking = match how {
+            Ended::Lacking(members) => members.into_iter().collect(),
+            Ended::Lost | Ended::Waited => all(),
+            Ended::Delivered(_) => BTreeSet::new(),
+            Ended::TooLong => {
+                effects.push(Effect::Log(format!("a message of {name} is too long for the path")));
+                BTreeSet::new()
+            }
+        };
+        for member in lacking {
+            let Some(known) = self.devices.get(member as usize) else { continue };
+            // QoS 0 is sent once.
+            let sure = |message: &Message| {
+                message.qos.min(known.wants(&message.topic).unwrap_or_default()) > 0
+            };
+            let again = sent.iter().filter(|((_, message), _)| sure(message));
+            let again: Vec<Numbered> = again.map(|(message, _)| message.clone()).collect();
+            effects.extend(self.alone(member, &again));
+        }
+        effects.extend(self.next(&name));
+        effects
+    }
+
+    fn tick(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for member in 0..self.devices.len() {
+            let known = &mut self.devices[member];
+            known.silent_s = known.silent_s.saturating_add(1);
+            if u32::from(known.silent_s) * 2 <= u32::from(known.period_s) * 3 {
+                continue;
+            }
+            let wills = std::mem::take(&mut known.wills);
+            if !wills.is_empty() {
+                effects.push(Effect::Log(format!("device {member} is silent: its wills follow")));
+            }
+            effects.extend(wills.into_values().flat_map(|will| self.publish(will)));
+        }
+        effects
+    }
+}

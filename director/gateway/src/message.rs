@@ -1,0 +1,311 @@
+//! Messages of clients, and the frames in which gateways exchange them: messages of the director.
+
+use std::sync::Arc;
+
+/// A message of a client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its topic.
+    pub topic: String,
+    /// Its content.
+    pub payload: Arc<[u8]>,
+    /// Its level of delivery, 0 to 2.
+    pub qos: u8,
+    /// Whether it is kept for later subscribers; on delivery, whether it was kept.
+    pub retain: bool,
+}
+
+impl Message {
+    /// Approximate size in a frame, in bytes.
+    pub fn size(&self) -> usize {
+        self.topic.len() + self.payload.len() + 9
+    }
+}
+
+/// A message with its number: a start of a gateway uses each number once, so that a message that is
+/// sent again is delivered once.
+pub type Numbered = (u32, Message);
+
+/// A frame of a device's gateway; `start` identifies the start of the gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Up {
+    /// The gateway has started: what the hub knew of an earlier start is void.
+    Hello,
+    /// Messages of clients, in order.
+    Publish(Vec<Numbered>),
+    /// Wants messages; `after` is the topic of the last retained message that it has.
+    Subscribe {
+        /// The filter.
+        filter: String,
+        /// Its maximum QoS.
+        qos: u8,
+        /// Where retained messages go on.
+        after: Option<String>,
+    },
+    /// No client of the device wants these any more.
+    Unsubscribe(String),
+    /// The will of a client, or that it has none any more. The hub publishes it if the device is
+    /// silent for one and a half periods.
+    Will {
+        /// The client.
+        client: String,
+        /// Its will.
+        will: Option<Message>,
+        /// The period in seconds.
+        period_s: u16,
+    },
+    /// The device is alive.
+    Alive,
+}
+
+/// The answer to a [`Up::Subscribe`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subscribed {
+    /// Granted QoS, or 0x80.
+    pub code: u8,
+    /// Whether there are more retained messages.
+    pub more: bool,
+    /// Retained messages.
+    pub retained: Vec<Message>,
+}
+
+/// A frame of the hub's gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Down {
+    /// The hub has started, and knows nothing of the device.
+    Hello,
+    /// Messages for the device's clients, in order.
+    Deliver(Vec<Numbered>),
+}
+
+/// The rest of a frame.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (head, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(head)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.take(4)?.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    /// A length of one to four bytes, seven bits each, lowest first.
+    fn length(&mut self) -> Option<usize> {
+        let mut length = 0;
+        for shift in [0, 7, 14, 21] {
+            let byte = self.byte()?;
+            length |= usize::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return Some(length);
+            }
+        }
+        None
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?.to_vec()).ok()
+    }
+
+    fn message(&mut self) -> Option<Message> {
+        let (flags, topic) = (self.byte()?, self.text()?);
+        let payload = self.bytes()?.into();
+        let qos = flags & 3;
+        let valid = qos < 3 && crate::topic::is_topic(&topic);
+        valid.then_some(Message { topic, payload, qos, retain: flags & 4 != 0 })
+    }
+
+    fn numbered(&mut self) -> Option<Vec<Numbered>> {
+        let mut all = Vec::new();
+        while !self.0.is_empty() {
+            all.push((self.number()?, self.message()?));
+        }
+        Some(all)
+    }
+}
+
+fn write_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
+    let mut rest = bytes.len();
+    while rest > 127 {
+        to.push((rest & 0x7f) as u8 | 0x80);
+        rest >>= 7;
+    }
+    to.push(rest as u8);
+    to.extend(bytes);
+}
+
+fn write_message(to: &mut Vec<u8>, message: &Message) {
+    to.push(message.qos | u8::from(message.retain) << 2);
+    write_bytes(to, message.topic.as_bytes());
+    write_bytes(to, &message.payload);
+}
+
+fn write_numbered(to: &mut Vec<u8>, messages: &[Numbered]) {
+    for (number, message) in messages {
+        to.extend(number.to_be_bytes());
+        write_message(to, message);
+    }
+}
+
+/// The kind, and the start of the sender.
+fn head(kind: u8, start: u32) -> Vec<u8> {
+    [&[kind], &start.to_be_bytes()[..]].concat()
+}
+
+impl Up {
+    /// The bytes of the frame.
+    pub fn encode(&self, start: u32) -> Vec<u8> {
+        let kind = match self {
+            Self::Hello => 0,
+            Self::Publish(_) => 1,
+            Self::Subscribe { .. } => 2,
+            Self::Unsubscribe(_) => 3,
+            Self::Will { .. } => 4,
+            Self::Alive => 5,
+        };
+        let mut bytes = head(kind, start);
+        match self {
+            Self::Hello | Self::Alive => {}
+            Self::Publish(messages) => write_numbered(&mut bytes, messages),
+            Self::Subscribe { filter, qos, after } => {
+                bytes.push(*qos);
+                write_bytes(&mut bytes, filter.as_bytes());
+                // A topic is not empty.
+                write_bytes(&mut bytes, after.as_deref().unwrap_or_default().as_bytes());
+            }
+            Self::Unsubscribe(filter) => write_bytes(&mut bytes, filter.as_bytes()),
+            Self::Will { client, will, period_s } => {
+                bytes.extend(period_s.to_be_bytes());
+                write_bytes(&mut bytes, client.as_bytes());
+                will.iter().for_each(|will| write_message(&mut bytes, will));
+            }
+        }
+        bytes
+    }
+
+    /// The start of the sender, and the frame; `None` if it is not valid.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Self)> {
+        let mut rest = Reader(bytes);
+        let (kind, start) = (rest.byte()?, rest.number()?);
+        let frame = match kind {
+            0 => Self::Hello,
+            1 => Self::Publish(rest.numbered()?),
+            2 => {
+                let (qos, filter, after) = (rest.byte()?, rest.text()?, rest.text()?);
+                Self::Subscribe { filter, qos, after: Some(after).filter(|text| !text.is_empty()) }
+            }
+            3 => Self::Unsubscribe(rest.text()?),
+            4 => {
+                let period_s = rest.take(2)?.try_into().ok().map(u16::from_be_bytes)?;
+                let client = rest.text()?;
+                let will = if rest.0.is_empty() { None } else { Some(rest.message()?) };
+                Self::Will { client, will, period_s }
+            }
+            5 => Self::Alive,
+            _ => return None,
+        };
+        Some((start, frame))
+    }
+}
+
+impl Subscribed {
+    /// The bytes of the answer.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![self.code, u8::from(self.more)];
+        self.retained.iter().for_each(|message| write_message(&mut bytes, message));
+        bytes
+    }
+
+    /// The answer; `None` if it is not valid.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut rest = Reader(bytes);
+        let (code, more) = (rest.byte()?, rest.byte()? != 0);
+        let mut retained = Vec::new();
+        while !rest.0.is_empty() {
+            retained.push(rest.message()?);
+        }
+        Some(Self { code, more, retained })
+    }
+}
+
+impl Down {
+    /// The bytes of the frame.
+    pub fn encode(&self, start: u32) -> Vec<u8> {
+        match self {
+            Self::Hello => head(0, start),
+            Self::Deliver(messages) => {
+                let mut bytes = head(1, start);
+                write_numbered(&mut bytes, messages);
+                bytes
+            }
+        }
+    }
+
+    /// The start of the sender, and the frame; `None` if it is not valid.
+    pub fn decode(bytes: &[u8]) -> Option<(u32, Self)> {
+        let mut rest = Reader(bytes);
+        let (kind, start) = (rest.byte()?, rest.number()?);
+        match kind {
+            0 => Some((start, Self::Hello)),
+            1 => Some((start, Self::Deliver(rest.numbered()?))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message() -> impl Strategy<Value = Message> {
+        let payload = prop::collection::vec(any::<u8>(), 0..300);
+        ("[a-z]{1,9}", payload, 0_u8..3, any::<bool>()).prop_map(|(topic, payload, qos, retain)| {
+            Message { topic, payload: payload.into(), qos, retain }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn frames_are_read_as_they_were_written(
+            all in prop::collection::vec((any::<u32>(), message()), 1..4),
+            filter in "[a-z/#+]{1,9}",
+            after in prop::option::of("[a-z]{1,9}"),
+            start: u32,
+        ) {
+            let messages: Vec<Message> = all.iter().map(|(_, message)| message.clone()).collect();
+            for frame in [
+                Up::Hello,
+                Up::Publish(all.clone()),
+                Up::Subscribe { filter: filter.clone(), qos: 2, after },
+                Up::Unsubscribe(filter.clone()),
+                Up::Will { client: filter.clone(), will: messages.first().cloned(), period_s: 60 },
+                Up::Will { client: filter, will: None, period_s: 60 },
+                Up::Alive,
+            ] {
+                prop_assert_eq!(Up::decode(&frame.encode(start)), Some((start, frame)));
+            }
+            for frame in [Down::Hello, Down::Deliver(all)] {
+                prop_assert_eq!(Down::decode(&frame.encode(start)), Some((start, frame)));
+            }
+            let answer = Subscribed { code: 1, more: true, retained: messages };
+            prop_assert_eq!(Subscribed::decode(&answer.encode()), Some(answer));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let _ = (Up::decode(&bytes), Down::decode(&bytes), Subscribed::decode(&bytes));
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The MQTT port: connections of clients.
+
+use crate::packet::{Connect, MAX_PACKET, Packet};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+
+/// Maximum number of messages of a connection that are not acknowledged; then it is not read.
+const MAX_OPEN: usize = 1_000;
+/// Maximum number of packets that wait for a slow client; then it is disconnected.
+const MAX_PACKETS: usize = 4_096;
+/// Maximum number of events that wait for the gateway.
+const MAX_EVENTS: usize = 256;
+/// Time for the first packet.
+const FIRST: Duration = Duration::from_secs(10);
+/// Size of a read, in bytes.
+const READ: usize = 4_096;
+
+/// An event of a connection.
+#[derive(Debug)]
+pub enum Event {
+    /// A client has connected; its packets go here.
+    Opened(u64, Connect, mpsc::Sender<Packet>),
+    /// It has sent a packet.
+    Received(u64, Packet),
+    /// The connection is over.
+    Closed(u64),
+}
+
+/// The port, and its connections.
+pub struct Server {
+    events: mpsc::Receiver<Event>,
+    connections: HashMap<u64, mpsc::Sender<Packet>>,
+}
+
+impl Server {
+    /// Serves clients of this port.
+    pub fn new(listener: TcpListener) -> Self {
+        let (sender, events) = mpsc::channel(MAX_EVENTS);
+        tokio::spawn(accept(listener, sender));
+        Self { events, connections: HashMap::new() }
+    }
+
+    /// The next event.
+    pub async fn next(&mut self) -> Option<Event> {
+        let event = self.events.recv().await?;
+        match &event {
+            Event::Opened(connection, _, packets) => {
+                self.connections.insert(*connection, packets.clone());
+            }
+            Event::Closed(connection) => drop(self.connections.remove(connection)),
+            Event::Received(..) => {}
+        }
+        Some(event)
+    }
+
+    /// Sends a packet. Of a client that does not read, the connection ends, except for QoS 0, which
+    /// it misses.
+    pub fn send(&mut self, connection: u64, packet: Packet) {
+        let Some(packets) = self.connections.get(&connection) else { return };
+        let unsure = matches!(&packet, Packet::Publish { message, .. } if message.qos == 0);
+        if packets.try_send(packet).is_err() && !unsure {
+            self.close(connection);
+        }
+    }
+
+    /// Closes a connection after what was sent on it.
+    pub fn close(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+    }
+}
+
+async fn accept(listener: TcpListener, events: mpsc::Sender<Event>) {
+    for number in 1.. {
+        let Ok((stream, _)) = listener.accept().await else {
+            // Too many open files: others may close some.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let _ = stream.set_nodelay(true);
+        let events = events.clone();
+        tokio::spawn(async move {
+            // The gateway learns why by the end of the connection.
+            let _ = serve(stream, number, &events).await;
+            let _ = events.send(Event::Closed(number)).await;
+        });
+    }
+}
+
+/// Packets from a client.
+struct Packets {
+    stream: OwnedReadHalf,
+    buffer: Vec<u8>,
+}
+
+impl Packets {
+    async fn next(&mut self) -> io::Result<Packet> {
+        loop {
+            let decoded = Packet::decode(&self.buffer);
+            let malformed = |error: crate::packet::Malformed| io::Error::other(error.0);
+            if let Some((packet, length)) = decoded.map_err(malformed)? {
+                self.buffer.drain(..length);
+                return Ok(packet);
+            }
+            let mut more = [0; READ];
+            let length = self.stream.read(&mut more).await?;
+            if length == 0 || self.buffer.len() > MAX_PACKET + READ {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.buffer.extend(&more[..length]);
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> io::Result<()> {
+    let (read, write) = stream.into_split();
+    let mut packets = Packets { stream: read, buffer: Vec::new() };
+    let first = timeout(FIRST, packets.next()).await??;
+    let Packet::Connect(connect) = first else {
+        return Err(io::Error::other("the first packet is not CONNECT"));
+    };
+    let silence = Duration::from_millis(u64::from(connect.keep_alive) * 1_500);
+    let silence = if silence.is_zero() { Duration::MAX } else { silence };
+    let open = Arc::new(Semaphore::new(MAX_OPEN));
+    let (sender, receiver) = mpsc::channel(MAX_PACKETS);
+    let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
+    events.send(Event::Opened(number, connect, sender)).await.map_err(|_| gone())?;
+    let writer = write_all(write, receiver, open.clone());
+    let reader = async {
+        loop {
+            let packet = timeout(silence, packets.next()).await??;
+            if matches!(&packet, Packet::Publish { message, .. } if message.qos > 0) {
+                // Given back with the acknowledgement.
+                open.acquire().await.map_err(|_| gone())?.forget();
+            }
+            events.send(Event::Received(number, packet)).await.map_err(|_| gone())?;
+        }
+    };
+    tokio::select! {
+        ended = writer => ended,
+        ended = reader => ended,
+    }
+}
+
+/// Writes what the gateway sends, until it closes the connection.
+async fn write_all(
+    mut stream: OwnedWriteHalf,
+    mut packets: mpsc::Receiver<Packet>,
+    open: Arc<Semaphore>,
+) -> io::Result<()> {
+    while let Some(packet) = packets.recv().await {
+        if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
+            open.add_permits(1);
+        }
+        let mut bytes = packet.encode();
+        // What waits as well goes in the same segment.
+        while bytes.len() < READ
+            && let Ok(packet) = packets.try_recv()
+        {
+            if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
+                open.add_permits(1);
+            }
+            bytes.extend(packet.encode());
+        }
+        stream.write_all(&bytes).await?;
+    }
+    stream.shutdown().await
+}

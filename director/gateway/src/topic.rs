@@ -1,0 +1,62 @@
+//! Topics and filters (MQTT 3.1.1, section 4.7).
+
+/// Whether a text can be a message's topic.
+pub fn is_topic(topic: &str) -> bool {
+    !topic.is_empty() && !topic.contains(['+', '#'])
+}
+
+/// Whether a text is a valid filter.
+pub fn is_filter(filter: &str) -> bool {
+    let levels = filter.split('/').count();
+    let valid = |(index, level): (usize, &str)| match level {
+        "+" => true,
+        "#" => index + 1 == levels,
+        other => !other.contains(['+', '#']),
+    };
+    !filter.is_empty() && filter.split('/').enumerate().all(valid)
+}
+
+/// Whether a filter selects a topic.
+pub fn matches(filter: &str, topic: &str) -> bool {
+    // Wildcards at the start do not select topics of the server (4.7.2).
+    if topic.starts_with('$') && filter.starts_with(['+', '#']) {
+        return false;
+    }
+    let (mut filter, mut topic) = (filter.split('/'), topic.split('/'));
+    loop {
+        match (filter.next(), topic.next()) {
+            (Some("#"), _) | (None, None) => return true,
+            (Some("+"), Some(_)) => {}
+            (Some(requested), Some(level)) if requested == level => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_those_of_the_standard() {
+        // The examples of section 4.7.
+        for topic in ["sport/tennis/player1", "sport/tennis/player1/ranking"] {
+            assert!(matches("sport/tennis/player1/#", topic), "{topic}");
+        }
+        assert!(matches("sport/#", "sport") && matches("#", "a/b"));
+        assert!(matches("sport/tennis/+", "sport/tennis/player1"));
+        assert!(!matches("sport/tennis/+", "sport/tennis/player1/ranking"));
+        assert!(!matches("sport/+", "sport") && matches("sport/+", "sport/"));
+        assert!(matches("+/+", "/finance") && matches("/+", "/finance"));
+        assert!(!matches("+", "/finance") && !matches("a", "A"));
+        assert!(!matches("#", "$SYS/x") && !matches("+/x", "$SYS/x"));
+        assert!(matches("$SYS/#", "$SYS/x"));
+        for filter in ["#", "a/#", "+", "+/b/#", "/", "a//b"] {
+            assert!(is_filter(filter), "{filter}");
+        }
+        for filter in ["", "a#", "a/#/b", "a+", "#/"] {
+            assert!(!is_filter(filter), "{filter}");
+        }
+        assert!(is_topic("a") && !is_topic("") && !is_topic("a/+"));
+    }
+}
