@@ -14,6 +14,7 @@ impl Plan {
             pause_ns: step.pause_ns,
             send: step.send.as_ref().map(filled),
             keys: step.keys.as_ref().map(filled),
+            every_ns: step.every_ns,
         });
         Some(ConsoleSpec {
             argv: machine.argv.iter().map(filled).collect(),

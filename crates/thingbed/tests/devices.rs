@@ -15,7 +15,7 @@ nodes:
     qemu: {memory: 64 MiB}
     mac: 52:54:00:12:34:56
     console:
-      - {wait: Ctrl-B, keys: \"\\x02\"}
+      - {wait: Ctrl-B, keys: \"\\x02\", every: 0.3 s}
       - {wait: iPXE>, send: ifopen net0}
       - {wait: iPXE>, send: 'set net0/ip {address}'}
       - {wait: iPXE>, send: 'set net0/netmask {netmask}'}
@@ -37,7 +37,7 @@ nodes:
   board:
     qemu: {memory: 64 MiB}
     console:
-      - {wait: Ctrl-B, keys: \"\\x02\"}
+      - {wait: Ctrl-B, keys: \"\\x02\", every: 0.3 s}
       - {wait: iPXE>, send: ifopen net0}
       - {wait: iPXE>, send: 'set net0/ip {address}'}
       - {wait: iPXE>, send: 'set net0/netmask {netmask}'}

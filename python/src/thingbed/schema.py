@@ -288,6 +288,8 @@ class Command(Part):
 class ConsoleStep(Part):
     """A step on a machine's console: it waits, then enters a text."""
 
+    every: Time | None = None
+    """Time after which to press the keys again, until the text of the next step comes."""
     keys: Text | None = None
     """Keys to press: the text as it is, such as `"\\x02"` for Ctrl-B."""
     pause: Time | None = None

@@ -75,6 +75,8 @@ pub(crate) struct ConsoleStep {
     pub send: Option<At<String>>,
     /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
     pub keys: Option<At<String>>,
+    /// Time after which to press the keys again, until the text of the next step comes.
+    pub every: Option<At<Span>>,
 }
 
 impl Read for ConsoleStep {
@@ -85,6 +87,7 @@ impl Read for ConsoleStep {
             pause: fields.optional("pause"),
             send: fields.optional("send"),
             keys: fields.optional("keys"),
+            every: fields.optional("every"),
         };
         fields.finish();
         let texts = [&step.wait, &step.send, &step.keys];

@@ -12,6 +12,7 @@ use crate::resolve::payload::near_file;
 use crate::source::Place;
 use std::collections::HashMap;
 use std::path::Path;
+use units::Span;
 
 /// Memory of an emulated machine by default, in MiB.
 const MEMORY: u64 = 128;
@@ -25,6 +26,7 @@ pub(super) fn of(group: &Group, networks: usize, base: &Path) -> Option<PlannedM
         pause_ns: step.pause.as_ref().map_or(0, |at| at.value.as_ns()),
         send: text(&step.send),
         keys: text(&step.keys),
+        every_ns: step.every.as_ref().map_or(0, |at| at.value.as_ns()),
     };
     let steps = group.console.iter().flat_map(|console| &console.value.0).map(step).collect();
     if let Some(qemu) = &group.qemu {
@@ -134,6 +136,7 @@ pub(super) fn check(
             check_tap(tap, sink);
         }
         check_ready(group, sink);
+        check_console(group, sink);
     }
     for name in file.workloads.iter().flatten().flat_map(runs_on) {
         let group = nodes.find(name, &mut Sink::default()).map(|(group, _)| group.to_owned());
@@ -230,6 +233,24 @@ fn check_ready(group: &Group, sink: &mut Sink) {
     if let Some(place) = port.or_else(|| Some(ready.value.udp.as_ref()?.place)) {
         let problem = Problem::new("`ready` with a port of a machine with its own network stack");
         sink.add(problem.at(place).label("use `ready: {console: TEXT}`"));
+    }
+}
+
+/// Reports keys that would be pressed for ever, or never again.
+fn check_console(group: &Group, sink: &mut Sink) {
+    let Some(console) = &group.console else { return };
+    let steps = &console.value.0;
+    for (number, step) in steps.iter().enumerate() {
+        let Some(every) = &step.every else { continue };
+        let ends = steps.get(number + 1).is_some_and(|next| next.wait.is_some());
+        let label = match (&step.keys, ends) {
+            _ if every.value == Span::ZERO => "a time above 0 is needed, such as `0.5 s`",
+            (None, _) => "this step needs `keys` to press",
+            (_, false) => "the next step needs `wait`: its text ends the pressing",
+            _ => continue,
+        };
+        let problem = Problem::new("`every` presses the keys of a step again").at(every.place);
+        sink.add(problem.label(label));
     }
 }
 

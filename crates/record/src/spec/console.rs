@@ -43,6 +43,10 @@ pub struct ConsoleStep {
     /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<String>,
+    /// Time after which the keys are pressed again, until the text of the next step comes, in ns;
+    /// 0: they are pressed once.
+    #[serde(default)]
+    pub every_ns: u64,
 }
 
 impl Spec for ConsoleSpec {
@@ -52,8 +56,17 @@ impl Spec for ConsoleSpec {
         if self.argv.is_empty() {
             return Err("argv must have a program".into());
         }
-        match self.steps.iter().position(|step| *step == ConsoleStep::default()) {
-            Some(empty) => Err(format!("steps[{empty}] must have wait, pause_ns, send or keys")),
+        if let Some(empty) = self.steps.iter().position(|step| *step == ConsoleStep::default()) {
+            return Err(format!("steps[{empty}] must have wait, pause_ns, send or keys"));
+        }
+        let next = |step: usize| self.steps.get(step + 1).and_then(|next| next.wait.as_ref());
+        let endless = |(number, step): &(usize, &ConsoleStep)| {
+            step.every_ns > 0 && (step.keys.is_none() || next(*number).is_none())
+        };
+        match self.steps.iter().enumerate().find(endless) {
+            Some((step, _)) => {
+                Err(format!("steps[{step}] has every_ns: it must have keys, and the next step wait"))
+            }
             None => Ok(()),
         }
     }
@@ -71,7 +84,14 @@ mod tests {
         assert!(ConsoleSpec::parse(&spec.to_string()).is_ok());
         let error = error_with::<ConsoleSpec>(spec.clone(), "argv", json!([]));
         assert!(error.contains("argv"), "{error}");
-        let error = error_with::<ConsoleSpec>(spec, "steps", json!([{"keys": "x"}, {}]));
+        let error = error_with::<ConsoleSpec>(spec.clone(), "steps", json!([{"keys": "x"}, {}]));
         assert!(error.contains("steps[1]"), "{error}");
+        let pressed = json!({"keys": "x", "every_ns": 5});
+        for endless in [json!([pressed]), json!([pressed, {"send": "y"}]), json!([{"every_ns": 5}])] {
+            let error = error_with::<ConsoleSpec>(spec.clone(), "steps", endless);
+            assert!(error.contains("steps[0] has every_ns"), "{error}");
+        }
+        let ends = json!({"argv": ["sh"], "steps": [pressed, {"wait": "> "}]});
+        assert!(ConsoleSpec::parse(&ends.to_string()).is_ok());
     }
 }

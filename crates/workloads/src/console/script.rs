@@ -18,11 +18,13 @@ pub(super) struct Script {
     seen: Vec<u8>,
     /// End of the pause of the current step, whose text has come.
     until: Option<Instant>,
+    /// When the keys of the last step are pressed again.
+    again: Option<Instant>,
 }
 
 impl Script {
     pub fn new(steps: Vec<ConsoleStep>) -> Self {
-        Self { steps, done: 0, seen: Vec::new(), until: None }
+        Self { steps, done: 0, seen: Vec::new(), until: None, again: None }
     }
 
     /// Takes what the machine printed until `now`; returns what to enter, and whether a step is done.
@@ -36,6 +38,7 @@ impl Script {
                 let Some(end) = find(&self.seen, text.as_bytes()) else { break };
                 self.seen.drain(..end);
             }
+            self.again = None;
             let until = self.until.unwrap_or(now + Span::from_ns(step.pause_ns));
             if now < until {
                 self.until = Some(until);
@@ -46,8 +49,10 @@ impl Script {
             if let Some(line) = &step.send {
                 entered.extend(line.bytes().chain([ENTER]));
             }
+            self.again = (step.every_ns > 0).then(|| now + Span::from_ns(step.every_ns));
             self.done += 1;
         }
+        entered.extend(self.press_again(now));
         let old = match self.steps.get(self.done) {
             Some(_) => self.seen.len().saturating_sub(KEPT),
             None => self.seen.len(),
@@ -56,9 +61,20 @@ impl Script {
         (entered, self.done > before)
     }
 
-    /// How long to wait until the pause of the current step ends; `None` without one.
+    /// The keys of the last step if they are due again: the text of the next one has not come.
+    fn press_again(&mut self, now: Instant) -> Vec<u8> {
+        let Some(step) = self.again.filter(|due| now >= *due).and(self.done.checked_sub(1)) else {
+            return Vec::new();
+        };
+        let step = &self.steps[step];
+        self.again = Some(now + Span::from_ns(step.every_ns));
+        step.keys.clone().unwrap_or_default().into_bytes()
+    }
+
+    /// How long to wait until the pause of the current step ends or keys are due again; `None` if
+    /// neither is the case.
     pub fn pause(&self, now: Instant) -> Option<Span> {
-        self.until.map(|until| until - now)
+        self.until.or(self.again).map(|until| until - now)
     }
 
     /// A line about the step that is next.
@@ -116,7 +132,7 @@ mod tests {
 
     fn step(wait: Option<&str>, send: Option<&str>, keys: Option<&str>) -> ConsoleStep {
         let [wait, send, keys] = [wait, send, keys].map(|text| text.map(str::to_owned));
-        ConsoleStep { wait, pause_ns: 0, send, keys }
+        ConsoleStep { wait, send, keys, ..ConsoleStep::default() }
     }
 
     #[test]
@@ -150,6 +166,25 @@ mod tests {
         assert_eq!(script.take(b"=> more", later + Span::from_ms(999)), (vec![], false));
         assert_eq!(script.take(b"", later + second), (b"a\rb\r".to_vec(), true));
         assert_eq!((script.pause(later), script.state()), (None, CONSOLE_DONE.to_owned()));
+    }
+
+    /// A boot loader that does not take keys yet when it prints which.
+    #[test]
+    fn keys_are_pressed_until_the_next_text_comes() {
+        let every = Span::from_ms(200);
+        let stop = ConsoleStep {
+            every_ns: every.as_ns(),
+            ..step(Some("autoboot"), None, Some("\x02"))
+        };
+        let mut script = Script::new(vec![stop, step(Some("=> "), Some("boot"), None)]);
+        assert_eq!(script.take(b"to stop autoboot", NOW), (vec![2], true));
+        assert_eq!(script.pause(NOW), Some(every));
+        assert_eq!(script.take(b": 3", NOW + Span::from_ms(199)), (vec![], false));
+        assert_eq!(script.take(b"", NOW + every), (vec![2], false));
+        let later = NOW + every + every + every;
+        assert_eq!(script.take(b"\r=", later), (vec![2], false));
+        assert_eq!(script.take(b"> ", later + every), (b"boot\r".to_vec(), true));
+        assert_eq!(script.pause(later + every), None);
     }
 
     #[test]
