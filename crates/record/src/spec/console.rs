@@ -64,9 +64,9 @@ impl Spec for ConsoleSpec {
             step.every_ns > 0 && (step.keys.is_none() || next(*number).is_none())
         };
         match self.steps.iter().enumerate().find(endless) {
-            Some((step, _)) => {
-                Err(format!("steps[{step}] has every_ns: it must have keys, and the next step wait"))
-            }
+            Some((step, _)) => Err(format!(
+                "steps[{step}] has every_ns: it must have keys, and the next step wait"
+            )),
             None => Ok(()),
         }
     }
@@ -87,7 +87,8 @@ mod tests {
         let error = error_with::<ConsoleSpec>(spec.clone(), "steps", json!([{"keys": "x"}, {}]));
         assert!(error.contains("steps[1]"), "{error}");
         let pressed = json!({"keys": "x", "every_ns": 5});
-        for endless in [json!([pressed]), json!([pressed, {"send": "y"}]), json!([{"every_ns": 5}])] {
+        for endless in [json!([pressed]), json!([pressed, {"send": "y"}]), json!([{"every_ns": 5}])]
+        {
             let error = error_with::<ConsoleSpec>(spec.clone(), "steps", endless);
             assert!(error.contains("steps[0] has every_ns"), "{error}");
         }

@@ -172,10 +172,8 @@ mod tests {
     #[test]
     fn keys_are_pressed_until_the_next_text_comes() {
         let every = Span::from_ms(200);
-        let stop = ConsoleStep {
-            every_ns: every.as_ns(),
-            ..step(Some("autoboot"), None, Some("\x02"))
-        };
+        let stop =
+            ConsoleStep { every_ns: every.as_ns(), ..step(Some("autoboot"), None, Some("\x02")) };
         let mut script = Script::new(vec![stop, step(Some("=> "), Some("boot"), None)]);
         assert_eq!(script.take(b"to stop autoboot", NOW), (vec![2], true));
         assert_eq!(script.pause(NOW), Some(every));

@@ -295,9 +295,9 @@ impl FecMember {
         let complete = self.complete.get_mut(&message);
         let frame = match kind {
             Due::Nack => self.nack(message, now),
-            Due::Received => complete.and_then(|complete| {
+            Due::Received => complete.map(|complete| {
                 complete.say_at = None;
-                Some(Frame::Nack { message: low, member, symbols: 0 })
+                Frame::Nack { message: low, member, symbols: 0 }
             }),
             Due::Answer => {
                 let answer = complete.and_then(|complete| complete.answer.as_mut());

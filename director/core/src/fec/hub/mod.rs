@@ -157,24 +157,9 @@ impl FecHub {
             sending.more = sending.more.max(enough);
             return Ok(());
         }
-        let slotted = 2 * awaited.len() >= self.members.len();
-        let count = u16::try_from(awaited.len()).unwrap_or(u16::MAX);
-        let answers = response == ResponseKind::Answers;
-        let more = if answers { self.settings.extra_frames(count, code) } else { 0 };
         // A single receiver answers at once; a minority of the group is asked in turn.
-        let only = awaited.keys().next().copied().filter(|_| count == 1);
-        let slot = match only {
-            // A slot of 0 us means none.
-            _ if slotted => self.settings.slot(response, more, code).max(AT_ONCE),
-            Some(_) => AT_ONCE,
-            None => 0,
-        };
-        let schedule = Schedule {
-            response,
-            slot_us: u32::try_from(slot.div_ceil(1_000)).unwrap_or(u32::MAX),
-            loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
-            more,
-        };
+        let only = awaited.keys().next().copied().filter(|_| awaited.len() == 1);
+        let schedule = self.schedule_for(response, awaited.len(), code);
         let slot = Nanos::from(schedule.slot_us) * 1_000;
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
@@ -208,6 +193,27 @@ impl FecHub {
         self.newest = self.newest.max(message);
         self.sending.insert(message, sending);
         Ok(())
+    }
+
+    /// How `awaited` members respond: the length of their slots, and the symbols beyond the
+    /// message's own that they may need.
+    fn schedule_for(&self, response: ResponseKind, awaited: usize, code: usize) -> Schedule {
+        let slotted = 2 * awaited >= self.members.len();
+        let count = u16::try_from(awaited).unwrap_or(u16::MAX);
+        let answers = response == ResponseKind::Answers;
+        let more = if answers { self.settings.extra_frames(count, code) } else { 0 };
+        let slot = match awaited {
+            // A slot of 0 us means none.
+            _ if slotted => self.settings.slot(response, more, code).max(AT_ONCE),
+            1 => AT_ONCE,
+            _ => 0,
+        };
+        Schedule {
+            response,
+            slot_us: u32::try_from(slot.div_ceil(1_000)).unwrap_or(u32::MAX),
+            loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
+            more,
+        }
     }
 
     /// The next datagram at `now`, to all members or by unicast, and the time of the next poll.
