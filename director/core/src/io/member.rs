@@ -9,7 +9,9 @@ use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
+use socket2::SockRef;
 use std::collections::HashMap;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::UdpSocket;
@@ -125,23 +127,11 @@ impl Driver {
         let mut buffer = vec![0; LONGEST];
         let mut from_group = vec![0; LONGEST];
         loop {
+            // Joins the group before it tells the hub that it is ready.
+            let here = self.deliver(&sender, &answers);
             let wake = self.turn().await;
-            for event in self.member.take_events() {
-                match event {
-                    MemberEvent::Joined { group, .. } => self.hear(group),
-                    MemberEvent::Message { number, bytes } => {
-                        let answers = answers.clone();
-                        let request = Request { message: bytes, number, answers };
-                        if sender.send(request).is_err() {
-                            return;
-                        }
-                    }
-                    MemberEvent::Outcome { number, outcome } => {
-                        if let Some(reply) = self.outcomes.remove(&number) {
-                            let _ = reply.send(Ok(outcome));
-                        }
-                    }
-                }
+            if !here || !self.deliver(&sender, &answers) {
+                return;
             }
             self.resolver.poll(self.member.is_waiting(), self.clock.now());
             let group = self.group.as_ref().map(|(_, socket)| socket);
@@ -153,6 +143,7 @@ impl Driver {
                 }
                 received = self.socket.recv_from(&mut buffer) => {
                     if let Ok((length, from)) = received {
+                        self.catch_up(&mut from_group);
                         self.receive(&buffer[..length], from);
                     }
                 }
@@ -168,6 +159,41 @@ impl Driver {
                 () = sender.closed() => return,
                 () = sleep_until(self.clock.until(wake)) => {}
             }
+        }
+    }
+
+    /// Hands over what has happened; `false` if the application has dropped its listener.
+    fn deliver(
+        &mut self,
+        sender: &mpsc::UnboundedSender<Request>,
+        answers: &mpsc::UnboundedSender<(MessageId, Vec<u8>)>,
+    ) -> bool {
+        for event in self.member.take_events() {
+            match event {
+                MemberEvent::Joined { group, .. } => self.hear(group),
+                MemberEvent::Message { number, bytes } => {
+                    let request = Request { message: bytes, number, answers: answers.clone() };
+                    if sender.send(request).is_err() {
+                        return false;
+                    }
+                }
+                MemberEvent::Outcome { number, outcome } => {
+                    if let Some(reply) = self.outcomes.remove(&number) {
+                        let _ = reply.send(Ok(outcome));
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    /// Reads what the group's socket has received: a datagram to this member alone can ask for it,
+    /// and two sockets keep no order. From the system, since the runtime may not know of it yet.
+    fn catch_up(&mut self, buffer: &mut [u8]) {
+        let Some((_, socket)) = &self.group else { return };
+        for _ in 0..AT_ONCE {
+            let Ok(length) = (&*SockRef::from(socket)).read(buffer) else { return };
+            self.member.receive(&buffer[..length], self.clock.now());
         }
     }
 
