@@ -7,7 +7,7 @@ use director::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use director::keys::{Party, Root, Scope, Use};
 use director::{Nanos, Seed};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 const BELOW: usize = 42;
 
@@ -272,42 +272,71 @@ fn nothing_lost_costs_the_message_and_its_answers() {
     assert_eq!(had.kinds, BTreeMap::from([(0xcd, 14), (0xed, 50 * 14), (0x18, 3)]));
 }
 
-/// Members that are asked by unicast report that they receive no multicast. So the hub detects
-/// blocked multicast before any member has answered.
-#[test]
-fn blocked_multicast_is_detected_before_any_answer() {
-    let settings = FecSettings { members: 10, ..FecSettings::default() };
+/// Whether a hub of `count` members takes multicast for blocked within 2 s. Frames to all that are
+/// sent at a time, in ns, for which `lost` is true do not arrive; those of members arrive `late` ns
+/// later.
+fn is_blocked(count: u16, lost: impl Fn(u64) -> bool, late: u64) -> bool {
+    let settings = FecSettings {
+        members: count,
+        datagram: 1_400,
+        rate_bit_s: 100e6,
+        round_trip: 1_000_000,
+        ..FecSettings::default()
+    };
     let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
-    let all = (0..10).map(|n| keys(Party::Member(n))).collect();
+    let all = (0..count).map(|n| keys(Party::Member(n))).collect();
     let mut hub = FecHub::new(settings, keys(Party::Hub), all);
     let member = |n| {
         FecMember::new(
             settings,
-            (n, 10),
+            (n, count),
             (keys(Party::Member(n)), keys(Party::Hub)),
             &Seed::reproducible(1),
         )
     };
-    let mut members: Vec<FecMember> = (0..10).map(member).collect();
-    let to: Vec<u32> = (0..10).collect();
+    let mut members: Vec<FecMember> = (0..count).map(member).collect();
+    let to: Vec<u32> = (0..count.into()).collect();
     hub.send(1, &[5; 700], ResponseKind::Answers, &to, None).unwrap();
+    let mut coming: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     for now in (0..2_000_000_000).step_by(100_000) {
         while let (Some((to, frame)), _) = hub.poll(now) {
-            let Some(to) = to else { continue };
-            // Answers of members with the message are not sent.
-            members[to as usize].receive(&frame, now);
+            for (number, member) in members.iter_mut().enumerate() {
+                let gets = to.map_or_else(|| !lost(now), |to| to as usize == number);
+                if let Some((message, had)) = gets.then(|| member.receive(&frame, now)).flatten() {
+                    member.answer(message, &had[..20], now).unwrap();
+                }
+            }
         }
         for member in &mut members {
             while let (Some(frame), _) = member.poll(now) {
-                hub.receive(&frame, now);
+                coming.push_back((now + late, frame));
             }
         }
+        while coming.front().is_some_and(|(at, _)| *at <= now) {
+            hub.receive(&coming.pop_front().unwrap().1, now);
+        }
         if hub.take_events().contains(&HubEvent::MulticastBlocked { message: 1 }) {
-            return;
+            return true;
         }
     }
-    panic!("blocked multicast was not detected");
+    false
+}
+
+/// Members that are asked by unicast report that they receive no multicast. So the hub detects
+/// blocked multicast before any member has answered.
+#[test]
+fn blocked_multicast_is_detected_from_reports() {
+    assert!(is_blocked(10, |_| true, 0));
+}
+
+/// Members that lack the message and whose answers take longer than expected report that they
+/// have been asked by multicast.
+#[test]
+fn a_lost_message_is_no_sign_of_blocked_multicast() {
+    for late in [0, 5, 20, 50] {
+        assert!(!is_blocked(3, |now| now < 1_000_000, late * 1_000_000), "{late} ms");
+    }
 }
 
 #[test]

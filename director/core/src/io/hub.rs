@@ -228,7 +228,7 @@ impl Driver {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         let mut buffer = vec![0; LONGEST];
         loop {
-            let wake = self.turn().await;
+            let wake = self.turn(&mut buffer).await;
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(command) => self.execute(command),
@@ -236,11 +236,6 @@ impl Driver {
                 },
                 received = self.socket.recv_from(&mut buffer) => {
                     if let Ok((length, from)) = received {
-                        self.receive(&buffer[..length], from);
-                    }
-                    // Receive the other queued datagrams.
-                    for _ in 1..AT_ONCE {
-                        let Ok((length, from)) = self.socket.try_recv_from(&mut buffer) else { break };
                         self.receive(&buffer[..length], from);
                     }
                 }
@@ -319,10 +314,19 @@ impl Driver {
         }
     }
 
+    /// Receives what has arrived, so that it does not ask for it.
+    fn catch_up(&mut self, buffer: &mut [u8]) {
+        for _ in 0..AT_ONCE {
+            let Some((length, from)) = socket::arrived(&self.socket, buffer) else { return };
+            self.receive(&buffer[..length], from);
+        }
+    }
+
     /// Sends due datagrams and reports events; returns the time of the next turn.
-    async fn turn(&mut self) -> Option<Nanos> {
+    async fn turn(&mut self, buffer: &mut [u8]) -> Option<Nanos> {
         let mut wake = None;
         for _ in 0..AT_ONCE {
+            self.catch_up(buffer);
             let (datagram, look) = self.hub.poll(self.clock.now());
             wake = look;
             let Some((to, bytes)) = datagram else { break };

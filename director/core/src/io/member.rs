@@ -9,9 +9,7 @@ use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
-use socket2::SockRef;
 use std::collections::HashMap;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::UdpSocket;
@@ -188,11 +186,11 @@ impl Driver {
     }
 
     /// Reads what the group's socket has received: a datagram to this member alone can ask for it,
-    /// and two sockets keep no order. From the system, since the runtime may not know of it yet.
+    /// and two sockets keep no order.
     fn catch_up(&mut self, buffer: &mut [u8]) {
         let Some((_, socket)) = &self.group else { return };
         for _ in 0..AT_ONCE {
-            let Ok(length) = (&*SockRef::from(socket)).read(buffer) else { return };
+            let Some((length, _)) = socket::arrived(socket, buffer) else { return };
             self.member.receive(&buffer[..length], self.clock.now());
         }
     }

@@ -86,6 +86,14 @@ pub(super) fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, E
     })
 }
 
+/// The next datagram that has arrived, and its sender; `None` if there is none. It asks the system:
+/// the runtime may not know yet of what has arrived while a task was sending.
+pub(super) fn arrived(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
+    let (length, _, from) =
+        rustix::net::recvfrom(socket, buffer, rustix::net::RecvFlags::DONTWAIT).ok()?;
+    Some((length, from?.try_into().ok()?))
+}
+
 /// Joins a group at the interface with this address.
 pub(super) fn join(socket: &UdpSocket, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
     match (group.ip(), interface) {

@@ -3,7 +3,7 @@
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
 use crate::Nanos;
 use crate::fec::code::Decoder;
-use crate::fec::frame::{Frame, NOTHING, widen};
+use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING, widen};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
@@ -158,6 +158,11 @@ impl FecHub {
 
     fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
+        if symbols == NO_SYMBOL && sending.only.is_none() {
+            // The request has reached it by multicast.
+            sending.reached = true;
+            self.no_multicast_count = 0;
+        }
         let no_response = sending.no_response();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let missing = usize::from(symbols).min(sending.encoder.symbols());
