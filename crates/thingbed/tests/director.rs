@@ -33,9 +33,9 @@ drain: 60 s
 ";
     bed.write("e.yaml", &format!("experiment: prices\n{NETWORK}{models}"));
     // In real time a busy machine decides which frames are lost.
-    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual", "--repeat", "3"]).ran(&[]);
     let all = bed.summaries("prices");
-    assert_eq!(all.len(), 3);
+    assert_eq!(all.len(), 9);
     for summary in &all {
         let messages = &summary["messages"];
         assert_eq!(messages["loss_pct"], 0.0, "{summary:#}");

@@ -95,8 +95,8 @@ pub enum Frame {
         message: u16,
         /// The member.
         member: u16,
-        /// Number of missing symbols; [`NO_SYMBOL`] or [`NOTHING`] if it has none; 0 for an
-        /// acknowledgement.
+        /// Number of missing symbols; [`NO_SYMBOL`] or [`NOTHING`] if it has none; 0 if
+        /// the message has arrived: an acknowledgement, or the application has not answered yet.
         symbols: u8,
     },
     /// Members whose answers the hub has: one bit per member from `first` on.
