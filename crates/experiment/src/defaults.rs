@@ -9,6 +9,7 @@ const MERGED: [&str; 4] = ["limits", "reserve", "env", "metrics"];
 /// profile. Real hardware (`external`) gets none: it runs no programs.
 pub(crate) fn expand(root: &Node) -> Node {
     let Some(defaults) = root.get("defaults") else { return root.clone() };
+    let all = root.get("nodes").cloned();
     let mut root = root.clone();
     let Content::Map(entries) = &mut root.content else { return root };
     for (key, value) in entries {
@@ -24,7 +25,7 @@ pub(crate) fn expand(root: &Node) -> Node {
                 if let Some(links) = defaults.get("links")
                     && network.get("profile").is_none()
                 {
-                    fill_links(network, links);
+                    fill_links(network, links, all.as_ref());
                 }
             }),
             _ => {}
@@ -39,8 +40,17 @@ fn each(node: &mut Node, mut change: impl FnMut(&mut Node)) {
     }
 }
 
-/// Fills in the links of the groups that are attached to a network.
-fn fill_links(network: &mut Node, defaults: &Node) {
+/// Whether `links` has one for `name`, a group or a node of one; a node without its own has that of
+/// its group. `all` are the groups.
+pub(crate) fn has_link(links: &[(Key, Node)], name: &str, all: Option<&Node>) -> bool {
+    let is_group = |name| all.is_some_and(|all| all.get(name).is_some());
+    let group = name.rsplit_once('-').map(|(group, _)| group);
+    let group = group.filter(|group| !is_group(name) && is_group(group));
+    links.iter().any(|(key, _)| key.text == name || Some(&*key.text) == group)
+}
+
+/// Fills in the links of the groups, of `all`, that are attached to a network.
+fn fill_links(network: &mut Node, defaults: &Node, all: Option<&Node>) {
     let mut groups = Vec::new();
     match network.get("attach").map(|attach| &attach.content) {
         Some(Content::Scalar(group)) => groups.push(group.clone()),
@@ -64,7 +74,7 @@ fn fill_links(network: &mut Node, defaults: &Node) {
     }
     let Content::Map(links) = &mut links.content else { return };
     for group in groups {
-        if !links.iter().any(|(key, _)| key.text == group) {
+        if !has_link(links, &group, all) {
             links.push((Key { text: group, place: defaults.place }, nothing.clone()));
         }
     }

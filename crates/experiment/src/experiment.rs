@@ -1,6 +1,5 @@
 //! A checked experiment file.
 
-use crate::defaults;
 use crate::expect::Expect;
 use crate::file::File;
 use crate::matrix::Matrix;
@@ -15,6 +14,7 @@ use crate::resolve::resolve;
 use crate::source::Source;
 use crate::substitute::Substitution;
 use crate::tree::{self, Content, Node};
+use crate::{defaults, edges};
 use record::Cell;
 use record::Clock;
 use std::collections::{BTreeMap, HashSet};
@@ -281,7 +281,7 @@ fn resolve_cell(
         replaced: substitution.replaced,
         cell: cell.to_string(),
     };
-    let tree = defaults::expand(&profile::expand(&tree, base, &mut sink));
+    let tree = defaults::expand(&profile::expand(&edges::expand(&tree), base, &mut sink));
     let file = File::read(&tree, &mut sink);
     let plan = file.as_ref().map(|file| resolve(file, cell, base, &mut sink));
     (file, plan, sink)

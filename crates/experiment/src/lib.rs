@@ -13,6 +13,7 @@ mod clones;
 mod defaults;
 mod destination;
 mod disk_forecast;
+mod edges;
 mod edit;
 mod exchange;
 mod expect;

@@ -2,9 +2,9 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, File,
-    Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, ProgramExpect, Protocol, Qemu,
-    QuicKeys, Ready, Resources, Routes, Sweep, Tls, TlsFiles,
+    Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, Edge,
+    EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, ProgramExpect,
+    Protocol, Qemu, QuicKeys, Ready, Resources, Routes, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -152,6 +152,23 @@ impl Describe for Routes {
         let via = String::describe(generator);
         let named = json_schema!({ "type": "object", "additionalProperties": via });
         json_schema!({ "anyOf": [{ "const": "none" }, named] })
+    }
+}
+
+impl JsonSchema for Edge {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Edge".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let node = String::describe(generator);
+        let keys = generator.subschema_for::<EdgeKeys>();
+        let ends = json_schema!({ "type": "array", "items": node, "minItems": 2 });
+        json_schema!({ "anyOf": [ends, keys] })
     }
 }
 

@@ -154,8 +154,9 @@ fn hint(failure: &Failure) -> &'static str {
             "\n  `nat` needs the kernel's nf_tables: modprobe nf_tables nft_chain_nat nft_masq; \
              or remove `nat` from the experiment"
         }
-        tried if tried.starts_with("bind the node's own file over /etc/resolv.conf") => {
-            "\n  `dns` mounts a file over the host's, which does not exist: touch /etc/resolv.conf"
+        "add files to /etc" => {
+            "\n  nodes have their own /etc/hosts and /etc/resolv.conf, which this system lacks: as root, \
+             touch /etc/hosts /etc/resolv.conf"
         }
         "make a time namespace" => {
             "\n  `clock_offset` needs time namespaces: Linux 5.6 or later with CONFIG_TIME_NS, \

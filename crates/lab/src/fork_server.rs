@@ -3,6 +3,7 @@
 //! A separate process, because cloning without exec is safe only in a process with one thread, and
 //! because pages shared with one small parent keep nodes cheap.
 
+use crate::etc;
 use crate::failure::Failure;
 use crate::init;
 use crate::netlink;
@@ -128,6 +129,7 @@ fn prepare(
         .map_err(tried("mount a tmpfs"))?;
     let file = Path::new("/tmp/hosts");
     write_hosts(file, hosts)?;
+    etc::complete()?;
     mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;

@@ -10,6 +10,7 @@ mod cgroup;
 mod clock;
 mod enter;
 mod error;
+mod etc;
 mod failure;
 mod fork_server;
 mod hardware;

@@ -200,7 +200,7 @@ fn overlay(below: &Below, mode: u32, storage: u64, owner: Owner) -> Result<(), F
 }
 
 /// Whether root is the machine's root and not that of a user namespace.
-fn is_host_root() -> bool {
+pub(crate) fn is_host_root() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }

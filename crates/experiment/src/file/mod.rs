@@ -4,6 +4,7 @@
 mod board;
 mod capture;
 mod defaults;
+mod edge;
 mod exchange;
 mod fault;
 mod foreign;
@@ -24,6 +25,7 @@ mod workload;
 pub(crate) use board::{Board, BoardCpu, BoardProfile, BoardRadio, Cpu, cpus};
 pub(crate) use capture::Capture;
 pub(crate) use defaults::Defaults;
+pub(crate) use edge::{Edge, EdgeKeys};
 pub(crate) use exchange::{CoapKeys, Exchange, MqttKeys, Payload, Protocol, Sweep};
 pub(crate) use fault::Fault;
 pub(crate) use foreign::{Foreign, Model as ForeignModel};
@@ -69,6 +71,9 @@ pub(crate) struct File {
     pub nodes: Option<Named<Group>>,
     /// Networks by name.
     pub networks: Option<Named<Network>>,
+    /// Point-to-point links, each a network of its own that is named after its ends.
+    #[schemars(rename = "edges")]
+    pub _edges: Option<Vec<Edge>>,
     /// Network profiles by name; a network selects one with `profile`.
     pub profiles: Option<Named<Profile>>,
     /// Values for groups of nodes and links that lack them.
@@ -118,6 +123,7 @@ impl Read for File {
             _description: fields.optional("description"),
             nodes: fields.required("nodes"),
             networks: fields.optional("networks"),
+            _edges: fields.optional("edges"),
             profiles: fields.optional("profiles"),
             _defaults: fields.optional("defaults"),
             models: fields.optional("models"),

@@ -17,7 +17,7 @@ use units::{Bytes, Rate, Span};
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Network {
-    /// Groups on the network; they get addresses in this order.
+    /// Groups, or single nodes of groups, on the network; they get addresses in this order.
     #[schemars(required)]
     pub attach: Option<At<OneOrMore<At<String>>>>,
     /// Subnet of its addresses, such as `10.0.0.0/16` or `fd00::/64`, or a list of one of IPv4 and
@@ -37,7 +37,7 @@ pub(crate) struct Network {
     pub backend: Option<At<Backend>>,
     /// How the links share the network. Default: `switch`.
     pub channel: Option<At<Channel>>,
-    /// Impairments by group.
+    /// Impairments by group, or by node where a node differs from its group.
     pub links: Option<Named<Link>>,
     /// Whether a gateway connects the network to the outside by NAT. Default: false.
     pub nat: Option<At<bool>>,

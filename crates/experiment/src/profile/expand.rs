@@ -2,6 +2,7 @@
 
 use super::overlay::overlay;
 use super::{LinkProfile, at_place};
+use crate::defaults::has_link;
 use crate::nearest::advice;
 use crate::problem::Problem;
 use crate::read::Sink;
@@ -15,7 +16,7 @@ const NONE: &str = "none";
 /// left to the reader and take precedence.
 pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
     let own = root.get("profiles").map(keys).unwrap_or_default();
-    let mut expansion = Expansion { own, base, sink };
+    let mut expansion = Expansion { own, groups: root.get("nodes"), base, sink };
     with(root, |key, node| match key {
         "networks" => with(node, |_, network| expansion.network(network)),
         "profiles" => with(node, |_, profile| expansion.links(profile)),
@@ -26,6 +27,7 @@ pub(crate) fn expand(root: &Node, base: &Path, sink: &mut Sink) -> Node {
 struct Expansion<'e> {
     /// Names of the experiment's own profiles.
     own: Vec<String>,
+    groups: Option<&'e Node>,
     base: &'e Path,
     sink: &'e mut Sink,
 }
@@ -52,7 +54,7 @@ impl Expansion<'_> {
             _ => return without.clone(),
         };
         for group in network.get("attach").map(scalars).unwrap_or_default() {
-            if !links.iter().any(|(key, _)| key.text == group) {
+            if !has_link(&links, &group, self.groups) {
                 links.push((Key { text: group, place: at.place }, nothing.clone()));
             }
         }

@@ -15,6 +15,7 @@ mod hardware;
 mod interaction;
 mod load;
 mod machine;
+mod members;
 mod metrics;
 mod mqtt;
 mod netem;

@@ -10,6 +10,7 @@ use crate::problem::Problem;
 use crate::profile::LinkProfile;
 use crate::read::{At, Named, Sink};
 use crate::resolve::directions::{channel_wait, directions};
+use crate::resolve::members::Members;
 use crate::resolve::netem;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::subnets::{self, Subnets};
@@ -36,13 +37,12 @@ pub(super) struct Resolved<'f> {
     pub(super) backend: Backend,
     offload: bool,
     channel: Option<Channel>,
-    /// Links of each group: up and down.
+    /// Links of groups and nodes by name.
     links: Vec<(&'f str, Planned)>,
     source_addresses: SourceAddresses,
     query_interval: Span,
     timetable: Vec<PlannedChange>,
-    /// Groups in the order of their addresses, each with the index of its first address.
-    members: Vec<(&'f str, u64)>,
+    members: Members<'f>,
     pub(super) services: PlannedServices,
 }
 
@@ -103,12 +103,12 @@ impl<'f> Networks<'f> {
     /// network has it.
     pub fn links(&self, group: &str, index: u64, by_dhcp: bool) -> Vec<PlannedLink> {
         let on = self.networks.iter().filter_map(|network| {
-            let (_, first) = network.members.iter().find(|(member, _)| *member == group)?;
-            Some((network, network.subnets.addresses(first + index)?))
+            let (address, link) = network.members.find(group, index)?;
+            Some((network, link, network.subnets.addresses(address)?))
         });
         on.enumerate()
-            .map(|(number, (network, (address, second_address)))| {
-                let Planned { up, down, states, profile } = network.impairments(group);
+            .map(|(number, (network, link, (address, second_address)))| {
+                let Planned { up, down, states, profile } = network.impairments(&link);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(subnets::of_mac(address, second_address));
                 let by_dhcp = by_dhcp && network.services.dhcp;
@@ -148,9 +148,8 @@ impl<'f> Networks<'f> {
 
     /// Names of the networks that all `groups` are attached to.
     pub fn shared_by(&self, groups: &[&str]) -> Vec<&'f str> {
-        let all_on = |network: &&Resolved<'_>| {
-            groups.iter().all(|group| network.members.iter().any(|(member, _)| member == group))
-        };
+        let all_on =
+            |network: &&Resolved<'_>| groups.iter().all(|group| network.members.has_all(group));
         self.networks.iter().filter(all_on).map(|network| network.name).collect()
     }
 
@@ -164,7 +163,7 @@ impl<'f> Networks<'f> {
 impl Resolved<'_> {
     /// Whether `group` is attached.
     pub(super) fn has(&self, group: &str) -> bool {
-        self.members.iter().any(|(member, _)| *member == group)
+        self.members.has(group)
     }
 
     fn channel(&self) -> link::Channel {
@@ -176,9 +175,12 @@ impl Resolved<'_> {
         }
     }
 
-    fn impairments(&self, group: &str) -> Planned {
-        let found = self.links.iter().find(|(name, _)| *name == group);
-        found.map(|(_, planned)| planned.clone()).unwrap_or_default()
+    /// Those of the first of `names` that has any.
+    fn impairments(&self, names: &[String]) -> Planned {
+        let mut found = names.iter().filter_map(|wanted| {
+            self.links.iter().find(|(name, _)| name == wanted).map(|(_, planned)| planned.clone())
+        });
+        found.next().unwrap_or_default()
     }
 
     /// The shared rate, else the rate of the slowest link.
@@ -189,10 +191,8 @@ impl Resolved<'_> {
             link::Channel::Csma(csma) => return Some(csma.rate),
             link::Channel::Switch => {}
         }
-        let directions = self.members.iter().flat_map(|(group, _)| {
-            let Planned { up, down, .. } = self.impairments(group);
-            [up.rate(), down.rate()]
-        });
+        let own = self.links.iter().filter(|(name, _)| self.members.has_link(name));
+        let directions = own.flat_map(|(_, link)| [link.up.rate(), link.down.rate()]);
         directions.flatten().min()
     }
 }
@@ -211,37 +211,20 @@ fn resolve<'f>(
     let profiles = file.profiles.as_ref().unwrap_or(&empty);
     let profile =
         network.profile.as_ref().map(|profile| profiles.find(profile, "profile", sink).is_some());
-    let attached = network.attach.as_ref().map_or(&[][..], |attach| &attach.value.0);
-    if attached.is_empty() {
+    if network.attach.as_ref().is_none_or(|attach| attach.value.0.is_empty()) {
         let problem = Problem::new(format!("the network `{name}` has no nodes"));
         let label = "attach groups, `attach: [...]`, or remove it";
         sink.add(problem.at(place).label(label));
         return None;
     }
-    let (mut members, mut size, mut complete) = (Vec::new(), 0, true);
-    for group in attached {
-        match nodes.count(&group.value) {
-            Some(_) if members.iter().any(|(member, _)| *member == group.value) => {
-                let text = format!("`{}` is attached to `{name}` twice", group.value);
-                sink.add(Problem::new(text).at(group.place));
-            }
-            Some(count) => {
-                members.push((group.value.as_str(), size));
-                size += u64::from(count);
-            }
-            None => {
-                nodes.report_unknown(group, sink);
-                complete = false;
-            }
-        }
-    }
+    let (members, complete) = Members::of(name, network, nodes, sink);
     let given = |at: &Option<At<bool>>| at.as_ref().is_some_and(|at| at.value);
     let services = PlannedServices {
         nat: given(&network.nat),
         dhcp: given(&network.dhcp),
         dns: given(&network.dns),
     };
-    size += u64::from(services.any());
+    let size = members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {
         return None;

@@ -83,9 +83,14 @@ impl<'f> Nodes<'f> {
         self.counts.get(group).copied()
     }
 
-    /// Whether the group exists, valid or not.
-    pub fn has(&self, group: &str) -> bool {
-        self.groups.is_none_or(|groups| groups.has(group))
+    /// Whether the group, or the node of a group, exists, valid or not.
+    pub fn has(&self, name: &str) -> bool {
+        self.groups.is_none_or(|groups| groups.has(name)) || self.node(name).is_some()
+    }
+
+    /// Whether the group exists, with its number of nodes.
+    pub fn has_group(&self, name: &str) -> bool {
+        self.counts.contains_key(name)
     }
 
     /// Names of the nodes of `group`.
@@ -99,11 +104,16 @@ impl<'f> Nodes<'f> {
 
     /// Group of the single node `name`, such as `meter-7`.
     fn node(&self, name: &str) -> Option<&'f str> {
+        self.place(name).map(|(group, _)| group)
+    }
+
+    /// Group of the single node `name`, such as `meter-7`, and its index there, from 0.
+    pub fn place(&self, name: &str) -> Option<(&'f str, u64)> {
         let (group, index) = name.rsplit_once('-')?;
         let (group, count) = self.counts.get_key_value(group)?;
         let index: u32 =
             index.parse().ok().filter(|n: &u32| !index.starts_with(['0', '+']) && *n > 0)?;
-        (*count > 1 && index <= *count).then_some(*group)
+        (*count > 1 && index <= *count).then(|| (*group, u64::from(index) - 1))
     }
 
     /// The nodes of `name` and their group: a whole group, or one node. Reports an unknown name.

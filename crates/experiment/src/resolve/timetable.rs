@@ -5,6 +5,7 @@ use crate::plan::{PlannedChange, PlannedChangeKind};
 use crate::problem::Problem;
 use crate::read::{At, Named, OneOrMore, Sink};
 use crate::resolve::directions::channel_wait;
+use crate::resolve::members::Members;
 use crate::resolve::nodes::Nodes;
 use crate::source::Place;
 use link::{Direction, Keys};
@@ -17,7 +18,7 @@ use units::{Bytes, Span};
 struct Scope<'a, 'f> {
     nodes: &'a Nodes<'f>,
     links: Option<&'a Named<Link>>,
-    members: &'a [(&'f str, u64)],
+    members: &'a Members<'f>,
     network: &'a str,
     channel: Option<&'a Channel>,
     mtu: Bytes,
@@ -31,7 +32,7 @@ type State = HashMap<(String, Direction), Impairment>;
 pub(super) fn of<'f, 'e>(
     (name, entries): (&str, impl Iterator<Item = &'e Change>),
     links: Option<&Named<Link>>,
-    members: &[(&'f str, u64)],
+    members: &Members<'f>,
     nodes: &Nodes<'f>,
     (channel, mtu): (Option<&Channel>, Bytes),
     sink: &mut Sink,
@@ -137,7 +138,8 @@ impl Scope<'_, '_> {
         for (group, node) in self.members_of(&links.value) {
             for way in &directions {
                 let before = state.entry((node.clone(), *way)).or_insert_with(|| {
-                    let link = self.links.and_then(|links| links.get(&group));
+                    let link = |name| self.links.and_then(|links| links.get(name));
+                    let link = link(&node).or_else(|| link(&group));
                     let base = link.and_then(|link| match way {
                         Direction::Up => link.up.as_ref(),
                         Direction::Down => link.down.as_ref(),
@@ -191,8 +193,8 @@ impl Scope<'_, '_> {
     fn named(&self, names: &OneOrMore<At<String>>, sink: &mut Sink) -> Vec<String> {
         let mut all = Vec::new();
         for name in &names.0 {
-            let Some((group, nodes)) = self.nodes.find(name, sink) else { continue };
-            if !self.members.iter().any(|(member, _)| *member == group) {
+            let Some((_, nodes)) = self.nodes.find(name, sink) else { continue };
+            if !self.members.includes(&name.value, self.nodes) {
                 let text = format!("`{}` is not on the network `{}`", name.value, self.network);
                 sink.add(Problem::new(text).at(name.place).label("`attach` lists the nodes on it"));
                 continue;

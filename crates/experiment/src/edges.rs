@@ -1,0 +1,222 @@
+//! Makes a network of each edge.
+
+use crate::source::Place;
+use crate::subnet::Subnet;
+use crate::tree::{Content, Key, Node};
+use std::collections::HashSet;
+
+/// First address of the subnets of edges without one, and their number: 172.31.0.0/16.
+const POOL: [u8; 2] = [172, 31];
+const SUBNETS: u32 = 1 << 14;
+
+/// The experiment `root` with a network for each of its `edges`, named after its ends, such as
+/// `left-right`; a second one between the same nodes is `left-right-2`. What is invalid is left to
+/// the reader.
+pub(crate) fn expand(root: &Node) -> Node {
+    let Some(Node { content: Content::List(edges), .. }) = root.get("edges") else {
+        return root.clone();
+    };
+    let mut free = Free::of(root, edges);
+    let mut names: HashSet<String> = match root.get("networks").map(|all| &all.content) {
+        Some(Content::Map(all)) => all.iter().map(|(key, _)| key.text.clone()).collect(),
+        _ => HashSet::new(),
+    };
+    let mut networks = Vec::new();
+    for edge in edges {
+        let ends = edge.get("between").unwrap_or(edge);
+        let Content::List(ends) = &ends.content else { continue };
+        let subnet = edge.get("subnet").filter(|_| ends.len() == 2);
+        for pair in ends.windows(2) {
+            let [
+                Node { content: Content::Scalar(a), .. },
+                Node { content: Content::Scalar(b), .. },
+            ] = pair
+            else {
+                continue;
+            };
+            if a != b {
+                let name = name(a, b, &mut names);
+                let place = pair[1].place;
+                let subnet = subnet.cloned().unwrap_or_else(|| free.take(place));
+                networks.push((Key { text: name, place }, network(edge, pair, a, subnet)));
+            }
+        }
+    }
+    with_networks(root, networks)
+}
+
+/// A free name for an edge.
+fn name(a: &str, b: &str, names: &mut HashSet<String>) -> String {
+    let numbered = (2..).map(|number| format!("{a}-{b}-{number}"));
+    let mut all = std::iter::once(format!("{a}-{b}")).chain(numbered);
+    let free = all.find(|name| !names.contains(name)).unwrap_or_default();
+    names.insert(free.clone());
+    free
+}
+
+/// The network of one edge between the nodes `pair`, of which the first is `name`.
+fn network(edge: &Node, pair: &[Node], name: &str, subnet: Node) -> Node {
+    let place = subnet.place;
+    let node = |content| Node { place, content };
+    let entry = |text: &str, value| (Key { text: text.to_owned(), place }, value);
+    let given = |key| edge.get(key).filter(|value| value.content != Content::Nothing).cloned();
+    let ways = ["up", "down"].map(|way| match (given(way), given("both")) {
+        (Some(own), Some(both)) => Some(filled(own, &both)),
+        (own, both) => own.or(both),
+    });
+    let mut link: Vec<_> = ["up", "down"]
+        .into_iter()
+        .zip(ways)
+        .filter_map(|(way, keys)| Some(entry(way, keys?)))
+        .collect();
+    link.extend(given("profile").map(|profile| entry("profile", profile)));
+    let links = node(Content::Map(vec![entry(name, node(Content::Map(link)))]));
+    let attach = node(Content::List(pair.to_vec()));
+    let mut network = vec![entry("attach", attach), entry("subnet", subnet), entry("links", links)];
+    network.extend(given("mtu").map(|mtu| entry("mtu", mtu)));
+    node(Content::Map(network))
+}
+
+/// The keys of `own`, with those of `both` that it lacks.
+fn filled(mut own: Node, both: &Node) -> Node {
+    if let (Content::Map(keys), Content::Map(others)) = (&mut own.content, &both.content) {
+        for (key, value) in others {
+            if !keys.iter().any(|(own, _)| own.text == key.text) {
+                keys.push((key.clone(), value.clone()));
+            }
+        }
+    }
+    own
+}
+
+fn with_networks(root: &Node, networks: Vec<(Key, Node)>) -> Node {
+    let mut root = root.clone();
+    let place = root.place;
+    let Content::Map(entries) = &mut root.content else { return root };
+    if !entries.iter().any(|(key, _)| key.text == "networks") {
+        let key = Key { text: "networks".to_owned(), place };
+        entries.push((key, Node { place, content: Content::Nothing }));
+    }
+    let all = entries.iter_mut().find(|(key, _)| key.text == "networks");
+    let Some((_, all)) = all else { return root };
+    if all.content == Content::Nothing {
+        all.content = Content::Map(Vec::new());
+    }
+    if let Content::Map(all) = &mut all.content {
+        all.extend(networks);
+    }
+    root
+}
+
+/// Subnets for edges that overlap none of the file.
+struct Free {
+    used: Vec<Subnet>,
+    next: u32,
+}
+
+impl Free {
+    fn of(root: &Node, edges: &[Node]) -> Self {
+        let mut used = Vec::new();
+        let networks = root.get("networks").map(|networks| &networks.content);
+        if let Some(Content::Map(networks)) = networks {
+            networks.iter().for_each(|(_, network)| subnets(network, &mut used));
+        }
+        edges.iter().for_each(|edge| subnets(edge, &mut used));
+        Self { used, next: 0 }
+    }
+
+    /// The next free subnet; the last one again if none is left, which the overlap reports.
+    fn take(&mut self, place: Place) -> Node {
+        let [a, b] = POOL;
+        loop {
+            let text = format!("{a}.{b}.{}.{}/30", self.next >> 6, (self.next & 63) << 2);
+            let is_last = self.next + 1 >= SUBNETS;
+            self.next += u32::from(!is_last);
+            let overlaps = |own: Subnet| self.used.iter().any(|used| used.overlaps(own));
+            if is_last || !text.parse().is_ok_and(overlaps) {
+                return Node { place, content: Content::Scalar(text) };
+            }
+        }
+    }
+}
+
+/// Adds the subnets that a network or an edge names.
+fn subnets(node: &Node, used: &mut Vec<Subnet>) {
+    match node.get("subnet").map(|subnet| &subnet.content) {
+        Some(Content::Scalar(text)) => used.extend(text.parse::<Subnet>()),
+        Some(Content::List(items)) => {
+            used.extend(items.iter().filter_map(|item| match &item.content {
+                Content::Scalar(text) => text.parse::<Subnet>().ok(),
+                _ => None,
+            }));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Experiment, Only, Plan};
+
+    fn plan(text: &str) -> Result<Plan, String> {
+        let experiment = Experiment::parse(text, "e.yaml", "").map_err(|e| e.to_string())?;
+        let cell = experiment.cells(&Only::all()).unwrap().remove(0);
+        experiment.plan(&cell, 0, 1).map_err(|e| e.to_string())
+    }
+
+    const FILE: &str = "\
+experiment: e
+nodes: {a: {}, b: {forward: true}, c: {forward: true}, d: {}}
+networks: {lan: {attach: [a, d], subnet: 172.31.0.4/30}}
+edges:
+  - [a, b]
+  - {between: [b, c, d], both: {delay: 10 ms, loss: 1 %}, down: {loss: 2 %}}
+  - {between: [b, c], subnet: 'fd00::/64', mtu: 1400 B}
+";
+
+    #[test]
+    fn each_pair_is_a_network() {
+        let plan = plan(FILE).unwrap();
+        let found: Vec<_> = plan
+            .networks
+            .iter()
+            .map(|network| format!("{} {} {}", network.name, network.subnet, network.mtu))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "lan 172.31.0.4/30 1500 B",
+                "a-b 172.31.0.0/30 1500 B",
+                "b-c 172.31.0.8/30 1500 B",
+                "c-d 172.31.0.12/30 1500 B",
+                "b-c-2 fd00::/64 1400 B",
+            ]
+        );
+        let on = |node: usize, network: &str| {
+            let link = plan.nodes[node].links.iter().find(|link| link.network == network).unwrap();
+            let loss = |way: &link::Impairment| format!("{:?}", way.keys().0.get("loss"));
+            (loss(&link.up), loss(&link.down))
+        };
+        assert_eq!(on(1, "b-c"), (on(2, "c-d").0, on(2, "c-d").1));
+        assert_ne!(on(1, "b-c").0, on(1, "b-c").1);
+        assert_eq!(on(2, "b-c"), ("None".to_owned(), "None".to_owned()));
+    }
+
+    #[test]
+    fn mistakes_are_at_the_edges_and_said_once() {
+        for (from, to, said) in [
+            ("[a, b]", "[a]", "an edge has two ends"),
+            ("[a, b]", "[a, a]", "an edge from `a` to itself"),
+            ("[a, b]", "[a, x]", "unknown group `x`"),
+            ("[a, b]", "a", "expected an edge"),
+            ("both: {delay", "both: {dely", "unknown key `dely`"),
+            ("delay: 10 ms", "delay: 10", "delay"),
+            ("mtu: 1400 B", "mtu: 14 B", "below 68 B"),
+            ("mtu: 1400 B", "metric: 1", "unknown key `metric`"),
+            ("[b, c, d],", "[b, c, d], subnet: 10.0.0.0/24,", "one subnet for several edges"),
+        ] {
+            let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
+            assert!(error.contains(said) && error.contains("1 error in"), "{to}: {error}");
+        }
+    }
+}
