@@ -73,7 +73,8 @@ fn network(edge: &Node, pair: &[Node], name: &str, subnet: Node) -> Node {
     let links = node(Content::Map(vec![entry(name, node(Content::Map(link)))]));
     let attach = node(Content::List(pair.to_vec()));
     let mut network = vec![entry("attach", attach), entry("subnet", subnet), entry("links", links)];
-    network.extend(given("mtu").map(|mtu| entry("mtu", mtu)));
+    let others = ["mtu", "timetable"].into_iter();
+    network.extend(others.filter_map(|key| Some(entry(key, given(key)?))));
     node(Content::Map(network))
 }
 

@@ -38,6 +38,7 @@ mod overrides;
 mod pattern;
 mod placeholders;
 mod plan;
+mod plan_links_text;
 mod plan_machine_text;
 mod plan_routes_text;
 mod plan_text;

@@ -4,9 +4,9 @@ use crate::exchange::Exchange;
 use crate::load::{Contention, Device, Load, Probe, Requests};
 use crate::mqtt::Mqtt;
 use crate::plan::{
-    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedLink, PlannedNode,
-    Workload,
+    Backend, Interaction, Plan, PlannedChange, PlannedChangeKind, PlannedNode, Workload,
 };
+use crate::plan_links_text::write_links;
 use crate::plan_machine_text::write_programs;
 use crate::plan_routes_text::write_routes;
 use link::time_text as time;
@@ -148,33 +148,6 @@ fn write_group(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result
     writeln!(f)?;
     write_routes(f, nodes)?;
     write_programs(f, first)
-}
-
-fn write_links(f: &mut fmt::Formatter<'_>, network: &str, nodes: &[PlannedNode]) -> fmt::Result {
-    let link = |node: &PlannedNode| -> Option<PlannedLink> {
-        node.links.iter().find(|link| link.network == network).cloned()
-    };
-    let first = nodes.first().and_then(|node| Some((node, link(node)?)));
-    let last = nodes.last().and_then(link);
-    let (Some((node, first)), Some(last)) = (first, last) else { return Ok(()) };
-    write!(f, "  {}: {}", node.group, first.interface)?;
-    for (place, (address, last)) in first.addresses().zip(last.addresses()).enumerate() {
-        write!(f, "{} {address}", if place > 0 { " and" } else { "" })?;
-        if nodes.len() > 1 {
-            write!(f, " .. {last}")?;
-        }
-    }
-    writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
-    if let Some(profile) = &first.profile {
-        writeln!(f, "    profile {}: {}", profile.name, profile.quality)?;
-    }
-    writeln!(f, "    up:   {}", first.up.text())?;
-    writeln!(f, "    down: {}", first.down.text())?;
-    if let Some(radio) = &first.states {
-        let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
-        writeln!(f, "    radio: {}", names.join(", "))?;
-    }
-    Ok(())
 }
 
 fn write_interaction(f: &mut fmt::Formatter<'_>, plan: &Interaction) -> fmt::Result {

@@ -3,8 +3,9 @@
 use crate::expect::Comparison;
 use crate::file::{
     Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, Edge,
-    EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, Payload, ProgramExpect,
-    Protocol, Qemu, QuicKeys, Ready, Resources, Routes, Sweep, Tls, TlsFiles,
+    EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect, OutputKeys,
+    Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes, Sweep, Tls,
+    TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -152,6 +153,21 @@ impl Describe for Routes {
         let via = String::describe(generator);
         let named = json_schema!({ "type": "object", "additionalProperties": via });
         json_schema!({ "anyOf": [{ "const": "none" }, named] })
+    }
+}
+
+impl JsonSchema for OutputExpect {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "OutputExpect".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let keys = generator.subschema_for::<OutputKeys>();
+        json_schema!({ "anyOf": [String::describe(generator), keys] })
     }
 }
 

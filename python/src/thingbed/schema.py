@@ -32,6 +32,7 @@ __all__ = [
     "DeviceResources",
     "Distribution",
     "DistributionTable",
+    "EdgeKeys",
     "Exchange",
     "ExchangeProtocol",
     "Expect",
@@ -57,7 +58,7 @@ __all__ = [
     "Network",
     "OpcuaKeys",
     "Outage",
-    "OutputExpect",
+    "OutputKeys",
     "Probe",
     "Profile",
     "ProgramExpect",
@@ -369,6 +370,30 @@ class DistributionTable(Part):
     """A table from a file in iproute2's `.dist` format."""
 
     table: str
+
+
+@dataclass(kw_only=True)
+class EdgeKeys(Part):
+    """An edge with more than its ends."""
+
+    between: Sequence[Text]
+    """The nodes at its ends. Each pair in a longer list, one after the other, is an edge."""
+    both: Impairment | None = None
+    """Impairments of both directions."""
+    down: Impairment | None = None
+    """Impairments from the second node to the first, in place of those of `both`."""
+    mtu: Size | None = None
+    """MTU. Default: 1500 B."""
+    profile: Text | None = None
+    """A link profile, with the first node as the device."""
+    subnet: str | Sequence[str] | None = None
+    """Subnet, or one of each family, of an edge between two nodes. Default: the next free one
+    in 172.31.0.0/16."""
+    timetable: Sequence[Change] | None = None
+    """Changes during a run."""
+    up: Impairment | None = None
+    """Impairments from the first node to the second, in place of those of `both` with the same
+    key."""
 
 
 @dataclass(kw_only=True)
@@ -1038,7 +1063,7 @@ class Network(Part):
     """A network segment that nodes attach to."""
 
     attach: Text | Sequence[Text]
-    """Groups on the network; they get addresses in this order."""
+    """Groups, or single nodes of groups, on the network; they get addresses in this order."""
     subnet: str | Sequence[str]
     """Subnet of its addresses, such as `10.0.0.0/16` or `fd00::/64`, or a list of one of IPv4
     and one of IPv6. Workloads use the first."""
@@ -1051,7 +1076,7 @@ class Network(Part):
     dns: bool | Axis | None = None
     """Whether a DNS server resolves the names of all nodes. Default: false."""
     links: Mapping[str, Link] | None = None
-    """Impairments by group."""
+    """Impairments by group, or by node where a node differs from its group."""
     mtu: Size | None = None
     """MTU: the largest IP packet. Default: 1500 B."""
     nat: bool | Axis | None = None
@@ -1101,7 +1126,7 @@ class Outage(Part):
 
 
 @dataclass(kw_only=True)
-class OutputExpect(Part):
+class OutputKeys(Part):
     """What a line of a program's output must have: `contains` or `matches`."""
 
     _keys: ClassVar[Mapping[str, str]] = {"from_": "from"}
@@ -1157,7 +1182,7 @@ class ProgramExpect(Part):
 
     exit: int | Axis | Sequence[int | Axis] | None = None
     """Exit status, or list of statuses, that mean success. Default: 0."""
-    output: OutputExpect | Sequence[OutputExpect] | Axis | None = None
+    output: Text | OutputKeys | Sequence[Text | OutputKeys] | None = None
     """Texts that its output must have: one, or a list."""
     within: Time | None = None
     """Time from its start within which it must end by itself."""
@@ -1325,6 +1350,8 @@ class Experiment(BaseExperiment):
     """Maximum wait after the duration for messages in flight. Default: 30 s."""
     duration: Time | None = None
     """Duration of the messages. Optional if every interaction has its own duration or count."""
+    edges: Sequence[Sequence[Text] | EdgeKeys] | None = None
+    """Point-to-point links, each a network that is named after its ends."""
     expect: Sequence[Expect] | None = None
     """Checks of the results after the runs."""
     faults: Sequence[Fault] | None = None

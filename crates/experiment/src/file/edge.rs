@@ -1,6 +1,7 @@
 //! File format: edges, which are networks of two nodes.
 
 use crate::file::impairment::Impairment;
+use crate::file::timetable::Change;
 use crate::problem::Problem;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
 use crate::subnet::Subnet;
@@ -33,6 +34,8 @@ pub(crate) struct EdgeKeys {
     /// Subnet, or one of each family, of an edge between two nodes. Default: the next free one in
     /// 172.31.0.0/16.
     subnet: Option<At<OneOrMore<At<Subnet>>>>,
+    /// Changes during a run.
+    timetable: Option<Vec<Change>>,
 }
 
 impl Read for Edge {
@@ -51,6 +54,7 @@ impl Read for Edge {
             profile: fields.optional("profile"),
             mtu: fields.optional("mtu"),
             subnet: fields.optional("subnet"),
+            timetable: fields.optional("timetable"),
         };
         fields.finish();
         check_ends(node, keys.between.as_deref(), sink);

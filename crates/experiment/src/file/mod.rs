@@ -38,7 +38,7 @@ pub(crate) use metric::Metric;
 pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
-pub(crate) use program_check::{OutputExpect, ProgramExpect};
+pub(crate) use program_check::{OutputExpect, OutputKeys, ProgramExpect};
 pub(crate) use routes::Routes;
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Change, Directions};
@@ -71,7 +71,7 @@ pub(crate) struct File {
     pub nodes: Option<Named<Group>>,
     /// Networks by name.
     pub networks: Option<Named<Network>>,
-    /// Point-to-point links, each a network of its own that is named after its ends.
+    /// Point-to-point links, each a network that is named after its ends.
     #[schemars(rename = "edges")]
     pub _edges: Option<Vec<Edge>>,
     /// Network profiles by name; a network selects one with `profile`.

@@ -2,7 +2,7 @@
 
 use crate::program_metric::Stream;
 use crate::read::{At, Fields, OneOrMore, Read, Sink};
-use crate::tree::Node;
+use crate::tree::{Content, Node};
 use schemars::JsonSchema;
 use units::Span;
 
@@ -31,10 +31,14 @@ impl Read for ProgramExpect {
     }
 }
 
+/// What a line of a program's output must have: a text, or the keys.
+#[derive(Debug)]
+pub(crate) struct OutputExpect(pub OutputKeys);
+
 /// What a line of a program's output must have: `contains` or `matches`.
-#[derive(Debug, JsonSchema)]
+#[derive(Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
-pub(crate) struct OutputExpect {
+pub(crate) struct OutputKeys {
     /// A text.
     pub contains: Option<At<String>>,
     /// A regular expression.
@@ -45,13 +49,17 @@ pub(crate) struct OutputExpect {
 
 impl Read for OutputExpect {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
-        let mut fields = Fields::of(node, "a condition on output", sink)?;
-        let expect = Self {
+        if let Content::Scalar(text) = &node.content {
+            let contains = Some(At { value: text.clone(), place: node.place });
+            return Some(Self(OutputKeys { contains, ..OutputKeys::default() }));
+        }
+        let mut fields = Fields::of(node, "a text, or a condition on output", sink)?;
+        let keys = OutputKeys {
             contains: fields.optional("contains"),
             matches: fields.optional("matches"),
             from: fields.optional("from"),
         };
         fields.finish();
-        Some(expect)
+        Some(Self(keys))
     }
 }

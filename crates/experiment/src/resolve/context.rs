@@ -20,9 +20,24 @@ pub(super) struct Topology<'a> {
 }
 
 impl<'a> Topology<'a> {
-    /// Whether nodes of `group` reach a network, by a link or by routers.
+    /// One node of `group` for each set of networks that its nodes are on.
+    fn nodes_of(self, group: &str) -> impl Iterator<Item = &'a PlannedNode> {
+        let alike = move |a: &PlannedNode, b: &PlannedNode| {
+            a.group == b.group
+                && a.links.iter().map(|l| &l.network).eq(b.links.iter().map(|l| &l.network))
+        };
+        let kinds = self.nodes.chunk_by(alike).filter_map(<[PlannedNode]>::first);
+        kinds.filter(move |node| node.group == group)
+    }
+
+    /// Whether all nodes of `group` reach a network, by a link or by routers.
     fn reaches(self, group: &str, network: &PlannedNetwork) -> bool {
-        let mut next = self.nodes.iter().find(|node| node.group == group);
+        let mut nodes = self.nodes_of(group).peekable();
+        nodes.peek().is_some() && nodes.all(|node| self.reaches_from(node, network))
+    }
+
+    fn reaches_from(self, node: &PlannedNode, network: &PlannedNetwork) -> bool {
+        let mut next = Some(node);
         // As many hops as there are networks; more are a loop.
         for _ in 0..=self.networks.len() {
             let Some(way) = next.and_then(|node| way(node, network, self.networks)) else { break };
@@ -42,7 +57,8 @@ impl<'a> Topology<'a> {
         let attached = |network: &PlannedNetwork| {
             let on = |node: &PlannedNode| node.links.iter().any(|l| l.network == network.name);
             let is_on = |group: &&&str| {
-                self.nodes.iter().find(|node| node.group == **group).is_some_and(on)
+                let mut nodes = self.nodes_of(group).peekable();
+                nodes.peek().is_some() && nodes.all(on)
             };
             groups.iter().filter(is_on).count()
         };

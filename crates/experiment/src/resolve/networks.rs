@@ -161,7 +161,12 @@ impl<'f> Networks<'f> {
 }
 
 impl Resolved<'_> {
-    /// Whether `group` is attached.
+    /// Whether the node at `index` of `group` is attached.
+    pub(super) fn has_node(&self, group: &str, index: u64) -> bool {
+        self.members.find(group, index).is_some()
+    }
+
+    /// Whether any node of `group` is attached.
     pub(super) fn has(&self, group: &str) -> bool {
         self.members.has(group)
     }

@@ -27,12 +27,12 @@ pub(super) fn planned(
         let typed = nodes.groups.and_then(|groups| groups.get(group));
         let address = typed.and_then(|typed| typed.address.as_ref());
         let by_dhcp = address.is_some_and(|at| at.value == Addressing::Dhcp);
-        let (gateway, resolver) = services::of(group, by_dhcp, networks);
         let mac: Option<Mac> = typed.and_then(|typed| typed.mac.as_ref()?.value.parse().ok());
-        let on = networks.networks.iter().filter(|network| network.has(group)).count();
-        let machine = typed.and_then(|typed| machine::of(typed, on, base));
         for (index, name) in nodes.names(group).into_iter().enumerate() {
-            let mut links = networks.links(group, index as u64, by_dhcp);
+            let index = index as u64;
+            let mut links = networks.links(group, index, by_dhcp);
+            let (gateway, resolver) = services::of(group, index, by_dhcp, networks);
+            let machine = typed.and_then(|typed| machine::of(typed, links.len(), base));
             if let (Some(mac), Some(first)) = (mac, links.first_mut()) {
                 first.mac = mac;
             }
@@ -58,7 +58,7 @@ pub(super) fn planned(
                 capabilities: typed.map(boundary::capabilities).unwrap_or_default(),
                 privileged: typed.is_some_and(boundary::is_privileged),
                 sets_mac: mac.is_some(),
-                machine: machine.clone(),
+                machine,
                 program,
             });
         }

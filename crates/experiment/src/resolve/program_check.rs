@@ -1,6 +1,6 @@
 //! Resolves `expect` of programs.
 
-use crate::file::{OutputExpect, ProgramExpect};
+use crate::file::{OutputKeys, ProgramExpect};
 use crate::problem::Problem;
 use crate::program_check::{OutputCheck, OutputRule, ProgramCheck};
 use crate::program_metric::Pattern;
@@ -23,7 +23,7 @@ pub(super) fn of(typed: &Option<At<ProgramExpect>>, sink: &mut Sink) -> ProgramC
         within.value
     });
     let output = typed.output.iter().flat_map(|output| &output.value.0);
-    let output = output.filter_map(|output| one_output(output, *place, sink)).collect();
+    let output = output.filter_map(|output| one_output(&output.0, *place, sink)).collect();
     ProgramCheck { exit, output, within }
 }
 
@@ -36,7 +36,7 @@ fn one_status(status: &At<u32>, sink: &mut Sink) -> Option<i32> {
     i32::try_from(status.value).ok()
 }
 
-fn one_output(typed: &OutputExpect, place: Place, sink: &mut Sink) -> Option<OutputCheck> {
+fn one_output(typed: &OutputKeys, place: Place, sink: &mut Sink) -> Option<OutputCheck> {
     let rule = match (&typed.contains, &typed.matches) {
         (Some(text), None) if text.value.is_empty() || text.value.contains('\n') => {
             sink.add(Problem::new("`contains` is a text within one line").at(text.place));
@@ -57,7 +57,7 @@ fn one_output(typed: &OutputExpect, place: Place, sink: &mut Sink) -> Option<Out
                 Some(_) => "a condition on output has either `contains` or `matches`",
                 None => "a condition on output needs `contains` or `matches`",
             };
-            let label = "write for example `output: {contains: '0 lost'}`";
+            let label = "write for example `output: '0 lost'`";
             sink.add(Problem::new(text).at(place).label(label));
             return None;
         }

@@ -93,14 +93,15 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
     networks.filter_map(node).collect()
 }
 
-/// Gateway and name server of `group`: those of the first network that has them. With DHCP, a node
-/// gets its gateway from the server.
+/// Gateway and name server of a node, by its group and index there: those of its first network that
+/// has them. With DHCP, a node gets its gateway from the server.
 pub(super) fn of(
     group: &str,
+    index: u64,
     by_dhcp: bool,
     networks: &Networks<'_>,
 ) -> (Option<IpAddr>, Option<IpAddr>) {
-    let mut on = networks.networks.iter().filter(|network| network.has(group));
+    let mut on = networks.networks.iter().filter(|network| network.has_node(group, index));
     let gateway = on.clone().find(|network| network.services.nat);
     let gateway = gateway.filter(|network| !(by_dhcp && network.services.dhcp)).and_then(address);
     (gateway, on.find(|network| network.services.dns).and_then(address))

@@ -1,0 +1,60 @@
+//! Text form of the links of a plan.
+
+use crate::plan::{PlannedLink, PlannedNode};
+use std::fmt;
+
+/// The links of a group to a network, one for all nodes if they are alike.
+pub(crate) fn write_links(
+    f: &mut fmt::Formatter<'_>,
+    network: &str,
+    nodes: &[PlannedNode],
+) -> fmt::Result {
+    let on: Vec<(&PlannedNode, &PlannedLink)> = nodes
+        .iter()
+        .filter_map(|node| Some((node, node.links.iter().find(|link| link.network == network)?)))
+        .collect();
+    for part in on.chunk_by(|(_, a), (_, b)| are_alike(a, b)) {
+        let [(first, link), ..] = part else { continue };
+        let last = part.last().filter(|_| part.len() > 1);
+        let name = match last {
+            _ if part.len() == nodes.len() => first.group.clone(),
+            Some((last, _)) => format!("{} .. {}", first.name, last.name),
+            None => first.name.clone(),
+        };
+        write_link(f, &name, link, last.map(|(_, link)| *link))?;
+    }
+    Ok(())
+}
+
+/// Whether two links differ in their addresses only.
+fn are_alike(a: &PlannedLink, b: &PlannedLink) -> bool {
+    let same = (&a.interface, &a.up, &a.down) == (&b.interface, &b.up, &b.down);
+    same && a.states == b.states && a.profile == b.profile
+}
+
+/// The link of a node, or of several up to the one with the link `last`.
+fn write_link(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    first: &PlannedLink,
+    last: Option<&PlannedLink>,
+) -> fmt::Result {
+    write!(f, "  {name}: {}", first.interface)?;
+    for (place, address) in first.addresses().enumerate() {
+        write!(f, "{} {address}", if place > 0 { " and" } else { "" })?;
+        if let Some(last) = last.and_then(|last| last.addresses().nth(place)) {
+            write!(f, " .. {last}")?;
+        }
+    }
+    writeln!(f, "{}", if first.by_dhcp { ", by DHCP" } else { "" })?;
+    if let Some(profile) = &first.profile {
+        writeln!(f, "    profile {}: {}", profile.name, profile.quality)?;
+    }
+    writeln!(f, "    up:   {}", first.up.text())?;
+    writeln!(f, "    down: {}", first.down.text())?;
+    if let Some(radio) = &first.states {
+        let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
+        writeln!(f, "    radio: {}", names.join(", "))?;
+    }
+    Ok(())
+}

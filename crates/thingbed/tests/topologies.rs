@@ -1,0 +1,81 @@
+//! The topologies of other tools' tutorials, each a short file, and systems that lack files.
+
+mod common;
+
+use common::Bed;
+use std::path::Path;
+use std::process::Command;
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/topologies");
+
+fn run(name: &str) {
+    let bed = Bed::new();
+    let file = format!("{FOLDER}/{name}.yaml");
+    bed.thingbed(&["run", &file, "-q", "--clock", "virtual"]).ran(&[]);
+}
+
+#[test]
+fn a_chain_of_routers_has_pings_and_a_trace_from_end_to_end() {
+    run("chain");
+}
+
+#[test]
+fn hosts_of_two_families_reach_each_other_by_a_border_router() {
+    run("dual-stack");
+}
+
+#[test]
+fn hosts_on_a_bridge_in_a_node_reach_each_other() {
+    run("bridge");
+}
+
+#[test]
+fn only_hosts_of_one_vlan_reach_each_other() {
+    run("vlan");
+}
+
+#[test]
+fn each_is_a_file_of_at_most_25_lines() {
+    let files = std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().path());
+    let files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "yaml")).collect();
+    assert!(files.len() >= 6);
+    for file in files {
+        let lines = std::fs::read_to_string(&file).unwrap().lines().count();
+        assert!(lines <= 25, "{}: {lines}", file.display());
+    }
+}
+
+/// Minimal roots of Debian have no /etc/hosts, over which a lab mounts its own.
+#[test]
+fn a_system_without_hosts_file_runs_experiments() {
+    let bed = Bed::new();
+    let etc = bed.path().join("etc");
+    std::fs::create_dir(&etc).unwrap();
+    for name in ["passwd", "group"] {
+        std::fs::copy(Path::new("/etc").join(name), etc.join(name)).unwrap();
+    }
+    std::os::unix::fs::symlink("/nowhere/resolv.conf", etc.join("resolv.conf")).unwrap();
+    let text = "
+experiment: bare
+nodes: {a: {}, b: {}}
+networks: {n: {attach: [a, b], subnet: 10.0.0.0/24}}
+workloads:
+  - command: {on: a, run: [grep, -w, b, /etc/hosts], expect: {output: 10.0.0.2}}
+duration: 1 s
+";
+    bed.write("e.yaml", text);
+    for clock in ["real", "virtual"] {
+        let args = ["run", "e.yaml", "-q", "--clock", clock];
+        let inside = bed.command(&args);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--user", "--map-root-user", "sh", "-c"]);
+        command.args(["mount --bind etc /etc && exec \"$@\"", "sh"]);
+        command.arg(inside.get_program()).args(inside.get_args()).current_dir(bed.path());
+        let ran = command.output().unwrap();
+        let text = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{clock}: {text}");
+    }
+    let left: Vec<_> = std::fs::read_dir(&etc).unwrap().map(|f| f.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 3, "{left:?}");
+}

@@ -1,0 +1,5 @@
+# Runs FRR's OSPF with the configuration $1 in a node: folders for sockets and states of its own.
+for folder in /run/frr /var/tmp/frr; do
+    mkdir -p $folder && mount -t tmpfs -o mode=777 frr $folder || exit
+done
+/usr/lib/frr/zebra -d -f /dev/null && exec /usr/lib/frr/ospfd -f "$1"
