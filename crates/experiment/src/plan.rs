@@ -3,6 +3,7 @@
 mod machine;
 mod network;
 mod node;
+mod pool;
 mod route;
 mod way;
 

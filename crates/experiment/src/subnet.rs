@@ -42,6 +42,13 @@ impl Subnet {
         (index < self.room()).then(|| address(self.base, number(self.base) + u128::from(index) + 1))
     }
 
+    /// Index of the node with this address; `None` if it is in another subnet.
+    pub fn index(self, address: IpAddr) -> Option<u64> {
+        let inside = address.is_ipv6() == self.is_ipv6() && base(address, self.prefix) == self.base;
+        let above = number(address).checked_sub(number(self.base) + 1).filter(|_| inside)?;
+        u64::try_from(above).ok().filter(|index| *index < self.room())
+    }
+
     /// Whether the subnets share an address.
     pub fn overlaps(self, other: Self) -> bool {
         let prefix = self.prefix.min(other.prefix);

@@ -150,3 +150,52 @@ networks: {field: {attach: [gateway, meter], subnet: 10.4.0.0/24, dhcp: true, dn
     lab.ask(&["destroy", "meter-2"]).expect(0, &[]);
     until(|| !known(), || "meter-2 is still known".to_owned());
 }
+
+/// A client of a program, of a machine or of hardware gets its planned address if the plan knows it,
+/// else one of the pool; hosts with IPv6 make their own addresses.
+#[test]
+fn whoever_asks_has_an_address() {
+    if missing(&["dnsmasq", "busybox"]) {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("lease.sh", "#!/bin/sh\necho \"$1 $ip/$mask\"\n");
+    bed.write("ask.sh", "busybox udhcpc -i eth0 -n -q -t 20 -T 1 -s ./lease.sh\n");
+    bed.write(
+        "stranger.sh",
+        "ip link set eth0 down && ip link set eth0 address 02:99:99:99:99:99 && ip link set eth0 up\n",
+    );
+    bed.write(
+        "listen.sh",
+        "cd /proc/sys/net/ipv6/conf/eth0
+for key in accept_ra autoconf; do echo 1 >$key; done; echo 3 >router_solicitations
+cd - && sh stranger.sh
+until ip -6 addr show dev eth0 | grep dynamic; do sleep 0.2; done
+until ping -c 1 fd00:1::1; do sleep 0.2; done
+ip -6 route
+",
+    );
+    std::process::Command::new("chmod")
+        .arg("+x")
+        .arg(bed.path().join("lease.sh"))
+        .status()
+        .unwrap();
+    bed.write(
+        "e.yaml",
+        "experiment: leases
+nodes: {host: {}, guest: {}, listener: {}}
+networks:
+  lan: {attach: [host, guest], subnet: 10.4.0.0/24, dhcp: true}
+  six: {attach: [host, listener], subnet: 'fd00:1::/64', dhcp: true}
+workloads:
+  - command: {on: host, run: [sh, ask.sh], expect: {output: bound 10.4.0.1/24}}
+  - command: {on: guest, run: [sh, -c, sh stranger.sh && sh ask.sh], expect: {output: {matches: '10\\.4\\.0\\.(12[89]|1[3-9].|2..)/24'}}}
+  - command: {on: listener, run: [sh, listen.sh], expect: {output: 'fd00:1::99:99ff:fe99:9999'}}
+duration: 20 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+    // The server is no router.
+    let routes = out(&bed, "leases", "listener.2.out");
+    assert!(!routes.contains("default"), "{routes}");
+}

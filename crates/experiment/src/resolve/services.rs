@@ -20,10 +20,11 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
         let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
             continue;
         };
-        let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
+        let served = |network: &Resolved<'_>| network.leases_ipv4() && network.has(group);
         if networks.complete && !networks.networks.iter().any(served) {
             let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
-            sink.add(problem.label("add `dhcp: true` to a network that it is attached to"));
+            let label = "add `dhcp: true` to a network with IPv4 that it is attached to";
+            sink.add(problem.label(label));
         }
     }
     let outside: Option<Subnet> = OUTSIDE.parse().ok();

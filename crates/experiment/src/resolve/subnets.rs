@@ -57,17 +57,11 @@ impl Subnets {
         if self.ipv4().is_some() {
             return true;
         }
-        let given = [("nat", &network.nat), ("dhcp", &network.dhcp)];
-        let given = given.into_iter().filter_map(|(key, at)| Some((key, at.as_ref()?)));
-        let mut is_valid = true;
-        for (key, at) in given.filter(|(_, at)| at.value) {
-            let problem = Problem::new(format!("`{key}` works for IPv4 only")).at(at.place);
-            let example =
-                format!("remove it, or add IPv4: `subnet: [{}, 10.0.0.0/24]`", self.first);
-            sink.add(problem.label(example));
-            is_valid = false;
-        }
-        is_valid
+        let Some(at) = network.nat.as_ref().filter(|at| at.value) else { return true };
+        let problem = Problem::new("`nat` works for IPv4 only").at(at.place);
+        let example = format!("remove it, or add IPv4: `subnet: [{}, 10.0.0.0/24]`", self.first);
+        sink.add(problem.label(example));
+        false
     }
 
     /// The IPv4 subnet.

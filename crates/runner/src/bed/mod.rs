@@ -14,6 +14,7 @@ mod frame_path;
 mod hardware;
 mod host_cpu;
 pub(crate) mod jobs;
+mod leases;
 mod live;
 mod machine;
 mod neighbours;

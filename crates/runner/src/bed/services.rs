@@ -2,6 +2,7 @@
 //! with `address: dhcp`.
 
 use crate::bed::jobs::{Files, Job, Role};
+use crate::bed::leases;
 use crate::bed::uplink::NAME_SERVER;
 use crate::error::Error;
 use experiment::{Plan, PlannedNode, PlannedServices, Ready};
@@ -78,12 +79,16 @@ fn server(
     // It is in a folder that may be missing in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default();
     job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
-    job.ready = Some(Ready::Udp(if own.dns { 53 } else { 67 }));
+    let has_ipv4 = planned.links.iter().any(|link| link.ipv4().is_some());
+    job.ready = Some(Ready::Udp(match (own.dns, has_ipv4) {
+        (true, _) => 53,
+        (false, true) => 67,
+        (false, false) => 547,
+    }));
     Ok(job)
 }
 
-/// The dnsmasq configuration: permanent leases with the plan's addresses, or name resolution from
-/// the hosts file.
+/// The dnsmasq configuration: leases, or name resolution from the hosts file.
 fn configuration(
     plan: &Plan,
     own: &PlannedNode,
@@ -102,34 +107,10 @@ fn configuration(
         true if services.nat => line(format_args!("server={NAME_SERVER}")),
         true => {}
     }
-    let range = network.and_then(|network| Some((network, network.ipv4()?, link.ipv4()?)));
-    if let Some((network, subnet, own)) = range.filter(|_| does.dhcp) {
-        let mask = u32::MAX.checked_shl(32 - u32::from(subnet.prefix())).unwrap_or(0);
-        let (base, mask) = (subnet.base(), std::net::Ipv4Addr::from(mask));
-        line(format_args!("dhcp-range={base},static,{mask},infinite"));
-        line(format_args!("dhcp-authoritative\nno-ping\nleasefile-ro"));
-        // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = if services.nat { Some(own) } else { router(plan, &network.name) };
-        for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
-            match value {
-                Some(address) => line(format_args!("dhcp-option={number},{address}")),
-                None => line(format_args!("dhcp-option={number}")),
-            }
-        }
-        for node in &plan.nodes {
-            for link in node.links.iter().filter(|l| l.by_dhcp && l.network == network.name) {
-                let Some(address) = link.ipv4() else { continue };
-                line(format_args!("dhcp-host={},{address},infinite", link.mac));
-            }
-        }
+    if let Some(network) = network.filter(|_| does.dhcp) {
+        text.push_str(&leases::lines(plan, network, link, services));
     }
     text
-}
-
-/// The first router from `network` to another one.
-fn router(plan: &Plan, network: &str) -> Option<std::net::IpAddr> {
-    let routers = plan.nodes.iter().filter(|node| node.forward && node.links.len() > 1);
-    routers.flat_map(|node| &node.links).find(|link| link.network == network)?.ipv4()
 }
 
 #[cfg(test)]

@@ -32,8 +32,10 @@ fn each_client_has_its_planned_address_for_ever() {
     let (texts, roles) = configured("dhcp: true");
     let [(_, text)] = &texts[..] else { panic!("{texts:?}") };
     assert!(text.contains("port=0\n"), "no name resolution: {text}");
-    assert!(text.contains("dhcp-range=10.0.0.0,static,255.255.255.0,infinite\n"), "{text}");
-    for (mac, address) in [("02:00:0a:00:00:02", "10.0.0.2"), ("02:00:0a:00:00:03", "10.0.0.3")] {
+    // Others than nodes get addresses of a pool.
+    assert!(text.contains("dhcp-range=10.0.0.129,10.0.0.253,255.255.255.0,infinite\n"), "{text}");
+    for number in 1..=3 {
+        let (mac, address) = (format!("02:00:0a:00:00:0{number}"), format!("10.0.0.{number}"));
         assert!(text.contains(&format!("dhcp-host={mac},{address},infinite\n")), "{text}");
     }
     // Without a value, a client gets neither a router nor a name server.
