@@ -9,7 +9,7 @@ const OWN_ADDRESSES: u8 = 64;
 
 /// Lines of dnsmasq's configuration for a network whose server has the link `own`: nodes have
 /// permanent leases of their planned addresses, others get addresses of the pool.
-pub(super) fn lines(
+pub(super) fn lease_lines(
     plan: &Plan,
     network: &PlannedNetwork,
     own: &PlannedLink,

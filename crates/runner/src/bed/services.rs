@@ -2,7 +2,7 @@
 //! with `address: dhcp`.
 
 use crate::bed::jobs::{Files, Job, Role};
-use crate::bed::leases;
+use crate::bed::leases::lease_lines;
 use crate::bed::uplink::NAME_SERVER;
 use crate::error::Error;
 use experiment::{Plan, PlannedNode, PlannedServices, Ready};
@@ -108,7 +108,7 @@ fn configuration(
         true => {}
     }
     if let Some(network) = network.filter(|_| does.dhcp) {
-        text.push_str(&leases::lines(plan, network, link, services));
+        text.push_str(&lease_lines(plan, network, link, services));
     }
     text
 }
