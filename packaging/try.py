@@ -130,9 +130,12 @@ def wheel(folder: Path) -> None:
     demo(folder, "v/bin/thingbed", "from-wheel")
 
 
-def container(folder: Path) -> None:
+def container(folder: Path, suite: str) -> None:
     """The steps of the Containerfile: COPY, RUN, WORKDIR, ENTRYPOINT and CMD."""
     text = (PACKAGES / "Containerfile").read_text().replace("\\\n", " ")
+    if f"FROM debian:{suite}" not in text:
+        print(f"  NOT RUN: the Containerfile, which is for another suite than {suite}")
+        return
     entry: list[str] = []
     for line in text.splitlines():
         word, _, rest = line.strip().partition(" ")
@@ -166,7 +169,7 @@ def main() -> None:
             archive(folder)
             package(folder)
             wheel(folder)
-            container(folder)
+            container(folder, suite)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
