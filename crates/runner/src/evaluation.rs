@@ -55,7 +55,7 @@ impl<'a> Evaluation<'a> {
         folder: &Folder,
     ) -> Result<Self, Error> {
         let intervals = std::mem::take(&mut measured.intervals);
-        let Measured { jobs, outcome, start_ns, by_netem, usage, .. } = &*measured;
+        let Measured { jobs, outcome, start_ns, by_netem, usage, shortened, .. } = &*measured;
         let rows = rows(plan, jobs, *start_ns, folder.path())?;
         let outcomes = measure::outcomes(&rows.messages, plan.duration.as_ns() as i64)
             .map_err(Error::io(READ_MESSAGES))?;
@@ -71,7 +71,7 @@ impl<'a> Evaluation<'a> {
             options,
             loads: load_figures::collect(plan, jobs),
             probes: probe_figures::collect(plan, jobs)?,
-            programs: program_metrics::collect(plan, jobs, *start_ns),
+            programs: program_metrics::collect(plan, jobs, *start_ns, shortened),
             rows,
             outcomes,
             links: intervals.whole(),

@@ -1,5 +1,6 @@
 //! Values that programs printed: figures, rows, and what is missing.
 
+use crate::bed::Shortened;
 use crate::bed::jobs::{Job, Role};
 use crate::bed::own_metrics::{ENDPOINT, VARIABLE};
 use crate::collectors::CollectedValues;
@@ -8,9 +9,11 @@ use experiment::{OTLP, Pattern, Plan, ProgramMetric, Rule, STATSD, Stream, Workl
 use measure::ProgramValue;
 use record::Samples;
 use record::event::CollectorSource;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::Bytes;
 
 /// The values that the programs of a run printed.
 #[derive(Debug, Default)]
@@ -25,15 +28,24 @@ pub(crate) struct ProgramMetrics {
     collected: CollectedValues,
     /// Time of offset 0.
     start_ns: u64,
+    /// Bytes that outputs lack.
+    dropped: HashMap<PathBuf, u64>,
 }
 
 /// A value, with its time from offset 0 in ns where that is known.
 type Value = (Option<i64>, f64);
 
-/// Searches the outputs of all programs that have metrics.
-pub(crate) fn collect(plan: &Plan, jobs: &[Job], start_ns: u64) -> ProgramMetrics {
+/// Searches the outputs of all programs that have metrics; `shortened` outputs lack their middle.
+pub(crate) fn collect(
+    plan: &Plan,
+    jobs: &[Job],
+    start_ns: u64,
+    shortened: &[Shortened],
+) -> ProgramMetrics {
     let (collected, failures) = CollectedValues::read(jobs);
-    let mut all = ProgramMetrics { collected, failures, start_ns, ..ProgramMetrics::default() };
+    let dropped = shortened.iter().map(|log| (log.log.clone(), log.bytes)).collect();
+    let mut all =
+        ProgramMetrics { collected, failures, start_ns, dropped, ..ProgramMetrics::default() };
     let mut figures: BTreeMap<String, BTreeMap<String, Samples>> = BTreeMap::new();
     for (name, metrics, jobs) in programs(plan, jobs) {
         for metric in metrics {
@@ -81,7 +93,10 @@ impl ProgramMetrics {
                     continue;
                 }
             };
-            if own.is_empty() && !job.has_failed() {
+            if let Some(bytes) = self.dropped.get(output(metric, job)).filter(|_| is_output(metric))
+            {
+                self.failures.push(incomplete(name, metric, &job.name, *bytes));
+            } else if own.is_empty() && !job.has_failed() {
                 without.push(*job);
             }
             last.extend(own.last().map(|(_, value)| *value));
@@ -113,10 +128,7 @@ impl ProgramMetrics {
                 .map(|(time_ns, value)| (since(time_ns), value))
                 .collect());
         }
-        let path = match metric.from {
-            Stream::Stdout => &job.files.out,
-            Stream::Stderr => &job.files.err,
-        };
+        let path = output(metric, job);
         let values = values(metric, || File::open(path));
         let values = values.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(values.into_iter().map(|value| (None, value)).collect())
@@ -168,6 +180,29 @@ impl ProgramMetrics {
             }
         }
     }
+}
+
+/// The file with the output that a metric searches.
+fn output<'a>(metric: &ProgramMetric, job: &'a Job) -> &'a Path {
+    match metric.from {
+        Stream::Stdout => &job.files.out,
+        Stream::Stderr => &job.files.err,
+    }
+}
+
+/// Whether the values are in a program's output.
+fn is_output(metric: &ProgramMetric) -> bool {
+    matches!(metric.rule, Rule::Json(_) | Rule::Match(_))
+}
+
+/// What to report about a program whose output lacks `bytes`.
+fn incomplete(name: &str, metric: &ProgramMetric, node: &str, bytes: u64) -> String {
+    format!(
+        "metric `{}` of `{name}` is incomplete on {node}: {} of its output exceeded the limit and were \
+         dropped. Let it print less, or raise `limits: {{output: ...}}` of the node",
+        metric.name,
+        Bytes::new(bytes),
+    )
 }
 
 /// Whether the metric is the number of matches, which may be 0.

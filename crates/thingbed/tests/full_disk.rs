@@ -145,3 +145,21 @@ fn a_log_keeps_its_limit_with_its_beginning_and_its_end() {
     bed.write("e.yaml", &experiment("limits: {output: 1 KiB}", program));
     bed.thingbed(&["check", "e.yaml"]).expect(2, &["a limit of 1 KiB of output", "64 KiB or more"]);
 }
+
+/// Values in the part of a log that was dropped would be missing from a figure without a word.
+#[test]
+fn a_metric_of_output_that_exceeds_its_limit_is_said_to_be_incomplete() {
+    let bed = Bed::new();
+    let text = "
+experiment: long
+nodes: {a: {limits: {output: 64 KiB}}}
+workloads:
+  - command: {on: a, run: [sh, -c, 'seq -f \"value %f\" 1 20000'], metrics: {all: {match: 'value ([0-9.]+)'}, few: {match: 'value (7[.].*)', optional: true}}}
+duration: 1 s
+";
+    bed.write("e.yaml", text);
+    let said = bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]);
+    said.expect(4, &["metric `all` of `command-1` is incomplete on a: ", "limits: {output: ...}"]);
+    bed.write("e.yaml", &text.replace("20000", "200"));
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+}
