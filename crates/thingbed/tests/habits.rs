@@ -31,6 +31,45 @@ fn all_nodes_ping_each_other_and_a_link_that_is_down_is_found() {
 }
 
 #[test]
+fn nodes_behind_routers_ping_each_other_and_a_group_changes_where_it_is_attached() {
+    if !has("ping") {
+        return;
+    }
+    let bed = Bed::new();
+    let file = "experiment: NAME
+nodes: {left: {}, router: {count: 3, forward: true}, right: {}, island: {count: 2}}
+edges: [[left, router-1, router-2], {between: [router-2, router-3], subnet: ['fd00::/64', 10.9.0.0/30]}, [router-3, right]]
+networks: {sea: {attach: island, subnet: 10.8.0.0/24}}
+";
+    let lab = Live::up(&bed, "routed", file);
+    // Both families where both are on the network; islands reach only each other.
+    lab.ask(&["pingall"]).expect(0, &["24 of 24 pairs answered"]);
+    lab.ask(&["ps"]).expect(0, &["fd00::1", "10.9.0.1"]);
+    let set = ["link", "set", "router", "--network", "router-2-router-3", "delay=15ms", "--lab"];
+    let set = |more: &[&str]| bed.thingbed(&[&set[..], &[&lab.name], more].concat());
+    let said = set(&["--way", "up"]).expect(0, &["router-3 router-2-router-3 up    delay 15 ms"]);
+    assert!(!said.out.contains("router-1-router-2 up    delay"), "{}", said.out);
+    bed.thingbed(&[
+        "link",
+        "set",
+        "island",
+        "--network",
+        "router-2-router-3",
+        "loss=1%",
+        "--lab",
+        &lab.name,
+    ])
+    .expect(
+        1,
+        &["`island` is not attached to a network `router-2-router-3`; it is attached to sea"],
+    );
+    let text = lab.ask(&["pingall", "--json", "left", "right"]).expect(0, &[]);
+    let pings: serde_json::Value = serde_json::from_str(&text.out).unwrap();
+    let rtt = pings[0]["rtt_ms"].as_f64().unwrap();
+    assert!(rtt >= 30.0, "{pings}");
+}
+
+#[test]
 fn names_of_running_nodes_are_completed() {
     let bed = Bed::new();
     let lab = Live::up(&bed, "completed", LAB);

@@ -5,7 +5,7 @@ use crate::arguments::Pingall;
 use crate::{Status, complain, say};
 use runner::NodeShown;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -33,14 +33,14 @@ struct Pings {
     error: Option<String>,
 }
 
-/// Pings each node from each other node of the same network. The status is 4 if a pair has lost all
+/// Pings each node from each other one, by a network or by routers. The status is 4 if a pair has lost all
 /// pings.
 pub fn pingall(arguments: &Pingall) -> Result<Status, String> {
     let lab = find(&arguments.which.lab)?;
     let nodes = lab.nodes(&arguments.which.nodes)?;
-    let pairs = pairs(&nodes);
+    let pairs = pairs(&nodes, &lab.nodes(&[])?);
     if pairs.is_empty() {
-        return Err("there are no two nodes with addresses on one network\n  `thingbed ps` lists \
+        return Err("there are no two nodes with addresses that a network or routers connect\n  `thingbed ps` lists \
                     the nodes and their addresses"
             .to_owned());
     }
@@ -63,29 +63,53 @@ pub fn pingall(arguments: &Pingall) -> Result<Status, String> {
     Ok(if done.iter().any(is_lost) { Status::Unexpected } else { Status::Fine })
 }
 
-/// All pairs of nodes, for each network that both are on. Machines with their own network stack have no
-/// `ping` to start from outside.
-fn pairs(nodes: &[NodeShown]) -> VecDeque<Pings> {
+/// All pairs of nodes: each address on a network that both are on, or, for nodes that routers connect,
+/// one of a family that both have. Machines with their own network stack have no `ping` to start from
+/// outside.
+fn pairs(nodes: &[NodeShown], all: &[NodeShown]) -> VecDeque<Pings> {
+    let parts = parts(all);
     let mut pairs = VecDeque::new();
     for from in nodes.iter().filter(|from| !from.has_own_stack) {
         for to in nodes.iter().filter(|to| to.name != from.name) {
-            for (_, network, address) in &to.interfaces {
-                let is_shared = from.interfaces.iter().any(|(_, own, _)| own == network);
-                if is_shared && !address.is_unspecified() {
-                    pairs.push_back(Pings {
-                        from: from.name.clone(),
-                        to: to.name.clone(),
-                        network: network.clone(),
-                        address: *address,
-                        lost_pct: None,
-                        rtt_ms: None,
-                        error: None,
-                    });
-                }
-            }
+            let is_shared =
+                |network: &String| from.interfaces.iter().any(|(_, own, _)| own == network);
+            let usable = to.interfaces.iter().filter(|(.., address)| !address.is_unspecified());
+            let mut direct = usable.clone().filter(|(_, network, _)| is_shared(network)).peekable();
+            let is_near = direct.peek().is_some();
+            let routed = usable.clone().find(|(_, network, address)| {
+                from.interfaces.iter().any(|(_, own, own_address)| {
+                    own_address.is_ipv6() == address.is_ipv6()
+                        && parts.get(own) == parts.get(network)
+                })
+            });
+            let routed = routed.filter(|_| !is_near);
+            pairs.extend(direct.chain(routed).map(|(_, network, address)| Pings {
+                from: from.name.clone(),
+                to: to.name.clone(),
+                network: network.clone(),
+                address: *address,
+                lost_pct: None,
+                rtt_ms: None,
+                error: None,
+            }));
         }
     }
     pairs
+}
+
+/// The part of the lab that each network belongs to: those that routers connect have the same number.
+fn parts(nodes: &[NodeShown]) -> HashMap<String, usize> {
+    let networks = nodes.iter().flat_map(|node| &node.interfaces).map(|(_, network, _)| network);
+    let mut parts: HashMap<String, usize> =
+        networks.enumerate().map(|(number, network)| (network.clone(), number)).collect();
+    for router in nodes.iter().filter(|node| node.forwards) {
+        let own: Vec<usize> = router.interfaces.iter().map(|(_, own, _)| parts[own]).collect();
+        let Some(first) = own.first() else { continue };
+        for part in parts.values_mut().filter(|part| own.contains(part)) {
+            *part = *first;
+        }
+    }
+    parts
 }
 
 /// Runs all, some at a time; returns them in order.

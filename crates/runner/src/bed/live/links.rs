@@ -8,7 +8,7 @@ use experiment::{RunningLink, link_change};
 use link::{Direction, Impairment, Keys};
 use measure::Accounting;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A change by hand, for the run's record.
@@ -157,27 +157,27 @@ fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<LinkDirection>, Str
         let network = &inventory.plan.networks[segment].name;
         wanted.network.as_ref().is_none_or(|want| want == network)
     };
-    let mut found = Vec::new();
-    for node in inventory.find(&wanted.nodes)? {
-        let own = inventory.links().filter(|(owner, ..)| *owner == node);
-        let (meant, others): (Vec<_>, Vec<_>) = own.partition(|(_, segment, _)| on(*segment));
-        if let (true, Some(network)) = (meant.is_empty(), &wanted.network) {
-            let others = others.iter().map(|(_, segment, _)| *segment);
-            let others: Vec<_> =
-                others.map(|segment| inventory.plan.networks[segment].name.as_str()).collect();
-            let name = &inventory.plan.nodes[node].name;
+    // Of a group, some nodes may be on other networks.
+    for name in wanted.network.iter().flat_map(|_| &wanted.nodes) {
+        let nodes = inventory.find(std::slice::from_ref(name))?;
+        let own = inventory.links().filter(|(owner, ..)| nodes.contains(owner));
+        let segments: BTreeSet<usize> = own.map(|(_, segment, _)| segment).collect();
+        if segments.iter().all(|segment| !on(*segment)) {
+            let others = segments.iter().map(|at| inventory.plan.networks[*at].name.as_str());
+            let others = others.collect::<Vec<_>>().join(", ");
             return Err(format!(
-                "`{name}` is not attached to a network `{network}`; it is attached to {}",
-                if others.is_empty() { "none".to_owned() } else { others.join(", ") }
+                "`{name}` is not attached to a network `{}`; it is attached to {}",
+                wanted.network.as_deref().unwrap_or_default(),
+                if others.is_empty() { "none" } else { &others }
             ));
         }
-        for (_, segment, end) in meant {
-            let ways = [Direction::Up, Direction::Down].into_iter();
-            let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
-            found.extend(ways.map(|way| (segment, end, way)));
-        }
     }
-    Ok(found)
+    let nodes = inventory.find(&wanted.nodes)?;
+    let meant = inventory.links().filter(|(node, segment, _)| nodes.contains(node) && on(*segment));
+    let ways = [Direction::Up, Direction::Down].into_iter();
+    let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
+    let each = meant.flat_map(|(_, segment, end)| ways.clone().map(move |way| (segment, end, way)));
+    Ok(each.collect())
 }
 
 /// A direction: segment, endpoint, uplink or downlink.

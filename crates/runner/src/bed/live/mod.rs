@@ -234,8 +234,11 @@ pub struct NodeShown {
     pub group: String,
     /// Process id of its init in the host's numbering; the process to enter the node.
     pub pid: i32,
-    /// Its interfaces: name, network, address.
+    /// Its addresses: interface, network, address; one of each family of the network.
     pub interfaces: Vec<(String, String, IpAddr)>,
+    /// Whether it forwards packets between its networks.
+    #[serde(default)]
+    pub forwards: bool,
     /// Its own program and its state: `running`, `paused`, `ended with status 1`. `None` without a
     /// program.
     pub program: Option<(String, String)>,

@@ -118,8 +118,13 @@ impl Bed<'_> {
                 group: planned.group.clone(),
                 pid: self.lab.nodes()[node].kind.pid(),
                 interfaces: links
-                    .map(|link| (link.interface.clone(), link.network.clone(), link.address))
+                    .flat_map(|link| {
+                        let entry =
+                            |address| (link.interface.clone(), link.network.clone(), address);
+                        link.addresses().map(entry)
+                    })
                     .collect(),
+                forwards: planned.forward,
                 program: own.map(|job| (machine.unwrap_or_else(|| job.argv.join(" ")), state(job))),
                 has_own_stack: planned.tap(0).is_some(),
                 boundary: lab::Boundary {
