@@ -61,7 +61,9 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     columns.extend(programs(sweep));
     // In sweeps that have only loads or programs, messages have no metrics.
     let sent = |run: &Run| run.summary.figure(&[Figures::messages, Messages::sent]);
-    if columns.is_empty() || sweep.runs.iter().any(|run| sent(run) > Some(0.0)) {
+    let only_commands = sweep.runs.iter().all(|run| run.topology.only_commands);
+    let is_expected = columns.is_empty() && !only_commands;
+    if is_expected || sweep.runs.iter().any(|run| sent(run) > Some(0.0)) {
         columns.extend(messages(sweep));
     }
     columns.extend(groups(sweep));

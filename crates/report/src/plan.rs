@@ -20,6 +20,8 @@ pub struct Topology {
     /// What the programs of groups may do beyond the defaults, and their limits of processes and
     /// storage: each group with such, in order.
     pub boundaries: Vec<(String, String)>,
+    /// Whether all workloads are commands, so that nothing sends counted messages.
+    pub only_commands: bool,
     members: HashMap<String, String>,
 }
 
@@ -47,6 +49,8 @@ impl Topology {
         }
         let brokers = list(plan, "workloads").filter_map(|workload| workload.get("mqtt"));
         topology.brokers = brokers.map(|mqtt| text(&mqtt["broker"])).collect();
+        topology.only_commands = list(plan, "nodes").next().is_some()
+            && list(plan, "workloads").all(|workload| workload.get("command").is_some());
         for node in list(plan, "nodes") {
             let (name, group) = (text(&node["name"]), text(&node["group"]));
             match topology.groups.iter_mut().find(|(known, _)| *known == group) {

@@ -90,20 +90,26 @@ impl Page {
     /// unreadable.
     fn results(&self, sweep: &Sweep) -> String {
         let all = self.results_of(sweep, |_| true);
-        if usize::from(self.width) >= natural_width(&all) {
-            return format!("{all}\n{}", self.how_to_read(sweep));
+        let columns = columns(sweep);
+        let has_messages = columns.iter().any(|column| column.messages);
+        if usize::from(self.width) >= natural_width(&all) || !has_messages {
+            return format!("{all}\n{}", self.how_to_read(sweep, has_messages));
         }
         let messages = self.results_of(sweep, |messages| messages);
         let rest = self.results_of(sweep, |messages| !messages);
-        format!("{messages}\n{rest}\n{}", self.how_to_read(sweep))
+        format!("{messages}\n{rest}\n{}", self.how_to_read(sweep, true))
     }
 
-    fn how_to_read(&self, sweep: &Sweep) -> String {
+    fn how_to_read(&self, sweep: &Sweep, has_messages: bool) -> String {
         let repeated = sweep.cells().iter().any(|cell| cell.runs.len() > 1);
         let medians = "Medians over the repeats; the range is below. ";
-        let text = "Times start at the scheduled time of a message; bytes are counted on the \
-                    wire, including Ethernet headers.";
-        self.paint("2", &format!("{}{text}", if repeated { medians } else { "" })) + "\n"
+        let medians = if repeated { medians } else { "" };
+        let text = match has_messages {
+            true => "Times start at the scheduled time of a message; bytes",
+            false => "Bytes",
+        };
+        let text = format!("{medians}{text} are counted on the wire, including Ethernet headers.");
+        self.paint("2", &text) + "\n"
     }
 
     fn results_of(&self, sweep: &Sweep, wanted: impl Fn(bool) -> bool) -> Table {
