@@ -13,8 +13,7 @@ fn run(name: &str) -> String {
     let bed = Bed::new();
     let file = format!("{FOLDER}/{name}.yaml");
     let said = bed.thingbed(&["run", &file, "-q", "--clock", "virtual"]);
-    said.ran(&[]);
-    said.out
+    said.ran(&[]).out
 }
 
 #[test]
