@@ -155,7 +155,7 @@ impl<'a> Evaluation<'a> {
     /// Failures of programs and of the bed.
     fn failures(&self, measured: &Measured) -> Vec<Failure> {
         let end_ns = measured.phases.last().map_or(measured.start_ns, |(_, at)| *at);
-        let checks = crate::program_checks::failures(&measured.jobs, end_ns);
+        let checks = crate::program_checks::failures(&measured.jobs, end_ns, &measured.shortened);
         let of_loads = self.loads.failures.iter().chain(&self.programs.failures).chain(&checks);
         let of_loads = of_loads.cloned().map(Failure::Program);
         let refused = measured.outcome.refused.iter();

@@ -1,21 +1,24 @@
 //! Checks what the experiment expects of programs' output and running time.
 
+use crate::bed::Shortened;
 use crate::bed::jobs::{Job, State};
 use crate::program_output::any_line;
 use experiment::{OutputCheck, Stream};
 use std::fs::File;
 use std::path::Path;
-use units::Span;
+use units::{Bytes, Span};
 
-/// What programs did not do that they should have done; one text for each.
-pub(crate) fn failures(jobs: &[Job], end_ns: u64) -> Vec<String> {
+/// What programs did not do that they should have done; one text for each. `shortened` outputs lack
+/// their middle.
+pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Vec<String> {
     let mut failures = Vec::new();
     for (number, job) in jobs.iter().enumerate().filter(|(_, job)| !job.check.is_empty()) {
         failures.extend(late(job, end_ns));
         // A program that started again continued its output.
         let continues = |later: &Job| later.files.out == job.files.out;
         if !jobs[number + 1..].iter().any(continues) {
-            failures.extend(job.check.output.iter().filter_map(|check| missing(job, check)));
+            failures
+                .extend(job.check.output.iter().filter_map(|check| missing(job, check, shortened)));
         }
     }
     failures
@@ -34,7 +37,7 @@ fn late(job: &Job, end_ns: u64) -> Option<String> {
 }
 
 /// An output without the expected line. A program that failed is reported already.
-fn missing(job: &Job, check: &OutputCheck) -> Option<String> {
+fn missing(job: &Job, check: &OutputCheck, shortened: &[Shortened]) -> Option<String> {
     if job.has_failed() {
         return None;
     }
@@ -51,8 +54,16 @@ fn missing(job: &Job, check: &OutputCheck) -> Option<String> {
                 true => "it is empty".to_owned(),
                 false => format!("its last line is `{last}`"),
             };
+            let rest = match shortened.iter().find(|log| log.log == *path) {
+                None => format!("All of it is in programs/{name}"),
+                Some(log) => format!(
+                    "But {} of it exceeded the limit and were dropped: let it print less, or raise \
+                     `limits: {{output: ...}}` of the node",
+                    Bytes::new(log.bytes)
+                ),
+            };
             Some(format!(
-                "{} has {} in its {}, as `expect` demands: {last}. All of it is in programs/{name}",
+                "{} has {} in its {}, as `expect` demands: {last}. {rest}",
                 program(job),
                 check.rule,
                 check.from,
@@ -91,26 +102,29 @@ mod tests {
         let output = vec![OutputCheck { from: Stream::Stdout, rule }];
         let check = ProgramCheck { output, ..ProgramCheck::default() };
         let good = job(dir.path(), "sent 5\n5 received\nbye\n", check.clone());
-        assert_eq!(failures(&[good], 0), [] as [String; 0]);
+        assert_eq!(failures(&[good], 0, &[]), [] as [String; 0]);
         let mut bad = job(dir.path(), "sent 5\n4 received\n\n", check);
-        let found = failures(&[bad.clone()], 0);
+        let found = failures(&[bad.clone()], 0, &[]);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("`p` on a has no line with `5 received`"), "{}", found[0]);
         assert!(found[0].contains("last line is `4 received`"), "{}", found[0]);
+        let shortened = Shortened { log: bad.files.out.clone(), bytes: 4096 };
+        let found = failures(&[bad.clone()], 0, &[shortened]);
+        assert!(found[0].contains("4 KiB of it exceeded the limit"), "{}", found[0]);
         bad.state = State::Ended { exit: Exit::Status(2), usage: Usage::default(), starved: None };
-        assert!(failures(&[bad], 0).is_empty(), "its status is reported already");
+        assert!(failures(&[bad], 0, &[]).is_empty(), "its status is reported already");
     }
 
     #[test]
     fn a_program_must_end_in_time() {
         let dir = tempfile::tempdir().unwrap();
         let check = |s| ProgramCheck { within: Some(Span::from_s(s)), ..ProgramCheck::default() };
-        assert!(failures(&[job(dir.path(), "", check(2))], 0).is_empty());
-        let found = failures(&[job(dir.path(), "", check(1))], 0);
+        assert!(failures(&[job(dir.path(), "", check(2))], 0, &[]).is_empty());
+        let found = failures(&[job(dir.path(), "", check(1))], 0, &[]);
         assert!(found[0].contains("ran for 2 s; `within` allows 1 s"), "{found:?}");
         let mut running = job(dir.path(), "", check(3));
         (running.state, running.ended_ns) = (State::Ready, None);
-        assert!(failures(&[running.clone()], 3_000_000_000).is_empty());
-        assert_eq!(failures(&[running], 5_000_000_000).len(), 1);
+        assert!(failures(&[running.clone()], 3_000_000_000, &[]).is_empty());
+        assert_eq!(failures(&[running], 5_000_000_000, &[]).len(), 1);
     }
 }

@@ -15,7 +15,12 @@ pub fn check(files: &[PathBuf], settings: &Settings) -> Status {
             Ok(experiment) => {
                 let cells = experiment.cells(&Only::all()).map_or(0, |cells| cells.len());
                 let repeats = experiment.repeats;
-                say(format_args!("{}: valid, {cells} cells x {repeats} repeats", file.display()));
+                let cells = format!("{cells} cell{}", if cells == 1 { "" } else { "s" });
+                let runs = match repeats {
+                    1 => format!("{cells}, one run each"),
+                    _ => format!("{cells}, {repeats} runs each"),
+                };
+                say(format_args!("{}: valid, {runs}", file.display()));
             }
             Err(wrong) => status = wrong,
         }
