@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::program_specs::Programs;
 use experiment::{Interaction, Plan, Workload};
 use record::spec::{InteractionSpec, Role as Side};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Ports and group of the first workload; others count up from them. The group has
 /// organisation-local scope (RFC 2365).
@@ -14,6 +14,8 @@ const PORT_UP: u16 = 6556;
 /// The director's other stacks use the next three ports.
 const PORT_OUTSIDE: u16 = 7556;
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 0, 1);
+/// The same of the link's scope, transient (RFC 4291, section 2.7).
+const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff12, 0, 0, 0, 0, 0, 0xd1, 1);
 
 /// The PGM port of a workload.
 pub(crate) fn port_down(workload: usize) -> u16 {
@@ -34,6 +36,14 @@ pub(crate) fn jobs(programs: Programs<'_>, interaction: &Interaction) -> Result<
     Ok(jobs)
 }
 
+/// The multicast group of an interaction.
+fn group(number: usize, is_ipv6: bool) -> IpAddr {
+    match is_ipv6 {
+        false => Ipv4Addr::from(u32::from(GROUP) + number as u32).into(),
+        true => Ipv6Addr::from(u128::from(GROUP_V6) + number as u128).into(),
+    }
+}
+
 fn spec(
     programs: Programs<'_>,
     interaction: &Interaction,
@@ -42,13 +52,14 @@ fn spec(
 ) -> Option<InteractionSpec> {
     let number = programs.number;
     let peer = |name: &String| programs.peer(name, &interaction.network);
+    let address = programs.way(name, &interaction.network)?.address;
     Some(InteractionSpec {
         role,
         node: name.to_owned(),
         down: interaction.down,
         up: interaction.up,
-        address: programs.way(name, &interaction.network)?.address,
-        group: Some(Ipv4Addr::from(u32::from(GROUP) + number as u32).into()),
+        address,
+        group: Some(group(number, address.is_ipv6())),
         port_down: port_down(number),
         port_up: match interaction.down.is_director() {
             true => PORT_OUTSIDE + 4 * number as u16,

@@ -145,11 +145,34 @@ fn a_wrong_subnet_is_refused_with_its_line_and_the_fix() {
     bed.write("e.yaml", &overlap);
     let words = ["overlaps fd00:6::/64 of network `lan`", "use another subnet"];
     bed.thingbed(&["check", "e.yaml"]).expect(2, &words);
-    let director =
-        experiment("e", "fd00:6::/64", "0 %").replace("udp/request-response", "director");
+    // The director itself takes IPv6, the stacks of others that it can use do not.
+    let director = experiment("e", "fd00:6::/64", "0 %")
+        .replace("udp/request-response", "director/tcp-router-dealer");
     bed.write("e.yaml", &director);
     let words = ["works over IPv4 only", "`subnet: [10.0.0.0/24, fd00:6::/64]`"];
     bed.thingbed(&["check", "e.yaml"]).expect(2, &words);
+}
+
+/// The director's own models, with multicast where a model has it.
+#[test]
+fn the_director_works_over_ipv6() {
+    let bed = bed();
+    let text = experiment("six", "fd00:6::/64", "10 %")
+        .replace("every: 20 ms, count: 60", "every: 0.2 s, count: 5");
+    for model in ["director", "director/multicast-fec", "director/udp-arq", "director/quic-streams"]
+    {
+        let text = text.replace("udp/request-response", model).replace("drain: 3 s", "drain: 60 s");
+        let summary = run(&bed, "six", &text, &["--clock", "virtual"]);
+        assert_eq!(figure(&summary, ".messages.answered"), 10.0, "{model}: {summary:#}");
+        assert_eq!(figure(&summary, ".messages.duplicates"), 0.0, "{model}");
+    }
+    // Interactions of IPv6 have a group of its link.
+    let fec = text.replace("udp/request-response", "director/multicast-fec");
+    bed.write("e.yaml", &fec.replace("duration:", "capture: {}\nduration:"));
+    bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
+    let capture = std::fs::read(bed.sweep("six").join("capture.pcapng")).unwrap();
+    let group: std::net::Ipv6Addr = "ff12::d1:1".parse().unwrap();
+    assert!(capture.windows(16).any(|bytes| bytes == group.octets()));
 }
 
 /// Exchanges, requests and MQTT clients, whose programs Thingbed starts.

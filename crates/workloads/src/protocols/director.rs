@@ -3,6 +3,7 @@
 use crate::address::{number, socket_ipv4};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
+use crate::protocols::director_socket::{join, leave, open};
 use crate::protocols::udp::receive;
 use director::carrier::To;
 use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
@@ -10,9 +11,8 @@ use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
 use director::{Conditions, ModelId, Pattern, PerformanceMap, Seed};
 use record::spec::{InteractionSpec, Role};
 use record::{DirectorModel, InteractionPattern};
-use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use units::{Instant, Span};
@@ -21,8 +21,8 @@ use units::{Instant, Span};
 const STACK: &str = "the director";
 /// Session key of all programs of a run. It is not secret; sessions take the code path of secured ones.
 const KEY: &[u8] = b"thingbed: a key of no secret";
-/// Ethernet, IPv4 and UDP headers, in bytes.
-const HEADER_BYTES: usize = 42;
+/// Ethernet, IPv4 or IPv6, and UDP headers, in bytes.
+const HEADER_BYTES: [usize; 2] = [42, 62];
 /// Port of the MQTT broker.
 const BROKER: u16 = 1_883;
 /// Assumed round-trip time if the experiment gives none, in ns.
@@ -31,8 +31,6 @@ const ROUND_TRIP: Span = Span::from_ms(20);
 const JOIN_EVERY: Span = Span::from_s(2);
 /// Maximum number of datagrams per turn, so that other work gets its share.
 const MAX_PER_TURN: usize = 64;
-/// Socket receive buffer in bytes, for datagrams that arrive while the program is busy.
-const RECEIVE_BUFFER: usize = 1 << 20;
 
 fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
@@ -50,9 +48,9 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     // Each sink must answer each message; the run decides how long to wait for that.
     config.targets.delivery_ratio = Some(0.999);
     config.lifetime = None;
-    config.below = HEADER_BYTES;
+    config.below = HEADER_BYTES[usize::from(spec.address.is_ipv6())];
     if let Some(group) = spec.group {
-        config.group = socket_ipv4(group, spec.port_down, STACK)?.into();
+        config.group = (group, spec.port_down).into();
     }
     if let InteractionPattern::Director(Some(fixed)) = spec.down {
         config.models = vec![model_id(fixed)?];
@@ -88,6 +86,10 @@ fn carriers(spec: &InteractionSpec) -> Result<Vec<Arc<dyn StackFactory>>, Error>
 
 /// Opens the other protocol stacks of this side; `group` is the session's multicast group.
 fn stacks(spec: &InteractionSpec, group: SocketAddr) -> Result<Stacks, Error> {
+    let carriers = carriers(spec)?;
+    if carriers.is_empty() {
+        return Ok(Stacks::default());
+    }
     let group = socket_ipv4(group.ip(), group.port(), STACK)?;
     let at = |address| socket_ipv4(address, spec.port_up, STACK);
     let peers: Result<Vec<SocketAddrV4>, Error> =
@@ -99,7 +101,7 @@ fn stacks(spec: &InteractionSpec, group: SocketAddr) -> Result<Stacks, Error> {
     };
     let (rate_bit_s, mtu) = (spec.multicast_rate_bit_s as f64, spec.mtu);
     let ends = Endpoints { local, hub, members, group, rate_bit_s, mtu };
-    Stacks::open(&carriers(spec)?, &ends).map_err(|error| {
+    Stacks::open(&carriers, &ends).map_err(|error| {
         Error::protocol("open the director's other protocol stacks", error.to_string())
     })
 }
@@ -108,26 +110,6 @@ fn stacks(spec: &InteractionSpec, group: SocketAddr) -> Result<Stacks, Error> {
 fn descriptors(own: &[&UdpSocket], stacks: &Stacks) -> Vec<RawFd> {
     let others = stacks.descriptors().map(|fd| fd.as_raw_fd());
     own.iter().map(|socket| socket.as_raw_fd()).chain(others).collect()
-}
-
-/// A socket bound to `address`. If that is a multicast group, joins it on `interface`.
-fn socket(address: SocketAddrV4, interface: Ipv4Addr) -> Result<UdpSocket, Error> {
-    let open = || {
-        let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
-        socket.set_reuse_address(address.ip().is_multicast())?;
-        socket.bind(&SocketAddr::V4(address).into())?;
-        if address.ip().is_multicast() {
-            socket.join_multicast_v4(address.ip(), &interface)?;
-        } else {
-            socket.set_multicast_if_v4(&interface)?;
-            socket.set_multicast_ttl_v4(1)?;
-        }
-        // The system limit may reduce the buffer.
-        let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
-        socket.set_nonblocking(true)?;
-        Ok(UdpSocket::from(socket))
-    };
-    open().map_err(Error::io("open a socket for the director"))
 }
 
 /// The source's side.
@@ -155,11 +137,11 @@ impl DirectorSource {
         let (seed, map) = (seed(spec.address), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), &seed)
             .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
-        let own = socket_ipv4(spec.address, spec.port_down, STACK)?;
+        let own = (spec.address, spec.port_down).into();
         let peers = spec.peers.iter();
         Ok(Self {
             hub,
-            socket: socket(own, *own.ip())?,
+            socket: open(own, spec.address)?,
             stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
             member_by_address: peers
@@ -179,8 +161,7 @@ impl DirectorSource {
     fn receive_all(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
             let Some((length, from)) = receive(&self.socket, &mut self.buffer)? else { break };
-            let SocketAddr::V4(from) = from else { continue };
-            let member = self.member_by_address.get(&IpAddr::V4(*from.ip())).copied();
+            let member = self.member_by_address.get(&from.ip()).copied();
             self.hub.receive(&self.buffer[..length], member, clock::now_ns());
         }
         for _ in 0..MAX_PER_TURN {
@@ -266,8 +247,8 @@ pub struct DirectorSink {
     group_socket: UdpSocket,
     stacks: Stacks,
     hub: SocketAddr,
-    group: SocketAddrV4,
-    interface: Ipv4Addr,
+    group: SocketAddr,
+    own: IpAddr,
     join_at: Instant,
     joined: bool,
     messages: VecDeque<(u64, Vec<u8>)>,
@@ -281,19 +262,18 @@ impl DirectorSink {
     /// Waits for the source's session.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let config = config(spec)?;
-        let own = socket_ipv4(spec.address, spec.port_down, STACK)?;
-        let group = socket_ipv4(config.group.ip(), config.group.port(), STACK)?;
-        let member = Member::new(&config.security, HEADER_BYTES, &seed(spec.address))
+        let (own, group) = ((spec.address, spec.port_down).into(), config.group);
+        let member = Member::new(&config.security, config.below, &seed(spec.address))
             .map_err(|error| Error::protocol("join the director's session", error.to_string()))?
             .with_outside(&config.outside);
         Ok(Self {
             member,
-            socket: socket(own, *own.ip())?,
-            group_socket: socket(group, *own.ip())?,
+            socket: open(own, spec.address)?,
+            group_socket: open(group, spec.address)?,
             stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
             group,
-            interface: *own.ip(),
+            own: spec.address,
             join_at: Instant::START,
             joined: false,
             messages: VecDeque::new(),
@@ -305,16 +285,17 @@ impl DirectorSink {
 
     fn receive_all(&mut self) -> Result<(), Error> {
         for _ in 0..MAX_PER_TURN {
-            let unicast = receive(&self.socket, &mut self.buffer)?;
-            let received = match unicast {
+            // A datagram to this sink alone can ask for what came by multicast before.
+            let group = receive(&self.group_socket, &mut self.buffer)?;
+            let received = match group {
                 Some(received) => Some(received),
-                None => receive(&self.group_socket, &mut self.buffer)?,
+                None => receive(&self.socket, &mut self.buffer)?,
             };
             let Some((length, from)) = received else { break };
             if from == self.hub {
                 let datagram = &self.buffer[..length];
                 self.member.receive(datagram, clock::now_ns());
-                if unicast.is_some() && self.member.misses_multicast(datagram) {
+                if group.is_none() && self.member.misses_multicast(datagram) {
                     self.rejoin();
                 }
             }
@@ -341,9 +322,8 @@ impl DirectorSink {
         let now = clock::now();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
-            let (group, interface) = (*self.group.ip(), self.interface);
-            let _ = self.group_socket.leave_multicast_v4(&group, &interface);
-            let _ = self.group_socket.join_multicast_v4(&group, &interface);
+            let _ = leave(&self.group_socket, self.group.ip(), self.own);
+            let _ = join(&self.group_socket, self.group.ip(), self.own);
         }
     }
 }

@@ -19,6 +19,7 @@ pub use inbox::{Inbox, Incoming};
 pub use member::{Listener, Request};
 pub use preconnection::Preconnection;
 pub use publisher::Publisher;
+pub use socket::interface_of;
 
 use crate::Nanos;
 use crate::rng::NoRandomness;

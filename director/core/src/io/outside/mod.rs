@@ -76,7 +76,8 @@ pub fn models(factories: &[Arc<dyn StackFactory>]) -> Vec<ModelId> {
     factories.iter().flat_map(|factory| factory.models()).collect()
 }
 
-/// The stacks of one endpoint.
+/// The stacks of one endpoint; by default none.
+#[derive(Default)]
 pub struct Stacks(Vec<(Vec<ModelId>, Box<dyn ExternalStack>)>);
 
 impl Stacks {
