@@ -175,6 +175,44 @@ fn the_director_works_over_ipv6() {
     assert!(capture.windows(16).any(|bytes| bytes == group.octets()));
 }
 
+/// All methods of libcoap's CoAP, and a group of the site.
+#[test]
+fn coap_works_over_ipv6() {
+    let bed = bed();
+    let mut workloads = String::new();
+    let exchanges = [
+        ("get", "coap", "sink-1"),
+        ("put", "{coap: {method: put, block: 64 B}}", "sink-1"),
+        ("tcp", "{coap: {method: post, transport: tcp, block: 512 B}}", "sink-1"),
+        ("dtls", "{coap: {transport: dtls}}", "sink-1"),
+        ("observe", "{coap: {observe: true}}", "sink-1"),
+        ("group", "{coap: {group: true, method: put, leisure: 1 s}}", "[sink-2, sink-3]"),
+    ];
+    for (k, (name, protocol, sinks)) in exchanges.iter().enumerate() {
+        let port = 6000 + k;
+        let payload = if *name == "group" { "[40 B]" } else { "[100 B, 2500 B]" };
+        workloads += &format!(
+            "  - exchange: {{name: {name}, sources: source-{}, sinks: {sinks}, protocol: {protocol}, port: {port}, \
+             every: 1 s, timeout: 10 s, payload: {payload}, repetitions: 3}}\n",
+            k + 1,
+        );
+    }
+    let text = format!(
+        "experiment: coap
+nodes: {{source: {{count: 6}}, sink: {{count: 3}}}}
+networks: {{field: {{attach: [source, sink], subnet: 'fd00:6::/64'}}}}
+workloads:
+{workloads}duration: 10 s
+"
+    );
+    let summary = run(&bed, "coap", &text, &["--clock", "virtual"]);
+    for (name, ..) in exchanges {
+        let exchange = &summary["exchanges"][name];
+        assert_eq!(figure(exchange, ".failed"), 0.0, "{name}: {exchange:#}");
+        assert_eq!(figure(exchange, ".exchanges"), 6.0, "{name}: {exchange:#}");
+    }
+}
+
 /// Exchanges, requests and MQTT clients, whose programs Thingbed starts.
 #[test]
 fn the_protocols_of_workloads_work_over_ipv6() {

@@ -135,11 +135,6 @@ impl Context<'_, '_> {
             false => (sources, sinks),
         };
         let protocol = typed.protocol.as_ref().map_or(typed.place, |at| at.place);
-        if matches!(it.protocol, ExchangeProtocol::Coap(_))
-            && !self.check_ipv4_only("CoAP of exchanges", &it.network, protocol, sink)
-        {
-            return false;
-        }
         if it.protocol.is_to_all() {
             let ends = it.sources.iter().chain(&it.sinks);
             if !self.check_multicast("`group`", &it.network, ends, protocol, sink) {

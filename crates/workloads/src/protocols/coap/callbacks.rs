@@ -1,9 +1,9 @@
 //! libcoap callbacks: client events, and requests to a server.
 
-use super::ffi::{self, shim};
+use super::ffi::{self, ShimAddress, shim};
 use coap::{Block, number};
 use std::ffi::c_int;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ptr;
 use units::Instant;
 
@@ -11,7 +11,7 @@ use units::Instant;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionEvent {
     /// A response arrived.
-    Response { from: SocketAddrV4, response: Response, at: Instant },
+    Response { from: SocketAddr, response: Response, at: Instant },
     /// A request failed, with libcoap's reason.
     Nack(c_int),
     /// A connection changed state.
@@ -33,7 +33,7 @@ pub struct Response {
 /// A request at a server.
 #[derive(Debug, Clone)]
 pub struct Request {
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// 1 GET, 2 POST, 3 PUT, 4 DELETE.
     pub method: u8,
     /// First segment of the path.
@@ -72,15 +72,15 @@ pub(super) struct ServerTimes {
     pub max_retransmit: u16,
 }
 
-/// Peer address of a session; 0.0.0.0 if it is not IPv4, which is all that is listened to.
+/// Peer address of a session; 0.0.0.0 if it is unknown.
 ///
 /// # Safety
 /// `session` must be a valid libcoap session.
-unsafe fn remote(session: *const ffi::Session) -> SocketAddrV4 {
-    let (mut ip, mut port) = (0, 0);
-    // SAFETY: the session is valid; both outputs are local.
-    unsafe { shim::thingbed_coap_peer(session, &raw mut ip, &raw mut port) };
-    SocketAddrV4::new(ip.into(), port)
+unsafe fn remote(session: *const ffi::Session) -> SocketAddr {
+    let mut found = ShimAddress::default();
+    // SAFETY: the session is valid; the output is local.
+    unsafe { shim::thingbed_coap_peer(session, &raw mut found) };
+    found.into()
 }
 
 /// Calls `then` with the inbox of a callback's session. The reference ends before libcoap or a

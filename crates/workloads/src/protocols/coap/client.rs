@@ -2,11 +2,10 @@
 
 use super::callbacks::{Response, SessionEvent};
 use super::codes::{TOKEN, method_code, nack, proto};
-use super::endpoint::{GROUP, STACK, security, work};
+use super::endpoint::{group, security, work};
 use super::ffi;
 use super::security::Security;
 use super::stack::{Outgoing, Session, Stack};
-use crate::address::ipv4;
 use crate::error::Error;
 use crate::exchange::failure::{Failure, Reason};
 use crate::exchange::outcome::Outcome;
@@ -18,7 +17,7 @@ use coap::{Block, code};
 use record::spec::ExchangeSpec;
 use record::{Coap, Connection, Method};
 use std::collections::{BTreeSet, VecDeque};
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use units::Instant;
 
@@ -26,7 +25,7 @@ use units::Instant;
 struct Client {
     spec: ExchangeSpec,
     options: Coap,
-    to: SocketAddrV4,
+    to: SocketAddr,
     security: Security,
     /// A stack without a session, reused because creating one takes about a millisecond.
     idle: Option<Stack>,
@@ -68,22 +67,19 @@ impl Open {
 }
 
 /// The driver of all methods except observe.
-///
-/// # Errors
-/// The server's address is not IPv4.
-pub fn driver(spec: &ExchangeSpec, options: Coap) -> Result<Box<dyn Driver>, Error> {
-    let host = if options.group { GROUP } else { ipv4(spec.peers[0].address, STACK)? };
+pub fn driver(spec: &ExchangeSpec, options: Coap) -> Box<dyn Driver> {
+    let host = if options.group { group(spec) } else { spec.peers[0].address };
     // In a group, each response changes the peer of a session.
     let persistent = spec.connection == Connection::Kept && !options.group;
     let client = Client {
-        to: SocketAddrV4::new(host, spec.port),
+        to: (host, spec.port).into(),
         security: security(spec, &options, &spec.peers[0]),
         spec: spec.clone(),
         options,
         idle: Stack::new().ok(),
         token: 0,
     };
-    Ok(Box::new(Connecting::new(client, persistent)))
+    Box::new(Connecting::new(client, persistent))
 }
 
 impl Client {
@@ -231,7 +227,7 @@ impl Client {
             _ => (format!("{:x}", turn.number), turn.payload()),
         };
         let token = self.send(open, &path, Part::whole(&payload))?;
-        let mut missing: BTreeSet<std::net::IpAddr> =
+        let mut missing: BTreeSet<IpAddr> =
             self.spec.peers.iter().map(|peer| peer.address).collect();
         let mut received = None;
         while !missing.is_empty() {
@@ -243,7 +239,7 @@ impl Client {
                             turn.check(&response.payload)?;
                             received = Some(at);
                         }
-                        missing.remove(&std::net::IpAddr::V4(*from.ip()));
+                        missing.remove(&from.ip());
                     }
                     event => self.fail_on(&event)?,
                 }
@@ -369,7 +365,7 @@ fn accepted(response: Response) -> Result<Response, Failure> {
 /// Duplicates the descriptor of the connection to `peer`, found among those that the epoll
 /// descriptor watches. libcoap closes its descriptor at
 /// once and does not report when the peer closes.
-fn duplicate_connection(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
+fn duplicate_connection(epoll: RawFd, peer: SocketAddr) -> Option<TcpStream> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).ok()?;
     let watched = text.lines().filter_map(|line| {
         let fd = line.strip_prefix("tfd:")?;
@@ -379,7 +375,7 @@ fn duplicate_connection(epoll: RawFd, peer: SocketAddrV4) -> Option<TcpStream> {
         // SAFETY: libcoap has it open, and is not called in the meantime.
         let socket = unsafe { BorrowedFd::borrow_raw(fd) };
         let theirs = socket2::SockRef::from(&socket).peer_addr().ok();
-        if theirs.and_then(|address| address.as_socket_ipv4()) == Some(peer) {
+        if theirs.and_then(|address| address.as_socket()) == Some(peer) {
             let stream = TcpStream::from(socket.try_clone_to_owned().ok()?);
             debug_assert!(stream.as_raw_fd() != fd);
             return Some(stream);

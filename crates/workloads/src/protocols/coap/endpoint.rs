@@ -9,13 +9,13 @@ use crate::exchange::failure::Failure;
 use crate::exchange::protocol::Turn;
 use record::Coap;
 use record::spec::{ExchangeSpec, Peer};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use units::Span;
 
-/// All CoAP Nodes multicast group (RFC 7252, section 12.8).
-pub(super) const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
-/// Name of the stack in errors.
-pub(super) const STACK: &str = "CoAP by libcoap";
+/// All CoAP Nodes multicast groups (RFC 7252, section 12.8); that of IPv6 has the site's
+/// scope, because nodes send to a link's group from their addresses of the link, not the plan's.
+const GROUP: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 187);
+const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 0xfd);
 /// Maximum time between two calls for libcoap's timers.
 pub(super) const POLL_INTERVAL: Span = Span::from_ms(100);
 
@@ -28,21 +28,29 @@ pub(super) fn security(spec: &ExchangeSpec, options: &Coap, server: &Peer) -> Se
     }
 }
 
+/// The multicast group of the family of the spec's address.
+pub(super) fn group(spec: &ExchangeSpec) -> IpAddr {
+    match spec.address {
+        IpAddr::V4(_) => GROUP.into(),
+        IpAddr::V6(_) => GROUP_V6.into(),
+    }
+}
+
 /// A stack that listens at `host`, with the spec's port, times and credentials.
 pub(super) fn listening(
     spec: &ExchangeSpec,
     options: &Coap,
-    host: Ipv4Addr,
+    host: IpAddr,
     respond: Respond,
 ) -> Result<Stack, Error> {
     let mut stack = Stack::new()?;
     let Coap { leisure, ack_timeout, max_retransmit, .. } = options;
     stack.set_times(*leisure, *ack_timeout, *max_retransmit);
     let own = Peer { name: spec.node.clone(), address: spec.address };
-    let group = options.group.then_some((GROUP, spec.interface.as_str()));
+    let joined = options.group.then_some((group(spec), spec.interface.as_str()));
     let security = security(spec, options, &own);
-    let at = SocketAddrV4::new(host, spec.port);
-    stack.listen(at, proto(options.transport), &security, group, respond)?;
+    let at = SocketAddr::from((host, spec.port));
+    stack.listen(at, proto(options.transport), &security, joined, respond)?;
     Ok(stack)
 }
 

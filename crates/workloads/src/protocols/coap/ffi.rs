@@ -2,6 +2,7 @@
 //! also compares these declarations with the header that is installed.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Types that are opaque outside libcoap.
 macro_rules! opaque {
@@ -100,9 +101,51 @@ unsafe extern "C" {
     pub fn coap_add_resource(context: *mut Context, resource: *mut Resource);
 }
 
-/// The functions of `shim.c`. `ip` is an IPv4 address; numbers are in the host's byte order.
+/// An address for the functions of `shim.c`, which has the same structure; an IPv4 address is in the
+/// first four bytes of `ip`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ShimAddress {
+    pub ip: [u8; 16],
+    /// Index of the interface of a link's address; else 0.
+    pub scope: u32,
+    pub port: u16,
+    pub is_ipv6: u8,
+}
+
+const _: () = assert!(size_of::<ShimAddress>() == 24);
+
+impl From<SocketAddr> for ShimAddress {
+    fn from(of: SocketAddr) -> Self {
+        match of {
+            SocketAddr::V4(of) => {
+                let mut ip = [0; 16];
+                ip[..4].copy_from_slice(&of.ip().octets());
+                Self { ip, scope: 0, port: of.port(), is_ipv6: 0 }
+            }
+            SocketAddr::V6(of) => {
+                let (ip, scope) = (of.ip().octets(), of.scope_id());
+                Self { ip, scope, port: of.port(), is_ipv6: 1 }
+            }
+        }
+    }
+}
+
+impl From<ShimAddress> for SocketAddr {
+    fn from(of: ShimAddress) -> Self {
+        let [a, b, c, d, ..] = of.ip;
+        match of.is_ipv6 {
+            0 => (Ipv4Addr::new(a, b, c, d), of.port).into(),
+            _ => (Ipv6Addr::from(of.ip), of.port).into(),
+        }
+    }
+}
+
+/// The functions of `shim.c`. Numbers are in the host's byte order.
 pub mod shim {
-    use super::{Context, Endpoint, OnEvent, OnNack, OnName, OnResponse, Pdu, Resource, Session};
+    use super::{
+        Context, Endpoint, OnEvent, OnNack, OnName, OnResponse, Pdu, Resource, Session, ShimAddress,
+    };
     use std::ffi::{c_char, c_int, c_void};
 
     unsafe extern "C" {
@@ -117,20 +160,17 @@ pub mod shim {
         );
         pub fn thingbed_coap_listen(
             context: *mut Context,
-            ip: u32,
-            port: u16,
+            of: *const ShimAddress,
             proto: c_int,
         ) -> *mut Endpoint;
         pub fn thingbed_coap_session(
             context: *mut Context,
-            ip: u32,
-            port: u16,
+            of: *const ShimAddress,
             proto: c_int,
         ) -> *mut Session;
         pub fn thingbed_coap_session_psk(
             context: *mut Context,
-            ip: u32,
-            port: u16,
+            of: *const ShimAddress,
             proto: c_int,
             identity: *const u8,
             identity_length: usize,
@@ -139,8 +179,7 @@ pub mod shim {
         ) -> *mut Session;
         pub fn thingbed_coap_session_pki(
             context: *mut Context,
-            ip: u32,
-            port: u16,
+            of: *const ShimAddress,
             proto: c_int,
             ca: *const c_char,
             cert: *const c_char,
@@ -161,7 +200,7 @@ pub mod shim {
             cert: *const c_char,
             key: *const c_char,
         ) -> c_int;
-        pub fn thingbed_coap_peer(session: *const Session, ip: *mut u32, port: *mut u16) -> c_int;
+        pub fn thingbed_coap_peer(session: *const Session, found: *mut ShimAddress) -> c_int;
         pub fn thingbed_coap_set_times(session: *mut Session, ack_ms: u32, max_retransmit: u16);
         pub fn thingbed_coap_set_leisure(session: *mut Session, ms: u32);
         pub fn thingbed_coap_token(pdu: *const Pdu, length: *mut usize) -> *const u8;

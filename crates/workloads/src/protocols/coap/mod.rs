@@ -24,7 +24,7 @@ pub(super) fn driver(spec: &ExchangeSpec, options: &Coap) -> Result<Box<dyn Driv
     check(options)?;
     match options.observe {
         true => Ok(Box::new(observe::Observed::new(spec, options)?)),
-        false => client::driver(spec, options.clone()),
+        false => Ok(client::driver(spec, options.clone())),
     }
 }
 

@@ -3,10 +3,9 @@
 
 use super::callbacks::{Request, Response, SessionEvent};
 use super::codes::{TOKEN, nack, proto};
-use super::endpoint::{POLL_INTERVAL, STACK, listening, security, wait};
+use super::endpoint::{POLL_INTERVAL, listening, security, wait};
 use super::security::Security;
 use super::stack::{Observable, Outgoing, Session, Stack};
-use crate::address::{ipv4, socket_ipv4};
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::failure::{Failure, Reason};
@@ -57,7 +56,7 @@ impl Observed {
             state.requested.push(last_sent.0);
             answer
         });
-        let mut stack = listening(spec, options, ipv4(spec.address, STACK)?, respond)?;
+        let mut stack = listening(spec, options, spec.address, respond)?;
         let resource = stack.observable(PATH.as_bytes(), options.confirmable);
         Ok(Self { stack, resource, state, confirmable: options.confirmable })
     }
@@ -135,7 +134,7 @@ impl Observer {
     fn begin(&mut self) -> Result<(), Error> {
         for (place, peer) in self.spec.peers.iter().enumerate() {
             let mut stack = Stack::new()?;
-            let to = socket_ipv4(peer.address, self.spec.port, STACK)?;
+            let to = (peer.address, self.spec.port).into();
             let security: Security = security(&self.spec, &self.options, peer);
             let mut session = stack.session(to, proto(self.options.transport), &security)?;
             session.set_times(self.options.ack_timeout, self.options.max_retransmit);

@@ -1,9 +1,9 @@
 //! CoAP server: sends and receives payloads, block by block.
 
 use super::callbacks::{Answer, Request};
-use super::endpoint::{POLL_INTERVAL, STACK, listening};
+use super::endpoint::{POLL_INTERVAL, listening};
 use super::stack::Stack;
-use crate::address::ipv4;
+use crate::address::unspecified_for;
 use crate::error::Error;
 use crate::exchange::body::Body;
 use crate::exchange::log::Receipts;
@@ -17,7 +17,7 @@ use record::Coap;
 use record::spec::ExchangeSpec;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use units::Instant;
 
@@ -33,7 +33,7 @@ pub struct CoapServer {
 
 /// A complete payload.
 struct Receipt {
-    from: SocketAddrV4,
+    from: SocketAddr,
     number: Option<u64>,
     size: usize,
     at: Instant,
@@ -51,8 +51,8 @@ impl CoapServer {
         };
         // Multicast datagrams are not addressed to the node's unicast address.
         let host = match options.group {
-            true => Ipv4Addr::UNSPECIFIED,
-            false => ipv4(spec.address, STACK)?,
+            true => unspecified_for(spec.address),
+            false => spec.address,
         };
         let respond = Box::new(move |request: &Request| store.answer(request));
         let stack = listening(spec, options, host, respond)?;
@@ -72,7 +72,7 @@ impl Server for CoapServer {
             self.stack.process();
             self.stack.take();
             for Receipt { from, number, size, at } in self.receipts.borrow_mut().drain(..) {
-                let name = self.spec.name_of((*from.ip()).into());
+                let name = self.spec.name_of(from.ip());
                 receipts.note(&name, number, size, at)?;
             }
         }
@@ -84,7 +84,7 @@ struct PayloadStore {
     body: Body,
     longest: usize,
     block: usize,
-    parts: HashMap<(SocketAddrV4, String), Vec<u8>>,
+    parts: HashMap<(SocketAddr, String), Vec<u8>>,
     receipts: Rc<RefCell<Vec<Receipt>>>,
 }
 

@@ -18,14 +18,32 @@
     } name;                                                                                            \
     memset(&name, 0, sizeof name)
 
-// An IPv4 address; `ip` and `port` in the host's byte order, as at all functions here.
-static coap_address_t address(uint32_t ip, uint16_t port) {
+// An address; an IPv4 address is in the first four bytes of `ip`. `port` is in the host's byte order.
+// ffi.rs has the same structure.
+typedef struct {
+    uint8_t ip[16];
+    uint32_t scope;
+    uint16_t port;
+    uint8_t is_ipv6;
+} thingbed_address_t;
+
+_Static_assert(sizeof(thingbed_address_t) == 24, "ffi.rs has the same structure");
+
+static coap_address_t address(const thingbed_address_t *of) {
     coap_address_t address;
     coap_address_init(&address);
-    address.size = sizeof address.addr.sin;
-    address.addr.sin.sin_family = AF_INET;
-    address.addr.sin.sin_port = htons(port);
-    address.addr.sin.sin_addr.s_addr = htonl(ip);
+    if (of->is_ipv6) {
+        address.size = sizeof address.addr.sin6;
+        address.addr.sin6.sin6_family = AF_INET6;
+        address.addr.sin6.sin6_port = htons(of->port);
+        address.addr.sin6.sin6_scope_id = of->scope;
+        memcpy(&address.addr.sin6.sin6_addr, of->ip, 16);
+    } else {
+        address.size = sizeof address.addr.sin;
+        address.addr.sin.sin_family = AF_INET;
+        address.addr.sin.sin_port = htons(of->port);
+        memcpy(&address.addr.sin.sin_addr, of->ip, 4);
+    }
     return address;
 }
 
@@ -46,20 +64,20 @@ void thingbed_coap_set_up(coap_context_t *context, coap_response_handler_t on_re
     coap_register_event_handler(context, on_event);
 }
 
-coap_endpoint_t *thingbed_coap_listen(coap_context_t *context, uint32_t ip, uint16_t port, int proto) {
-    const coap_address_t at = address(ip, port);
+coap_endpoint_t *thingbed_coap_listen(coap_context_t *context, const thingbed_address_t *of, int proto) {
+    const coap_address_t at = address(of);
     return coap_new_endpoint(context, &at, (coap_proto_t)proto);
 }
 
-coap_session_t *thingbed_coap_session(coap_context_t *context, uint32_t ip, uint16_t port, int proto) {
-    const coap_address_t to = address(ip, port);
+coap_session_t *thingbed_coap_session(coap_context_t *context, const thingbed_address_t *of, int proto) {
+    const coap_address_t to = address(of);
     return coap_new_client_session(context, NULL, &to, (coap_proto_t)proto);
 }
 
-coap_session_t *thingbed_coap_session_psk(coap_context_t *context, uint32_t ip, uint16_t port, int proto,
+coap_session_t *thingbed_coap_session_psk(coap_context_t *context, const thingbed_address_t *of, int proto,
                                           const uint8_t *identity, size_t identity_length,
                                           const uint8_t *key, size_t key_length) {
-    const coap_address_t to = address(ip, port);
+    const coap_address_t to = address(of);
     SETUP(coap_dtls_cpsk_t, psk);
     psk.setup.version = COAP_DTLS_CPSK_SETUP_VERSION;
     psk.setup.psk_info.identity = (coap_bin_const_t){identity_length, identity};
@@ -89,11 +107,11 @@ static void certificates(coap_dtls_pki_t *pki, int verify, const char *ca, const
 }
 
 // `on_name` is called with `expected` for each certificate of the server.
-coap_session_t *thingbed_coap_session_pki(coap_context_t *context, uint32_t ip, uint16_t port, int proto,
+coap_session_t *thingbed_coap_session_pki(coap_context_t *context, const thingbed_address_t *of, int proto,
                                           const char *ca, const char *cert, const char *key,
                                           const char *server_name, coap_dtls_cn_callback_t on_name,
                                           void *expected) {
-    const coap_address_t to = address(ip, port);
+    const coap_address_t to = address(of);
     SETUP(coap_dtls_pki_t, pki);
     certificates(&pki.setup, 1, ca, cert, key);
     pki.setup.client_sni = (char *)server_name;
@@ -108,14 +126,22 @@ int thingbed_coap_serve_pki(coap_context_t *context, const char *cert, const cha
     return coap_context_set_pki(context, &pki.setup);
 }
 
-// 0 if the peer has no IPv4 address.
-int thingbed_coap_peer(const coap_session_t *session, uint32_t *ip, uint16_t *port) {
+// 0 if the peer is unknown.
+int thingbed_coap_peer(const coap_session_t *session, thingbed_address_t *found) {
     const coap_address_t *peer = coap_session_get_addr_remote(session);
-    if (peer == NULL || peer->addr.sa.sa_family != AF_INET)
-        return 0;
-    *ip = ntohl(peer->addr.sin.sin_addr.s_addr);
-    *port = ntohs(peer->addr.sin.sin_port);
-    return 1;
+    memset(found, 0, sizeof *found);
+    if (peer != NULL && peer->addr.sa.sa_family == AF_INET) {
+        memcpy(found->ip, &peer->addr.sin.sin_addr, 4);
+        found->port = ntohs(peer->addr.sin.sin_port);
+        return 1;
+    }
+    if (peer != NULL && peer->addr.sa.sa_family == AF_INET6) {
+        memcpy(found->ip, &peer->addr.sin6.sin6_addr, 16);
+        found->port = ntohs(peer->addr.sin6.sin6_port);
+        found->is_ipv6 = 1;
+        return 1;
+    }
+    return 0;
 }
 
 void thingbed_coap_set_times(coap_session_t *session, uint32_t ack_ms, uint16_t max_retransmit) {

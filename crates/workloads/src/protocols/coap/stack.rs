@@ -3,13 +3,13 @@
 use super::callbacks::{
     Inbox, Respond, ServerTimes, SessionEvent, on_event, on_nack, on_request, on_response,
 };
-use super::ffi::{self, shim};
+use super::ffi::{self, ShimAddress, shim};
 use super::security::{Credentials, IDENTITY, Security, on_name, text};
 use crate::error::Error;
 use coap::{Block, code, number};
 use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 use std::ptr;
 use std::rc::Rc;
@@ -114,11 +114,12 @@ impl Stack {
     /// libcoap rejects it, or the certificate files are unusable.
     pub fn session(
         &mut self,
-        to: SocketAddrV4,
+        to: SocketAddr,
         proto: c_int,
         security: &Security,
     ) -> Result<Session, Error> {
-        let (context, ip, port) = (self.owned.context, u32::from(*to.ip()), to.port());
+        let (context, address) = (self.owned.context, ShimAddress::from(to));
+        let of = &raw const address;
         let mut slot = self.owned.credentials.borrow_mut();
         let credentials = &**slot.insert(Credentials::of(security)?);
         // SAFETY: this struct owns the context; all pointers outlive the calls, and the name, to
@@ -129,8 +130,7 @@ impl Stack {
                     let (identity, key) = (IDENTITY, &credentials.key);
                     shim::thingbed_coap_session_psk(
                         context,
-                        ip,
-                        port,
+                        of,
                         proto,
                         identity.as_ptr(),
                         identity.len(),
@@ -140,8 +140,7 @@ impl Stack {
                 }
                 (Security::Certificates(..), Some(files)) => shim::thingbed_coap_session_pki(
                     context,
-                    ip,
-                    port,
+                    of,
                     proto,
                     files.ca(),
                     files.cert(),
@@ -150,7 +149,7 @@ impl Stack {
                     on_name,
                     ptr::from_ref(&credentials.name).cast_mut().cast(),
                 ),
-                _ => shim::thingbed_coap_session(context, ip, port, proto),
+                _ => shim::thingbed_coap_session(context, of, proto),
             }
         };
         if session.is_null() {
@@ -167,18 +166,19 @@ impl Stack {
     /// The address is in use, or the certificate files are unusable.
     pub fn listen(
         &mut self,
-        at: SocketAddrV4,
+        at: SocketAddr,
         proto: c_int,
         security: &Security,
-        group: Option<(Ipv4Addr, &str)>,
+        group: Option<(IpAddr, &str)>,
         respond: Respond,
     ) -> Result<(), Error> {
         self.secure(security)?;
         // SAFETY: callbacks run only within a libcoap call; all pointers outlive the calls.
         unsafe {
             (*self.owned.inbox).respond = Some(respond);
-            let (ip, port) = (u32::from(*at.ip()), at.port());
-            if shim::thingbed_coap_listen(self.owned.context, ip, port, proto).is_null() {
+            let address = ShimAddress::from(at);
+            let of = &raw const address;
+            if shim::thingbed_coap_listen(self.owned.context, of, proto).is_null() {
                 let source = std::io::Error::last_os_error();
                 let operation = format!("listen on {at} for CoAP");
                 return Err(Error::Address { operation, source });
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn a_session_may_outlive_its_stack() {
         let mut stack = Stack::new().expect("libcoap");
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let to = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 9));
         let mut session = stack.session(to, ffi::UDP, &Security::None).expect("a session");
         drop(stack);
         session.set_times(Span::from_s(2), 4);
@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn a_key_and_a_count_beyond_what_libcoap_holds() {
         let mut stack = Stack::new().expect("libcoap");
-        let to = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
+        let to = SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, 9));
         let (key, longest) = (Security::Key(vec![7; 16]), Span::from_ns(u64::MAX));
         let mut session = stack.session(to, ffi::DTLS, &key).expect("a session");
         session.set_times(longest, u32::MAX);
