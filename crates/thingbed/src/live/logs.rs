@@ -129,7 +129,8 @@ fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
     let start = length.saturating_sub(MAX_TAIL_BYTES);
     file.seek(SeekFrom::Start(start))?;
     let mut end = Vec::new();
-    file.read_to_end(&mut end)?;
+    // A program may write faster than this reads.
+    file.take(length - start).read_to_end(&mut end)?;
     let body = end.strip_suffix(b"\n").unwrap_or(&end);
     let breaks = body.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
     let at = match lines {
@@ -152,6 +153,31 @@ mod tests {
         assert_eq!(print(&file, 0..end, &mut pipe, false).unwrap(), end);
         let text = String::from_utf8(pipe).unwrap();
         assert!(text.starts_with("first\n") && text.ends_with(" B of output here]\nlast\n"));
+    }
+
+    /// A file that grows faster than it is read has no end.
+    #[test]
+    fn the_tail_of_a_growing_file_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(&path, "line\n").unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let stopped = || stop.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+                let lines = "line\n".repeat(1 << 14);
+                while !stopped() && file.metadata().unwrap().len() < 1 << 28 {
+                    file.write_all(lines.as_bytes()).unwrap();
+                }
+            });
+            for _ in 0..20 {
+                let length = fs::metadata(&path).unwrap().len();
+                let start = tail(&path, 10).unwrap();
+                assert!(start % 5 == 0 && start + 50 >= length.min(50), "{start} of {length}");
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]
