@@ -157,13 +157,7 @@ fn subnets(node: &Node, used: &mut Vec<Subnet>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Experiment, Only, Plan};
-
-    fn plan(text: &str) -> Result<Plan, String> {
-        let experiment = Experiment::parse(text, "e.yaml", "").map_err(|e| e.to_string())?;
-        let cell = experiment.cells(&Only::all()).unwrap().remove(0);
-        experiment.plan(&cell, 0, 1).map_err(|e| e.to_string())
-    }
+    use crate::test_plan::plan;
 
     const FILE: &str = "\
 experiment: e

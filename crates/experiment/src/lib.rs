@@ -55,6 +55,8 @@ mod source;
 mod subnet;
 mod substitute;
 mod target;
+#[cfg(test)]
+mod test_plan;
 mod tree;
 
 pub use board::{Board, Radio};
