@@ -24,3 +24,15 @@ impl Failure {
         Self { tried: tried.into(), errno: errno as i32 }
     }
 }
+
+/// What was tried, for an error of a system call.
+pub(crate) fn of(tried: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
+    let tried = tried.into();
+    move |errno| Failure::of(tried, errno)
+}
+
+/// What was tried, for an error of a file.
+pub(crate) fn io(tried: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
+    let tried = tried.into();
+    move |error| Failure::of(tried, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+}

@@ -3,7 +3,7 @@
 //! A separate process, because cloning without exec is safe only in a process with one thread, and
 //! because pages shared with one small parent keep nodes cheap.
 
-use crate::etc;
+use crate::etc::{self, HOSTS};
 use crate::failure::Failure;
 use crate::init;
 use crate::netlink;
@@ -78,7 +78,7 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
             }
             // Nodes have the same file mounted over their own.
             ToForkServer::Hosts { hosts } => {
-                write_hosts(Path::new("/etc/hosts"), &hosts).map(|()| FromForkServer::Ready)
+                write_hosts(Path::new(HOSTS), &hosts).map(|()| FromForkServer::Ready)
             }
         };
         let answer = answer.unwrap_or_else(FromForkServer::Failed);
@@ -129,8 +129,8 @@ fn prepare(
         .map_err(tried("mount a tmpfs"))?;
     let file = Path::new("/tmp/hosts");
     write_hosts(file, hosts)?;
-    etc::complete()?;
-    mount(Some(file), "/etc/hosts", none, MsFlags::MS_BIND, none)
+    etc::ensure(HOSTS)?;
+    mount(Some(file), HOSTS, none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
     for dir in hidden.iter().filter(|dir| dir.is_dir()) {

@@ -4,10 +4,11 @@
 //! namespace, as all mounts made here do.
 
 use crate::boundary;
-use crate::failure::Failure;
+use crate::etc::{self, RESOLVER};
+use crate::failure::{Failure, io, of};
 use crate::mount_tree::put;
 use crate::user::Who;
-use crate::users::{Ids, Separate, Users};
+use crate::users::{Ids, Separate, Users, is_host_root};
 use crate::wire::{NodeSpec, Root};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -155,7 +156,8 @@ pub(crate) fn set_name_server(server: IpAddr) -> Result<(), Failure> {
     mount(Some("names"), "/tmp", Some("tmpfs"), MsFlags::empty(), size)
         .map_err(of("mount a tmpfs"))?;
     fs::write("/tmp/resolv.conf", resolver(Some(server))).map_err(io("write a resolv.conf"))?;
-    let over = "/etc/resolv.conf";
+    etc::ensure(RESOLVER)?;
+    let over = RESOLVER;
     mount(Some("/tmp/resolv.conf"), over, NONE, MsFlags::MS_BIND, NONE)
         .map_err(of(format!("bind the node's own file over {over}")))?;
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(of("detach the tmpfs"))
@@ -197,12 +199,6 @@ fn overlay(below: &Below, mode: u32, storage: u64, owner: Owner) -> Result<(), F
     let flags = MsFlags::MS_NODEV;
     mount(Some("overlay"), "/tmp/root", Some("overlay"), flags, Some(options.as_str()))
         .map_err(of("mount an overlay"))
-}
-
-/// Whether root is the machine's root and not that of a user namespace.
-pub(crate) fn is_host_root() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// Creates the node's `/dev`, with only these `devices` of the host and shared memory of `storage`
@@ -294,14 +290,4 @@ fn path_to(path: &Path, how: OFlag) -> Result<OwnedFd, Failure> {
 
 fn named(failure: Failure, root: &Root) -> Failure {
     Failure { tried: format!("{} over {}", failure.tried, root.lower.display()), ..failure }
-}
-
-fn of(tried: impl Into<String>) -> impl FnOnce(Errno) -> Failure {
-    let tried = tried.into();
-    move |errno| Failure::of(tried, errno)
-}
-
-fn io(tried: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
-    let tried = tried.into();
-    move |error| Failure::of(tried, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
 }

@@ -153,3 +153,9 @@ fn io(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
     let tried = tried.into();
     move |error| Failure::of(tried, Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
 }
+
+/// Whether root is the machine's root and not that of a user namespace.
+pub(crate) fn is_host_root() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_whitespace().eq(["0", "0", "4294967295"])
+}
