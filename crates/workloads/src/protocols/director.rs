@@ -3,12 +3,12 @@
 use crate::address::{number, socket_ipv4};
 use crate::error::Error;
 use crate::link::{SinkLink, SourceLink, Warning};
-use crate::protocols::director_socket::{join, leave, open};
 use crate::protocols::udp::receive;
 use director::carrier::To;
 use director::io::outside::{self, Endpoints, Mqtt, StackFactory, Stacks, Zeromq};
+use director::io::socket;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
-use director::{Conditions, ModelId, Pattern, PerformanceMap, Seed};
+use director::{CapacityProfile, Conditions, ModelId, Pattern, PerformanceMap, Seed};
 use record::spec::{InteractionSpec, Role};
 use record::{DirectorModel, InteractionPattern};
 use std::collections::{HashMap, VecDeque};
@@ -112,6 +112,16 @@ fn descriptors(own: &[&UdpSocket], stacks: &Stacks) -> Vec<RawFd> {
     own.iter().map(|socket| socket.as_raw_fd()).chain(others).collect()
 }
 
+/// The socket of this side's address.
+fn unicast(spec: &InteractionSpec) -> Result<UdpSocket, Error> {
+    let own = (spec.address, spec.port_down).into();
+    socket::unicast(own, CapacityProfile::Default).map_err(failed)
+}
+
+fn failed(error: director::io::Error) -> Error {
+    Error::protocol("open a socket for the director", error)
+}
+
 /// The source's side.
 pub struct DirectorSource {
     hub: Hub,
@@ -137,11 +147,10 @@ impl DirectorSource {
         let (seed, map) = (seed(spec.address), PerformanceMap::shipped());
         let hub = Hub::new(config, map, spec.peers.len(), &seed)
             .map_err(|error| Error::protocol("start the director's session", error.to_string()))?;
-        let own = (spec.address, spec.port_down).into();
         let peers = spec.peers.iter();
         Ok(Self {
             hub,
-            socket: open(own, spec.address)?,
+            socket: unicast(spec)?,
             stacks,
             peers: peers.clone().map(|peer| (peer.address, spec.port_down).into()).collect(),
             member_by_address: peers
@@ -262,14 +271,14 @@ impl DirectorSink {
     /// Waits for the source's session.
     pub fn new(spec: &InteractionSpec) -> Result<Self, Error> {
         let config = config(spec)?;
-        let (own, group) = ((spec.address, spec.port_down).into(), config.group);
+        let group = config.group;
         let member = Member::new(&config.security, config.below, &seed(spec.address))
             .map_err(|error| Error::protocol("join the director's session", error.to_string()))?
             .with_outside(&config.outside);
         Ok(Self {
             member,
-            socket: open(own, spec.address)?,
-            group_socket: open(group, spec.address)?,
+            socket: unicast(spec)?,
+            group_socket: socket::group(group, spec.address).map_err(failed)?,
             stacks: stacks(spec, config.group)?,
             hub: (spec.peers[0].address, spec.port_down).into(),
             group,
@@ -322,8 +331,7 @@ impl DirectorSink {
         let now = clock::now();
         if now >= self.join_at {
             self.join_at = now + JOIN_EVERY;
-            let _ = leave(&self.group_socket, self.group.ip(), self.own);
-            let _ = join(&self.group_socket, self.group.ip(), self.own);
+            socket::join_again(&self.group_socket, self.group, self.own);
         }
     }
 }

@@ -17,7 +17,6 @@
 
 mod coap;
 mod director;
-mod director_socket;
 mod http;
 pub(crate) mod mqtt;
 #[cfg_attr(not(feature = "opcua"), path = "no_opcua.rs")]

@@ -64,7 +64,7 @@ impl Session {
         let stacks = Stacks::open(factories, &ends)?;
         let driver = Driver {
             hub,
-            socket: socket::unicast(local, profile)?,
+            socket: socket::driven(socket::unicast(local, profile)?)?,
             woken: Readiness::of(&stacks)?,
             stacks,
             group,

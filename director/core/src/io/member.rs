@@ -71,7 +71,7 @@ impl Listener {
         let driver = Driver {
             member,
             outcomes: HashMap::new(),
-            socket: socket::unicast(local, profile)?,
+            socket: socket::driven(socket::unicast(local, profile)?)?,
             woken: Readiness::of(&stacks)?,
             stacks,
             local,
@@ -235,8 +235,7 @@ impl Driver {
             && let Some((group, own)) = &self.group
         {
             self.join_at = now + JOIN_EVERY;
-            let _ = socket::leave(own, *group, self.local.ip());
-            let _ = socket::join(own, *group, self.local.ip());
+            socket::join_again(own, *group, self.local.ip());
         }
     }
 
@@ -244,7 +243,10 @@ impl Driver {
     /// it.
     fn hear(&mut self, group: SocketAddr) {
         if self.group.as_ref().is_none_or(|(known, _)| *known != group) {
-            self.group = socket::group(group, self.local.ip()).ok().map(|own| (group, own));
+            self.group = socket::group(group, self.local.ip())
+                .and_then(socket::driven)
+                .ok()
+                .map(|own| (group, own));
         }
     }
 

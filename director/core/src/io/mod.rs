@@ -11,7 +11,7 @@ mod path;
 mod preconnection;
 mod publisher;
 mod resolver;
-mod socket;
+pub mod socket;
 
 pub use command::Collected;
 pub use hub::Session;
@@ -19,7 +19,6 @@ pub use inbox::{Inbox, Incoming};
 pub use member::{Listener, Request};
 pub use preconnection::Preconnection;
 pub use publisher::Publisher;
-pub use socket::interface_of;
 
 use crate::Nanos;
 use crate::rng::NoRandomness;

@@ -1,11 +1,11 @@
-//! UDP sockets, with and without multicast.
+//! UDP sockets, with and without multicast, of both families. They do not block.
 
 use super::Error;
 use crate::properties::CapacityProfile;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::Result as IoResult;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use tokio::net::UdpSocket;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 
 /// Receive buffer size, in bytes.
 const ROOM: usize = 1 << 20;
@@ -22,11 +22,11 @@ fn finish(socket: Socket) -> IoResult<UdpSocket> {
     socket.set_nonblocking(true)?;
     // The system may grant less; that is acceptable.
     let _ = socket.set_recv_buffer_size(ROOM);
-    UdpSocket::from_std(socket.into())
+    Ok(socket.into())
 }
 
 /// The index of the interface with an IPv6 address; 0, which lets the system choose, if unknown.
-pub fn interface_of(own: Ipv6Addr) -> u32 {
+fn interface_of(own: Ipv6Addr) -> u32 {
     let text = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let index = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -38,7 +38,10 @@ pub fn interface_of(own: Ipv6Addr) -> u32 {
 }
 
 /// A socket bound to `local`; sends multicast from that interface with a TTL of 1, and marks packets.
-pub(super) fn unicast(local: SocketAddr, profile: CapacityProfile) -> Result<UdpSocket, Error> {
+///
+/// # Errors
+/// The address is in use, or not this machine's.
+pub fn unicast(local: SocketAddr, profile: CapacityProfile) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = open(local)?;
         socket.bind(&local.into())?;
@@ -64,8 +67,11 @@ pub(super) fn unicast(local: SocketAddr, profile: CapacityProfile) -> Result<Udp
         .map_err(|source| Error::Socket { what: format!("cannot bind UDP socket {local}"), source })
 }
 
-/// A socket that receives from a multicast group at `interface`.
-pub(super) fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
+/// A socket that receives from a multicast group at the interface with the address `interface`.
+///
+/// # Errors
+/// The group cannot be joined there.
+pub fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
     let open = || {
         let socket = open(group)?;
         // Several members on one host can join the same group.
@@ -77,7 +83,7 @@ pub(super) fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, E
         }
         socket.bind(&own.into())?;
         let socket = finish(socket)?;
-        join(&socket, group, interface)?;
+        join(SockRef::from(&socket), group, interface)?;
         Ok(socket)
     };
     open().map_err(|source| Error::Socket {
@@ -86,32 +92,40 @@ pub(super) fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, E
     })
 }
 
+/// Hands a socket to the runtime.
+pub(super) fn driven(socket: UdpSocket) -> Result<tokio::net::UdpSocket, Error> {
+    let what = "cannot wait for a UDP socket".to_owned();
+    tokio::net::UdpSocket::from_std(socket).map_err(|source| Error::Socket { what, source })
+}
+
 /// The next datagram that has arrived, and its sender; `None` if there is none. It asks the system:
 /// the runtime may not know yet of what has arrived while a task was sending.
-pub(super) fn arrived(socket: &UdpSocket, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
+pub(super) fn arrived(socket: impl AsFd, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
     let (length, _, from) =
         rustix::net::recvfrom(socket, buffer, rustix::net::RecvFlags::DONTWAIT).ok()?;
     Some((length, from?.try_into().ok()?))
 }
 
 /// Joins a group at the interface with this address.
-pub(super) fn join(socket: &UdpSocket, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
+fn join(socket: SockRef<'_>, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
     match (group.ip(), interface) {
-        (IpAddr::V4(group), IpAddr::V4(own)) => socket.join_multicast_v4(group, own),
+        (IpAddr::V4(group), IpAddr::V4(own)) => socket.join_multicast_v4(&group, &own),
         (IpAddr::V6(group), IpAddr::V6(own)) => socket.join_multicast_v6(&group, interface_of(own)),
         _ => Err(std::io::ErrorKind::AddrNotAvailable.into()),
     }
 }
 
-/// Leaves a group.
-pub(super) fn leave(socket: &UdpSocket, group: SocketAddr, interface: IpAddr) -> IoResult<()> {
-    match (group.ip(), interface) {
-        (IpAddr::V4(group), IpAddr::V4(own)) => socket.leave_multicast_v4(group, own),
+/// Joins a group again: a multicast router or switch may have missed the first report.
+pub fn join_again(socket: impl AsFd, group: SocketAddr, interface: IpAddr) {
+    let socket = SockRef::from(&socket);
+    let _ = match (group.ip(), interface) {
+        (IpAddr::V4(group), IpAddr::V4(own)) => socket.leave_multicast_v4(&group, &own),
         (IpAddr::V6(group), IpAddr::V6(own)) => {
             socket.leave_multicast_v6(&group, interface_of(own))
         }
-        _ => Err(std::io::ErrorKind::AddrNotAvailable.into()),
-    }
+        _ => return,
+    };
+    let _ = join(socket, group, interface);
 }
 
 #[cfg(test)]
