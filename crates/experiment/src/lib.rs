@@ -76,9 +76,9 @@ pub use only::Only;
 pub use outcome::{Outcome, Status, evaluate};
 pub use overrides::Overrides;
 pub use plan::{
-    Backend, Command, FanOut, Interaction, Plan, PlannedCapture, PlannedChange, PlannedChangeKind,
-    PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode, PlannedProfile,
-    PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
+    Backend, Command, FanOut, Interaction, POOL_LIMIT, Plan, PlannedCapture, PlannedChange,
+    PlannedChangeKind, PlannedCpu, PlannedLimits, PlannedLink, PlannedNetwork, PlannedNode,
+    PlannedProfile, PlannedRoot, PlannedRoute, PlannedServices, SourceAddresses, Way, Workload,
 };
 pub use problem::{Errors, Problem};
 pub use profile::{LinkProfile, Quality, Value};

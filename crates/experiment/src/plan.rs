@@ -16,6 +16,7 @@ pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
     PlannedServices,
 };
+pub use self::pool::POOL_LIMIT;
 pub use self::route::PlannedRoute;
 pub use self::way::Way;
 pub(crate) use self::way::way;

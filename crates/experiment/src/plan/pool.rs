@@ -4,7 +4,7 @@ use super::{Plan, PlannedNetwork};
 use std::net::IpAddr;
 
 /// Maximum number of addresses in a pool.
-const MOST: u64 = 4096;
+pub const POOL_LIMIT: u64 = 4096;
 
 impl Plan {
     /// The first and the last address of the pool of a network in a family: the upper half of those
@@ -17,7 +17,8 @@ impl Plan {
         let links = own.flat_map(|node| &node.links).filter(|link| link.network == network.name);
         let used = links.flat_map(|link| link.addresses().collect::<Vec<_>>());
         let free = used.filter_map(|used| subnet.index(used)).max().map_or(0, |index| index + 1);
-        let first = (free + (last + 1).checked_sub(free)? / 2).max((last + 1).saturating_sub(MOST));
+        let first =
+            (free + (last + 1).checked_sub(free)? / 2).max((last + 1).saturating_sub(POOL_LIMIT));
         (first <= last).then_some(())?;
         Some((subnet.address(first)?, subnet.address(last)?))
     }

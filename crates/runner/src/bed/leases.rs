@@ -1,6 +1,6 @@
 //! The configuration of a network's DHCP server.
 
-use experiment::{Plan, PlannedLink, PlannedNetwork, PlannedServices};
+use experiment::{POOL_LIMIT, Plan, PlannedLink, PlannedNetwork, PlannedServices};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -15,7 +15,9 @@ pub(super) fn lease_lines(
     own: &PlannedLink,
     services: PlannedServices,
 ) -> String {
-    let mut text = String::from("dhcp-authoritative\nno-ping\nleasefile-ro\n");
+    // By default, dnsmasq gives 1,000 leases.
+    let most = 2 * (plan.nodes.len() + POOL_LIMIT as usize);
+    let mut text = format!("dhcp-authoritative\nno-ping\nleasefile-ro\ndhcp-lease-max={most}\n");
     for range in [ipv4_range(plan, network), ipv6_range(plan, network)].into_iter().flatten() {
         let _ = writeln!(text, "dhcp-range={range},infinite");
     }

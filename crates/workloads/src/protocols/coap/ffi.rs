@@ -107,13 +107,11 @@ unsafe extern "C" {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ShimAddress {
     pub ip: [u8; 16],
-    /// Index of the interface of a link's address; else 0.
-    pub scope: u32,
     pub port: u16,
     pub is_ipv6: u8,
 }
 
-const _: () = assert!(size_of::<ShimAddress>() == 24);
+const _: () = assert!(size_of::<ShimAddress>() == 20);
 
 impl From<SocketAddr> for ShimAddress {
     fn from(of: SocketAddr) -> Self {
@@ -121,12 +119,9 @@ impl From<SocketAddr> for ShimAddress {
             SocketAddr::V4(of) => {
                 let mut ip = [0; 16];
                 ip[..4].copy_from_slice(&of.ip().octets());
-                Self { ip, scope: 0, port: of.port(), is_ipv6: 0 }
+                Self { ip, port: of.port(), is_ipv6: 0 }
             }
-            SocketAddr::V6(of) => {
-                let (ip, scope) = (of.ip().octets(), of.scope_id());
-                Self { ip, scope, port: of.port(), is_ipv6: 1 }
-            }
+            SocketAddr::V6(of) => Self { ip: of.ip().octets(), port: of.port(), is_ipv6: 1 },
         }
     }
 }

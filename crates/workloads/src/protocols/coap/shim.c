@@ -22,12 +22,11 @@
 // ffi.rs has the same structure.
 typedef struct {
     uint8_t ip[16];
-    uint32_t scope;
     uint16_t port;
     uint8_t is_ipv6;
 } thingbed_address_t;
 
-_Static_assert(sizeof(thingbed_address_t) == 24, "ffi.rs has the same structure");
+_Static_assert(sizeof(thingbed_address_t) == 20, "ffi.rs has the same structure");
 
 static coap_address_t address(const thingbed_address_t *of) {
     coap_address_t address;
@@ -36,7 +35,6 @@ static coap_address_t address(const thingbed_address_t *of) {
         address.size = sizeof address.addr.sin6;
         address.addr.sin6.sin6_family = AF_INET6;
         address.addr.sin6.sin6_port = htons(of->port);
-        address.addr.sin6.sin6_scope_id = of->scope;
         memcpy(&address.addr.sin6.sin6_addr, of->ip, 16);
     } else {
         address.size = sizeof address.addr.sin;
