@@ -199,3 +199,28 @@ duration: 20 s
     let routes = out(&bed, "leases", "listener.2.out");
     assert!(!routes.contains("default"), "{routes}");
 }
+
+/// A user's nodes have only one group, so the server must not change to another.
+#[test]
+fn a_user_has_dhcp_and_dns() {
+    if !is_root() || missing(&["dnsmasq", "busybox", "setpriv", "unshare"]) {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write(
+        "e.yaml",
+        "experiment: user
+nodes: {a: {address: dhcp}, b: {}}
+networks: {lan: {attach: [a, b], subnet: 10.4.0.0/24, dhcp: true, dns: true}}
+workloads:
+  - command: {on: a, run: [sh, -c, 'busybox nslookup b; true'], expect: {output: 'Address: 10.4.0.2'}}
+duration: 1 s
+",
+    );
+    let run = bed.command(&["run", "e.yaml", "-q"]);
+    let line = "chown -R 65534:65534 . && exec setpriv --reuid=65534 --regid=65534 --clear-groups \
+                env HOME=\"$PWD\" \"$@\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", line, "sh"]).arg(run.get_program()).args(run.get_args());
+    Said::of(command.current_dir(bed.path()).output().unwrap()).ran(&[]);
+}

@@ -71,7 +71,8 @@ fn server(
     let path = dir.join(format!("{name}.conf"));
     let text = configuration(plan, planned, own, services);
     fs::write(&path, text).map_err(Error::write(&path))?;
-    let argv = ["dnsmasq", "--keep-in-foreground", "--pid-file", "--log-facility=-"];
+    // It keeps its user and groups in this mode: a user's nodes have no others to change to.
+    let argv = ["dnsmasq", "--no-daemon", "--log-facility=-"];
     let argv =
         argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
     let files = Files::named(dir, &name);
@@ -95,7 +96,7 @@ fn configuration(
     does: PlannedServices,
     services: PlannedServices,
 ) -> String {
-    let mut text = String::from("user=root\ninterface=eth0\nbind-interfaces\nno-resolv\nno-poll\n");
+    let mut text = String::from("interface=eth0\nbind-interfaces\nno-resolv\nno-poll\n");
     let Some(link) = own.links.first() else { return text };
     let network = plan.network(&link.network);
     let mut line = |words: std::fmt::Arguments<'_>| {
