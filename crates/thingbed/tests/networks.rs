@@ -190,10 +190,10 @@ networks:
     };
     for _ in 0..6 {
         // Twenty seconds each, as long as new nodes receive messages.
-        if heard() == 30 {
+        let before = heard();
+        if before == 30 {
             return;
         }
-        let before = heard();
         until(|| heard() > before, || format!("{before} of 30 were heard of, and no more"));
     }
     until(|| heard() == 30, || format!("{} of 30 were heard of", heard()));
