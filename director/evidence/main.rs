@@ -9,8 +9,14 @@
 //!
 //! The first prints a table in Markdown. The experiment has an axis `model` of which `director` is one
 //! value and the others are `director/MODEL`; all other axes are timetables.
+//!
+//! Random networks, with their experiment files in target/random:
+//!
+//!     cargo run --release -p bench --example adaptive -- random [COUNT] [FIRST] [SEEDS]
 
+mod draw;
 mod map;
+mod random;
 mod score;
 mod setup;
 mod table;
@@ -45,6 +51,23 @@ fn main() -> ExitCode {
             }
         };
     }
+    if file == "random" {
+        let mut number = |default| {
+            arguments.next().map_or(Ok(default), |text| text.parse().map_err(|_| text))
+        };
+        let numbers = (|| Ok([number(20)?, number(1)?, number(2)?]))();
+        let done = numbers.map_err(|text: String| format!("{text} is not a number"));
+        let done = done.and_then(|[count, first, seeds]: [u64; 3]| {
+            random::run(Path::new("target/random"), (first, count), seeds as u32)
+        });
+        return match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::from(2)
+            }
+        };
+    }
     let seeds = arguments.next().and_then(|seeds| seeds.parse().ok()).unwrap_or(20);
     match table(Path::new(&file), seeds, arguments.next().as_deref()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -72,7 +95,7 @@ fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
         let of = cells.iter().filter(|cell| cell.without("model") == timetable);
         let mut columns = Vec::new();
         for cell in of {
-            columns.extend(column(&experiment, cell, seeds)?);
+            columns.extend(column(&experiment, cell, seeds, None)?);
         }
         if let Some(timetable) = Timetable::of(&experiment, &timetable, &cells)? {
             timetable.print_means(&columns);
@@ -82,8 +105,14 @@ fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a model over one timetable, two seeds in parallel; none if it is not the director's.
-fn column(experiment: &Experiment, cell: &Cell, seeds: u32) -> Result<Option<Column>, String> {
+/// Runs a model over one timetable, two seeds in parallel; none if it is not the director's. `wait`:
+/// told nothing, with the first message after this time in ns.
+fn column(
+    experiment: &Experiment,
+    cell: &Cell,
+    seeds: u32,
+    wait: Option<u64>,
+) -> Result<Option<Column>, String> {
     let plan = |seed| experiment.plan(cell, seed, experiment.seed).map_err(|e| e.to_string());
     let plans: Vec<Plan> = (0..seeds).map(plan).collect::<Result<_, _>>()?;
     let Some(first) = plans.first().and_then(interaction) else { return Ok(None) };
@@ -96,7 +125,10 @@ fn column(experiment: &Experiment, cell: &Cell, seeds: u32) -> Result<Option<Col
             scope.spawn(move || {
                 let own = plans.iter().enumerate().filter(|(place, _)| place % 2 == part);
                 let run = |(place, plan)| {
-                    let setup = Setup::of(plan, fixed.clone());
+                    let mut setup = Setup::of(plan, fixed.clone());
+                    if let Some(wait) = wait {
+                        setup = setup.told_nothing(wait);
+                    }
                     (place, Trial::new(setup, map.clone()).run(deadline))
                 };
                 own.map(run).collect::<Vec<_>>()

@@ -59,7 +59,14 @@ pub struct Setup {
     pub payload: usize,
     /// Seed of the random decisions.
     pub seed: u64,
+    /// When the impairments and the timetable begin, in ns from the start of the session.
+    pub impaired_at: Nanos,
+    /// When the first message is sent.
+    pub first_at: Nanos,
 }
+
+/// Time in which members join and the session gets ready, before impairments and messages.
+const SETTLE: Nanos = 30_000_000_000;
 
 /// The same configuration as the workload's in nodes.
 fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
@@ -111,7 +118,19 @@ impl Setup {
             fan_out: (0..interaction.messages).map(|m| interaction.sinks_of(m) as u32).collect(),
             payload: interaction.payload_bytes as usize,
             seed: plan.impairment_seed(),
+            impaired_at: SETTLE,
+            first_at: SETTLE,
         }
+    }
+
+    /// The same without any knowledge of the network but its packets' size, and without a clean
+    /// network at the start: members join through the impairments, and messages begin after `wait`.
+    #[must_use]
+    pub fn told_nothing(mut self, wait: Nanos) -> Self {
+        let mtu = self.config.assumed.mtu;
+        self.config.assumed = Conditions { mtu, ..Conditions::default() };
+        (self.impaired_at, self.first_at) = (1, wait);
+        self
     }
 
     /// A run of `messages` messages with one model, over a network with the conditions `here`,
@@ -154,6 +173,8 @@ impl Setup {
             fan_out: vec![count as u32; messages as usize],
             payload: here.payload as usize,
             seed,
+            impaired_at: SETTLE,
+            first_at: SETTLE,
         }
     }
 }

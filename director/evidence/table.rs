@@ -24,7 +24,8 @@ impl Column {
         self.outcomes.len().max(1) as f64
     }
 
-    fn mean(&self) -> f64 {
+    /// The mean cost of a message in ms.
+    pub fn mean(&self) -> f64 {
         let all = self.costs.iter().flatten();
         all.clone().sum::<f64>() / all.count().max(1) as f64
     }
@@ -42,7 +43,7 @@ impl Column {
     }
 
     /// The share of answers that arrived by the deadline.
-    fn delivery(&self, deadline: Nanos) -> f64 {
+    pub fn delivery(&self, deadline: Nanos) -> f64 {
         self.outcomes.iter().map(|outcome| delivery(outcome, deadline)).sum::<f64>() / self.seeds()
     }
 }

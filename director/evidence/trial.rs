@@ -14,8 +14,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use units::Instant;
 
-/// Time in ns before the timetable begins, in which members join and the session gets ready.
-const SETTLE: Nanos = 30_000_000_000;
 /// Minimum time between two joins of a group by a member, in ns.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 
@@ -60,6 +58,9 @@ pub struct Trial {
     /// Number of members that receive each message.
     fan_out: Vec<u32>,
     payload: usize,
+    /// Start of the timetable, and of the messages, in ns.
+    impaired_at: Nanos,
+    first_at: Nanos,
     joined_at: Vec<Nanos>,
     wire: Wire,
     queue: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
@@ -73,7 +74,8 @@ pub struct Trial {
 impl Trial {
     /// A run whose hub uses this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
-        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed } = setup;
+        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed, .. } = setup;
+        let (impaired_at, first_at) = (setup.impaired_at, setup.first_at);
         let IpAddr::V4(group) = config.group.ip() else { panic!("simulations use IPv4") };
         let (security, count) = (config.security.clone(), ends.len() - 1);
         let hub = Hub::new(config, map, count, &Seed::reproducible(seed)).expect("a session");
@@ -88,6 +90,8 @@ impl Trial {
             messages,
             fan_out,
             payload,
+            impaired_at,
+            first_at,
             joined_at: vec![0; count],
             wire: Wire::new(mtu),
             queue: BinaryHeap::new(),
@@ -115,18 +119,18 @@ impl Trial {
 
     /// Runs to the end: all messages, and `drain` ns after the last.
     pub fn run(mut self, drain: Nanos) -> Outcome {
-        let last = SETTLE + self.every * self.messages.saturating_sub(1);
+        let last = self.first_at + self.every * self.messages.saturating_sub(1);
         for number in 0..self.messages {
-            self.at(SETTLE + number * self.every, Due::Send);
+            self.at(self.first_at + number * self.every, Due::Send);
         }
         let mut impaired = false;
         loop {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
             let carried = self.segment.next().map(Instant::as_ns);
             let Some(now) = [queued, carried].into_iter().flatten().min() else { break };
-            if !impaired && now >= SETTLE {
+            if !impaired && now >= self.impaired_at {
                 impaired = true;
-                self.segment.impair(Instant::from_ns(SETTLE));
+                self.segment.impair(Instant::from_ns(self.impaired_at));
             }
             if now > last + drain || (now > last && self.hub.open_messages() == 0) {
                 break;
@@ -154,7 +158,7 @@ impl Trial {
         let payload = vec![7; self.payload];
         let to = self.fan_out[self.outcome.messages.len()];
         let durations = vec![None; to as usize];
-        let message = Message { sent: now - SETTLE, durations };
+        let message = Message { sent: now - self.impaired_at, durations };
         // A message that no model carries counts as sent but not received.
         let to: Vec<u32> = (0..to).collect();
         if let Ok(number) = self.hub.send_to(&payload, &to, now) {
@@ -219,11 +223,11 @@ impl Trial {
                     let message = &mut self.outcome.messages[*place];
                     let durations = &mut message.durations[member as usize];
                     self.outcome.duplicates += u64::from(durations.is_some());
-                    durations.get_or_insert(now - SETTLE - message.sent);
+                    durations.get_or_insert(now - self.impaired_at - message.sent);
                 }
-                Event::ModelChange { to, at, .. } if at >= SETTLE => {
+                Event::ModelChange { to, at, .. } if at >= self.first_at => {
                     let why = self.hub.explain().to_string();
-                    self.outcome.changes.push((at - SETTLE, to, why));
+                    self.outcome.changes.push((at - self.impaired_at, to, why));
                 }
                 _ => {}
             }
@@ -263,7 +267,7 @@ impl Trial {
             To::Group => group_link(self.group),
         };
         for frame in self.wire.frames((from.link, to), datagram) {
-            if now >= SETTLE {
+            if now >= self.first_at {
                 self.outcome.bytes += frame.len() as u64;
             }
             self.segment.send(from.place, &frame, Instant::from_ns(now));

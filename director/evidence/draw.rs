@@ -1,0 +1,296 @@
+//! Random networks and sessions: the number of a draw gives all of it.
+
+use std::fmt::Write;
+use units::{Purpose, RandomStream};
+
+/// Length of a session, in s.
+pub const SECONDS: f64 = 240.0;
+/// Maximum share of the slower direction that messages and answers need by the physical bound.
+const MOST_LOAD: f64 = 0.4;
+/// Headers of a datagram that no protocol avoids (Ethernet, IPv4 and UDP), in bytes.
+pub const LEAST_HEADERS: f64 = 42.0;
+
+/// The network from a point in time to the next.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Phase {
+    /// Start, in s from the start of the timetable.
+    pub at: f64,
+    /// Rate of the hub's link in each direction, in kbit/s.
+    pub up: f64,
+    /// Rate to the hub, in kbit/s.
+    pub down: f64,
+    /// Delay of a member's link in each direction, and its jitter, in ms.
+    pub delay: f64,
+    /// See `delay`.
+    pub jitter: f64,
+    /// Frame loss of a member's link in each direction, 0 to 1.
+    pub loss: f64,
+    /// Mean number of frames that are lost in a row; 1 for independent losses.
+    pub burst: f64,
+    /// Whether the network carries multicast.
+    pub multicast: bool,
+}
+
+/// Members with a worse link.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Distant {
+    /// Their number, included in the number of members.
+    pub count: u32,
+    /// Frame loss of their links, 0 to 1.
+    pub loss: f64,
+    /// Their delay, as a multiple of the other members'.
+    pub delay: f64,
+}
+
+/// Links that carry nothing for a while.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outage {
+    /// Whose: a node or a group.
+    pub of: &'static str,
+    /// Start, in s.
+    pub at: f64,
+    /// Length, in s.
+    pub lasts: f64,
+}
+
+/// A session over a random network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draw {
+    /// Number of the draw.
+    pub number: u64,
+    /// Number of members.
+    pub members: u32,
+    /// Those with a worse link.
+    pub distant: Option<Distant>,
+    /// Bytes of a message and of each answer.
+    pub payload: u32,
+    /// Time between messages, in ms.
+    pub every: f64,
+    /// Maximum packet size, in bytes.
+    pub mtu: u32,
+    /// The network over time.
+    pub phases: Vec<Phase>,
+    /// Interruptions.
+    pub outages: Vec<Outage>,
+}
+
+struct Dice(RandomStream, u64);
+
+impl Dice {
+    /// Uniform in [0, 1).
+    fn uniform(&mut self) -> f64 {
+        self.1 += 1;
+        self.0.uniform(self.1)
+    }
+
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.uniform()
+    }
+
+    /// Uniform in the logarithm.
+    fn scale(&mut self, low: f64, high: f64) -> f64 {
+        self.between(low.ln(), high.ln()).exp()
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        self.uniform() < share
+    }
+
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[((self.uniform() * of.len() as f64) as usize).min(of.len() - 1)]
+    }
+}
+
+impl Draw {
+    /// The draw with this number.
+    pub fn new(number: u64) -> Self {
+        let mut dice = Dice(units::Draw::new(number, 0, 0).of(Purpose::Choice), 0);
+        let members = dice.one(&[1, 2, 5, 10, 20, 50]);
+        let distant = (members > 1 && dice.chance(0.3)).then(|| Distant {
+            count: (members / 10).max(1),
+            loss: dice.between(0.2, 0.6),
+            delay: dice.scale(1.0, 4.0),
+        });
+        let payload = dice.scale(20.0, 4_000.0) as u32;
+        let mtu = dice.one(&[113, 296, 576, 1_280, 1_500]);
+        let phases = phases(&mut dice);
+        let outages = outages(&mut dice, members);
+        let slowest = phases.iter().map(|phase| phase.up.min(phase.down));
+        let slowest = slowest.fold(f64::INFINITY, f64::min);
+        let frames = frames(payload, mtu);
+        let bytes = f64::from(payload) + frames * LEAST_HEADERS;
+        // Answers of all members, at twice the bytes: losses, and unicast to all.
+        let least = bytes * 8.0 * f64::from(members) / slowest / MOST_LOAD;
+        let every = dice.scale(500.0, 5_000.0).max(least).round();
+        Self { number, members, distant, payload, every, mtu, phases, outages }
+    }
+
+    /// The draw as an experiment file, which any version of the test bed can run. The axis `model`
+    /// has the director and each of its models.
+    pub fn text(&self, models: &[&str]) -> String {
+        let number = self.number;
+        let near = self.members - self.distant.as_ref().map_or(0, |distant| distant.count);
+        let mut text = format!(
+            "# Draw {number} of director/evidence/draw.rs.\nexperiment: random-{number}\n\nnodes:\n  hub: {{}}\n  member: {{count: {near}}}\n"
+        );
+        let mut groups = "member";
+        if let Some(distant) = &self.distant {
+            let _ = writeln!(text, "  distant: {{count: {}}}", distant.count);
+            groups = "member, distant";
+        }
+        let _ = write!(
+            text,
+            "\nnetworks:\n  field:\n    attach: [hub, {groups}]\n    subnet: 10.0.0.0/24\n    mtu: {} B\n",
+            self.mtu
+        );
+        let first = &self.phases[0];
+        let _ = writeln!(text, "    links:");
+        for (of, way) in self.settings(first) {
+            let [up, down] = way;
+            let _ = writeln!(text, "      {of}: {{up: {{{up}}}, down: {{{down}}}}}");
+        }
+        let _ = writeln!(text, "    timetable:");
+        self.timetable(&mut text);
+        let _ = writeln!(text, "\nmodels:");
+        for model in models {
+            let way = if *model == "director" { model } else { &*format!("director/{model}") };
+            let _ = writeln!(
+                text,
+                "  {model}: {{down: {way}, up: {way}, every: {} ms, assume_round_trip: 100 ms}}",
+                self.every
+            );
+        }
+        let _ = write!(
+            text,
+            "\nworkloads:\n  - interaction: {{name: update, source: hub, sinks: [{groups}], model: \"${{model}}\", payload: payload-{}}}\n\nmatrix:\n  model: [{}]\n\nseed: {number}\nduration: {SECONDS} s\ndrain: 30 s\n",
+            self.payload,
+            models.join(", ")
+        );
+        text
+    }
+
+    fn timetable(&self, text: &mut String) {
+        for (before, phase) in self.phases.iter().zip(&self.phases[1..]) {
+            let _ = writeln!(text, "      # At {:.1} s:", phase.at);
+            let (old, new) = (self.settings(before), self.settings(phase));
+            for ((of, [up, down]), (_, before)) in new.into_iter().zip(old) {
+                for (way, set, before) in [("up", up, &before[0]), ("down", down, &before[1])] {
+                    if set != *before {
+                        let at = phase.at;
+                        let _ = writeln!(
+                            text,
+                            "      - {{at: {at:.1} s, links: {of}, way: {way}, set: {{{set}}}}}"
+                        );
+                    }
+                }
+            }
+        }
+        for (place, phase) in self.phases.iter().enumerate().filter(|(_, p)| !p.multicast) {
+            let end = self.phases.get(place + 1).map_or(SECONDS + 60.0, |next| next.at);
+            let (at, lasts) = (phase.at, end - phase.at);
+            let _ = writeln!(
+                text,
+                "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}"
+            );
+        }
+        for Outage { of, at, lasts } in &self.outages {
+            let _ = writeln!(text, "      - {{at: {at:.1} s, down: {of}, lasts: {lasts:.1} s}}");
+        }
+    }
+
+    /// The settings of the links in a phase: of each group, up and down.
+    fn settings(&self, phase: &Phase) -> Vec<(&'static str, [String; 2])> {
+        let rate = |rate: f64| format!("rate: {rate:.0} kbit/s");
+        let mut all = vec![
+            ("hub", [rate(phase.up), rate(phase.down)]),
+            ("member", radio(phase.delay, phase.jitter, (phase.loss, phase.burst))),
+        ];
+        if let Some(distant) = &self.distant {
+            let delay = phase.delay * distant.delay;
+            let loss = phase.loss.max(distant.loss);
+            all.push(("distant", radio(delay, phase.jitter, (loss, phase.burst))));
+        }
+        all
+    }
+
+    /// Number of packets of a message.
+    pub fn frames(&self) -> f64 {
+        frames(self.payload, self.mtu)
+    }
+}
+
+fn frames(payload: u32, mtu: u32) -> f64 {
+    (f64::from(payload) / f64::from(mtu - 28)).ceil()
+}
+
+fn radio(delay: f64, jitter: f64, (loss, burst): (f64, f64)) -> [String; 2] {
+    let loss = match burst > 1.0 && loss > 0.0 {
+        true => {
+            let r = 1.0 / burst;
+            let p = (loss * r / (1.0 - loss)).min(1.0);
+            format!("gilbert_elliott: {{p: {:.3} %, r: {:.3} %}}", p * 100.0, r * 100.0)
+        }
+        false => format!("loss: {:.2} %", loss * 100.0),
+    };
+    let way = format!("delay: {delay:.1} ms, jitter: {jitter:.1} ms, {loss}");
+    [way.clone(), way]
+}
+
+/// A network that changes up to five times. In each change every property has an even chance to
+/// stay as it is.
+fn phases(dice: &mut Dice) -> Vec<Phase> {
+    let mut times: Vec<f64> = (0..dice.one(&[0, 1, 2, 3, 4, 5]))
+        .map(|_| dice.between(20.0, SECONDS - 20.0).round())
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times.dedup_by(|later, earlier| *later - *earlier < 10.0);
+    let mut phases: Vec<Phase> = Vec::new();
+    for at in std::iter::once(0.0).chain(times) {
+        let fresh = phase(dice, at);
+        let next = match phases.last() {
+            None => fresh,
+            Some(last) => {
+                let mut next = Phase { at, ..last.clone() };
+                if dice.chance(0.5) {
+                    (next.up, next.down) = (fresh.up, fresh.down);
+                }
+                if dice.chance(0.5) {
+                    (next.delay, next.jitter) = (fresh.delay, fresh.jitter);
+                }
+                if dice.chance(0.5) {
+                    (next.loss, next.burst) = (fresh.loss, fresh.burst);
+                }
+                if dice.chance(0.5) {
+                    next.multicast = fresh.multicast;
+                }
+                next
+            }
+        };
+        phases.push(next);
+    }
+    phases
+}
+
+fn phase(dice: &mut Dice, at: f64) -> Phase {
+    let up = dice.scale(50.0, 10_000.0).round();
+    let down = if dice.chance(0.3) { (up * dice.scale(0.1, 1.0)).max(30.0).round() } else { up };
+    let delay = dice.scale(2.0, 200.0);
+    let jitter = delay * dice.between(0.0, 0.2);
+    let loss = if dice.chance(0.4) { 0.0 } else { dice.between(0.0, 0.3) };
+    let burst = if dice.chance(0.25) { dice.scale(2.0, 15.0) } else { 1.0 };
+    Phase { at, up, down, delay, jitter, loss, burst, multicast: !dice.chance(0.2) }
+}
+
+fn outages(dice: &mut Dice, members: u32) -> Vec<Outage> {
+    let mut outages = Vec::new();
+    if dice.chance(0.15) {
+        let (at, lasts) = (dice.between(20.0, 200.0).round(), dice.between(2.0, 10.0).round());
+        outages.push(Outage { of: "hub", at, lasts });
+    }
+    if members > 2 && dice.chance(0.2) {
+        // A member leaves and comes back.
+        let (at, lasts) = (dice.between(20.0, 180.0).round(), dice.between(5.0, 40.0).round());
+        outages.push(Outage { of: "member-1", at, lasts });
+    }
+    outages
+}
