@@ -185,9 +185,14 @@ impl Draw {
                 }
             }
         }
-        for (place, phase) in self.phases.iter().enumerate().filter(|(_, p)| !p.multicast) {
-            let end = self.phases.get(place + 1).map_or(SECONDS + 60.0, |next| next.at);
-            let (at, lasts) = (phase.at, end - phase.at);
+        // One entry for phases in a row.
+        for same in self.phases.chunk_by(|a, b| a.multicast == b.multicast) {
+            let next = self.phases.iter().find(|phase| phase.at > same[same.len() - 1].at);
+            let (at, end) = (same[0].at, next.map_or(SECONDS + 60.0, |next| next.at));
+            if same[0].multicast {
+                continue;
+            }
+            let lasts = end - at;
             let _ = writeln!(
                 text,
                 "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}"

@@ -64,6 +64,9 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let mut columns = Vec::new();
     let wait = (WAIT * 1e9) as u64;
     for cell in &cells {
+        if std::env::var("ONLY").is_ok_and(|only| Some(&*only) != cell.get("model")) {
+            continue;
+        }
         columns.extend(column(&experiment, cell, seeds, Some(wait))?);
     }
     let fixed = columns.iter().filter(|column| column.fixed);
@@ -71,7 +74,22 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let director = columns.iter().find(|column| !column.fixed);
     let (Some(best), Some(director)) = (best, director) else { return Ok(None) };
     for column in &columns {
-        eprintln!("{}: {} {:.0} ms", draw.number, column.name, column.mean());
+        let costs = column.costs.first().map_or(&[][..], |costs| costs);
+        let messages = column.outcomes.first().map_or(&[][..], |outcome| &outcome.messages);
+        let series = messages.iter().zip(costs);
+        let series: Vec<String> =
+            series.map(|(m, cost)| format!("{:.0}:{cost:.0}", m.sent as f64 / 1e9)).collect();
+        eprintln!(
+            "{}: {} {:.0} ms: {}",
+            draw.number,
+            column.name,
+            column.mean(),
+            series.join(" ")
+        );
+    }
+    for (at, to, why) in director.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
+        let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
+        eprintln!("{}: changes to {to} at {at:.1} s: {why}", draw.number);
     }
     let deadline = draw.every * crate::DEADLINE as f64;
     let bound = bound(draw, &director.outcomes[0].messages, deadline);

@@ -266,6 +266,9 @@ impl Trial {
             To::Member(member) => self.ends[member as usize + 1].link,
             To::Group => group_link(self.group),
         };
+        if std::env::var_os("TRACE").is_some() {
+            eprintln!("T {:.3} {who:?} -> {} {} B first {}", now as f64 / 1e9, to.0, datagram.len(), datagram[0]);
+        }
         for frame in self.wire.frames((from.link, to), datagram) {
             if now >= self.first_at {
                 self.outcome.bytes += frame.len() as u64;

@@ -32,14 +32,56 @@ pub enum FromMember {
     Answer(MessageId, Vec<u8>),
     /// The acknowledgement of a message.
     Acknowledge(MessageId),
-    /// The member has changed to the epoch; its available models. The first number counts the
-    /// member's control messages.
-    Ready(u32, Models),
+    /// The member has changed to the epoch; its available models, and what it answers. The first
+    /// number counts the member's control messages.
+    Ready(u32, Models, Echo),
     /// The member cannot change to the epoch because it lacks the model; its available models.
     Cannot(u32, Models),
     /// The member is still in the epoch, and waits for an invitation as a sign of life of the hub;
     /// its available models.
     Alive(u32, Models),
+}
+
+/// What a `Ready` message answers: the low bits of its count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Echo {
+    /// The member has not said it.
+    Unknown,
+    /// An invitation.
+    Invitation(u16),
+    /// A multicast probe.
+    Probe(u16),
+}
+
+/// Bits of a count in an echo; the highest bit is that of a probe.
+const ECHOED: u16 = 0x7fff;
+
+impl Echo {
+    /// The echo of the invitation with this count.
+    pub fn of_invitation(count: u32) -> Self {
+        Self::Invitation(count as u16 & ECHOED)
+    }
+
+    /// The echo of the multicast probe with this count.
+    pub fn of_probe(count: u32) -> Self {
+        Self::Probe(count as u16 & ECHOED)
+    }
+
+    fn encode(self) -> u16 {
+        match self {
+            Self::Unknown => 0,
+            Self::Invitation(count) => count & ECHOED,
+            Self::Probe(count) => count | !ECHOED,
+        }
+    }
+
+    fn decode(echo: u16) -> Self {
+        match echo {
+            0 => Self::Unknown,
+            count if count & !ECHOED == 0 => Self::Invitation(count),
+            count => Self::Probe(count & ECHOED),
+        }
+    }
 }
 
 /// The parameters of an epoch that a hub sends to a member.
@@ -144,6 +186,11 @@ impl Invitation {
     }
 }
 
+/// The count of an invitation; `None` for other datagrams. The content is not checked.
+pub fn invitation_count(bytes: &[u8]) -> Option<u32> {
+    bytes.strip_prefix(&[ASK])?.first_chunk().map(|count| u32::from_be_bytes(*count))
+}
+
 /// Whether a datagram is an invitation; the content is not checked.
 pub fn is_invitation(bytes: &[u8]) -> bool {
     bytes.first() == Some(&ASK)
@@ -222,8 +269,8 @@ pub fn seal_member(pair: &Root, epoch: u32, member: u16, what: &FromMember) -> V
     seal_padded(pair, epoch, member, what, 0)
 }
 
-/// Seals a message from a member; the datagram has at least `size` bytes. Only control messages
-/// can be padded: receivers ignore bytes after their fields.
+/// Seals a message from a member; the datagram has at least `size` bytes. Only `Ready` messages can
+/// be padded: receivers ignore bytes after their fields.
 pub fn seal_padded(
     pair: &Root,
     epoch: u32,
@@ -231,15 +278,18 @@ pub fn seal_padded(
     what: &FromMember,
     size: usize,
 ) -> Vec<u8> {
-    let models = |models: &Models| {
-        let mut body = models.bits().to_be_bytes().to_vec();
+    let ready = |models: &Models, echo: Echo| {
+        let mut body = [models.bits(), echo.encode()].map(u16::to_be_bytes).concat();
         body.resize(body.len().max(size.saturating_sub(MEMBER_HEADER + pair.seal_len())), 0);
         body
     };
+    let models = |models: &Models| models.bits().to_be_bytes().to_vec();
     let (kind, purpose, number, body) = match what {
         FromMember::Answer(number, bytes) => (ANSWER, Use::Message, *number, bytes.clone()),
         FromMember::Acknowledge(number) => (ACKNOWLEDGE, Use::Acknowledgement, *number, Vec::new()),
-        FromMember::Ready(count, have) => (READY, Use::Control, u64::from(*count), models(have)),
+        FromMember::Ready(count, have, echo) => {
+            (READY, Use::Control, u64::from(*count), ready(have, *echo))
+        }
         FromMember::Cannot(count, have) => (CANNOT, Use::Control, cannot(*count), models(have)),
         FromMember::Alive(count, have) => (ALIVE, Use::Control, alive(*count), models(have)),
     };
@@ -297,11 +347,17 @@ pub fn open_member(
     let what = match *kind {
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),
-        READY => FromMember::Ready(low, models(&body)),
+        READY => FromMember::Ready(low, models(&body), echo(&body)),
         ALIVE => FromMember::Alive(low, models(&body)),
         _ => FromMember::Cannot(low, models(&body)),
     };
     Some((epoch, what))
+}
+
+/// What a `Ready` message answers.
+fn echo(body: &[u8]) -> Echo {
+    let bits = body.get(2..).and_then(<[u8]>::first_chunk);
+    bits.map_or(Echo::Unknown, |bits| Echo::decode(u16::from_be_bytes(*bits)))
 }
 
 /// The models that a member announces; all if it announces none.
@@ -331,7 +387,9 @@ mod tests {
         for what in [
             FromMember::Answer(number, b"reading".to_vec()),
             FromMember::Acknowledge(number),
-            FromMember::Ready(3, Models::ALL),
+            FromMember::Ready(3, Models::ALL, Echo::Unknown),
+            FromMember::Ready(4, Models::ALL, Echo::of_invitation(5)),
+            FromMember::Ready(5, Models::ALL, Echo::of_probe(6)),
             FromMember::Cannot(3, Models::from_bits(5)),
         ] {
             let mut sealed = seal_member(&root(), 70_000, 300, &what);

@@ -16,6 +16,8 @@ use std::ops::Range;
 const SIZES: [u32; 9] = [9_000, 4_352, 1_500, 1_400, 1_280, 1_006, 576, 296, 127];
 /// Rounds without any answer after which a search ends (MAX_PROBES, RFC 8899, 5.1.2).
 const SILENT_ROUNDS: u32 = 3;
+/// Maximum number of times that a round is doubled while nothing is answered.
+const MAX_SLOWER: u32 = 6;
 /// Maximum number of rounds.
 const MAX_ROUNDS: u32 = 40;
 /// Chance that loss looks like a limit. RFC 8899 sends three probes; here as many as it takes.
@@ -146,7 +148,9 @@ impl PathMtu {
         let search = self.search.as_mut()?;
         // Small ones first: their answers are back early.
         let size = search.left.pop()?;
-        search.due = now + round;
+        // Silence may be a queue: a round must not add to it what the round before could not pass.
+        let silent = if search.best().is_none() { search.rounds - 1 } else { 0 };
+        search.due = now + (round << silent.min(MAX_SLOWER));
         Some((search.member, size))
     }
 

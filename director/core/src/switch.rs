@@ -49,6 +49,9 @@ pub enum Action {
     },
 }
 
+/// Maximum number of times that the time between two `Ask` actions is doubled.
+const MAX_DOUBLED: u32 = 5;
+
 /// Phase of a model change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
@@ -76,8 +79,10 @@ pub struct Switch {
     open: BTreeMap<MessageId, BTreeSet<MemberId>>,
     /// Time of the next `Ask`.
     ask_at: Nanos,
-    /// Time between two `Ask` actions, in ns.
+    /// Time between two `Ask` actions in ns, doubled while no member answers.
     timeout: Nanos,
+    /// Consecutive rounds of `Ask` without an answer.
+    unanswered: u32,
     /// The first epoch for messages: someone who has left has the keys of earlier ones.
     first: u32,
 }
@@ -93,7 +98,16 @@ impl Switch {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
         let open = BTreeMap::new();
-        Self { now, next: None, members, open, ask_at: 0, timeout: timeout.max(1), first: 0 }
+        Self {
+            now,
+            next: None,
+            members,
+            open,
+            ask_at: 0,
+            timeout: timeout.max(1),
+            unanswered: 0,
+            first: 0,
+        }
     }
 
     /// The phase.
@@ -158,6 +172,7 @@ impl Switch {
         }
         let next = Stage { model, epoch: self.now.epoch.wrapping_add(1) };
         self.next = Some(next);
+        self.unanswered = 0;
         let mut actions = vec![Action::Prepare { model, epoch: next.epoch }];
         actions.extend(self.ask(now));
         actions
@@ -173,7 +188,8 @@ impl Switch {
 
     fn ask(&mut self, now: Nanos) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
-        self.ask_at = now.saturating_add(self.timeout);
+        self.ask_at = now.saturating_add(self.timeout << self.unanswered.min(MAX_DOUBLED));
+        self.unanswered += 1;
         let waiting = self.members.iter().filter(|(_, stage)| **stage != next);
         waiting.map(|(member, _)| Action::Ask { member: *member, epoch: next.epoch }).collect()
     }
@@ -186,6 +202,7 @@ impl Switch {
             return Vec::new();
         };
         *stage = next;
+        self.unanswered = 0;
         let owed = self.open.iter().filter(|(_, members)| members.contains(&member));
         let owed = owed.filter(|_| next.epoch >= self.first);
         let mut actions: Vec<Action> = owed

@@ -91,6 +91,7 @@ fn collect_past(
         answer: bytes + 25,
         members,
         spare: 0.0,
+        patience: 0,
     };
     let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));

@@ -3,7 +3,7 @@
 
 #![recursion_limit = "256"]
 
-use director::envelope::{FromMember, Invitation, seal_data, seal_member, seal_probe};
+use director::envelope::{Echo, FromMember, Invitation, seal_data, seal_member, seal_probe};
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
 use director::{ModelId, Models};
@@ -127,8 +127,8 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         "answer_opened": [299, 17, hex(b"17 kWh")],
         "acknowledge": of_member(&FromMember::Acknowledge(17)),
         "acknowledge_opened": [299, 17, ""],
-        "ready": of_member(&FromMember::Ready(1, Models::from_bits(0x0601))),
-        "ready_opened": [299, 1, "0601"],
+        "ready": of_member(&FromMember::Ready(1, Models::from_bits(0x0601), Echo::of_invitation(7))),
+        "ready_opened": [299, 1, "06010007"],
         "cannot": of_member(&FromMember::Cannot(2, Models::from_bits(0x0601))),
         "cannot_opened": [299, 2, "0601"],
         "alive": of_member(&FromMember::Alive(3, Models::from_bits(0x0601))),

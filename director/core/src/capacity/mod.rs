@@ -20,7 +20,9 @@ const INITIAL_WINDOW: f64 = 10.0;
 /// Maximum size of these datagrams together, in bytes (RFC 6928).
 const MAX_INITIAL: f64 = 14_600.0;
 /// Round-trip time before the first sample, in ns.
-const UNKNOWN_TRIP: Nanos = 100_000_000;
+pub const UNKNOWN_TRIP: Nanos = 100_000_000;
+/// See [`Capacity::patience`], in ns.
+const UNKNOWN_PATIENCE: Nanos = 1_000_000_000;
 /// Arrivals after which a flight is evaluated even if messages are still awaited.
 const LONG_FLIGHT: usize = 64;
 /// A flight that arrives at less than this share of the sending rate fills the bottleneck.
@@ -128,7 +130,11 @@ impl Capacity {
         let rate = match self.trips.mean() {
             Some(trip) if self.competes() => window(trip),
             // A few datagrams per round trip may always go: slow answers are no lack of capacity.
-            Some(trip) => self.rate.max(window(trip) * (self.datagram / self.packet).min(1.0)),
+            // In a queue that stands, not even these.
+            Some(_) => {
+                let trip = self.trips.longest().unwrap_or(UNKNOWN_TRIP);
+                self.rate.max(window(trip) * (self.datagram / self.packet).min(1.0))
+            }
             None => self.rate,
         }
         .max(MIN_RATE);
@@ -156,6 +162,17 @@ impl Capacity {
     /// Smoothed round-trip time with queueing, in ns; `None` before the first sample.
     pub fn smoothed_trip(&self) -> Option<Nanos> {
         self.trips.mean()
+    }
+
+    /// Time of the last round-trip sample; `None` before the first.
+    pub fn sampled_at(&self) -> Option<Nanos> {
+        self.trips.sampled_at()
+    }
+
+    /// Time in ns to wait for answers beyond what is estimated: a second until a rate was measured,
+    /// as before the first round trip (RFC 8085, 3.1.1).
+    pub fn patience(&self) -> Nanos {
+        if self.is_estimated() && !self.measured { UNKNOWN_PATIENCE } else { 0 }
     }
 
     /// Minimum round-trip time of the last half minute, in ns.
@@ -272,6 +289,18 @@ impl Capacity {
     /// Datagrams that were sent at a rate of `sent` bit/s have arrived at a rate of `seen`.
     fn delivered(&mut self, seen: f64, sent: f64, now: Nanos) {
         let rate = self.rate();
+        if std::env::var_os("CAP").is_some() {
+            eprintln!(
+                "CAP {:.3} seen {seen:.0} sent {sent:.0} rate {rate:.0} own {:.0} evidence {} queues {} trips {:?} {:?} loss {}",
+                now as f64 / 1e9,
+                self.rate,
+                self.is_evidence(),
+                self.queues(self.flight.longest),
+                self.trips.mean(),
+                self.trips.longest(),
+                self.loss
+            );
+        }
         self.measured = true;
         self.recent.push_back(seen);
         if self.recent.len() > RECENT {

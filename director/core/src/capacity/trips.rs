@@ -24,6 +24,8 @@ const COMPETITION: u32 = 4;
 pub(super) struct Trips {
     /// Samples that can be the minimum of the window: times, and values in ns.
     least: VecDeque<(Nanos, Nanos)>,
+    /// Time of the last sample.
+    at: Nanos,
     /// Smoothed time, in ns (RFC 6298).
     mean: Option<f64>,
     /// Longest time recently, in ns.
@@ -44,6 +46,7 @@ impl Trips {
         while self.least.len() > 1
             && self.least.pop_front_if(|(at, _)| *at + MIN_WINDOW < now).is_some()
         {}
+        self.at = now;
         let seen = ns as f64;
         self.mean = Some(self.mean.map_or(seen, |mean| 0.875 * mean + 0.125 * seen));
         self.longest = self.longest.max(seen);
@@ -75,6 +78,16 @@ impl Trips {
     /// The minimum of the last half minute, in ns.
     pub fn least(&self) -> Option<Nanos> {
         self.least.front().map(|(_, trip)| *trip)
+    }
+
+    /// The longest recent time, in ns; `None` before the first sample.
+    pub fn longest(&self) -> Option<Nanos> {
+        self.mean.map(|mean| self.longest.max(mean) as Nanos)
+    }
+
+    /// Time of the last sample; `None` before the first.
+    pub fn sampled_at(&self) -> Option<Nanos> {
+        self.mean.map(|_| self.at)
     }
 
     /// The smoothed time, in ns.

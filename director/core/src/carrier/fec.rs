@@ -67,6 +67,7 @@ fn settings(params: &Params) -> FecSettings {
         members: params.members,
         // Unknown until `adapt`.
         spare: 0.0,
+        patience: 0,
     }
 }
 
@@ -165,6 +166,7 @@ impl HubCarrier for Hub {
     fn pace(&mut self, flow: &Flow) {
         self.hub.pace(flow.rate_bit_s);
         let settings = self.hub.settings();
+        settings.patience = flow.patience;
         // Requests must not come before answers that wait in queues.
         settings.round_trip = settings.round_trip.max(flow.wait.unwrap_or(0));
     }

@@ -168,6 +168,8 @@ pub struct Flow {
     pub charge: f64,
     /// Smoothed round-trip time with queueing in ns, if the path was measured.
     pub wait: Option<Nanos>,
+    /// Time in ns that answers may take longer than estimated, before anything was measured.
+    pub patience: Nanos,
 }
 
 /// A member's side of a transport.

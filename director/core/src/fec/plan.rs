@@ -25,6 +25,9 @@ pub struct FecSettings {
     /// Share of the channel that is free, 0 to 1, for extra frames that may save a wait; 0 if
     /// bytes are limited.
     pub spare: f64,
+    /// Additional time until an answer counts as late, in ns: the path may be far slower than
+    /// assumed.
+    pub patience: Nanos,
 }
 
 impl Default for FecSettings {
@@ -38,6 +41,7 @@ impl Default for FecSettings {
             answer: 100,
             members: 1,
             spare: 0.0,
+            patience: 0,
         }
     }
 }
@@ -235,6 +239,7 @@ mod tests {
             answer: 1_699,
             members: 300,
             spare: 0.0,
+            patience: 0,
         }
     }
 

@@ -60,6 +60,48 @@ pub(super) struct Sending {
     pub turn: u8,
     pub ask_at: Nanos,
     pub until: Option<Nanos>,
+    /// Arrivals of answers.
+    pub arrivals: Arrivals,
+}
+
+/// Arrivals of frames of answers to a message.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    count: u32,
+    first_at: Nanos,
+    last_at: Nanos,
+    /// Frames that members were asked for, with those of their slots.
+    asked: f64,
+}
+
+/// Arrivals from which their interval is known.
+const MIN_ARRIVALS: u32 = 3;
+/// Arrivals this much slower than assumed wait in a queue.
+const SLOWER: f64 = 1.5;
+/// A queue is empty if nothing arrives in this many intervals.
+const PAUSE: f64 = 3.0;
+
+impl Arrivals {
+    /// Records the arrival of a frame of an answer.
+    pub fn add(&mut self, now: Nanos) {
+        if self.count == 0 {
+            self.first_at = now;
+        }
+        (self.count, self.last_at) = (self.count + 1, now);
+    }
+
+    /// The time until which requested frames may still wait in a queue of the path: frames arrive
+    /// more slowly than every `expected` ns, and more were asked for. A request before that would
+    /// only make the queue longer.
+    fn wait_until(&self, expected: Nanos, loss: f64) -> Option<Nanos> {
+        let waiting = self.asked * (1.0 - loss) - f64::from(self.count);
+        if self.count < MIN_ARRIVALS || waiting < 1.0 {
+            return None;
+        }
+        let each = (self.last_at - self.first_at) as f64 / f64::from(self.count - 1);
+        let slow = each * (1.0 - loss) > SLOWER * expected as f64;
+        slow.then_some(self.last_at + (PAUSE.min(1.0 + waiting) * each) as Nanos)
+    }
 }
 
 /// Parameters common to all messages of a group.
@@ -70,6 +112,9 @@ pub(super) struct Shape {
     pub code: usize,
 }
 
+/// Maximum number of times that the time between requests is doubled, while a member does not
+/// respond.
+const MAX_DOUBLED: u32 = 5;
 /// Copies of a request: it is short, and a lost one costs a round.
 pub(super) const COPIES: usize = 2;
 
@@ -140,10 +185,20 @@ impl Sending {
             return;
         }
         // Without slots, answers are requested at once.
-        let grace = if self.slot > 0 { shape.settings.round_trip + shape.queue(8) } else { 0 };
+        let grace = if self.slot > 0 {
+            shape.settings.round_trip + shape.queue(8) + shape.settings.patience
+        } else {
+            0
+        };
         let over = self.over_at;
         self.slots_at = Some(over);
         self.ask_at = over + grace;
+        if self.slot > 0 && self.response == ResponseKind::Answers {
+            let Shape { settings, code } = shape;
+            let each = settings.answer_burst(settings.answer_symbols(*code));
+            self.arrivals.asked =
+                f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
+        }
         let own = self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { 0 });
         for (member, awaited) in &mut self.awaited {
             let place = Nanos::from(slot_index(*member, shape.settings.members, message));
@@ -166,6 +221,14 @@ impl Sending {
             return Vec::new();
         }
         let Shape { settings, code, .. } = shape;
+        let slot = self.slot / Nanos::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
+        let expected = settings.answer_frame(*code).max(slot);
+        if let Some(until) = self.arrivals.wait_until(expected, settings.loss)
+            && until > now
+        {
+            self.ask_at = until;
+            return Vec::new();
+        }
         let late = self.awaited.iter().filter(|(_, awaited)| awaited.due <= now);
         let mut late: Vec<(u32, u16)> =
             late.map(|(member, awaited)| (awaited.unanswered, *member)).collect();
@@ -197,16 +260,19 @@ impl Sending {
                 (ResponseKind::Answers, u8::MAX) => settings.answer_burst(answer),
                 (ResponseKind::Answers, lacking) => settings.repair(usize::from(lacking)),
             };
+            self.arrivals.asked += f64::from(frames);
             asked += f64::from(frames) * frame as f64 / spare;
             awaited.unanswered += 1;
             requests.push(Request { member: *member, symbols });
         }
         let copies = shape.queue(4) + frame * COPIES as Nanos;
-        let answered = now + settings.round_trip * 5 / 4 + copies + asked as Nanos;
+        let answered =
+            now + settings.round_trip * 5 / 4 + settings.patience + copies + asked as Nanos;
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
-                awaited.due = answered + settings.round_trip * Nanos::from(unanswered.min(20));
+                awaited.due = answered + settings.round_trip * (1 << unanswered.min(MAX_DOUBLED))
+                    - settings.round_trip;
             }
         }
         // Request from some members at a time, to limit the channel time of requests.

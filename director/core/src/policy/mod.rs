@@ -23,6 +23,9 @@ pub struct Settings {
     pub switch_ms: f64,
     /// Number of consecutive decisions in which a model must be better.
     pub sustained: u32,
+    /// Messages of the model in use that must have been observed: before that, predictions are
+    /// compared with predictions.
+    pub observed: u32,
     /// Minimum time between two changes, in ns.
     pub dwell_ns: Nanos,
     /// Maximum share of the bottleneck rate that a model may use, 0 to 1.
@@ -37,6 +40,7 @@ impl Default for Settings {
             gain: 0.15,
             switch_ms: 1.0,
             sustained: 3,
+            observed: 2,
             dwell_ns: 5_000_000_000,
             most_load: 0.85,
             moved: 0.25,
@@ -73,6 +77,8 @@ pub struct Policy {
     candidates: Vec<Candidate>,
     current: ModelId,
     since: Nanos,
+    /// Messages of the model in use whose delay is known.
+    observed: u32,
     challenger: Option<(ModelId, u32)>,
     /// Conditions of the last predictions: expected, and with the worst-case loss.
     at: Option<(Conditions, Conditions)>,
@@ -134,6 +140,7 @@ impl Policy {
             candidates,
             current,
             since: 0,
+            observed: 0,
             challenger: None,
             at: None,
             worst_loss: 0.0,
@@ -219,6 +226,7 @@ impl Policy {
     pub fn set_current(&mut self, model: ModelId, now: Nanos) {
         self.current = model;
         self.since = now;
+        self.observed = 0;
         self.challenger = None;
     }
 
@@ -233,6 +241,7 @@ impl Policy {
     /// Records that a message of the model in use took `ms` until all answers arrived; corrects
     /// the predictions.
     pub fn record_delay(&mut self, ms: f64) {
+        self.observed = self.observed.saturating_add(1);
         let (current, common_correction) = (self.current, self.common_correction);
         let own = self.candidates.iter_mut().find(|candidate| candidate.model == current);
         if let Some(candidate) = own
@@ -303,9 +312,7 @@ impl Policy {
         let reason = self.judge(now, (model, cost), own, urgent);
         let changes = matches!(reason, Reason::Gain | Reason::Urgent);
         if changes {
-            self.current = model;
-            self.since = now;
-            self.challenger = None;
+            self.set_current(model, now);
         }
         Decision {
             choice: if changes { Choice::Change(model) } else { Choice::Stay },
@@ -342,7 +349,7 @@ impl Policy {
             _ => 1,
         };
         self.challenger = Some((model, times));
-        if times < self.settings.sustained {
+        if times < self.settings.sustained || self.observed < self.settings.observed {
             Reason::NotSustained
         } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
             Reason::Dwelling

@@ -55,7 +55,7 @@ impl MulticastHealth {
         self.probe_at = now + wait;
     }
 
-    /// Records a message from a member that can be the answer to a probe. `true` if multicast is
+    /// Records the answer of a member to the last probe. `true` if multicast is
     /// considered working again.
     pub fn probe_answered(&mut self, member: MemberId, now: Nanos) -> bool {
         if self.interval.is_none() || self.probed != Some(member) {

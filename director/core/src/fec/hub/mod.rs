@@ -5,7 +5,7 @@ mod receive;
 use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-use super::sending::{Awaited, COPIES, Sending, Shape};
+use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -189,6 +189,7 @@ impl FecHub {
             turn: 0,
             ask_at: 0,
             until,
+            arrivals: Arrivals::default(),
         };
         self.newest = self.newest.max(message);
         self.sending.insert(message, sending);

@@ -43,6 +43,7 @@ impl FecHub {
         if sending.response != ResponseKind::Answers {
             return;
         }
+        sending.arrivals.add(now);
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         // The first symbol is sent in the member's slot even if the member was asked meanwhile,
         // so its arrival gives a round-trip sample. Later slots can be delayed by others.

@@ -1,11 +1,11 @@
 //! What the hub measures of the path, and how fast it sends.
 
-use super::{Hub, UNKNOWN_TRIP};
+use super::Hub;
 use crate::Nanos;
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, UNKNOWN_TRIP};
 use crate::carrier::Flow;
 use crate::conditions::Conditions;
-use crate::envelope;
+use crate::envelope::{self, Echo};
 use crate::model::ModelId;
 use crate::session::Config;
 use crate::switch::MemberId;
@@ -43,10 +43,20 @@ impl Hub {
 
     /// Records a control message that was sent to a member.
     pub(super) fn record_invitation(&mut self, member: MemberId, control: &[u8], now: Nanos) {
-        if envelope::is_invitation(control) {
-            let asked = self.asked_at.entry(member).or_insert((now, true));
-            // The reaction to one of several is ambiguous.
-            asked.1 &= asked.0 == now;
+        if let Some(count) = envelope::invitation_count(control) {
+            self.echoes.sent(member, Echo::of_invitation(count), now);
+        }
+    }
+
+    /// A member has answered an invitation or a multicast probe: it is a round-trip sample, also
+    /// while a model's messages give none.
+    pub(super) fn handle_echo(&mut self, member: MemberId, echo: Echo, now: Nanos) {
+        if let Some(trip) = self.echoes.answered(member, echo, now) {
+            self.capacity.round_trip(now, trip);
+        }
+        let last = Echo::of_probe(self.probes);
+        if echo == last && self.multicast.probe_answered(member, now) {
+            self.policy.multicast(true);
         }
     }
 
@@ -104,7 +114,12 @@ impl Hub {
         // Members with a configured rate spread longer answers themselves.
         let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
         let wait = self.capacity.smoothed_trip().filter(|_| self.capacity.is_estimated());
-        let flow = Flow { rate_bit_s: self.capacity.pace(), charge, wait };
+        let flow = Flow {
+            rate_bit_s: self.capacity.pace(),
+            charge,
+            wait,
+            patience: self.capacity.patience(),
+        };
         self.stages.values_mut().for_each(|stage| stage.carrier.pace(&flow));
     }
 }

@@ -1,5 +1,6 @@
 //! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
+mod echoes;
 mod invite;
 mod invite_queue;
 mod lanes;
@@ -14,6 +15,7 @@ mod strangers;
 mod supervise;
 mod uplink;
 
+use self::echoes::Echoes;
 use self::invite_queue::{InviteQueue, asking_time};
 use self::lanes::Uplinks;
 use self::pairing::Pairing;
@@ -22,7 +24,7 @@ use super::multicast::MulticastHealth;
 use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, UNKNOWN_TRIP};
 use crate::carrier::{self, HubCarrier, Params, To};
 use crate::conditions::Conditions;
 use crate::envelope;
@@ -62,8 +64,6 @@ struct Stage {
     until: Option<Nanos>,
 }
 
-/// Round-trip time before the first sample, in ns.
-const UNKNOWN_TRIP: Nanos = 100_000_000;
 /// A retired model is kept for this time plus four round trips.
 const LINGER: Nanos = 1_000_000_000;
 
@@ -87,8 +87,7 @@ pub struct Hub {
     estimator: Estimator,
     /// Estimate of the path's capacity.
     capacity: Capacity,
-    /// Times of invitations without a reaction, and whether they were sent once.
-    asked_at: BTreeMap<MemberId, (Nanos, bool)>,
+    echoes: Echoes,
     /// Configured MTU, in bytes.
     configured_mtu: f64,
     path_mtu: PathMtu,
@@ -184,7 +183,7 @@ impl Hub {
             map,
             estimator,
             capacity,
-            asked_at: BTreeMap::new(),
+            echoes: Echoes::default(),
             configured_mtu: config.assumed.mtu,
             path_mtu: PathMtu::new(config.assumed.mtu as u32),
             multicast: MulticastHealth::default(),
@@ -238,7 +237,11 @@ impl Hub {
             rate_bit_s: self.capacity.rate(),
             ..self.config.assumed
         };
-        self.estimator.conditions(known)
+        let mut here = self.estimator.conditions(known);
+        // Samples of one model can all include its queue.
+        let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt_ns == 0);
+        here.rtt_ns = least.map_or(here.rtt_ns, |least| here.rtt_ns.min(least));
+        here
     }
 
     fn open(&mut self, model: ModelId, epoch: u32) {
@@ -297,7 +300,10 @@ impl Hub {
         let _ = self.perform(actions, now);
         let mut wake = self.wake();
         if now >= self.control_at
-            && let Some((member, bytes)) = self.next_control(now).or_else(|| self.next_probe(now))
+            && let Some((member, bytes)) = self
+                .next_control(now)
+                .or_else(|| self.next_probe(now))
+                .or_else(|| self.next_echo(now))
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
             // Leave channel time for the answer.

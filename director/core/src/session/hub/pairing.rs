@@ -199,7 +199,7 @@ impl Pairing {
     /// Drops control messages that are not newer than the last.
     fn accept(&mut self, what: FromMember) -> Option<FromMember> {
         let link = self.current.as_mut()?;
-        if let FromMember::Ready(count, _)
+        if let FromMember::Ready(count, ..)
         | FromMember::Cannot(count, _)
         | FromMember::Alive(count, _) = what
         {
@@ -215,7 +215,7 @@ impl Pairing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::seal_member;
+    use crate::envelope::{Echo, seal_member};
     use crate::handshake::{Initiator, Welcome, respond};
     use crate::keys::Psk;
     use crate::model::Models;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn ready(root: &Root, count: u32) -> Vec<u8> {
-        seal_member(root, 5, 2, &FromMember::Ready(count, Models::ALL))
+        seal_member(root, 5, 2, &FromMember::Ready(count, Models::ALL, Echo::Unknown))
     }
 
     #[test]

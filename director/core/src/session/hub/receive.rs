@@ -69,16 +69,9 @@ impl Hub {
     }
 
     /// A control message is from a member, and new.
-    fn proved_control(&mut self, member: MemberId, now: Nanos) {
+    fn proved_control(&mut self, now: Nanos) {
         if self.unproved.take().is_some() {
             self.mark_alive(now);
-        }
-        // The first invitation gives a round-trip time before any message, if it was sent once.
-        // Later answers can belong to an earlier invitation.
-        let asked = self.asked_at.get_mut(&member).filter(|(_, once)| *once);
-        if let Some((at, once)) = asked {
-            *once = false;
-            self.capacity.round_trip(now, now.saturating_sub(*at));
         }
     }
 
@@ -133,21 +126,19 @@ impl Hub {
             FromMember::Acknowledge(number) => self.acknowledged(member, number, now),
             FromMember::Alive(_, models) => self.handle_report(member, epoch, models, now),
             FromMember::Cannot(_, models) => {
-                self.proved_control(member, now);
+                self.proved_control(now);
                 self.set_models(member, models);
             }
-            FromMember::Ready(_, models) => {
+            FromMember::Ready(_, models, echo) => {
                 self.fresh = Some(member);
                 let length = self.unproved;
-                self.proved_control(member, now);
+                self.proved_control(now);
+                self.handle_echo(member, echo, now);
                 length.into_iter().for_each(|length| self.probe_answered(member, length, now));
                 if !self.is_joined(member, epoch, models, now) {
                     return;
                 }
                 self.invite_queue.remove(member, epoch);
-                if self.multicast.probe_answered(member, now) {
-                    self.policy.multicast(true);
-                }
                 let actions = self.switch.ready(member, epoch);
                 // A message that the new model rejects expires.
                 let _ = self.perform(actions, now);

@@ -1,7 +1,7 @@
 //! Handshakes of a member: when it says hello, and what it does with answers.
 
 use crate::Nanos;
-use crate::envelope::{self, FromMember, Invitation};
+use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::{Initiator, Welcome};
 use crate::keys::{Psk, Root, SessionId};
 use crate::model::Models;
@@ -50,19 +50,15 @@ impl Link {
         what: fn(u32, Models) -> FromMember,
         have: Models,
     ) -> Vec<u8> {
-        self.padded(epoch, what, have, 0)
-    }
-
-    /// Seals a control message to the hub in a datagram of at least `size` bytes.
-    pub fn padded(
-        &mut self,
-        epoch: u32,
-        what: fn(u32, Models) -> FromMember,
-        have: Models,
-        size: usize,
-    ) -> Vec<u8> {
         self.sent += 1;
         let what = what(self.sent, have);
+        envelope::seal_member(&self.root, epoch, self.welcome.member, &what)
+    }
+
+    /// Seals a report of an epoch to the hub in a datagram of at least `size` bytes.
+    pub fn ready(&mut self, epoch: u32, have: Models, echo: Echo, size: usize) -> Vec<u8> {
+        self.sent += 1;
+        let what = FromMember::Ready(self.sent, have, echo);
         envelope::seal_padded(&self.root, epoch, self.welcome.member, &what, size)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Joined, Member, MemberEvent, Stage, WINDOW};
 use crate::Nanos;
 use crate::carrier::{self, Params};
-use crate::envelope::{FromMember, Invitation};
+use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
 use crate::keys::Root;
 use crate::window::Window;
@@ -14,12 +14,12 @@ impl Member {
     pub(super) fn invitation(&mut self, datagram: &[u8], now: Nanos) {
         let complete = self.handshakes.complete.as_mut().map(|link| link.open(datagram));
         if let Some(opened) = complete.flatten() {
-            return self.invited(true, opened, datagram.len(), now);
+            return self.invited(true, opened, datagram, now);
         }
         let joined = self.joined.as_mut().map(|joined| joined.link.open(datagram));
         if let Some(opened) = joined.flatten() {
             self.reports.record_answer(now);
-            return self.invited(false, opened, datagram.len(), now);
+            return self.invited(false, opened, datagram, now);
         }
         // The welcome before it may be lost.
         if self.joined.is_none() {
@@ -27,9 +27,9 @@ impl Member {
         }
     }
 
-    /// The hub invites to an epoch by a datagram of `size` bytes; `new` if it is the first of a
-    /// handshake. `None` if it is a repeated or late invitation.
-    fn invited(&mut self, new: bool, invitation: Option<Invitation>, size: usize, now: Nanos) {
+    /// The hub invites to an epoch by a datagram; `new` if it is the first of a handshake. `None` if
+    /// it is a repeated or late invitation.
+    fn invited(&mut self, new: bool, invitation: Option<Invitation>, datagram: &[u8], now: Nanos) {
         let Some(invitation) = &invitation else { return };
         let known = self.joined.as_ref().filter(|_| !new).map(|joined| joined.epoch);
         if known.is_some_and(|known| known > invitation.epoch) {
@@ -81,8 +81,10 @@ impl Member {
             }
         }
         if let Some(joined) = &mut self.joined {
-            let size = if invitation.probes { size } else { 0 };
-            joined.ready(self.models, size, &mut self.control);
+            let size = if invitation.probes { datagram.len() } else { 0 };
+            let echo = envelope::invitation_count(datagram);
+            let echo = echo.map_or(Echo::Unknown, Echo::of_invitation);
+            joined.ready(self.models, (echo, size), &mut self.control);
         }
     }
 

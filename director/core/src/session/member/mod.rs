@@ -10,7 +10,7 @@ use self::reports::Reports;
 use super::{Security, SessionError};
 use crate::Nanos;
 use crate::carrier::{self, MemberCarrier};
-use crate::envelope::{self, FromMember};
+use crate::envelope::{self, Echo, FromMember};
 use crate::handshake;
 use crate::keys::{Psk, Root};
 use crate::model::{ModelId, Models};
@@ -162,8 +162,8 @@ impl Member {
         }
         let Some(joined) = &mut self.joined else { return };
         if envelope::is_envelope(datagram) {
-            if joined.is_probed(datagram) {
-                joined.ready(self.models, 0, &mut self.control);
+            if let Some(count) = joined.probed(datagram) {
+                joined.ready(self.models, (Echo::of_probe(count), 0), &mut self.control);
             }
             // A bare envelope belongs to the plain model; it carries its epoch.
             self.message(datagram, now);
@@ -299,18 +299,23 @@ impl Member {
 
 impl Joined {
     /// Reports the current epoch to the hub, in a datagram of at least `size` bytes.
-    fn ready(&mut self, have: Models, size: usize, control: &mut VecDeque<Vec<u8>>) {
-        control.push_back(self.link.padded(self.epoch, FromMember::Ready, have, size));
+    fn ready(
+        &mut self,
+        have: Models,
+        (echo, size): (Echo, usize),
+        control: &mut VecDeque<Vec<u8>>,
+    ) {
+        control.push_back(self.link.ready(self.epoch, have, echo, size));
     }
 
-    /// Whether a datagram is a new multicast probe of this member.
-    fn is_probed(&mut self, datagram: &[u8]) -> bool {
+    /// The count of a datagram that is a new multicast probe of this member.
+    fn probed(&mut self, datagram: &[u8]) -> Option<u32> {
         let open =
             |(epoch, stage): (&u32, &Stage)| envelope::open_probe(&stage.root, *epoch, datagram);
-        let Some((count, member)) = self.stages.iter().find_map(open) else { return false };
+        let (count, member) = self.stages.iter().find_map(open)?;
         let new = count > self.probes;
         self.probes = self.probes.max(count);
-        new && member == self.link.welcome.member
+        (new && member == self.link.welcome.member).then_some(count)
     }
 
     /// Sends to the hub over the model of the message, or over the newest one.
