@@ -267,7 +267,7 @@ impl Trial {
             To::Group => group_link(self.group),
         };
         if std::env::var_os("TRACE").is_some() {
-            eprintln!("T {:.3} {who:?} -> {} {} B first {}", now as f64 / 1e9, to.0, datagram.len(), datagram[0]);
+            eprintln!("T {:.3} {who:?} -> {} {} B h {:02x?} first {}", now as f64 / 1e9, to.0, datagram.len(), &datagram[1..7], datagram[0]);
         }
         for frame in self.wire.frames((from.link, to), datagram) {
             if now >= self.first_at {

@@ -12,7 +12,7 @@ mod sender;
 mod sending;
 mod settings;
 
-pub use frame::{Datagram, HEADER, MAX_CHUNKS};
+pub use frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 pub use receiver::{ArqReceiver, Received};
 pub use sender::ArqSender;
 pub use settings::{AckReport, ArqSettings, Outcome, Refused};

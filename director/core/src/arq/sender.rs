@@ -29,6 +29,8 @@ pub struct ArqSender {
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
 /// congested network; here sending is paced, and a timeout first sends one chunk.
 const SPREAD: f64 = 3.0;
+/// Time in ns after which an answer has waited for others or for the sending rate.
+const AT_ONCE: Nanos = 2_000_000;
 /// Maximum number of times that a timeout is doubled.
 const MAX_DOUBLED: u32 = 5;
 
@@ -112,6 +114,7 @@ impl ArqSender {
             asked: Vec::new(),
             before: None,
             echo,
+            queued_at: None,
             tries: 0,
             sent: 0,
             known: 0,
@@ -135,8 +138,13 @@ impl ArqSender {
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
         self.expire(now);
         while self.sending.len() < self.settings.most.max(1) {
-            let Some((message, sending)) = self.waiting.pop_front() else { break };
+            let Some((message, mut sending)) = self.waiting.pop_front() else { break };
+            sending.queued_at.get_or_insert(now);
             self.sending.insert(message, sending);
+        }
+        let new = self.waiting.iter_mut().rev();
+        for (_, sending) in new.take_while(|(_, sending)| sending.queued_at.is_none()) {
+            sending.queued_at = Some(now);
         }
         // On a timeout, send the last missing chunk, then more with each further timeout: loss
         // bursts end after a number of frames, not after a time.
@@ -172,6 +180,10 @@ impl ArqSender {
         let begin = usize::from(index) * room;
         let end = (begin + room).min(sending.bytes.len());
         let asks = sending.train.is_empty();
+        // An answer that waited here gives no round-trip sample.
+        if sending.queued_at.is_some_and(|at| now > at + AT_ONCE) {
+            sending.echo = LAST_ATTEMPT;
+        }
         sending.sent += 1;
         let attempt = (sending.asked.len() as u8).min(LAST_ATTEMPT);
         let data = sending.bytes.get(begin..end).unwrap_or_default().to_vec();

@@ -48,6 +48,8 @@ pub(super) struct Sending {
     pub before: Option<Delivered>,
     /// The attempt of the request that this answer belongs to.
     pub echo: u8,
+    /// When it was ready to be sent, in ns.
+    pub queued_at: Option<Nanos>,
     /// Consecutive timeouts.
     pub tries: u32,
     /// Number of chunks sent, and number of those that are known as received or lost.

@@ -21,8 +21,10 @@ const INITIAL_WINDOW: f64 = 10.0;
 const MAX_INITIAL: f64 = 14_600.0;
 /// Round-trip time before the first sample, in ns.
 pub const UNKNOWN_TRIP: Nanos = 100_000_000;
-/// See [`Capacity::patience`], in ns.
-const UNKNOWN_PATIENCE: Nanos = 1_000_000_000;
+/// See [`Capacity::patience`], in ns, and the number of arrivals after which there is none.
+const PATIENCE: Nanos = 200_000_000;
+const MAX_PATIENCE: Nanos = 1_000_000_000;
+const KNOWN_AFTER: u32 = 8;
 /// Arrivals after which a flight is evaluated even if messages are still awaited.
 const LONG_FLIGHT: usize = 64;
 /// A flight that arrives at less than this share of the sending rate fills the bottleneck.
@@ -75,6 +77,8 @@ pub struct Capacity {
     /// Whether no flight has filled the bottleneck yet.
     startup: bool,
     measured: bool,
+    /// Number of datagrams that have arrived.
+    arrived: u32,
     trips: Trips,
     flight: Flight,
     /// The last delivery rates, in bit/s.
@@ -104,6 +108,7 @@ impl Capacity {
             competed: false,
             startup: true,
             measured: false,
+            arrived: 0,
             trips: Trips::default(),
             flight: Flight::default(),
             recent: VecDeque::new(),
@@ -130,9 +135,10 @@ impl Capacity {
         let rate = match self.trips.mean() {
             Some(trip) if self.competes() => window(trip),
             // A few datagrams per round trip may always go: slow answers are no lack of capacity.
-            // In a queue that stands, not even these.
-            Some(_) => {
-                let trip = self.trips.longest().unwrap_or(UNKNOWN_TRIP);
+            // In a long queue, not even these.
+            Some(trip) => {
+                let longest = self.trips.longest().unwrap_or(trip);
+                let trip = trip.max(longest / 2);
                 self.rate.max(window(trip) * (self.datagram / self.packet).min(1.0))
             }
             None => self.rate,
@@ -169,10 +175,14 @@ impl Capacity {
         self.trips.sampled_at()
     }
 
-    /// Time in ns to wait for answers beyond what is estimated: a second until a rate was measured,
-    /// as before the first round trip (RFC 8085, 3.1.1).
+    /// Time in ns to wait for answers beyond what is estimated, until some have arrived: the path
+    /// may be far narrower than its round trip suggests. At most the second that RFC 8085, 3.1.1,
+    /// requires before the first round trip.
     pub fn patience(&self) -> Nanos {
-        if self.is_estimated() && !self.measured { UNKNOWN_PATIENCE } else { 0 }
+        if !self.is_estimated() || self.measured || self.arrived >= KNOWN_AFTER {
+            return 0;
+        }
+        (4 * self.trip() + PATIENCE).min(MAX_PATIENCE)
     }
 
     /// Minimum round-trip time of the last half minute, in ns.
@@ -201,6 +211,7 @@ impl Capacity {
         if self.trips.mean().is_none() && self.told.is_none() && !self.measured {
             self.rate = self.initial(ns);
         }
+        if ns > 400_000_000 && std::env::var_os("CAP").is_some() { eprintln!("TRIP {:.3} {}", now as f64/1e9, ns as f64/1e9); }
         self.trips.add(now, ns, self.airtime());
         self.flight.longest = self.flight.longest.max(ns);
         if self.competes() != self.competed {
@@ -232,6 +243,7 @@ impl Capacity {
     /// Records the arrival of a datagram of `bytes` on the wire.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) {
         self.heard();
+        self.arrived = self.arrived.saturating_add(1);
         if !self.flight.trained {
             self.acknowledge(bytes as f64 * self.scale);
         }
@@ -318,10 +330,14 @@ impl Capacity {
         }
     }
 
-    /// Whether slow arrivals show a narrow path. After losses of a radio, repairs make them slow too:
-    /// then a packet must have waited about as long as the arrivals took longer than they should
-    /// have, half of it at least.
+    /// Whether slow arrivals show a narrow path: its queue has made a round trip longer. Without that,
+    /// members, requests or pacing were slow (the application-limited samples of BBR). After losses of
+    /// a radio, repairs make arrivals slow too: then a packet must have waited about as long as the
+    /// arrivals took longer than they should have, half of it at least.
     fn is_evidence(&self) -> bool {
+        if self.told.is_none() && !self.flight.trained && !self.queues(self.flight.longest) {
+            return false;
+        }
         let clean = self.loss < CLEAN && !self.flight.losses;
         let Some((bytes, span)) = self.flight.run().filter(|_| !clean) else { return true };
         let least = self.least_trip().unwrap_or(0);

@@ -4,7 +4,7 @@ use super::interface::{ALL, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::Nanos;
 use crate::analytic::{Case, Prediction, rounds};
-use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, Outcome};
+use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, LAST_ATTEMPT, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
 use crate::switch::MessageId;
@@ -140,7 +140,7 @@ impl Exchange for Arq {
             // The answer replaces the acknowledgement.
             self.acks.remove(&number);
         }
-        let echo = self.attempts.remove(&number).unwrap_or(0);
+        let echo = self.attempts.remove(&number).unwrap_or(LAST_ATTEMPT);
         let sent = self.sender.answer(number, sealed.to_vec(), until, echo);
         sent.map_err(|why| why.to_string())
     }

@@ -23,8 +23,8 @@ pub struct Settings {
     pub switch_ms: f64,
     /// Number of consecutive decisions in which a model must be better.
     pub sustained: u32,
-    /// Messages of the model in use that must have been observed: before that, predictions are
-    /// compared with predictions.
+    /// Messages of the model in use that must have been observed, unless another is far better:
+    /// before that, predictions are compared with predictions.
     pub observed: u32,
     /// Minimum time between two changes, in ns.
     pub dwell_ns: Nanos,
@@ -48,6 +48,8 @@ impl Default for Settings {
     }
 }
 
+/// Predictions are not as wrong as this share of the cost.
+const FAR_BETTER: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
 /// Minimum of that timeout, in ms.
@@ -349,7 +351,9 @@ impl Policy {
             _ => 1,
         };
         self.challenger = Some((model, times));
-        if times < self.settings.sustained || self.observed < self.settings.observed {
+        let far = own.is_none_or(|own| cost < own * FAR_BETTER);
+        let unobserved = self.observed < self.settings.observed && !far;
+        if times < self.settings.sustained || unobserved {
             Reason::NotSustained
         } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
             Reason::Dwelling

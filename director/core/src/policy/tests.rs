@@ -88,6 +88,10 @@ fn small_gains_change_nothing() {
             // Half the delay at 70 % delivery is a gain.
             assert_eq!(policy.current(), ModelId::UdpRequestResponse, "{decision}");
         }
+        if second < 3 {
+            assert_eq!(policy.current(), ModelId::UdpArq, "nothing was observed yet: {decision}");
+        }
+        policy.record_delay(6.7);
     }
     let mut near = self::policy(QosTargets::default());
     near.settings.gain = 0.9;
