@@ -193,10 +193,8 @@ impl Draw {
                 continue;
             }
             let lasts = end - at;
-            let _ = writeln!(
-                text,
-                "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}"
-            );
+            let _ =
+                writeln!(text, "      - {{at: {at:.1} s, multicast: false, lasts: {lasts:.1} s}}");
         }
         for Outage { of, at, lasts } in &self.outages {
             let _ = writeln!(text, "      - {{at: {at:.1} s, down: {of}, lasts: {lasts:.1} s}}");

@@ -52,9 +52,8 @@ fn main() -> ExitCode {
         };
     }
     if file == "random" {
-        let mut number = |default| {
-            arguments.next().map_or(Ok(default), |text| text.parse().map_err(|_| text))
-        };
+        let mut number =
+            |default| arguments.next().map_or(Ok(default), |text| text.parse().map_err(|_| text));
         let numbers = (|| Ok([number(20)?, number(1)?, number(2)?]))();
         let done = numbers.map_err(|text: String| format!("{text} is not a number"));
         let done = done.and_then(|[count, first, seeds]: [u64; 3]| {
@@ -127,7 +126,7 @@ fn column(
                 let run = |(place, plan)| {
                     let mut setup = Setup::of(plan, fixed.clone());
                     if let Some(wait) = wait {
-                        setup = setup.told_nothing(wait);
+                        setup = setup.told_nothing(wait, deadline);
                     }
                     (place, Trial::new(setup, map.clone()).run(deadline))
                 };

@@ -64,9 +64,6 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let mut columns = Vec::new();
     let wait = (WAIT * 1e9) as u64;
     for cell in &cells {
-        if std::env::var("ONLY").is_ok_and(|only| Some(&*only) != cell.get("model")) {
-            continue;
-        }
         columns.extend(column(&experiment, cell, seeds, Some(wait))?);
     }
     let fixed = columns.iter().filter(|column| column.fixed);
@@ -79,13 +76,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
         let series = messages.iter().zip(costs);
         let series: Vec<String> =
             series.map(|(m, cost)| format!("{:.0}:{cost:.0}", m.sent as f64 / 1e9)).collect();
-        eprintln!(
-            "{}: {} {:.0} ms: {}",
-            draw.number,
-            column.name,
-            column.mean(),
-            series.join(" ")
-        );
+        eprintln!("{}: {} {:.0} ms: {}", draw.number, column.name, column.mean(), series.join(" "));
     }
     for (at, to, why) in director.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
         let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));

@@ -125,9 +125,11 @@ impl Setup {
 
     /// The same without any knowledge of the network but its packets' size, and without a clean
     /// network at the start: members join through the impairments, and messages begin after `wait`.
+    /// An answer after the deadline is worth nothing, so messages are not kept longer.
     #[must_use]
-    pub fn told_nothing(mut self, wait: Nanos) -> Self {
+    pub fn told_nothing(mut self, wait: Nanos, deadline: Nanos) -> Self {
         let mtu = self.config.assumed.mtu;
+        self.config.lifetime = Some(deadline);
         self.config.assumed = Conditions { mtu, ..Conditions::default() };
         (self.impaired_at, self.first_at) = (1, wait);
         self

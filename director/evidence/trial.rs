@@ -74,7 +74,8 @@ pub struct Trial {
 impl Trial {
     /// A run whose hub uses this map.
     pub fn new(setup: Setup, map: Arc<PerformanceMap>) -> Self {
-        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed, .. } = setup;
+        let Setup { segment, config, ends, mtu, every, messages, fan_out, payload, seed, .. } =
+            setup;
         let (impaired_at, first_at) = (setup.impaired_at, setup.first_at);
         let IpAddr::V4(group) = config.group.ip() else { panic!("simulations use IPv4") };
         let (security, count) = (config.security.clone(), ends.len() - 1);
@@ -266,9 +267,6 @@ impl Trial {
             To::Member(member) => self.ends[member as usize + 1].link,
             To::Group => group_link(self.group),
         };
-        if std::env::var_os("TRACE").is_some() {
-            eprintln!("T {:.3} {who:?} -> {} {} B h {:02x?} first {}", now as f64 / 1e9, to.0, datagram.len(), &datagram[1..7], datagram[0]);
-        }
         for frame in self.wire.frames((from.link, to), datagram) {
             if now >= self.first_at {
                 self.outcome.bytes += frame.len() as u64;

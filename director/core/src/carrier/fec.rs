@@ -136,7 +136,8 @@ impl HubCarrier for Hub {
             received,
             lost,
         }));
-        self.events.extend(self.hub.take_trips().into_iter().map(CarrierEvent::RoundTrip));
+        let trips = self.hub.take_trips().into_iter();
+        self.events.extend(trips.map(|(member, ns)| CarrierEvent::RoundTrip(member, ns)));
         self.collect_events();
         genuine
     }

@@ -126,8 +126,8 @@ pub enum CarrierEvent {
         /// Number of lost frames.
         lost: u32,
     },
-    /// A round-trip sample, in ns.
-    RoundTrip(Nanos),
+    /// A round-trip sample of a member, in ns.
+    RoundTrip(MemberId, Nanos),
     /// Datagrams that were sent in a row have been acknowledged.
     Train(Train),
     /// A datagram that was sent at this time has not been acknowledged in time.

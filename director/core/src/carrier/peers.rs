@@ -127,7 +127,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         if received + lost > 0 {
             self.events.push(CarrierEvent::Frames { member, received, lost });
         }
-        self.events.extend(round_trip.map(CarrierEvent::RoundTrip));
+        self.events.extend(round_trip.map(|ns| CarrierEvent::RoundTrip(member, ns)));
         self.events.extend(train.map(CarrierEvent::Train));
         self.events.extend(envelopes.into_iter().map(CarrierEvent::Envelope));
         self.replies.extend(reply.map(|reply| (member, reply)));

@@ -86,7 +86,7 @@ pub struct FecHub {
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
     /// Round-trip samples, in ns.
-    trips: Vec<Nanos>,
+    trips: Vec<(MemberId, Nanos)>,
 }
 
 impl FecHub {
@@ -353,8 +353,8 @@ impl FecHub {
         std::mem::take(&mut self.seen)
     }
 
-    /// Round-trip samples since the last call, in ns.
-    pub fn take_trips(&mut self) -> Vec<Nanos> {
+    /// Round-trip samples of members since the last call, in ns.
+    pub fn take_trips(&mut self) -> Vec<(MemberId, Nanos)> {
         std::mem::take(&mut self.trips)
     }
 

@@ -50,7 +50,8 @@ impl FecHub {
         let place = slot_index(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
             let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
-            self.trips.extend(slot.and_then(|slot| now.checked_sub(slot)));
+            let trip = slot.and_then(|slot| now.checked_sub(slot));
+            self.trips.extend(trip.map(|trip| (MemberId::from(member), trip)));
         }
         awaited.unanswered = 0;
         awaited.responded = true;

@@ -8,6 +8,10 @@ use crate::envelope::Echo;
 use crate::switch::MemberId;
 use std::collections::VecDeque;
 
+/// Chance at which losses do not explain that nothing is answered, and the loss of a round trip that
+/// is always possible.
+const UNLIKELY: f64 = 0.05;
+const MIN_LOSS: f64 = 0.1;
 /// Maximum number of invitations that are remembered.
 const MAX_ASKED: usize = 256;
 /// Least time between two echoes, in ns.
@@ -59,6 +63,9 @@ impl Hub {
         let member = *lacking.get(any)?;
         let wait = (4 * trip).max(MIN_INTERVAL) << self.echoes.unanswered.min(MAX_DOUBLED);
         self.echoes.next_at = now + wait;
+        let loss = 1.0 - (1.0 - self.conditions().loss).powi(2);
+        let by_chance = loss.max(MIN_LOSS).powi(self.echoes.unanswered.min(99) as i32);
+        self.capacity.set_silent(by_chance < UNLIKELY);
         self.echoes.unanswered += 1;
         let (_, epoch) = self.switch.current();
         let invitation = self.parameters(epoch)?;

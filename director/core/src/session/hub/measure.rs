@@ -52,7 +52,9 @@ impl Hub {
     /// while a model's messages give none.
     pub(super) fn handle_echo(&mut self, member: MemberId, echo: Echo, now: Nanos) {
         if let Some(trip) = self.echoes.answered(member, echo, now) {
-            self.capacity.round_trip(now, trip);
+            self.capacity.set_silent(false);
+            let near = self.distances.record(member, trip, now);
+            self.capacity.round_trip(now, near);
         }
         let last = Echo::of_probe(self.probes);
         if echo == last && self.multicast.probe_answered(member, now) {
@@ -74,10 +76,11 @@ impl Hub {
         }
     }
 
-    /// Records a round-trip time of `ns`.
-    pub(super) fn round_trip(&mut self, ns: Nanos, now: Nanos) {
+    /// Records a round-trip time of `ns` to a member.
+    pub(super) fn round_trip(&mut self, member: MemberId, ns: Nanos, now: Nanos) {
         self.estimator.round_trip(ns);
-        self.capacity.round_trip(now, ns);
+        let near = self.distances.record(member, ns, now);
+        self.capacity.round_trip(now, near);
     }
 
     /// Records received and lost frames. Those that a queue has dropped say nothing of the radio.
@@ -114,6 +117,7 @@ impl Hub {
         // Members with a configured rate spread longer answers themselves.
         let charge = if self.capacity.is_estimated() { (answer / message).max(1.0) } else { 1.0 };
         let wait = self.capacity.smoothed_trip().filter(|_| self.capacity.is_estimated());
+        let wait = wait.map(|wait| wait + self.distances.mean_excess());
         let flow = Flow {
             rate_bit_s: self.capacity.pace(),
             charge,

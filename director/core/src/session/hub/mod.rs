@@ -1,5 +1,6 @@
 //! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
+mod distances;
 mod echoes;
 mod invite;
 mod invite_queue;
@@ -15,6 +16,7 @@ mod strangers;
 mod supervise;
 mod uplink;
 
+use self::distances::Distances;
 use self::echoes::Echoes;
 use self::invite_queue::{InviteQueue, asking_time};
 use self::lanes::Uplinks;
@@ -88,6 +90,7 @@ pub struct Hub {
     /// Estimate of the path's capacity.
     capacity: Capacity,
     echoes: Echoes,
+    distances: Distances,
     /// Configured MTU, in bytes.
     configured_mtu: f64,
     path_mtu: PathMtu,
@@ -184,6 +187,7 @@ impl Hub {
             estimator,
             capacity,
             echoes: Echoes::default(),
+            distances: Distances::default(),
             configured_mtu: config.assumed.mtu,
             path_mtu: PathMtu::new(config.assumed.mtu as u32),
             multicast: MulticastHealth::default(),

@@ -94,7 +94,7 @@ impl Hub {
                 }
                 CarrierEvent::Envelope(bytes) => self.envelope(&bytes, now),
                 CarrierEvent::Frames { received, lost, .. } => self.frames(received, lost, now),
-                CarrierEvent::RoundTrip(ns) => self.round_trip(ns, now),
+                CarrierEvent::RoundTrip(member, ns) => self.round_trip(member, ns, now),
                 CarrierEvent::Timeout(sent_at) if self.heard_at > sent_at => {}
                 CarrierEvent::Timeout(_) => self.capacity.timeout(now),
                 CarrierEvent::Train(train) => self.capacity.train(train, now),
