@@ -57,7 +57,7 @@ fn settings(params: &Params, own: Party) -> ArqSettings {
         below: params.below + params.root.code_len(),
         rate_bit_s: params.rate_bit_s,
         // Many members share the channel and delay each other.
-        timeout: params.round_trip * 2,
+        timeout: params.wait * 2,
         burst: if params.estimated { 10 * params.datagram } else { 0 },
         // A hub measures the paths to all members together.
         adapts: own != Party::Hub,

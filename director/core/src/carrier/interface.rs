@@ -87,6 +87,8 @@ pub struct Params {
     pub loss: f64,
     /// Round-trip time without queueing, in ns.
     pub round_trip: Nanos,
+    /// Round-trip time with queueing, as measured, in ns; at least `round_trip`.
+    pub wait: Nanos,
     /// Whether the data rate is an estimate, not configured.
     pub estimated: bool,
     /// Size of a sealed answer in bytes, assumed or measured.

@@ -232,6 +232,7 @@ mod tests {
             rate_bit_s: 800_000.0,
             loss: 0.0,
             round_trip: 1_000_000,
+            wait: 1_000_000,
             estimated: false,
             answer: 0,
             efficient: false,

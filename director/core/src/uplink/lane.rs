@@ -71,6 +71,7 @@ impl Lane {
             rate_bit_s: path.rate_bit_s,
             loss: 0.0,
             round_trip: path.round_trip,
+            wait: path.round_trip,
             estimated: path.estimated,
             answer: 0,
             efficient: false,

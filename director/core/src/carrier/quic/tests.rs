@@ -22,6 +22,7 @@ fn params(root: Root, datagram: usize) -> Params {
         rate_bit_s: 10e6,
         loss: 0.0,
         round_trip: 40 * MS,
+        wait: 40 * MS,
         estimated: false,
         answer: 100,
         efficient: false,

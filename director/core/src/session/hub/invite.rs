@@ -157,7 +157,7 @@ impl Hub {
             datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
             rate_bit_s: here.rate_bit_s as f32,
             loss: (here.loss * 255.0).round() as u8,
-            round_trip: here.rtt_ns,
+            round_trip: here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0)),
             next: self.next,
             estimated: self.capacity.is_estimated(),
             apart: false,

@@ -268,6 +268,7 @@ impl Hub {
             rate_bit_s: here.rate_bit_s,
             loss: here.loss,
             round_trip: here.rtt_ns,
+            wait: here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0)),
             estimated: self.capacity.is_estimated(),
             answer: answer + overhead,
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),

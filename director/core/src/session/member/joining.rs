@@ -57,6 +57,7 @@ impl Member {
                 rate_bit_s: f64::from(invitation.rate_bit_s),
                 loss: f64::from(invitation.loss) / 255.0,
                 round_trip,
+                wait: round_trip,
                 estimated: invitation.estimated,
                 answer: 0,
                 efficient: false,
