@@ -111,9 +111,11 @@ evidence: build
 	$(BIN) run experiments/multi-protocol.yaml || [ $$? -eq 4 ]
 
 # Compares the director over timetables of changing networks, in virtual time, with each of its models
-# and an oracle, and measures a thousand sessions; four minutes. `map` recreates the library's map.
+# and an oracle, over random networks (the number of the first is the second argument), and measures a thousand
+# sessions; eight minutes. `map` recreates the library's map.
 evidence-adaptive:
 	cargo run --release --locked -p bench --example adaptive -- experiments/adaptive.yaml 20
+	cargo run --release --locked -p bench --example adaptive -- random 200 101 2
 	cargo run --release --locked -p bench --example director-sessions -- 1000
 
 # Installs the protocols of experiments/adaptive-peers.yaml: Python packages, and Mosquitto and libnorm

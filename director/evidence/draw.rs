@@ -206,12 +206,12 @@ impl Draw {
         let rate = |rate: f64| format!("rate: {rate:.0} kbit/s");
         let mut all = vec![
             ("hub", [rate(phase.up), rate(phase.down)]),
-            ("member", radio(phase.delay, phase.jitter, (phase.loss, phase.burst))),
+            ("member", radio(phase.delay, phase.jitter, phase.loss, phase.burst)),
         ];
         if let Some(distant) = &self.distant {
             let delay = phase.delay * distant.delay;
             let loss = phase.loss.max(distant.loss);
-            all.push(("distant", radio(delay, phase.jitter, (loss, phase.burst))));
+            all.push(("distant", radio(delay, phase.jitter, loss, phase.burst)));
         }
         all
     }
@@ -226,7 +226,7 @@ fn frames(payload: u32, mtu: u32) -> f64 {
     (f64::from(payload) / f64::from(mtu - 28)).ceil()
 }
 
-fn radio(delay: f64, jitter: f64, (loss, burst): (f64, f64)) -> [String; 2] {
+fn radio(delay: f64, jitter: f64, loss: f64, burst: f64) -> [String; 2] {
     let loss = match burst > 1.0 && loss > 0.0 {
         true => {
             let r = 1.0 / burst;

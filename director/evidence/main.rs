@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         let numbers = (|| Ok([number(20)?, number(1)?, number(2)?]))();
         let done = numbers.map_err(|text: String| format!("{text} is not a number"));
         let done = done.and_then(|[count, first, seeds]: [u64; 3]| {
-            random::run(Path::new("target/random"), (first, count), seeds as u32)
+            random::run(Path::new("target/random"), first, count, seeds as u32)
         });
         return match done {
             Ok(()) => ExitCode::SUCCESS,

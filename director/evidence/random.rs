@@ -23,7 +23,7 @@ struct Row {
 ///
 /// # Errors
 /// A file that cannot be written, or that is not valid.
-pub fn run(folder: &Path, (first, count): (u64, u64), seeds: u32) -> Result<(), String> {
+pub fn run(folder: &Path, first: u64, count: u64, seeds: u32) -> Result<(), String> {
     println!(
         "| draw | members | payload, B | packets, B | phases | director, ms | best fixed model, ms | director / fixed | director / bound | changes | answers | fixed: answers |"
     );

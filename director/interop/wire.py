@@ -347,11 +347,10 @@ class Member:
             self.groups[self.epoch] = Root(invitation["secret"], self.told["session"])
             self.sent += 1
             available = invitation["model"] == UDP_REQUEST_RESPONSE
-            kind, models = (
-                READY if available else CANNOT,
-                struct.pack(">H", 1 << UDP_REQUEST_RESPONSE),
-            )
-            self.reply(kind, self.epoch, self.sent, models)
+            body = struct.pack(">H", 1 << UDP_REQUEST_RESPONSE)
+            if available:
+                body += struct.pack(">H", invitation["count"] & 0x7FFF)
+            self.reply(READY if available else CANNOT, self.epoch, self.sent, body)
         elif kind == DATA and self.groups:
             for epoch, group in self.groups.items():
                 try:

@@ -50,7 +50,7 @@ pub enum Action {
 }
 
 /// Maximum number of times that the time between two `Ask` actions is doubled.
-const MAX_DOUBLED: u32 = 5;
+const MAX_DOUBLED: u32 = 3;
 
 /// Phase of a model change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

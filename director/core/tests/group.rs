@@ -90,8 +90,7 @@ fn collect_past(
         round_trip: 60_000_000,
         answer: bytes + 25,
         members,
-        spare: 0.0,
-        patience: 0,
+        ..FecSettings::default()
     };
     let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));

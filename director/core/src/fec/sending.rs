@@ -112,9 +112,6 @@ pub(super) struct Shape {
     pub code: usize,
 }
 
-/// Maximum number of times that the time between requests is doubled, while a member does not
-/// respond.
-const MAX_DOUBLED: u32 = 5;
 /// Copies of a request: it is short, and a lost one costs a round.
 pub(super) const COPIES: usize = 2;
 
@@ -271,8 +268,7 @@ impl Sending {
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
-                awaited.due = answered + settings.round_trip * (1 << unanswered.min(MAX_DOUBLED))
-                    - settings.round_trip;
+                awaited.due = answered + settings.round_trip * Nanos::from(unanswered.min(20));
             }
         }
         // Request from some members at a time, to limit the channel time of requests.

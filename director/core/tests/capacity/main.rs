@@ -198,6 +198,51 @@ fn a_black_hole_is_left() {
     assert!(late.len() < 8 && late.iter().all(|n| *n < 30), "{late:?}");
 }
 
+/// Told nothing, over a link that is far narrower in one direction than the round trip suggests:
+/// the first message does not fill its queue with repeated requests and answers.
+#[test]
+fn a_narrow_way_back_is_not_flooded() {
+    for models in [&[][..], &[ModelId::MulticastFec]] {
+        let network = Network { up_bit_s: 33e3, loss: 0.1, queue: 1e6, ..rate(137e3) };
+        let network = Network { down_bit_s: 137e3, delay: 16 * MS, ..network };
+        let mut world = World::new(&config(models), PerformanceMap::shipped(), 5, network, 7);
+        let every = 10 * SECOND;
+        world.sends(10 * SECOND, every, 12, 3_115);
+        world.run(140 * SECOND);
+        let (cost, there) = world.cost(every);
+        // The answers of all need 4.7 s of the link, so 2.8 s on average.
+        eprintln!("{models:?}: {cost:.0} ms, {:.1} %, {} B", there * 100.0, world.bytes);
+        assert!(cost < 6_500.0 && there > 0.85, "{models:?}: {cost} {there}");
+    }
+}
+
+/// One of twenty members is far away and loses half of its frames, on a link that is wide: it is no
+/// queue, and the others are as fast as without it.
+#[test]
+fn a_bad_member_does_not_slow_the_others_down() {
+    for models in [&[][..], &[ModelId::MulticastFec], &[ModelId::UdpArq]] {
+        let mean = |bad: bool| {
+            let network = rate(5e6);
+            let mut world = World::new(&config(models), PerformanceMap::shipped(), 20, network, 5);
+            if bad {
+                world.member_loss.insert(19, 0.5);
+                world.member_delay.insert(19, 30 * MS);
+            }
+            world.sends(5 * SECOND, 2 * SECOND, 60, 200);
+            world.run(160 * SECOND);
+            let good = world.messages.iter().skip(10).flat_map(|answers| &answers.took[..19]);
+            let took = good.map(|took| took.unwrap_or(DEADLINE).min(DEADLINE) as f64 / 1e6);
+            let (sum, count) = took.fold((0.0, 0), |(sum, count), took| (sum + took, count + 1));
+            (sum / f64::from(count), world.changes.len())
+        };
+        let ((alone, _), (disturbed, changes)) = (mean(false), mean(true));
+        eprintln!(
+            "{models:?}: alone {alone:.1} ms, with a bad one {disturbed:.1} ms, {changes} changes"
+        );
+        assert!(disturbed < 1.2 * alone, "{models:?}: {alone} {disturbed}");
+    }
+}
+
 /// Six messages of `bytes` to four members over a shared channel of `bit_s` that loses frames, told
 /// the rate or not: the number of missing answers, and the mean time in ms.
 fn lossy(bit_s: f64, told_bit_s: f64, loss: f64, bytes: usize, seed: u64) -> (usize, f64) {

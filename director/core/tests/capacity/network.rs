@@ -104,6 +104,8 @@ pub struct World {
     network: Network,
     /// Loss of single members, instead of the network's.
     pub member_loss: BTreeMap<u32, f64>,
+    /// Additional delay per direction of single members, in ns.
+    pub member_delay: BTreeMap<u32, Nanos>,
     pipes: [Pipe; 2],
     later: Vec<Network>,
     queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
@@ -143,6 +145,7 @@ impl World {
             now: 0,
             network,
             member_loss: BTreeMap::new(),
+            member_delay: BTreeMap::new(),
             pipes: [Pipe::default(); 2],
             later: Vec::new(),
             queue: BinaryHeap::new(),
@@ -285,7 +288,8 @@ impl World {
             let lost = (0..fragments).any(|_| self.draw() < loss);
             let late = (self.draw() * self.network.jitter as f64) as Nanos;
             if !lost {
-                let at = arrival + self.network.delay + late;
+                let farther = self.member_delay.get(&member).copied().unwrap_or(0);
+                let at = arrival + self.network.delay + farther + late;
                 self.at(at, What::Arrive(receiver, from, datagram.to_vec()));
             }
         }

@@ -1,9 +1,7 @@
 //! Invitations in flight. Members answer them at once, so they give round-trip times with the queues
 //! of the path, also while a model's own messages give none.
 
-use super::Hub;
 use crate::Nanos;
-use crate::capacity::UNKNOWN_TRIP;
 use crate::envelope::Echo;
 use crate::switch::MemberId;
 use std::collections::VecDeque;
@@ -38,39 +36,29 @@ impl Echoes {
         self.asked.push_back((member, echo, now));
     }
 
+    /// Whether an invitation may be sent for its round-trip time alone.
+    pub fn may_ask(&self, now: Nanos) -> bool {
+        now >= self.next_at
+    }
+
+    /// Such an invitation is sent over a path with a mean round trip of `trip` ns that loses this
+    /// share of frames in each direction. Returns whether losses do not explain that those before it
+    /// have no answer.
+    pub fn ask(&mut self, trip: Nanos, loss: f64, now: Nanos) -> bool {
+        let wait = (4 * trip).max(MIN_INTERVAL) << self.unanswered.min(MAX_DOUBLED);
+        self.next_at = now + wait;
+        let loss = (1.0 - (1.0 - loss).powi(2)).max(MIN_LOSS);
+        let by_chance = loss.powi(i32::try_from(self.unanswered).unwrap_or(i32::MAX));
+        self.unanswered += 1;
+        by_chance < UNLIKELY
+    }
+
     /// A member has answered; returns the round-trip time in ns if it was an invitation.
     pub fn answered(&mut self, member: MemberId, echo: Echo, now: Nanos) -> Option<Nanos> {
         let known = |(to, asked, _): &(MemberId, Echo, Nanos)| (*to, *asked) == (member, echo);
         let place = self.asked.iter().position(known)?;
         self.unanswered = 0;
         self.asked.remove(place).map(|(.., at)| now.saturating_sub(at))
-    }
-}
-
-impl Hub {
-    /// An invitation to the current epoch for its round-trip time, to a member with an outstanding
-    /// message, if there was no sample for some time. With a configured rate none is needed.
-    pub(super) fn next_echo(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
-        let (number, message) = self.messages.first_key_value()?;
-        let trip = self.capacity.smoothed_trip().unwrap_or(UNKNOWN_TRIP);
-        let seen = self.capacity.sampled_at().unwrap_or(0).max(message.sent_at);
-        if !self.capacity.is_estimated() || now < self.echoes.next_at || now < seen + 2 * trip {
-            return None;
-        }
-        let lacking = self.switch.unacknowledged(*number);
-        let lacking: Vec<MemberId> = lacking.filter(|m| !self.absent.contains(m)).collect();
-        let any = (self.rng.uniform() * lacking.len() as f64) as usize;
-        let member = *lacking.get(any)?;
-        let wait = (4 * trip).max(MIN_INTERVAL) << self.echoes.unanswered.min(MAX_DOUBLED);
-        self.echoes.next_at = now + wait;
-        let loss = 1.0 - (1.0 - self.conditions().loss).powi(2);
-        let by_chance = loss.max(MIN_LOSS).powi(self.echoes.unanswered.min(99) as i32);
-        self.capacity.set_silent(by_chance < UNLIKELY);
-        self.echoes.unanswered += 1;
-        let (_, epoch) = self.switch.current();
-        let invitation = self.parameters(epoch)?;
-        let (root, count) = self.pairings.get_mut(&member)?.control()?;
-        Some((member, invitation.seal(root, count, 0)))
     }
 }
 
@@ -92,5 +80,19 @@ mod tests {
         assert_eq!(echoes.answered(1, first, 90), Some(80));
         (0..1_000).for_each(|n| echoes.sent(3, Echo::of_invitation(n), 100));
         assert_eq!(echoes.asked.len(), MAX_ASKED);
+    }
+    #[test]
+    fn silence_is_a_queue_if_losses_do_not_explain_it() {
+        let ask = |loss| {
+            let mut echoes = Echoes::default();
+            (0..20).take_while(|n| !echoes.ask(100_000_000, loss, *n)).count()
+        };
+        // Without loss at 10 % by chance, the second silence is a sign; at 30 % each way, the fifth.
+        assert_eq!([ask(0.0), ask(0.3)], [2, 5]);
+        let mut echoes = Echoes::default();
+        echoes.ask(100_000_000, 0.0, 0);
+        assert!(!echoes.may_ask(399_999_999) && echoes.may_ask(400_000_000));
+        echoes.ask(100_000_000, 0.0, 400_000_000);
+        assert!(!echoes.may_ask(1_199_999_999), "twice as long");
     }
 }

@@ -29,6 +29,32 @@ impl Hub {
         (capacity, assumed)
     }
 
+    /// Current conditions: configured values, corrected by estimates.
+    pub fn conditions(&self) -> Conditions {
+        let spans = self.sent_at.len().saturating_sub(1);
+        let rate = match (self.sent_at.front(), self.sent_at.back()) {
+            (Some(first), Some(last)) if last > first => spans as f64 * 1e9 / (last - first) as f64,
+            _ => self.config.assumed.messages_s,
+        };
+        let rtt_ns = match self.config.assumed.rtt_ns {
+            0 => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
+            told => told,
+        };
+        let known = Conditions {
+            rtt_ns,
+            group: self.fan_out as f64,
+            payload: self.payload as f64,
+            messages_s: rate,
+            rate_bit_s: self.capacity.rate(),
+            ..self.config.assumed
+        };
+        let mut here = self.estimator.conditions(known);
+        // Samples of one model can all include its queue.
+        let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt_ns == 0);
+        here.rtt_ns = least.map_or(here.rtt_ns, |least| here.rtt_ns.min(least));
+        here
+    }
+
     /// A probe by multicast, which one member answers, if it is time.
     pub(super) fn probe_multicast(&mut self, now: Nanos) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;
@@ -46,6 +72,27 @@ impl Hub {
         if let Some(count) = envelope::invitation_count(control) {
             self.echoes.sent(member, Echo::of_invitation(count), now);
         }
+    }
+
+    /// An invitation to the current epoch for its round-trip time, to a member with an outstanding
+    /// message, if there was no sample for some time. With a configured rate none is needed.
+    pub(super) fn next_echo(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+        let (number, message) = self.messages.first_key_value()?;
+        let trip = self.capacity.smoothed_trip().unwrap_or(UNKNOWN_TRIP);
+        let seen = self.capacity.sampled_at().unwrap_or(0).max(message.sent_at);
+        if !self.capacity.is_estimated() || !self.echoes.may_ask(now) || now < seen + 2 * trip {
+            return None;
+        }
+        let lacking = self.switch.unacknowledged(*number);
+        let lacking: Vec<MemberId> = lacking.filter(|m| !self.absent.contains(m)).collect();
+        let any = (self.rng.uniform() * lacking.len() as f64) as usize;
+        let member = *lacking.get(any)?;
+        let silent = self.echoes.ask(trip, self.conditions().loss, now);
+        self.capacity.set_silent(silent);
+        let (_, epoch) = self.switch.current();
+        let invitation = self.parameters(epoch)?;
+        let (root, count) = self.pairings.get_mut(&member)?.control()?;
+        Some((member, invitation.seal(root, count, 0)))
     }
 
     /// A member has answered an invitation or a multicast probe: it is a round-trip sample, also

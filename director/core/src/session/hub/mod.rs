@@ -26,9 +26,8 @@ use super::multicast::MulticastHealth;
 use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
 use crate::Nanos;
-use crate::capacity::{Capacity, UNKNOWN_TRIP};
+use crate::capacity::Capacity;
 use crate::carrier::{self, HubCarrier, Params, To};
-use crate::conditions::Conditions;
 use crate::envelope;
 use crate::estimate::Estimator;
 use crate::keys::{Root, SessionId};
@@ -220,32 +219,6 @@ impl Hub {
         hub.open(first, 0);
         hub.vacate(known as u32);
         Ok(hub)
-    }
-
-    /// Current conditions: configured values, corrected by estimates.
-    pub fn conditions(&self) -> Conditions {
-        let spans = self.sent_at.len().saturating_sub(1);
-        let rate = match (self.sent_at.front(), self.sent_at.back()) {
-            (Some(first), Some(last)) if last > first => spans as f64 * 1e9 / (last - first) as f64,
-            _ => self.config.assumed.messages_s,
-        };
-        let rtt_ns = match self.config.assumed.rtt_ns {
-            0 => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
-            told => told,
-        };
-        let known = Conditions {
-            rtt_ns,
-            group: self.fan_out as f64,
-            payload: self.payload as f64,
-            messages_s: rate,
-            rate_bit_s: self.capacity.rate(),
-            ..self.config.assumed
-        };
-        let mut here = self.estimator.conditions(known);
-        // Samples of one model can all include its queue.
-        let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt_ns == 0);
-        here.rtt_ns = least.map_or(here.rtt_ns, |least| here.rtt_ns.min(least));
-        here
     }
 
     fn open(&mut self, model: ModelId, epoch: u32) {

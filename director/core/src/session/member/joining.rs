@@ -85,7 +85,7 @@ impl Member {
             let size = if invitation.probes { datagram.len() } else { 0 };
             let echo = envelope::invitation_count(datagram);
             let echo = echo.map_or(Echo::Unknown, Echo::of_invitation);
-            joined.ready(self.models, (echo, size), &mut self.control);
+            joined.ready(self.models, echo, size, &mut self.control);
         }
     }
 

@@ -163,7 +163,7 @@ impl Member {
         let Some(joined) = &mut self.joined else { return };
         if envelope::is_envelope(datagram) {
             if let Some(count) = joined.probed(datagram) {
-                joined.ready(self.models, (Echo::of_probe(count), 0), &mut self.control);
+                joined.ready(self.models, Echo::of_probe(count), 0, &mut self.control);
             }
             // A bare envelope belongs to the plain model; it carries its epoch.
             self.message(datagram, now);
@@ -299,12 +299,7 @@ impl Member {
 
 impl Joined {
     /// Reports the current epoch to the hub, in a datagram of at least `size` bytes.
-    fn ready(
-        &mut self,
-        have: Models,
-        (echo, size): (Echo, usize),
-        control: &mut VecDeque<Vec<u8>>,
-    ) {
+    fn ready(&mut self, have: Models, echo: Echo, size: usize, control: &mut VecDeque<Vec<u8>>) {
         control.push_back(self.link.ready(self.epoch, have, echo, size));
     }
 

@@ -1,0 +1,86 @@
+//! The path's rate, from how fast datagrams have arrived.
+
+use super::flight::Flight;
+use super::{Capacity, FILLS};
+use crate::Nanos;
+
+/// Growth of the rate with each flight that does not fill the bottleneck: before the first that
+/// does, and after it (BBR's gain of a probing phase).
+const GROWTH: [f64; 2] = [1.25, 2.0];
+/// Maximum decrease with a flight: one flight can be delayed by other causes.
+const MAX_DROP: f64 = 4.0;
+/// Delivery rates whose maximum is the path's while a queue stands.
+const RECENT: usize = 4;
+/// Share of lost datagrams up to which arrivals are not slowed down by repairs.
+const CLEAN: f64 = 0.01;
+
+impl Capacity {
+    /// Datagrams that were sent at a rate of `sent` bit/s have arrived at a rate of `seen`.
+    pub(super) fn delivered(&mut self, seen: f64, sent: f64, now: Nanos) {
+        let rate = self.rate();
+        self.measured = true;
+        self.recent.push_back(seen);
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        if seen < FILLS * sent && self.is_evidence() {
+            self.startup = false;
+            // Others may have sent meanwhile.
+            self.rate = (rate * seen / sent).max(rate / MAX_DROP);
+        } else if self.queues(self.flight.longest) {
+            let most = self.recent().filter(|_| self.recent.len() == RECENT && self.told.is_none());
+            self.rate = self.rate.min(most.unwrap_or(self.rate));
+        } else if seen >= FILLS * rate && !self.flight.lost {
+            self.grow(now);
+        }
+    }
+
+    /// Whether slow arrivals show a narrow path: its queue has made a round trip longer. Without that,
+    /// members, requests or pacing were slow (the application-limited samples of BBR). After losses of
+    /// a radio, repairs make arrivals slow too: then a packet must have waited about as long as the
+    /// arrivals took longer than they should have, half of it at least.
+    pub(super) fn is_evidence(&self) -> bool {
+        if self.silent {
+            return true;
+        }
+        if self.told.is_none() && !self.flight.trained && !self.queues(self.flight.longest) {
+            return false;
+        }
+        let clean = self.loss < CLEAN && !self.flight.losses;
+        let Some((bytes, span)) = self.flight.run().filter(|_| !clean) else { return true };
+        let least = self.least_trip().unwrap_or(0);
+        let waited = self.flight.longest.saturating_sub(least) as f64;
+        let excess = span - bytes * self.scale * 8e9 / self.rate();
+        self.flight.trained || waited > excess / 2.0
+    }
+
+    /// The highest of the last delivery rates, in bit/s.
+    pub(super) fn recent(&self) -> Option<f64> {
+        self.recent.iter().copied().max_by(f64::total_cmp)
+    }
+
+    /// The path carries all: raises the rate, at most once in a round trip.
+    fn grow(&mut self, now: Nanos) {
+        if self.grown_at > 0 && now < self.grown_at + self.trip() {
+            return;
+        }
+        self.grown_at = now;
+        self.rate = self.rate().max(self.rate) * GROWTH[usize::from(self.startup)];
+        if let Some(told) = self.told {
+            self.rate = self.rate.min(told);
+        }
+    }
+
+    /// Ends the flight.
+    pub(super) fn finish(&mut self, now: Nanos) {
+        let flight = std::mem::take(&mut self.flight);
+        if flight.trained {
+            return;
+        }
+        let Some(seen) = flight.rate() else { return };
+        let seen = seen * self.scale / (1.0 - self.loss).max(0.1);
+        self.flight = flight;
+        self.delivered(seen, self.rate(), now);
+        self.flight = Flight::default();
+    }
+}
