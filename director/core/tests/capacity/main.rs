@@ -216,6 +216,25 @@ fn a_narrow_way_back_is_not_flooded() {
     }
 }
 
+/// Multicast does not pass, and the session changes its model all the time: the answers of members
+/// that are invited to a model are none to a multicast probe.
+#[test]
+fn blocked_multicast_stays_blocked_through_changes() {
+    let network = Network { multicast: false, ..rate(1e6) };
+    let mut world = World::new(&config(&[]), PerformanceMap::shipped(), 3, network, 3);
+    world.sends(2 * SECOND, SECOND, 100, 200);
+    world.run(8 * SECOND);
+    assert!(!world.hub.explain().multicast);
+    let mut changes = 0;
+    for second in 8..100 {
+        let models = [ModelId::UdpArq, ModelId::UdpRequestResponse];
+        changes += u32::from(world.hub.force(models[second as usize % 2], world.now));
+        world.run(second * SECOND);
+        assert!(!world.hub.explain().multicast, "at {second} s");
+    }
+    assert!(changes > 50, "{changes}");
+}
+
 /// One of twenty members is far away and loses half of its frames, on a link that is wide: it is no
 /// queue, and the others are as fast as without it.
 #[test]
