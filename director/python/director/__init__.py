@@ -205,9 +205,7 @@ class Session(_Handle):
         else:
             keys = (ctypes.c_char_p * len(key))(*key)
             lengths = (ctypes.c_size_t * len(key))(*(len(own) for own in key))
-            session = _c().director_initiate_keys(
-                options.encode(), keys, lengths, len(key), *rest
-            )
+            session = _c().director_initiate_keys(options.encode(), keys, lengths, len(key), *rest)
         if not session:
             raise DirectorError(why.value.decode())
         return int(session)
@@ -388,9 +386,7 @@ class Listener(_Handle):
     ) -> tuple[Outcome, bytes, str]:
         loop = asyncio.get_running_loop()
         ms = max(1, int(lifetime * 1e3))
-        return await loop.run_in_executor(
-            self._senders, self._sent, message, ms, priority, longest
-        )
+        return await loop.run_in_executor(self._senders, self._sent, message, ms, priority, longest)
 
     def _sent(
         self, message: bytes, ms: int, priority: int, longest: int | None
@@ -398,9 +394,7 @@ class Listener(_Handle):
         c, why = _c(), ctypes.create_string_buffer(_WHY)
         answer = b""
         if longest is None:
-            code = c.director_publish(
-                self._handle, message, len(message), ms, priority, why, _WHY
-            )
+            code = c.director_publish(self._handle, message, len(message), ms, priority, why, _WHY)
         else:
             room, length = ctypes.create_string_buffer(longest), ctypes.c_size_t(longest)
             code = c.director_ask(
