@@ -7,8 +7,10 @@ use units::{Purpose, RandomStream};
 pub const SECONDS: f64 = 240.0;
 /// Maximum share of the slower direction that messages and answers need by the physical bound.
 const MOST_LOAD: f64 = 0.4;
-/// Headers of a datagram that no protocol avoids (Ethernet, IPv4 and UDP), in bytes.
-pub const LEAST_HEADERS: f64 = 42.0;
+/// Headers of a packet (Ethernet and IPv4) and of a datagram (UDP), in bytes: of the packets of a
+/// datagram, only the first has the latter.
+const PACKET_HEADERS: f64 = 34.0;
+const UDP_HEADER: f64 = 8.0;
 
 /// The network from a point in time to the next.
 #[derive(Debug, Clone, PartialEq)]
@@ -117,10 +119,7 @@ impl Draw {
         let outages = outages(&mut dice, members);
         let slowest = phases.iter().map(|phase| phase.up.min(phase.down));
         let slowest = slowest.fold(f64::INFINITY, f64::min);
-        let frames = frames(payload, mtu);
-        let bytes = f64::from(payload) + frames * LEAST_HEADERS;
-        // Answers of all members, at twice the bytes: losses, and unicast to all.
-        let least = bytes * 8.0 * f64::from(members) / slowest / MOST_LOAD;
+        let least = bits(payload, mtu) * f64::from(members) / slowest / MOST_LOAD;
         let every = dice.scale(500.0, 5_000.0).max(least).round();
         Self { number, members, distant, payload, every, mtu, phases, outages }
     }
@@ -216,14 +215,17 @@ impl Draw {
         all
     }
 
-    /// Number of packets of a message.
-    pub fn frames(&self) -> f64 {
-        frames(self.payload, self.mtu)
+    /// The least size of a message on the wire, in bits.
+    pub fn bits(&self) -> f64 {
+        bits(self.payload, self.mtu)
     }
 }
 
-fn frames(payload: u32, mtu: u32) -> f64 {
-    (f64::from(payload) / f64::from(mtu - 28)).ceil()
+/// The least size of a message on the wire, in bits: one datagram, in as few packets as it needs.
+fn bits(payload: u32, mtu: u32) -> f64 {
+    let datagram = f64::from(payload) + UDP_HEADER;
+    let packets = (datagram / f64::from(mtu - 20)).ceil();
+    (datagram + packets * PACKET_HEADERS) * 8.0
 }
 
 fn radio(delay: f64, jitter: f64, loss: f64, burst: f64) -> [String; 2] {

@@ -1,7 +1,7 @@
 //! The director over random networks, told nothing: a row for each draw, and the distribution.
 
 use crate::column;
-use crate::draw::{Draw, LEAST_HEADERS, Phase, SECONDS};
+use crate::draw::{Draw, Phase, SECONDS};
 use crate::table::Column;
 use crate::trial::Message;
 use director::carrier;
@@ -71,12 +71,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let director = columns.iter().find(|column| !column.fixed);
     let (Some(best), Some(director)) = (best, director) else { return Ok(None) };
     for column in &columns {
-        let costs = column.costs.first().map_or(&[][..], |costs| costs);
-        let messages = column.outcomes.first().map_or(&[][..], |outcome| &outcome.messages);
-        let series = messages.iter().zip(costs);
-        let series: Vec<String> =
-            series.map(|(m, cost)| format!("{:.0}:{cost:.0}", m.sent as f64 / 1e9)).collect();
-        eprintln!("{}: {} {:.0} ms: {}", draw.number, column.name, column.mean(), series.join(" "));
+        eprintln!("{}: {} {:.0} ms", draw.number, column.name, column.mean());
     }
     for (at, to, why) in director.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
         let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
@@ -107,10 +102,10 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     Ok(Some(row))
 }
 
-/// Mean cost of a message in ms below which no protocol can be, knowing the network and its
-/// losses in advance: the rates of the hub's link, the delays without jitter, and as many frames
-/// as a member needs on average. It does not count headers beyond Ethernet, IPv4 and UDP,
-/// acknowledgements, repeated answers, and jitter.
+/// Mean cost of a message in ms below which no protocol is on average, even if it knows the
+/// network and its losses in advance: the rates of the hub's link, the least delays, and as many frames
+/// as a member needs on average. It leaves out headers beyond Ethernet, IPv4 and UDP,
+/// acknowledgements, and answers that are lost.
 fn bound(draw: &Draw, messages: &[Message], deadline: f64) -> f64 {
     let of = |message: &Message| {
         let sent = message.sent as f64 / 1e9;
@@ -133,7 +128,7 @@ fn bound(draw: &Draw, messages: &[Message], deadline: f64) -> f64 {
 /// The bound of a message in a phase, in ms.
 fn least(draw: &Draw, phase: &Phase) -> f64 {
     let members = f64::from(draw.members);
-    let bits = (f64::from(draw.payload) + draw.frames() * LEAST_HEADERS) * 8.0;
+    let bits = draw.bits();
     let (up, down) = (bits / phase.up, bits / phase.down);
     let distant = draw.distant.as_ref().map_or(0.0, |distant| f64::from(distant.count));
     let far = draw.distant.as_ref().map_or((0.0, 0.0), |distant| {
