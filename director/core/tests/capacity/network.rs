@@ -120,6 +120,8 @@ pub struct World {
     pub messages: Vec<Answers>,
     pub changes: Vec<(Nanos, ModelId, ModelId)>,
     pub duplicates: u64,
+    /// Consecutive polls without a datagram that ask for the next one at once.
+    idle: u32,
     /// Frames and bytes on the wire.
     pub frames: u64,
     pub bytes: u64,
@@ -158,6 +160,7 @@ impl World {
             messages: Vec::new(),
             changes: Vec::new(),
             duplicates: 0,
+            idle: 0,
             frames: 0,
             bytes: 0,
         };
@@ -379,6 +382,8 @@ impl World {
             self.carry(who, to, &datagram);
         }
         let wake = if more { Some(wake.unwrap_or(now)) } else { wake };
+        self.idle = if more || wake.is_none_or(|wake| wake > now) { 0 } else { self.idle + 1 };
+        assert!(self.idle < 1_000, "{who:?} is polled without a pause and has nothing to send");
         if let Some(wake) = wake {
             // An end needs a microsecond for a datagram.
             self.wake(who, wake.max(now + 1_000));

@@ -316,7 +316,9 @@ impl Hub {
     }
 
     fn wake(&self) -> Option<Nanos> {
-        let invites = (!self.absent.is_empty()).then(|| self.invite_at());
+        // Queued control messages go first.
+        let invites = !self.absent.is_empty() && !self.has_control();
+        let invites = invites.then(|| self.invite_at());
         let deadlines = self.messages.values().filter_map(|message| message.until).min();
         let decide = (!self.messages.is_empty() || self.urgent).then_some(self.decide_at);
         let probe = self.multicast.next_at();
