@@ -247,12 +247,11 @@ fn a_failed_exchange_counts_with_its_reason_and_the_sweep_goes_on() {
     for name in ["down", "coap"] {
         assert_eq!(of(name, "exchanges"), 12.0, "{:#}", summary["exchanges"]);
         assert!((1.0..12.0).contains(&of(name, "failed")), "{:#}", summary["exchanges"][name]);
-        assert_eq!(
-            of(name, "failures.refused"),
-            of(name, "failed"),
-            "{:#}",
-            summary["exchanges"][name]
-        );
+        // One may be on its way when the other end is killed.
+        let one = &summary["exchanges"][name];
+        let cut = one["failures"]["lost"].as_f64().unwrap_or(0.0);
+        assert!(cut <= 1.0, "{one:#}");
+        assert_eq!(of(name, "failures.refused") + cut, of(name, "failed"), "{one:#}");
     }
     assert_eq!(of("oneway", "failures.timeout"), 2.0);
     assert_eq!(of("oneway", "late"), 1.0, "the second waited for the first");
