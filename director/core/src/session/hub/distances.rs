@@ -12,6 +12,8 @@ const MAX_AGE: Nanos = 30_000_000_000;
 pub(super) struct Distances {
     /// Their time, and the value in ns.
     least: BTreeMap<MemberId, (Nanos, Nanos)>,
+    /// The smallest value, and whose it is: samples are more frequent than its changes.
+    nearest: Option<(Nanos, MemberId)>,
 }
 
 impl Distances {
@@ -22,17 +24,22 @@ impl Distances {
         if ns <= *least || *at + MAX_AGE < now {
             (*at, *least) = (now, ns);
         }
-        let queued = ns - (*least).min(ns);
-        self.nearest().unwrap_or(ns) + queued
+        let least = *least;
+        match self.nearest {
+            Some((nearest, _)) if least <= nearest => self.nearest = Some((least, member)),
+            Some((_, known)) if known != member => {}
+            _ => self.find_nearest(),
+        }
+        self.nearest.map_or(ns, |(nearest, _)| nearest + (ns - least.min(ns)))
     }
 
-    fn nearest(&self) -> Option<Nanos> {
-        self.least.values().map(|(_, least)| *least).min()
+    fn find_nearest(&mut self) {
+        self.nearest = self.least.iter().map(|(member, (_, least))| (*least, *member)).min();
     }
 
     /// How much longer the round trip to the average member is than that to the nearest, in ns.
     pub fn mean_excess(&self) -> Nanos {
-        let Some(nearest) = self.nearest() else { return 0 };
+        let Some((nearest, _)) = self.nearest else { return 0 };
         let sum: Nanos = self.least.values().map(|(_, least)| least - nearest).sum();
         sum / self.least.len() as Nanos
     }
@@ -40,6 +47,7 @@ impl Distances {
     /// A member has left.
     pub fn remove(&mut self, member: MemberId) {
         self.least.remove(&member);
+        self.find_nearest();
     }
 }
 
@@ -59,6 +67,9 @@ mod tests {
         assert_eq!(distances.mean_excess(), 40 * MS);
         distances.remove(2);
         assert_eq!(distances.mean_excess(), 0);
+        distances.record(3, 70 * MS, MS);
+        distances.remove(1);
+        assert_eq!(distances.record(3, 80 * MS, MS), 80 * MS, "the nearest has left");
     }
 
     #[test]

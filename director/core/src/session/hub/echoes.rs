@@ -56,7 +56,8 @@ impl Echoes {
     /// A member has answered; returns the round-trip time in ns if it was an invitation.
     pub fn answered(&mut self, member: MemberId, echo: Echo, now: Nanos) -> Option<Nanos> {
         let known = |(to, asked, _): &(MemberId, Echo, Nanos)| (*to, *asked) == (member, echo);
-        let place = self.asked.iter().position(known)?;
+        // Counts begin again with each handshake: the newest.
+        let place = self.asked.iter().rposition(known)?;
         self.unanswered = 0;
         self.asked.remove(place).map(|(.., at)| now.saturating_sub(at))
     }
@@ -78,9 +79,14 @@ mod tests {
         assert_eq!(echoes.answered(1, second, 71), None, "a second answer");
         assert_eq!(echoes.answered(1, Echo::of_probe(1), 72), None);
         assert_eq!(echoes.answered(1, first, 90), Some(80));
+        // The member has restarted since an invitation that it never answered.
+        echoes.sent(1, first, 1_000);
+        echoes.sent(1, first, 90_000);
+        assert_eq!(echoes.answered(1, first, 90_020), Some(20));
         (0..1_000).for_each(|n| echoes.sent(3, Echo::of_invitation(n), 100));
         assert_eq!(echoes.asked.len(), MAX_ASKED);
     }
+
     #[test]
     fn silence_is_a_queue_if_losses_do_not_explain_it() {
         let ask = |loss| {
