@@ -52,9 +52,17 @@ impl Bed<'_> {
         self.impairments.done(&self.lab)
     }
 
-    /// Datagrams that nodes' sockets dropped.
+    /// Datagrams that nodes' sockets have dropped since the start signal.
     pub fn socket_drops(&self) -> u64 {
-        self.lab.pids().into_iter().map(lab::socket_drops).sum()
+        // Nodes can be added and removed.
+        let before = self.dropped_before.iter().copied().chain(std::iter::repeat(0));
+        let each = self.all_socket_drops().into_iter().zip(before);
+        each.map(|(now, before)| now.saturating_sub(before)).sum()
+    }
+
+    /// Datagrams that each node's sockets have dropped since it exists.
+    pub fn all_socket_drops(&self) -> Vec<u64> {
+        self.lab.pids().into_iter().map(lab::socket_drops).collect()
     }
 
     /// The kernel's counters of each port and the medium's of each node at one moment: once neither

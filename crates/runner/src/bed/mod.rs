@@ -97,6 +97,8 @@ pub(crate) struct Bed<'a> {
     since_ns: u64,
     /// Time at which the impairments began.
     begun_ns: Option<u64>,
+    /// Datagrams that each node's sockets had dropped then.
+    dropped_before: Vec<u64>,
     /// Set when a new node could not be attached to the medium: port and node numbers differ from
     /// then on.
     is_broken: bool,
@@ -157,6 +159,7 @@ impl<'a> Bed<'a> {
             folder: folder.path().to_owned(),
             since_ns: clock::now_ns(),
             begun_ns: None,
+            dropped_before: Vec::new(),
             is_broken: false,
             options,
         })

@@ -60,6 +60,8 @@ impl Environment for Bed<'_> {
 
     fn begin(&mut self) -> Result<(), Error> {
         self.impairments.begin(&self.lab)?;
+        // What clients of DHCP have lost and asked for again is no fault of the run.
+        self.dropped_before = self.all_socket_drops();
         self.engine.begin();
         self.begun_ns = Some(clock::now_ns());
         Ok(())

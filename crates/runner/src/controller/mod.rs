@@ -19,6 +19,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use units::Span;
 
+/// Number of DHCP clients that ask at the same time. They broadcast, so each of n questions reaches n
+/// nodes, and a server's socket has room for some hundred.
+const CLIENTS: usize = 16;
+
 /// A bed with its running programs.
 pub(crate) struct Controller<'a, B> {
     pub bed: B,
@@ -78,19 +82,30 @@ impl<'a, B: Environment> Controller<'a, B> {
         self.phase = Phase::SetUp;
         self.until_ns = Some(self.bed.now() + limit.as_ns());
         // Services start first, then the programs that ask for an address, then the workloads.
-        self.start_all(limit, Job::serves)?;
-        self.start_all(limit, |job| job.role == Role::Client)?;
-        self.start_all(limit, |job| job.role == Role::Node)?;
-        self.start_all(limit, |job| job.has_control() && !job.serves())
+        self.start_all(limit, usize::MAX, Job::serves)?;
+        self.start_all(limit, CLIENTS, |job| job.role == Role::Client)?;
+        self.start_all(limit, usize::MAX, |job| job.role == Role::Node)?;
+        self.start_all(limit, usize::MAX, |job| job.has_control() && !job.serves())
     }
 
-    /// Starts the programs that `these` selects and waits until they are ready.
-    fn start_all(&mut self, limit: Span, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
-        for (id, job) in self.jobs.iter().enumerate().filter(|(_, job)| these(job)) {
-            self.bed.start(id, job)?;
-        }
+    /// Starts the programs that `these` selects, `most` of them at the same time, and waits until
+    /// they are ready.
+    fn start_all(
+        &mut self,
+        limit: Span,
+        most: usize,
+        these: impl Fn(&Job) -> bool,
+    ) -> Result<(), Error> {
+        let selected = |(id, job): (usize, &Job)| these(job).then_some(id);
+        let mut coming = self.jobs.iter().enumerate().filter_map(selected).collect::<Vec<_>>();
+        coming.reverse();
         let waits = |job: &Job| these(job) && job.state == State::Starting;
         loop {
+            let starting = self.jobs.iter().filter(|job| waits(job)).count() - coming.len();
+            for _ in starting..most {
+                let Some(id) = coming.pop() else { break };
+                self.bed.start(id, &self.jobs[id])?;
+            }
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| waits(job)) {
                 let is_checked = matches!(job.role, Role::Node | Role::Service);

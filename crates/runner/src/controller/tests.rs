@@ -45,6 +45,23 @@ fn services_start_first_and_stop_last() {
     });
 }
 
+/// A server's socket does not hold the questions of hundreds of clients.
+#[test]
+fn not_all_clients_ask_at_once() {
+    let asks = Behaviour { ends: Some((S, Exit::Status(0))), ..Behaviour::default() };
+    let client = |node| Job { may_end: true, ..job(node, Role::Client) };
+    let jobs = (0..100).map(client).collect();
+    with(vec![asks; 100], jobs, &[], |controller| {
+        controller.set_up(LIMIT).unwrap();
+        let is_start = |deed: &&(u64, Deed)| matches!(deed.1, Deed::Started(_));
+        let started: Vec<u64> =
+            controller.bed.deeds.iter().filter(is_start).map(|(at, _)| *at).collect();
+        assert_eq!(started.len(), 100);
+        let together = |at: u64| started.iter().filter(|s| (at..at + S).contains(*s)).count();
+        assert_eq!(started.iter().map(|at| together(*at)).max(), Some(super::CLIENTS));
+    });
+}
+
 #[test]
 fn a_program_that_fails_at_its_start_ends_the_set_up() {
     let fails = Behaviour { ends: Some((S, Exit::Status(3))), ..Behaviour::default() };
