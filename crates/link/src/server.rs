@@ -2,10 +2,11 @@
 
 use crate::grant::GRANT;
 use crate::keys::{Contradictions, Key, Keys, Kind, Quantity, REMOVE};
+use crate::lora::LORA;
 use crate::serialiser::{CELLS, SignedBytes};
 use crate::stage::{ChannelWait, Stage};
 use crate::trace::Follower;
-use crate::{Cell, Framing, Grant, GrantSpec, Serialiser, Trace};
+use crate::{Cell, Framing, Grant, GrantSpec, Lora, LoraSpec, Serialiser, Trace};
 use std::path::Path;
 use units::{Bytes, Instant, Rate};
 
@@ -24,6 +25,8 @@ pub enum Scheduler {
     Trace(Trace),
     /// Grants of a cellular network.
     Grant(GrantSpec),
+    /// A LoRa radio.
+    Lora(LoraSpec),
 }
 
 /// How frames are transmitted.
@@ -67,7 +70,7 @@ impl Transmission {
 }
 
 /// Keys of the schedulers, of which a link has one: each decides when frames are sent.
-pub const SCHEDULERS: [&str; 3] = ["rate", "trace", "grant"];
+pub const SCHEDULERS: [&str; 4] = ["rate", "trace", "grant", "lora"];
 /// Minimum rate of netem, bit/s: it counts whole bytes per second.
 const NETEM_RATE: u64 = 8;
 
@@ -96,18 +99,24 @@ impl Stage for Transmission {
             "Uplink grants of a cellular network, in place of `rate`: transport blocks that are \
              requested\nand granted.",
         ),
+        Key::new(
+            "lora",
+            Kind::Map(&LORA),
+            "A LoRa radio, in place of `rate`: time on air, and duty cycle.",
+        ),
     ];
     const ORDER: u8 = 2;
     type Flow = ();
 
     fn read(keys: &Keys) -> Result<Self, String> {
         let grant = keys.read("grant")?.map(Scheduler::Grant);
+        let lora = keys.read("lora")?.map(Scheduler::Lora);
         let trace = keys.read("trace")?.map(Scheduler::Trace);
         let burst = keys.read_or_default("burst")?;
         let rate = keys.read("rate")?.map(|rate| Scheduler::Rate { rate, burst });
         let overhead: SignedBytes = keys.read_or_default("overhead")?;
         let framing = Framing { overhead: overhead.0, cell: keys.read::<Cell>("cell")? };
-        Ok(Self { scheduler: grant.or(trace).or(rate), framing })
+        Ok(Self { scheduler: grant.or(lora).or(trace).or(rate), framing })
     }
 
     fn write(&self, keys: &mut Keys) {
@@ -119,6 +128,7 @@ impl Stage for Transmission {
             }
             Some(Scheduler::Trace(trace)) => keys.insert("trace", trace),
             Some(Scheduler::Grant(grant)) => keys.insert("grant", grant),
+            Some(Scheduler::Lora(lora)) => keys.insert("lora", lora),
         }
         keys.put("overhead", &SignedBytes(self.framing.overhead));
         keys.put("cell", &self.framing.cell);
@@ -139,9 +149,13 @@ impl Stage for Transmission {
         if cells.get::<Bytes>("size") == Some(Bytes::ZERO) {
             found.add("cell.size", "cells of 0 B have no room for data", "ATM uses `48 B`");
         }
-        if let Some(Err(wrong)) = keys.get::<GrantSpec>("grant").map(|grant| grant.check()) {
-            let (text, fix) = wrong.split_once("; ").unwrap_or((&wrong, ""));
-            found.add("grant", text, fix);
+        let grant = keys.get::<GrantSpec>("grant").map(|grant| grant.check());
+        let lora = keys.get::<LoraSpec>("lora").map(|lora| lora.check());
+        for (key, checked) in [("grant", grant), ("lora", lora)] {
+            if let Some(Err(wrong)) = checked {
+                let (text, fix) = wrong.split_once("; ").unwrap_or((&wrong, ""));
+                found.add(key, text, fix);
+            }
         }
     }
 
@@ -152,7 +166,9 @@ impl Stage for Transmission {
         if keys.get::<Bytes>("burst").is_some_and(|burst| burst > Bytes::ZERO) {
             found.add("burst", "a burst above the rate", REMOVE);
         }
-        for (key, what) in [("trace", "a recorded trace"), ("grant", "grants")] {
+        for (key, what) in
+            [("trace", "a recorded trace"), ("grant", "grants"), ("lora", "a LoRa radio")]
+        {
             if keys.has(key) {
                 found.add(key, what, REMOVE);
             }
@@ -167,6 +183,7 @@ impl Stage for Transmission {
                 format!("trace {} ({:.0} kbit/s)", trace.file.display(), trace.mean_bit_s() / 1e3)
             }
             Scheduler::Grant(grant) => grant.text(),
+            Scheduler::Lora(lora) => lora.text(),
         };
         if self.framing.overhead != 0 {
             text += &format!(" ({:+} B per frame)", self.framing.overhead);
@@ -219,6 +236,8 @@ pub(crate) enum Server {
     Trace(Follower),
     /// In time blocks that a network grants.
     Grant(Grant),
+    /// By a LoRa radio.
+    Lora(Lora),
 }
 
 impl Server {
@@ -228,6 +247,7 @@ impl Server {
             Scheduler::Rate { rate, burst } => Self::Rate(Serialiser::new(*rate, *burst)),
             Scheduler::Trace(trace) => Self::Trace(Follower::new(trace.clone())),
             Scheduler::Grant(grant) => Self::Grant(Grant::new(grant.clone())),
+            Scheduler::Lora(lora) => Self::Lora(Lora::new(lora.clone())),
         })
     }
 
@@ -246,6 +266,7 @@ impl Server {
             (Some(Self::Trace(follower)), Some(Scheduler::Trace(trace)))
                 if follower.follows(trace) => {}
             (Some(Self::Grant(_)), Some(Scheduler::Grant(_)))
+            | (Some(Self::Lora(_)), Some(Scheduler::Lora(_)))
                 if before.scheduler == now.scheduler => {}
             (server, scheduler) => *server = Self::new(scheduler.as_ref()),
         }
@@ -260,6 +281,7 @@ impl Server {
             Self::Rate(serialiser) => serialiser.send(on_wire, now),
             Self::Trace(follower) => epoch + follower.send(on_wire, since).since_start(),
             Self::Grant(grant) => epoch + grant.send(len, since).since_start(),
+            Self::Lora(lora) => lora.send(on_wire, now),
         }
     }
 }

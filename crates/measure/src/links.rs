@@ -71,7 +71,7 @@ impl LinkRow {
         match &self.configured.transmission.scheduler {
             Some(Scheduler::Trace(trace)) => trace.mean_bit_s(),
             Some(Scheduler::Rate { rate, .. }) => rate.bit_s() as f64,
-            Some(Scheduler::Grant(_)) | None => 0.0,
+            Some(Scheduler::Grant(_) | Scheduler::Lora(_)) | None => 0.0,
         }
     }
 

@@ -50,6 +50,7 @@ __all__ = [
     "Link",
     "LinkStates",
     "Load",
+    "Lora",
     "Markov",
     "Metric",
     "Model",
@@ -685,6 +686,8 @@ class Impairment(Part):
     """Jitter: variation of the delay."""
     keep_order: bool | Axis | None = None
     """Whether frames keep their order. Without it, jitter reorders frames."""
+    lora: Lora | Axis | None = None
+    """A LoRa radio, in place of `rate`: time on air, and duty cycle."""
     loss: Share | None = None
     """Random loss: share of frames (or other units)."""
     loss_correlation: Share | None = None
@@ -860,6 +863,25 @@ class Load(Part):
     users: int | Axis | None = None
     """Number of users of a closed loop: each waits for the answer before it sends the next
     request. `count` ends it."""
+
+
+@dataclass(kw_only=True)
+class Lora(Part):
+    """The sender of a LoRa radio: time on air, and duty cycle."""
+
+    spreading_factor: int | Axis
+    """Spreading factor, 7 to 12."""
+    bandwidth: Literal["125 kHz", "250 kHz", "500 kHz"] | Axis | None = None
+    """Default: 125 kHz."""
+    coding_rate: Literal["4/5", "4/6", "4/7", "4/8"] | Axis | None = None
+    """Default: 4/5."""
+    duty_cycle: Share | None = None
+    """Share of the time in which the radio may send. Default: 100 %."""
+    duty_period: Time | None = None
+    """Time over which the duty cycle counts, such as `1 h`. Default: a pause after each
+    packet."""
+    preamble: int | Axis | None = None
+    """Symbols of the preamble, 6 to 65535. Default: 8."""
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ use crate::scalar::Word;
 use crate::source::{Place, Source};
 use crate::tree::{self, Content, Key, Node};
 use indexmap::IndexMap;
-use link::{Impairment, Service, StatesSpec};
+use link::{Impairment, Scheduler, Service, StatesSpec};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -148,8 +148,13 @@ impl LinkProfile {
             _ => [None, None],
         };
         let of = |impairment: &Impairment, slow: Option<link::Slow>| {
-            if let Some(grant) = impairment.transmission.grant() {
-                return Some(grant.bit_s());
+            let radio = match &impairment.transmission.scheduler {
+                Some(Scheduler::Grant(grant)) => Some(grant.bit_s()),
+                Some(Scheduler::Lora(lora)) => Some(lora.bit_s()),
+                _ => None,
+            };
+            if radio.is_some() {
+                return radio;
             }
             let own = impairment.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
             own.or(slow.map(|slow| 8e9 / slow.byte.as_ns().max(1) as f64))
