@@ -155,7 +155,7 @@ impl Pattern {
                 Some(own) => convert(value, own.as_str(), unit)?,
                 None => value,
             };
-            value.is_finite().then_some(value)
+            record::is_usable(value).then_some(value)
         })
     }
 }

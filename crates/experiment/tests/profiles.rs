@@ -11,7 +11,7 @@ fn all() -> Vec<LinkProfile> {
 #[test]
 fn each_is_whole_and_uses_all_its_sources() {
     let all = all();
-    assert_eq!(all.len(), 18);
+    assert_eq!(all.len(), 21);
     for profile in all {
         let name = &profile.name;
         let values = || profile.values.iter().chain(&profile.not_modelled);

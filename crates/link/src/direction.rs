@@ -15,4 +15,13 @@ pub enum Direction {
 impl Direction {
     /// Both directions.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+
+    /// The other direction.
+    #[must_use]
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
 }

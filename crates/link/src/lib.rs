@@ -77,7 +77,7 @@ pub use server::{SCHEDULERS, Scheduler, Transmission};
 pub use shared_channel::SharedChannel;
 pub use slot::{Slot, Slotting};
 pub use stage::ChannelWait;
-pub use states::{Promotion, Service, Slow, State, States, StatesSpec};
+pub use states::{HalfDuplex, Promotion, Reach, Service, Slow, State, States, StatesSpec};
 pub use step::{Cause, StampedFrame, Step, TransitFrame};
 pub use totals::{Interval, Totals};
 pub use trace::{Trace, TraceError};

@@ -2,8 +2,9 @@
 
 use crate::link_pipe::{LinkPipe, Radio};
 use crate::states::{States, StatesSpec};
-use crate::step::{StampedFrame, Step};
+use crate::step::{StampedFrame, Step, TransitFrame};
 use crate::{Direction, Frame, Impairment, Replay};
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use units::{Draw, Instant};
@@ -14,7 +15,14 @@ use units::{Draw, Instant};
 #[derive(Debug, Clone)]
 pub struct Link {
     pipes: [LinkPipe; 2],
-    radio: Option<States>,
+    radio: Option<Box<Shared>>,
+}
+
+/// The radio, and frames to the device that wait until it receives.
+#[derive(Debug, Clone)]
+struct Shared {
+    states: States,
+    asleep: VecDeque<TransitFrame>,
 }
 
 impl Link {
@@ -33,7 +41,9 @@ impl Link {
                 LinkPipe::new(up, draw(Direction::Up)),
                 LinkPipe::new(down, draw(Direction::Down)),
             ],
-            radio: radio.map(States::new),
+            radio: radio.map(|spec| {
+                Box::new(Shared { states: States::new(spec), asleep: VecDeque::new() })
+            }),
         }
     }
 
@@ -86,7 +96,7 @@ impl Link {
     /// Accepts `frame` (including the link header), which entered the network at `arrived` and
     /// this direction at `now`; endpoint `sender` of the segment sent it. With a `channel`, the
     /// frame then goes to that channel. Times must not decrease between calls of this and
-    /// [`LinkPipe::turn`].
+    /// [`Self::turn`].
     pub fn admit(
         &mut self,
         direction: Direction,
@@ -96,9 +106,34 @@ impl Link {
         channel: bool,
         steps: &mut Vec<Step>,
     ) {
-        let radio = self.radio.as_mut().map(|states| Radio { states, direction });
-        self.pipes[direction as usize].admit(frame, sender, now, channel, radio, steps);
+        let pipe = &mut self.pipes[direction as usize];
+        pipe.admit(frame, sender, now, channel, radio(&mut self.radio, direction), steps);
+        if direction == Direction::Up {
+            // The device may receive now.
+            let waiting = radio(&mut self.radio, Direction::Down);
+            let waiting = waiting.filter(|radio| !radio.asleep.is_empty());
+            let at = waiting.and_then(|mut radio| pipe.woken_at(&mut radio, now));
+            steps.extend(at.map(Step::TurnOther));
+        }
     }
+
+    /// Sends the next frame of a direction that waits, as requested by [`Step::Turn`].
+    pub fn turn(
+        &mut self,
+        direction: Direction,
+        now: Instant,
+        channel: bool,
+        steps: &mut Vec<Step>,
+    ) {
+        let radio = radio(&mut self.radio, direction);
+        self.pipes[direction as usize].turn(now, channel, radio, steps);
+    }
+}
+
+/// The radio for frames in one direction.
+fn radio(shared: &mut Option<Box<Shared>>, direction: Direction) -> Option<Radio<'_>> {
+    let Shared { states, asleep } = shared.as_deref_mut()?;
+    Some(Radio { states, asleep, direction })
 }
 
 impl Index<Direction> for Link {
@@ -114,3 +149,7 @@ impl IndexMut<Direction> for Link {
         &mut self.pipes[direction as usize]
     }
 }
+
+#[cfg(test)]
+#[path = "link_tests.rs"]
+mod tests;

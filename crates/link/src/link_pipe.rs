@@ -1,7 +1,10 @@
 //! One direction of one link: decides what happens to each frame.
 
 mod in_flight;
+mod radio;
 mod sending;
+
+pub(crate) use radio::Radio;
 
 use crate::corrupt::with_flipped_bit;
 use crate::decisions::Decision;
@@ -15,7 +18,7 @@ use crate::server::Server;
 use crate::slot::Slots;
 use crate::step::{Cause, StampedFrame, Step, TransitFrame};
 use crate::totals::{Interval, Record, Totals};
-use crate::{Direction, Frame, Impairment, Keys, States};
+use crate::{Frame, Impairment, Keys};
 use std::sync::Arc;
 use units::{Draw, Instant, Span};
 
@@ -74,12 +77,6 @@ pub struct LinkPipe {
     /// frames get the same decision while the link is up and the queue is empty.
     random: bool,
     alike: bool,
-}
-
-/// The radio of a link's node, shared by both its directions, for frames in one direction.
-pub(crate) struct Radio<'a> {
-    pub states: &'a mut States,
-    pub direction: Direction,
 }
 
 impl LinkPipe {

@@ -50,7 +50,7 @@ impl Pipe {
                 Step::Drop(cause) => self.outcomes.push(Outcome::Dropped(cause)),
                 Step::Turn(at) => self.turns.push(at),
                 Step::Decided(..) => {}
-                Step::Offer(..) => panic!("there is no channel"),
+                Step::Offer(..) | Step::TurnOther(_) => panic!("it has no channel and no radio"),
             }
         }
     }
@@ -58,7 +58,7 @@ impl Pipe {
     fn turns_until(&mut self, now: Instant) {
         while let Some(at) = self.turns.pop_if(|at| *at <= now) {
             let mut steps = Vec::new();
-            self.pipe.turn(at, false, &mut steps);
+            self.pipe.turn(at, false, None, &mut steps);
             self.execute(steps);
         }
     }

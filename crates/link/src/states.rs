@@ -16,20 +16,26 @@
 //!    delivered the last frame in either direction. A frame that arrives at exactly that
 //!    time finds the previous state.
 //! 5. No frame overtakes another of its direction.
+//! 6. In a state with `reach`, frames to the device wait until it receives, or until it sends.
+//! 7. With `half_duplex`, a frame begins after all that the other direction has accepted before.
 //!
 //! Pure: takes lengths and times, returns times. States are updated when a frame arrives.
 
-use units::Instant;
+mod reach;
 mod spec;
 
 #[cfg(test)]
 mod tests;
 
-pub use spec::{Promotion, Service, Slow, State, StatesSpec};
+pub use reach::Reach;
+pub(crate) use reach::Reachable;
+pub use spec::{HalfDuplex, Promotion, Service, Slow, State, StatesSpec};
 
+use self::reach::Past;
 use crate::Direction;
 use crate::grant::LINK_HEADER;
 use std::collections::VecDeque;
+use units::Instant;
 
 /// Frames of one direction in flight.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +57,8 @@ pub struct States {
     promotion: Option<(usize, Instant)>,
     /// Time at which the state was entered or the last frame delivered.
     active: Instant,
+    /// End of the device's last frame, if no frame to it has followed in a receive window.
+    sent: Option<Instant>,
     queues: [Queue; 2],
 }
 
@@ -59,7 +67,20 @@ impl States {
     /// [`StatesSpec::check`].
     pub fn new(spec: StatesSpec) -> Self {
         let state = spec.initial.as_ref().and_then(|name| spec.place(name)).unwrap_or(0);
-        Self { spec, state, promotion: None, active: Instant::START, queues: Default::default() }
+        let (promotion, sent, queues) = (None, None, Default::default());
+        Self { spec, state, promotion, active: Instant::START, sent, queues }
+    }
+
+    /// When a frame in this direction that is ready at `now` may go. `now` as for [`Self::send`].
+    pub(crate) fn reachable(&mut self, way: Direction, now: Instant) -> Reachable {
+        self.settle(now);
+        let reach = self.spec.states.get(self.state).and_then(|state| state.reach.as_ref());
+        match reach {
+            Some(reach) if way == Direction::Down && self.promotion.is_none() => {
+                reach.next(Past { active: self.active, sent: self.sent }, now)
+            }
+            _ => Reachable::Now,
+        }
     }
 
     /// Arrival time behind the radio of a frame of `len` bytes, including the link header,
@@ -84,7 +105,12 @@ impl States {
         if self.promotion.is_none() {
             self.promotion = self.promote(way, now);
         }
-        let (state, from) = self.promotion.unwrap_or((self.state, now));
+        let (state, mut from) = self.promotion.unwrap_or((self.state, now));
+        let other = self.queues[way.opposite() as usize].last;
+        if let Some(HalfDuplex { guard }) = self.spec.half_duplex.filter(|_| other > Instant::START)
+        {
+            from = from.max(other + guard);
+        }
         let queue = &mut self.queues[way as usize];
         let arrives = match self.spec.states.get(state).and_then(|state| state.service) {
             Some(Service::Slow { up, down }) => {
@@ -99,6 +125,7 @@ impl States {
         queue.last = queue.last.max(arrives);
         queue.frames.push_back((queue.last, bytes));
         self.active = self.active.max(queue.last);
+        self.sent = Some(queue.last).filter(|_| way == Direction::Up);
         queue.last
     }
 

@@ -56,6 +56,8 @@ pub enum Step {
     Drop(Cause),
     /// A random decision about a frame, and how the frame differs from the recorded one.
     Decided(Recorded, Option<Box<str>>),
-    /// Call [`crate::LinkPipe::turn`] at this time, to send its next queued frame.
+    /// Call [`crate::Link::turn`] at this time, to send its next queued frame.
     Turn(Instant),
+    /// The same for the other direction of the link: its frames may leave earlier now.
+    TurnOther(Instant),
 }

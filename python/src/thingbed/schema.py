@@ -773,6 +773,7 @@ class Limits(Part):
 class LinkStates(Part):
     """Keys of this part of the experiment file."""
 
+    half_duplex: object | None = None
     initial: object | None = None
     states: object | None = None
 

@@ -26,7 +26,7 @@ impl Segment {
                 Event::Turn(link, direction) => {
                     let mut steps = std::mem::take(&mut self.steps);
                     let (link, channel) = (link as usize, self.has_channel(direction));
-                    self.links[link][direction].turn(at, channel, &mut steps);
+                    self.links[link].turn(direction, at, channel, &mut steps);
                     self.execute(link, direction, steps, at);
                 }
                 Event::SharedTurn(direction) => {
@@ -81,6 +81,9 @@ impl Segment {
                     self.decided.push(decided);
                 }
                 Step::Turn(at) => self.pending.add(at, Event::Turn(link as u32, direction)),
+                Step::TurnOther(at) => {
+                    self.pending.add(at, Event::Turn(link as u32, direction.opposite()));
+                }
             }
         }
         self.steps = steps;

@@ -80,7 +80,7 @@ fn find(node: &Node, word: &str) -> Option<Place> {
 
 impl Model for StatesSpec {
     const WHAT: &'static str = "a radio's states";
-    const KEYS: &'static [&'static str] = &["states", "initial"];
+    const KEYS: &'static [&'static str] = &["states", "initial", "half_duplex"];
     fn check(&self) -> Result<(), String> {
         self.check()
     }

@@ -1,7 +1,7 @@
 //! The built-in link profiles.
 
 /// Names and texts, related profiles together.
-pub(super) const KNOWN: [(&str, &str); 18] = [
+pub(super) const KNOWN: [(&str, &str); 21] = [
     ("edge-lab", include_str!("../../../../profiles/edge-lab.yaml")),
     ("edge-field", include_str!("../../../../profiles/edge-field.yaml")),
     ("umts-lab", include_str!("../../../../profiles/umts-lab.yaml")),
@@ -10,6 +10,8 @@ pub(super) const KNOWN: [(&str, &str); 18] = [
     ("lte-5mhz", include_str!("../../../../profiles/lte-5mhz.yaml")),
     ("lte-m", include_str!("../../../../profiles/lte-m.yaml")),
     ("nb-iot", include_str!("../../../../profiles/nb-iot.yaml")),
+    ("nb-iot-ce1", include_str!("../../../../profiles/nb-iot-ce1.yaml")),
+    ("nb-iot-ce2", include_str!("../../../../profiles/nb-iot-ce2.yaml")),
     ("nr-tdd", include_str!("../../../../profiles/nr-tdd.yaml")),
     ("ieee802154", include_str!("../../../../profiles/ieee802154.yaml")),
     ("lora-eu868", include_str!("../../../../profiles/lora-eu868.yaml")),
@@ -20,4 +22,5 @@ pub(super) const KNOWN: [(&str, &str); 18] = [
     ("leo", include_str!("../../../../profiles/leo.yaml")),
     ("dsl", include_str!("../../../../profiles/dsl.yaml")),
     ("wifi", include_str!("../../../../profiles/wifi.yaml")),
+    ("wifi-n", include_str!("../../../../profiles/wifi-n.yaml")),
 ];

@@ -1,6 +1,6 @@
 //! Resolves workloads.
 
-use crate::file::{Command, File, Workload};
+use crate::file::{Command, File, Group, Workload};
 use crate::plan;
 use crate::problem::Problem;
 use crate::read::{Named, Sink};
@@ -10,6 +10,7 @@ use crate::resolve::metrics;
 use crate::resolve::networks::Networks;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::program_check;
+use crate::source::Place;
 use std::collections::HashMap;
 use std::path::Path;
 use units::Span;
@@ -135,6 +136,27 @@ fn default_probe_service(planned: &mut [plan::Workload]) {
 }
 
 impl Context<'_, '_> {
+    /// The figures of a command's metrics are `programs.NAME.METRIC`, as those of a group's program.
+    fn check_figures(&self, name: &str, typed: &Command, sink: &mut Sink) {
+        let Some((_, place, _)) = typed.metrics.iter().flat_map(Named::iter).next() else { return };
+        let place = typed.name.as_ref().map_or(place, |name| name.place);
+        if name.contains('.') {
+            let problem =
+                Problem::new(format!("the command `{name}` has metrics and a dot in its name"));
+            let label = "a dot separates the parts of a figure's name; use `-` or `_`";
+            sink.add(problem.at(place).label(label));
+        }
+        let mut groups = self.file.nodes.iter().flat_map(Named::iter);
+        let same = |(group, _, typed): (&str, Place, &Group)| {
+            group == name && typed.metrics.iter().flat_map(Named::iter).next().is_some()
+        };
+        if groups.any(same) {
+            let text = format!("the command and the group `{name}` both have metrics");
+            let label = "their figures would have the same names; give the command another `name`";
+            sink.add(Problem::new(text).at(place).label(label));
+        }
+    }
+
     fn command(&self, name: String, typed: &Command, sink: &mut Sink) -> plan::Command {
         let on = typed.on.as_ref().map(|on| {
             self.nonempty(on, "`on` matches no nodes", sink);
@@ -148,6 +170,7 @@ impl Context<'_, '_> {
             run.value.iter().map(|word| word.value.clone()).collect()
         });
         let env = typed.env.iter().flat_map(Named::iter);
+        self.check_figures(&name, typed, sink);
         plan::Command {
             name,
             on: on.unwrap_or_default(),

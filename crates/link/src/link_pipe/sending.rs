@@ -2,15 +2,29 @@
 //! it on arrival.
 
 use super::{LinkPipe, Radio};
+use crate::Direction;
 use crate::server::Server;
+use crate::states::Reachable;
 use crate::step::{Cause, Step, TransitFrame};
 use units::Instant;
 
+/// Maximum number of frames that wait for a device to receive; a network keeps few of them.
+const MAX_ASLEEP: usize = 1_000;
+
 impl LinkPipe {
-    /// Sends the next queued frame, as requested by [`Step::Turn`].
-    pub fn turn(&mut self, now: Instant, channel: bool, steps: &mut Vec<Step>) {
-        self.turn_requested = false;
+    /// Sends the next frame that waits.
+    pub(crate) fn turn(
+        &mut self,
+        now: Instant,
+        channel: bool,
+        radio: Option<Radio<'_>>,
+        steps: &mut Vec<Step>,
+    ) {
         self.follow_ramps(now);
+        if let Some(radio) = radio {
+            return self.wake(now, channel, radio, steps);
+        }
+        self.turn_requested = false;
         let next = self.queue.pop(now, &mut self.dropped);
         self.record.totals.overflow += self.dropped.len() as u64;
         steps.extend(self.dropped.drain(..).map(|_| Step::Drop(Cause::Overflow)));
@@ -52,6 +66,28 @@ impl LinkPipe {
         }
     }
 
+    /// Sends frames to a device that receives now.
+    fn wake(&mut self, now: Instant, channel: bool, mut radio: Radio<'_>, steps: &mut Vec<Step>) {
+        while !radio.asleep.is_empty() && self.woken_at(&mut radio, now) == Some(now) {
+            let Some(frame) = radio.asleep.pop_front() else { break };
+            self.carry(frame, now, channel, &mut Some(&mut radio), steps);
+        }
+        if !radio.asleep.is_empty() {
+            steps.extend(self.woken_at(&mut radio, now).map(Step::Turn));
+        }
+    }
+
+    /// When the device of `radio` receives next, `now` at the earliest; `None` if it must send first.
+    pub(crate) fn woken_at(&self, radio: &mut Radio<'_>, now: Instant) -> Option<Instant> {
+        // A radio's time starts with the impairments.
+        let since = Instant::START + (now - self.epoch);
+        match radio.states.reachable(radio.direction, since) {
+            Reachable::Now => Some(now),
+            Reachable::At(at) => Some(self.epoch + at.since_start()),
+            Reachable::Never => None,
+        }
+    }
+
     /// Computes a frame's departure time on arrival: first the radio's states, then the
     /// link's server.
     fn look_ahead(
@@ -63,10 +99,35 @@ impl LinkPipe {
         steps: &mut Vec<Step>,
     ) {
         let len = frame.frame.len();
-        if !self.ahead.has_room(len, self.config.queue.limit, now) {
+        let asleep = radio.as_ref().map_or(0, |radio| match radio.direction {
+            Direction::Up => 0,
+            Direction::Down => radio.asleep.len(),
+        });
+        if asleep >= MAX_ASLEEP || !self.ahead.has_room(len, self.config.queue.limit, now) {
             self.record.totals.overflow += 1;
             return steps.push(Step::Drop(Cause::Overflow));
         }
+        if let Some(radio) = radio {
+            let at = self.woken_at(radio, now);
+            if asleep > 0 || at != Some(now) {
+                // Those before it have asked for a turn.
+                steps.extend(at.filter(|_| asleep == 0).map(Step::Turn));
+                return radio.asleep.push_back(frame);
+            }
+        }
+        self.carry(frame, now, channel, &mut radio.as_mut(), steps);
+    }
+
+    /// Sends a frame whose device receives now.
+    fn carry(
+        &mut self,
+        frame: TransitFrame,
+        now: Instant,
+        channel: bool,
+        radio: &mut Option<&mut Radio<'_>>,
+        steps: &mut Vec<Step>,
+    ) {
+        let len = frame.frame.len();
         let on_wire = self.config.transmission.framing.on_wire(len);
         let (server, epoch) = (&mut self.server, self.epoch);
         let mut onward = |len: usize, at: Instant| match server {
@@ -75,7 +136,7 @@ impl LinkPipe {
         };
         let left = match radio {
             // A radio's time starts with the impairments.
-            Some(Radio { states, direction }) => {
+            Some(Radio { states, direction, .. }) => {
                 let since_epoch = |at: Instant| Instant::START + (at - epoch);
                 let mut onward =
                     |len: usize, at: Instant| since_epoch(onward(len, epoch + at.since_start()));

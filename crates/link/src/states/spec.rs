@@ -1,5 +1,6 @@
 //! Radio states, as in the experiment file.
 
+use super::reach::Reach;
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Span};
 
@@ -73,6 +74,9 @@ pub struct State {
     /// default: never.
     #[serde(default)]
     pub inactivity: Option<Span>,
+    /// When the device receives; default: always.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reach: Option<Reach>,
 }
 
 /// Radio states, from the lowest power to the highest capacity.
@@ -84,6 +88,17 @@ pub struct StatesSpec {
     /// Initial state; default: the first.
     #[serde(default)]
     pub initial: Option<String>,
+    /// The device does not receive while it sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub half_duplex: Option<HalfDuplex>,
+}
+
+/// A device that does not receive while it sends: half duplex of type B (3GPP TS 36.211, 6.2.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct HalfDuplex {
+    /// Time from the end of a frame in one direction to the next in the other; 1 ms for type B.
+    pub guard: Span,
 }
 
 impl StatesSpec {
@@ -95,6 +110,7 @@ impl StatesSpec {
             service: None,
             promotion: None,
             inactivity: None,
+            reach: None,
         };
         let delay = promotion;
         let promotion = Promotion { delay, up: Bytes::new(0), down: Bytes::new(0), to: None };
@@ -108,6 +124,7 @@ impl StatesSpec {
                 },
             ],
             initial: None,
+            half_duplex: None,
         }
     }
 
@@ -157,6 +174,9 @@ impl StatesSpec {
                 ));
             }
             _ => {}
+        }
+        if let Some(reach) = &state.reach {
+            reach.check(name, state.service.is_some())?;
         }
         let Some(promotion) = &state.promotion else {
             return match state.service {

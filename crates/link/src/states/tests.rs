@@ -36,6 +36,7 @@ fn umts() -> StatesSpec {
         service,
         promotion,
         inactivity,
+        reach: None,
     };
     StatesSpec {
         states: vec![
@@ -44,6 +45,7 @@ fn umts() -> StatesSpec {
             state("dch", Some(Service::Full), None, Some(span("4 s"))),
         ],
         initial: None,
+        half_duplex: None,
     }
 }
 
@@ -203,7 +205,8 @@ fn nonsense_is_refused_with_what_to_write() {
 
 #[test]
 fn an_unchecked_spec_does_not_panic() {
-    let mut radio = States::new(StatesSpec { states: Vec::new(), initial: None });
+    let mut radio =
+        States::new(StatesSpec { states: Vec::new(), initial: None, half_duplex: None });
     assert_eq!(radio.send(Direction::Up, 0, at(5), &mut ten), at(5 + 10 * MS));
     assert_eq!(radio.state(at(6)), "");
     let mut spec = umts();

@@ -1,0 +1,95 @@
+use super::*;
+
+fn at(ms: u64) -> Instant {
+    Instant::START + Span::from_ms(ms)
+}
+
+fn ms(ms: u64) -> Option<Span> {
+    Some(Span::from_ms(ms))
+}
+
+/// The next time in ms, `None` for never, of a device that is idle since `idle` ms.
+fn next(reach: &Reach, idle: u64, now: u64) -> Option<u64> {
+    match reach.next(Past { active: at(idle), sent: None }, at(now)) {
+        Reachable::Now => Some(now),
+        Reachable::At(at) => Some(at.as_ns() / 1_000_000),
+        Reachable::Never => None,
+    }
+}
+
+fn drx() -> Reach {
+    Reach { paging: ms(2_560), ..Reach::default() }
+}
+
+#[test]
+fn a_frame_waits_for_the_next_occasion() {
+    assert_eq!(next(&drx(), 0, 1), Some(2_560));
+    assert_eq!(next(&drx(), 0, 2_560), Some(2_560));
+    let later = Reach { offset: Span::from_ms(40), ..drx() };
+    assert_eq!((next(&later, 0, 1), next(&later, 0, 41)), (Some(40), Some(2_600)));
+}
+
+#[test]
+fn with_edrx_it_waits_for_a_window() {
+    let edrx = Reach { cycle: ms(20_480), window: ms(5_120), ..drx() };
+    assert_eq!(edrx.check("idle", false), Ok(()));
+    assert_eq!(next(&edrx, 0, 1), Some(2_560), "within the window");
+    assert_eq!(next(&edrx, 0, 2_561), Some(20_480), "the window is over at 5.12 s");
+}
+
+#[test]
+fn with_psm_it_waits_for_the_periodic_update_or_for_ever() {
+    let psm = Reach { active: ms(16_000), ..drx() };
+    assert_eq!(next(&psm, 1_000, 10_000), Some(10_240));
+    assert_eq!(next(&psm, 1_000, 20_000), None);
+    let updated = Reach { periodic: ms(3_600_000), ..psm };
+    // The update is at 3,601 s; the next occasion is at 1,407 x 2.56 s.
+    assert_eq!(next(&updated, 1_000, 20_000), Some(3_601_920));
+    // No occasion ever falls into the time of listening.
+    let short = Reach { active: ms(1), periodic: ms(2_560), offset: Span::from_ms(100), ..drx() };
+    assert_eq!(next(&short, 0, 10), None);
+}
+
+#[test]
+fn a_connected_device_listens_for_a_while() {
+    let connected = Reach { awake: Span::from_ms(100), ..drx() };
+    assert_eq!(
+        (next(&connected, 3_000, 3_100), next(&connected, 3_000, 3_101)),
+        (Some(3_100), Some(5_120))
+    );
+}
+
+#[test]
+fn windows_follow_its_own_frames() {
+    let windows = vec![Span::from_ms(1_000), Span::from_ms(2_000)];
+    let class_a = Reach { after_uplink: windows, ..Reach::default() };
+    assert_eq!(class_a.check("a", true), Ok(()));
+    let after = |sent: Option<u64>, now: u64| {
+        class_a.next(Past { active: at(0), sent: sent.map(at) }, at(now))
+    };
+    assert_eq!(after(None, 5), Reachable::Never);
+    assert_eq!(after(Some(100), 100), Reachable::At(at(1_100)));
+    assert_eq!(after(Some(100), 1_100), Reachable::Now);
+    assert_eq!(after(Some(100), 1_101), Reachable::At(at(2_100)));
+    assert_eq!(after(Some(100), 2_101), Reachable::Never);
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let refused = |reach: Reach, serves: bool, why: &str| {
+        let error = reach.check("idle", serves).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    };
+    let after = vec![Span::from_ms(1)];
+    refused(Reach::default(), false, "either `paging` or");
+    refused(Reach { after_uplink: after.clone(), ..drx() }, true, "either `paging` or");
+    let windows = Reach { after_uplink: after, ..Reach::default() };
+    refused(windows.clone(), false, "carries nothing");
+    refused(Reach { cycle: ms(5), ..windows }, true, "keys of paging");
+    refused(Reach { paging: ms(0), ..Reach::default() }, false, "of zero");
+    refused(Reach { offset: Span::from_ms(2_560), ..drx() }, false, "`offset`");
+    refused(Reach { cycle: ms(20_480), ..drx() }, false, "give both");
+    refused(Reach { cycle: ms(20_480), window: ms(1), ..drx() }, false, "between");
+    refused(Reach { periodic: ms(9), ..drx() }, false, "without `active`");
+    refused(Reach { active: ms(9), ..drx() }, true, "without a connection");
+}
