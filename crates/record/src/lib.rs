@@ -38,7 +38,7 @@ pub use protocol::{
 pub use run_facts::{
     Accounting, Departures, HostCpu, Machine, Phase, Placement, RUN_FORMAT, RunFacts, Stalls,
 };
-pub use series::SeriesSelector;
+pub use series::{SeriesSelector, is_usable};
 pub use summary::{Group, Lateness, Links, Messages, Mqtt, MqttRole, Summary, Times};
 pub use timeline::{Quarter, Timeline};
 pub use verdict::{Evidence, Reason, Status, Verdict, short};

@@ -42,8 +42,16 @@ impl SeriesSelector {
                 *sum.get_or_insert(0.0) += value;
             }
         }
-        sum
+        sum.filter(|sum| is_usable(*sum))
     }
+}
+
+/// Largest absolute value of a program's metric: the sum of millions of them is a number too.
+const LARGEST: f64 = 1e300;
+
+/// Whether figures can be computed from a value of a program.
+pub fn is_usable(value: f64) -> bool {
+    value.abs() <= LARGEST
 }
 
 /// Name, labels and the rest of a line.

@@ -52,29 +52,36 @@ fn add(spec: &mut CollectorSpec, rule: &Rule) {
                 series.push(text.clone());
             }
         }
-        Rule::Prometheus(Scrape { series, port, path, every }) => {
-            let every_ns = every.as_ns();
-            let is_same = |page: &&mut PageSpec| {
-                (page.port, &page.path, page.every_ns) == (*port, path, every_ns)
-            };
-            let known = spec.pages.iter_mut().find(is_same);
-            match known {
-                Some(page) if page.series.contains(series) => {}
-                Some(page) => page.series.push(series.clone()),
-                None => spec.pages.push(PageSpec {
-                    port: *port,
-                    path: path.clone(),
-                    every_ns,
-                    series: vec![series.clone()],
-                }),
-            }
-        }
+        Rule::Prometheus(scrape) => match place(spec, scrape).map(|place| &mut spec.pages[place]) {
+            Some(page) if page.series.contains(&scrape.series) => {}
+            Some(page) => page.series.push(scrape.series.clone()),
+            None => spec.pages.push(PageSpec {
+                port: scrape.port,
+                path: scrape.path.clone(),
+                every_ns: scrape.every.as_ns(),
+                series: vec![scrape.series.clone()],
+            }),
+        },
     }
+}
+
+/// The number of the page that has a series.
+fn place(spec: &CollectorSpec, scrape: &Scrape) -> Option<usize> {
+    spec.pages.iter().position(|page| {
+        (page.port, &page.path, page.every_ns) == (scrape.port, &scrape.path, scrape.every.as_ns())
+    })
 }
 
 /// What the collectors of a run recorded, by node.
 #[derive(Debug, Default)]
-pub(crate) struct CollectedValues(BTreeMap<usize, Vec<record::event::Collected>>);
+pub(crate) struct CollectedValues(BTreeMap<usize, Recorded>);
+
+/// The spec of a collector, and its record.
+#[derive(Debug)]
+struct Recorded {
+    spec: CollectorSpec,
+    events: Vec<record::event::Collected>,
+}
 
 impl CollectedValues {
     /// Reads the records. The unfinished line of a killed collector is ignored.
@@ -85,9 +92,8 @@ impl CollectedValues {
             if all.contains_key(&job.node) {
                 continue;
             }
-            let text = fs::read(&job.files.events).map_err(|error| error.to_string());
-            match text.and_then(|text| record::event::read(&text)) {
-                Ok(events) => drop(all.insert(job.node, events)),
+            match Recorded::read(&job.files) {
+                Ok(recorded) => drop(all.insert(job.node, recorded)),
                 Err(why) => {
                     let path = job.files.events.display();
                     failures.push(format!("metrics of {}: {path}: {why}", job.name));
@@ -100,23 +106,37 @@ impl CollectedValues {
     /// The values of a metric on a node with their times in ns; `None` if its rule is about output.
     pub fn values(&self, node: usize, rule: &Rule) -> Option<Vec<(u64, f64)>> {
         use CollectorSource::{Opentelemetry, Prometheus, Statsd};
-        let (source, name) = match rule {
+        let recorded = self.0.get(&node);
+        let (source, name, page) = match rule {
             Rule::Json(_) | Rule::Match(_) => return None,
-            Rule::Statsd(name) => (Statsd, name),
-            Rule::Prometheus(scrape) => (Prometheus, &scrape.series),
-            Rule::Opentelemetry(text) => (Opentelemetry, text),
+            Rule::Statsd(name) => (Statsd, name, None),
+            Rule::Prometheus(scrape) => {
+                let page = recorded.and_then(|own| place(&own.spec, scrape));
+                (Prometheus, &scrape.series, page.map(|page| page as u32))
+            }
+            Rule::Opentelemetry(text) => (Opentelemetry, text, None),
         };
-        let events = self.0.get(&node).into_iter().flatten();
-        let own = events.filter(|event| event.source == source && event.name == *name);
+        let events = recorded.into_iter().flat_map(|own| &own.events);
+        let own = events
+            .filter(|event| event.source == source && event.page == page && event.name == *name);
         Some(own.filter_map(|event| Some((event.time_ns, event.value?))).collect())
     }
 
     /// Names that a node's programs sent and no metric has, to correct a misspelt one.
     pub fn unknown(&self, node: usize, source: CollectorSource) -> impl Iterator<Item = &str> {
-        let events = self.0.get(&node).into_iter().flatten();
+        let events = self.0.get(&node).into_iter().flat_map(|own| &own.events);
         events
             .filter(move |event| event.value.is_none() && event.source == source)
             .map(|event| event.name.as_str())
+    }
+}
+
+impl Recorded {
+    fn read(files: &Files) -> Result<Self, String> {
+        let text = |path: &Path| fs::read(path).map_err(|error| error.to_string());
+        let spec = serde_json::from_slice(&text(&files.spec)?).map_err(|why| why.to_string())?;
+        let events = record::event::read(&text(&files.events)?)?;
+        Ok(Self { spec, events })
     }
 }
 
@@ -143,5 +163,30 @@ mod tests {
         assert_eq!(pages, ["a b", "a"]);
         assert_eq!(spec.statsd.unwrap().names, ["x"]);
         assert_eq!(spec.otlp.unwrap().series, ["y"]);
+    }
+
+    #[test]
+    fn pages_of_two_ports_are_told_apart() {
+        let scrape = |port| Scrape {
+            series: "x".to_owned(),
+            port,
+            path: "/metrics".to_owned(),
+            every: Span::from_s(1),
+        };
+        let mut spec =
+            CollectorSpec { statsd: None, otlp: None, pages: Vec::new(), events: "e".into() };
+        [80, 81].into_iter().for_each(|port| add(&mut spec, &Rule::Prometheus(scrape(port))));
+        let event = |page, value| record::event::Collected {
+            source: CollectorSource::Prometheus,
+            name: "x".to_owned(),
+            value: Some(value),
+            page: Some(page),
+            ..Default::default()
+        };
+        let events = vec![event(0, 5.0), event(1, 1_000.0)];
+        let all = CollectedValues(BTreeMap::from([(3, Recorded { spec, events })]));
+        let found = |port| all.values(3, &Rule::Prometheus(scrape(port))).unwrap();
+        assert_eq!((found(80), found(81)), (vec![(0, 5.0)], vec![(0, 1_000.0)]));
+        assert_eq!(found(82), []);
     }
 }

@@ -87,7 +87,12 @@ impl ProgramMetrics {
         let (mut found, mut last, mut without) = (Vec::new(), Vec::new(), Vec::new());
         for job in jobs {
             let own = match self.values_of(metric, job) {
-                Ok(own) => own,
+                Ok((own, incomplete)) => {
+                    self.failures.extend(incomplete.map(|why| {
+                        format!("metric `{}` of `{name}` on {}: {why}", metric.name, job.name)
+                    }));
+                    own
+                }
                 Err(why) => {
                     self.failures.push(format!("metric `{}`: {why}", metric.name));
                     continue;
@@ -119,19 +124,22 @@ impl ProgramMetrics {
     }
 
     /// The values of a metric of one program, in order, with their times from offset 0 in ns where
-    /// these are known.
-    fn values_of(&self, metric: &ProgramMetric, job: &Job) -> Result<Vec<Value>, String> {
+    /// these are known; and why there may be more.
+    fn values_of(
+        &self,
+        metric: &ProgramMetric,
+        job: &Job,
+    ) -> Result<(Vec<Value>, Option<String>), String> {
         if let Some(values) = self.collected.values(job.node, &metric.rule) {
             let since = |time_ns: u64| Some(time_ns as i64 - self.start_ns as i64);
-            return Ok(values
-                .into_iter()
-                .map(|(time_ns, value)| (since(time_ns), value))
-                .collect());
+            let values = values.into_iter().map(|(time_ns, value)| (since(time_ns), value));
+            return Ok((values.collect(), None));
         }
         let path = output(metric, job);
         let values = values(metric, || File::open(path));
         let values = values.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(values.into_iter().map(|value| (None, value)).collect())
+        let found = values.found.into_iter().map(|value| (None, value));
+        Ok((found.collect(), values.incomplete))
     }
 
     /// What to report about programs without a value.

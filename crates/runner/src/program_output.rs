@@ -3,6 +3,7 @@
 use experiment::{Pattern, ProgramMetric, Rule};
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read};
+use units::Bytes;
 
 /// Longest line that is searched, in bytes; the rest of a longer one is skipped.
 const LINE_LIMIT: u64 = 1 << 20;
@@ -11,15 +12,23 @@ const DOCUMENT_LIMIT: u64 = 64 << 20;
 /// Most values of one metric of one program: a program may print without end.
 const VALUE_LIMIT: usize = 10_000_000;
 
-/// The values of `metric` in an output, in its order.
+/// The values of a metric in an output, in its order.
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub found: Vec<f64>,
+    /// Why there may be more of them.
+    pub incomplete: Option<String>,
+}
+
+/// The values of `metric` in an output.
 ///
 /// # Errors
 /// When it cannot be read.
 pub(crate) fn values<R: Read>(
     metric: &ProgramMetric,
     open: impl Fn() -> io::Result<R>,
-) -> io::Result<Vec<f64>> {
-    let mut found = Vec::new();
+) -> io::Result<Values> {
+    let (mut found, mut skipped) = (Vec::new(), 0);
     match &metric.rule {
         Rule::Json(path) => {
             let path: Vec<&str> = path.split('.').collect();
@@ -27,27 +36,41 @@ pub(crate) fn values<R: Read>(
                 documents.iter().for_each(|document| collect(document, &path, &mut found));
             } else {
                 // Programs print JSON lines among other text.
-                lines(open()?, |line| {
+                skipped = lines(open()?, |line| {
                     if let Ok(document) = serde_json::from_str(line) {
                         collect(&document, &path, &mut found);
                     }
-                    found.len() < VALUE_LIMIT
+                    found.len() <= VALUE_LIMIT
                 })?;
             }
         }
         // A pattern that the plan accepted compiles.
         Rule::Match(text) => match Pattern::new(text) {
-            Ok(pattern) => lines(open()?, |line| {
-                found.extend(pattern.values(line, &metric.unit));
-                found.len() < VALUE_LIMIT
-            })?,
+            Ok(pattern) => {
+                skipped = lines(open()?, |line| {
+                    found.extend(pattern.values(line, &metric.unit));
+                    found.len() <= VALUE_LIMIT
+                })?;
+            }
             Err(why) => return Err(io::Error::other(why)),
         },
         // Not in the output.
         Rule::Statsd(_) | Rule::Prometheus(_) | Rule::Opentelemetry(_) => {}
     }
+    let incomplete = match found.len() > VALUE_LIMIT {
+        true => Some(format!(
+            "the output has more than {VALUE_LIMIT} values, and only these are counted. Let the \
+             program print fewer, or sums instead of single values"
+        )),
+        false if skipped > 0 => Some(format!(
+            "{skipped} lines of the output are longer than {} and were searched up to there only. \
+             Let the program print shorter lines",
+            Bytes::new(LINE_LIMIT)
+        )),
+        false => None,
+    };
     found.truncate(VALUE_LIMIT);
-    Ok(found)
+    Ok(Values { found, incomplete })
 }
 
 /// Whether `test` accepts a line of an output.
@@ -75,33 +98,37 @@ fn documents(output: impl Read) -> io::Result<Option<Vec<Value>>> {
     Ok(all.ok())
 }
 
-/// Passes each line to `take`, until it returns false.
-fn lines(output: impl Read, mut take: impl FnMut(&str) -> bool) -> io::Result<()> {
+/// Passes each line to `take`, until it returns false; returns the number of lines that were cut.
+fn lines(output: impl Read, mut take: impl FnMut(&str) -> bool) -> io::Result<u64> {
+    let mut cut = 0;
     let mut output = BufReader::new(output);
     let mut line = Vec::new();
     loop {
         line.clear();
         if (&mut output).take(LINE_LIMIT).read_until(b'\n', &mut line)? == 0 {
-            return Ok(());
+            return Ok(cut);
         }
         if line.last() != Some(&b'\n') && line.len() as u64 == LINE_LIMIT {
-            skip_line(&mut output)?;
+            cut += u64::from(skip_line(&mut output)?);
         }
         let text = String::from_utf8_lossy(&line);
         if !take(text.trim_end_matches(['\r', '\n'])) {
-            return Ok(());
+            return Ok(cut);
         }
     }
 }
 
-fn skip_line(output: &mut impl BufRead) -> io::Result<()> {
+/// Skips the rest of a line; returns whether there was any.
+fn skip_line(output: &mut impl BufRead) -> io::Result<bool> {
+    let mut skipped = false;
     loop {
         let available = output.fill_buf()?;
         let end = available.iter().position(|byte| *byte == b'\n');
         let (length, is_end) = (available.len(), end.is_some() || available.is_empty());
+        skipped |= end.unwrap_or(length) > 0;
         output.consume(end.map_or(length, |end| end + 1));
         if is_end {
-            return Ok(());
+            return Ok(skipped);
         }
     }
 }
@@ -137,7 +164,7 @@ fn number(value: &Value) -> Option<f64> {
         Value::Bool(is) => Some(f64::from(u8::from(*is))),
         _ => None,
     };
-    number.filter(|number: &f64| number.is_finite())
+    number.filter(|number: &f64| record::is_usable(*number))
 }
 
 #[cfg(test)]
@@ -153,7 +180,7 @@ mod tests {
             unit: "ms".to_owned(),
             optional: false,
         };
-        values(&metric, || Ok(output)).unwrap()
+        values(&metric, || Ok(output)).unwrap().found
     }
 
     fn json(path: &str, output: &str) -> Vec<f64> {
@@ -185,5 +212,25 @@ mod tests {
         let mut long = vec![b'x'; LINE_LIMIT as usize + 10];
         long.extend(b" time=5\ntime=6\n");
         assert_eq!(found(rule(), &long), [6.0], "beyond the limit a line is skipped");
+        assert!(incomplete(&long).unwrap().contains("1 lines"));
+        assert_eq!(incomplete(&[&vec![b'x'; LINE_LIMIT as usize][..], b"\n"].concat()), None);
+    }
+
+    fn incomplete(output: &[u8]) -> Option<String> {
+        let metric = ProgramMetric {
+            name: "m".to_owned(),
+            from: Stream::Stdout,
+            rule: Rule::Match(r"\d".to_owned()),
+            unit: String::new(),
+            optional: false,
+        };
+        values(&metric, || Ok(output)).unwrap().incomplete
+    }
+
+    #[test]
+    fn values_above_the_limit_are_said() {
+        let many = b"1\n".repeat(VALUE_LIMIT);
+        assert_eq!(incomplete(&many), None);
+        assert!(incomplete(&[&many[..], b"2\n"].concat()).unwrap().contains("more than 10000000"));
     }
 }

@@ -133,3 +133,46 @@ expect:
         ],
     );
 }
+
+/// Most servers end by the signal that stops them at the end of a run: that is no failure, and does
+/// not excuse what is missing.
+#[test]
+fn what_a_stopped_program_has_not_said_is_missing() {
+    let bed = Bed::new();
+    let run = |keys: &str| {
+        let text = format!(
+            "experiment: quiet
+nodes: {{server: {{run: [sleep, '100'], {keys}}}}}
+networks: {{lan: {{attach: server, subnet: 10.0.0.0/24}}}}
+duration: 1 s
+"
+        );
+        bed.write("e.yaml", &text);
+        bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"])
+    };
+    run("metrics: {depth: {statsd: queue.depth}}")
+        .expect(4, &["FAILED", "metric `depth` of `server` has no value on server"]);
+    run("metrics: {depth: {match: 'depth (\\d+)'}}").expect(4, &["FAILED", "has no value"]);
+    run("expect: {output: ready}").expect(4, &["FAILED", "ready"]);
+    run("metrics: {depth: {statsd: queue.depth, optional: true}}").expect(0, &["VALID"]);
+}
+
+#[test]
+fn names_of_figures_are_not_shared() {
+    let bed = Bed::new();
+    let text = "experiment: same
+nodes: {a: {run: [sleep, '9'], metrics: {v: {match: 'v (\\d+)'}}}}
+workloads:
+  - command: {name: a, on: a, run: [echo, v 99], metrics: {v: {match: 'v (\\d+)'}}}
+  - command: {name: b.c, on: a, run: [echo, v 99], metrics: {v: {match: 'v (\\d+)'}}}
+duration: 1 s
+";
+    bed.write("e.yaml", text);
+    bed.thingbed(&["check", "e.yaml"]).expect(
+        2,
+        &[
+            "the command and the group `a` both have metrics",
+            "the command `b.c` has metrics and a dot in its name",
+        ],
+    );
+}

@@ -14,6 +14,8 @@ pub struct Collected {
     pub name: String,
     /// The value; `None` for a metric that is not in the spec, which is recorded once.
     pub value: Option<f64>,
+    /// The number of its page in the spec; `None` if it is not from a page.
+    pub page: Option<u32>,
 }
 
 /// Where a value came from.
@@ -42,13 +44,14 @@ mod tests {
             Collected { time_ns: 7, name: "a,b".into(), value: Some(0.5), ..Default::default() };
         let unknown = Collected {
             source: CollectorSource::Prometheus,
+            page: Some(1),
             name: "c".into(),
             value: None,
             ..value.clone()
         };
         let text = written(&[value.clone(), unknown.clone()]);
-        let head = "time_ns,source,name,value\n";
-        assert_eq!(text, format!("{head}7,statsd,\"a,b\",0.5\n7,prometheus,c,\n"));
+        let head = "time_ns,source,name,value,page\n";
+        assert_eq!(text, format!("{head}7,statsd,\"a,b\",0.5,\n7,prometheus,c,,1\n"));
         assert_eq!(read::<Collected>(text.as_bytes()).unwrap(), [value, unknown]);
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct Job {
     pub ready: Option<Ready>,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
+    /// Whether it was still running at the end, and was told to stop.
+    pub is_stopped: bool,
     /// Whether it was paused.
     pub is_paused: bool,
     /// Whether it may end at any time with status 0: a command, or a program that only an image
@@ -250,6 +252,7 @@ impl Job {
             received: None,
             ready: None,
             asked_to_end: false,
+            is_stopped: false,
             is_paused: false,
             may_end: false,
             output_limit: None,
@@ -282,6 +285,7 @@ impl Job {
             progress: (0, 0),
             received: None,
             asked_to_end: false,
+            is_stopped: false,
             is_paused: false,
             started_ns: None,
             ended_ns: None,
@@ -292,7 +296,9 @@ impl Job {
     /// Whether it failed by itself, which is reported when it happens.
     pub(crate) fn has_failed(&self) -> bool {
         let State::Ended { exit, .. } = &self.state else { return false };
-        !self.asked_to_end && !matches!(exit, Exit::Status(status) if self.check.accepts(*status))
+        !self.asked_to_end
+            && !self.is_stopped
+            && !matches!(exit, Exit::Status(status) if self.check.accepts(*status))
     }
 
     /// Whether it is still running.

@@ -172,16 +172,20 @@ impl<'a> Bed<'a> {
 
     /// Closes the control socket; returns the changes made through it.
     pub fn close_control(&mut self) -> Vec<ManualChange> {
-        self.control.take().map(|(socket, _)| socket.close()).unwrap_or_default()
+        let Some((socket, requests)) = self.control.take() else { return Vec::new() };
+        // The requests in it are not answered any more, and the socket waits for an answer.
+        drop(requests);
+        socket.close()
     }
 
     /// Ends forwarding and removes the bed.
     ///
     /// # Errors
     /// When forwarding failed meanwhile.
-    pub fn down(self) -> Result<Remains, Error> {
-        let Self { control, uplinks, engine, refused, lab, outputs, design, frame_path, .. } = self;
-        drop((control, refused));
+    pub fn down(mut self) -> Result<Remains, Error> {
+        self.close_control();
+        let Self { uplinks, engine, refused, lab, outputs, design, frame_path, .. } = self;
+        drop(refused);
         let outcome = engine.stop().map_err(Error::io("forward frames"))?;
         drop(uplinks);
         let uncounted = lab.uncounted().map(str::to_owned);

@@ -51,6 +51,7 @@ impl<B: Environment> Controller<'_, B> {
     fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
         let meant = |job: &Job| these(job) && job.is_alive();
         for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
+            job.is_stopped = true;
             match job.has_control() {
                 true => self.bed.send(id, Command::Stop {}),
                 false => self.bed.signal(job.node, id, libc::SIGTERM),

@@ -2,6 +2,9 @@
 
 use record::event::CollectorSource;
 
+/// Names that the spec does not have, and messages in another format, that are reported.
+pub(super) const REPORTED: usize = 20;
+
 /// The values of one page or export.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -9,6 +12,8 @@ pub(super) struct Batch {
     pub time_ns: u64,
     /// Where they came from.
     pub source: CollectorSource,
+    /// The number of the page in the spec.
+    pub page: Option<u32>,
     /// By the text of the spec.
     pub values: Vec<(String, f64)>,
     /// Names that the spec does not have.

@@ -8,7 +8,7 @@ mod statsd;
 use crate::control::Control;
 use crate::error::Error;
 use crate::events::EventsFile;
-use batch::Batch;
+use batch::{Batch, REPORTED};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::Request;
 use hyper::client::conn::http1;
@@ -39,8 +39,6 @@ const PAGE_LIMIT: usize = 16 << 20;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Most values that a collector keeps, 40 B each on the disk: programs may send without end.
 const VALUES: u64 = 2_000_000;
-/// Names that the spec does not have, and lines in another format, that are reported.
-const REPORTED: usize = 20;
 
 /// Collects until a stop message.
 ///
@@ -63,8 +61,8 @@ async fn collect(spec: &CollectorSpec, control: &mut Control) -> Result<(), Erro
     if let Some(otlp) = &spec.otlp {
         otlp::serve(otlp, sender.clone()).await?;
     }
-    for page in &spec.pages {
-        tokio::spawn(read_repeatedly(page.clone(), sender.clone()));
+    for (number, page) in (0..).zip(&spec.pages) {
+        tokio::spawn(read_repeatedly(number, page.clone(), sender.clone()));
     }
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped.
     let stop = control.copy().and_then(|copy| unsafe { Ok(AsyncFd::register(copy)?) });
@@ -152,7 +150,13 @@ fn receive(receiver: &mut Option<Datagrams<'_>>, log: &mut Log) -> Result<(), Er
             match statsd.line(line, is_kept) {
                 Some((name, values)) if is_kept(name) => {
                     for value in values {
-                        log.value(time_ns, CollectorSource::Statsd, name, value)?;
+                        log.value(Collected {
+                            time_ns,
+                            source: CollectorSource::Statsd,
+                            name: name.to_owned(),
+                            value: Some(value),
+                            page: None,
+                        })?;
                     }
                 }
                 Some((name, _)) => log.unknown(time_ns, CollectorSource::Statsd, name)?,
@@ -172,13 +176,7 @@ struct Log {
 }
 
 impl Log {
-    fn value(
-        &mut self,
-        time_ns: u64,
-        source: CollectorSource,
-        name: &str,
-        value: f64,
-    ) -> Result<(), Error> {
+    fn value(&mut self, value: Collected) -> Result<(), Error> {
         self.values += 1;
         if self.values > VALUES {
             return Err(Error::protocol(
@@ -189,7 +187,7 @@ impl Log {
                 ),
             ));
         }
-        self.events.push(&Collected { time_ns, source, name: name.to_owned(), value: Some(value) })
+        self.events.push(&value)
     }
 
     /// Records a name that is not in the spec, once, so that a misspelt one can be corrected.
@@ -197,7 +195,13 @@ impl Log {
         if self.unknown.len() >= REPORTED || !self.unknown.insert(name.to_owned()) {
             return Ok(());
         }
-        self.events.push(&Collected { time_ns, source, name: name.to_owned(), value: None })
+        self.events.push(&Collected {
+            time_ns,
+            source,
+            name: name.to_owned(),
+            value: None,
+            page: None,
+        })
     }
 
     fn malformed(&mut self, line: &str) {
@@ -209,7 +213,13 @@ impl Log {
 
     fn batch(&mut self, batch: &Batch) -> Result<(), Error> {
         for (name, value) in &batch.values {
-            self.value(batch.time_ns, batch.source, name, *value)?;
+            self.value(Collected {
+                time_ns: batch.time_ns,
+                source: batch.source,
+                name: name.clone(),
+                value: Some(*value),
+                page: batch.page,
+            })?;
         }
         for name in &batch.unknown {
             self.unknown(batch.time_ns, batch.source, name)?;
@@ -233,7 +243,7 @@ fn drain(pages: &mut Receiver<Batch>, log: &mut Log) -> Result<(), Error> {
 }
 
 /// Reads a page at regular intervals. A program that does not listen, or not yet, has no values.
-async fn read_repeatedly(page: PageSpec, sender: Sender<Batch>) {
+async fn read_repeatedly(number: u32, page: PageSpec, sender: Sender<Batch>) {
     let selectors: Vec<_> =
         page.series.iter().map(|text| (text, SeriesSelector::parse(text))).collect();
     let mut ticks = interval(Duration::from_nanos(page.every_ns));
@@ -247,6 +257,7 @@ async fn read_repeatedly(page: PageSpec, sender: Sender<Batch>) {
         let found = Batch {
             time_ns: clock::now_ns(),
             source: CollectorSource::Prometheus,
+            page: Some(number),
             values: values.collect(),
             unknown: Vec::new(),
         };

@@ -2,6 +2,7 @@
 //! datagram are separated by line feeds. Also the extensions of DogStatsD that libraries send
 //! unasked: several values (`name:1:2|ms`), and tags (`|#`), which are ignored.
 
+use record::is_usable;
 use std::collections::{HashMap, HashSet};
 
 /// Most distinct values of a set that are told apart: programs may send any number.
@@ -39,18 +40,19 @@ impl Statsd {
         for text in values.split(':') {
             let value = match kind {
                 "s" => 0.0,
-                _ => text.parse().ok().filter(|value: &f64| value.is_finite())?,
+                _ => text.parse().ok().filter(|value: &f64| is_usable(*value))?,
             };
             if !is_kept(name) {
                 continue;
             }
-            found.push(match kind {
+            let value = match kind {
                 // Each line that arrives stands for 1 / rate of them.
                 "c" => value / rate,
                 "g" => self.gauge(name, text, value),
                 "s" => self.distinct(name, text),
                 _ => value,
-            });
+            };
+            found.push(Some(value).filter(|value| is_usable(*value))?);
         }
         Some((name, found))
     }
@@ -58,8 +60,9 @@ impl Statsd {
     /// The value of a gauge; a sign makes it relative to the last one.
     fn gauge(&mut self, name: &str, text: &str, value: f64) -> f64 {
         let last = self.gauges.entry(name.to_owned()).or_default();
-        *last = if text.starts_with(['+', '-']) { *last + value } else { value };
-        *last
+        let next = if text.starts_with(['+', '-']) { *last + value } else { value };
+        *last = if is_usable(next) { next } else { *last };
+        next
     }
 
     /// The number of distinct values of a set so far.
@@ -99,6 +102,12 @@ mod tests {
     fn other_lines_are_refused() {
         let wrong = ["", "a", "a:1", "a|c", ":1|c", "a:x|c", "a:1|z", "a:1|c|@0", "a:inf|g"];
         assert_eq!(values(&wrong), vec![None; wrong.len()]);
+    }
+
+    #[test]
+    fn values_do_not_become_infinite() {
+        let found = values(&["c:1e299|c|@0.001", "g:9e299|g", "g:+9e299|g", "g:+1|g"]);
+        assert_eq!(found, [None, Some(vec![9e299]), None, Some(vec![9e299])]);
     }
 
     #[test]

@@ -156,8 +156,9 @@ fn values_without_end_are_refused_and_those_before_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let events = EventsFile::append(&dir.path().join("e.csv")).unwrap();
     let mut log = Log { events, unknown: BTreeSet::new(), values: VALUES - 1, malformed: 0 };
-    log.value(1, CollectorSource::Statsd, "a", 1.0).unwrap();
-    let error = log.value(2, CollectorSource::Statsd, "a", 1.0).unwrap_err().to_string();
+    let value = Collected { name: "a".to_owned(), value: Some(1.0), ..Collected::default() };
+    log.value(value.clone()).unwrap();
+    let error = log.value(value).unwrap_err().to_string();
     assert!(error.contains("more than 2000000 values") && error.contains("sample rate"), "{error}");
     drop(log);
     let text = std::fs::read_to_string(dir.path().join("e.csv")).unwrap();

@@ -14,7 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -155,8 +155,15 @@ fn serve(
                 let (answer, replies) = channel();
                 let _ = requests.send(Pending { request: request.clone(), answer });
                 let _ = waker.write(&[1]);
-                let busy = "the lab is busy and did not answer; try again".to_owned();
-                let reply = replies.recv_timeout(REQUEST_TIMEOUT).unwrap_or(Reply::Refused(busy));
+                let reply = replies.recv_timeout(REQUEST_TIMEOUT).unwrap_or_else(|error| {
+                    let why = match error {
+                        RecvTimeoutError::Timeout => {
+                            "the lab is busy and did not answer; try again"
+                        }
+                        RecvTimeoutError::Disconnected => "the run or the lab is ending",
+                    };
+                    Reply::Refused(why.to_owned())
+                });
                 // Faults injected by hand are recorded as faults.
                 let changes = matches!(request, Request::Change { .. } | Request::Destroy { .. });
                 if changes && !matches!(reply, Reply::Refused(_) | Reply::Wrong(_)) {

@@ -6,8 +6,10 @@ mod server;
 use histogram::Distribution;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
-use opentelemetry_proto::tonic::metrics::v1::{Metric, NumberDataPoint, metric, number_data_point};
-use record::SeriesSelector;
+use opentelemetry_proto::tonic::metrics::v1::{
+    DataPointFlags, Metric, NumberDataPoint, metric, number_data_point,
+};
+use record::{SeriesSelector, is_usable};
 use std::collections::BTreeSet;
 
 pub(super) use server::serve;
@@ -56,7 +58,7 @@ pub(super) fn values(request: &ExportMetricsServiceRequest, wanted: &[Wanted]) -
                 }
             }
         }
-        if let Some(value) = found.value().filter(|value| value.is_finite()) {
+        if let Some(value) = found.value().filter(|value| is_usable(*value)) {
             export.values.push((one.text.clone(), value));
         }
     }
@@ -144,7 +146,13 @@ impl<'a> Found<'a> {
     }
 }
 
+/// Flag of a point that marks a gap in a series.
+const NO_RECORDED_VALUE: u32 = DataPointFlags::NoRecordedValueMask as u32;
+
 fn number(point: &NumberDataPoint) -> Option<f64> {
+    if point.flags & NO_RECORDED_VALUE != 0 {
+        return None;
+    }
     Some(match point.value? {
         number_data_point::Value::AsDouble(value) => value,
         number_data_point::Value::AsInt(value) => value as f64,

@@ -1,6 +1,6 @@
 //! The HTTP server that programs send their metrics to, with OpenTelemetry's SDKs.
 
-use super::super::batch::Batch;
+use super::super::batch::{Batch, REPORTED};
 use super::{Wanted, values};
 use crate::error::Error;
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use record::spec::OtlpSpec;
 use std::convert::Infallible;
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -42,12 +43,20 @@ pub(in super::super) async fn serve(spec: &OtlpSpec, sender: Sender<Batch>) -> R
         source,
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let wanted: Arc<[Wanted]> = spec.series.iter().filter_map(|text| Wanted::parse(text)).collect();
-    tokio::spawn(accept(listener, wanted, sender));
+    let series = spec.series.iter().filter_map(|text| Wanted::parse(text)).collect();
+    let expected = Expected { series, wrong: AtomicUsize::new(0) };
+    tokio::spawn(accept(listener, Arc::new(expected), sender));
     Ok(())
 }
 
-async fn accept(listener: TcpListener, wanted: Arc<[Wanted]>, sender: Sender<Batch>) {
+/// What a collector expects.
+struct Expected {
+    series: Vec<Wanted>,
+    /// Number of requests in another format.
+    wrong: AtomicUsize,
+}
+
+async fn accept(listener: TcpListener, expected: Arc<Expected>, sender: Sender<Batch>) {
     let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(permit) = connections.clone().acquire_owned().await else { return };
@@ -56,9 +65,9 @@ async fn accept(listener: TcpListener, wanted: Arc<[Wanted]>, sender: Sender<Bat
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let (wanted, sender) = (wanted.clone(), sender.clone());
+        let (expected, sender) = (expected.clone(), sender.clone());
         tokio::spawn(async move {
-            let answer = service_fn(|request| answer(request, &wanted, &sender));
+            let answer = service_fn(|request| answer(request, &expected, &sender));
             let mut server = http1::Builder::new();
             server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
             // A connection that breaks has no more exports.
@@ -70,7 +79,7 @@ async fn accept(listener: TcpListener, wanted: Arc<[Wanted]>, sender: Sender<Bat
 
 async fn answer(
     request: Request<Incoming>,
-    wanted: &[Wanted],
+    expected: &Expected,
     sender: &Sender<Batch>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
@@ -89,15 +98,19 @@ async fn answer(
     let done = if is_json { "{}" } else { "" };
     if path == "/v1/metrics" {
         let export = match read(&body.to_bytes(), &head.headers, is_json) {
-            Ok(request) => values(&request, wanted),
+            Ok(request) => values(&request, &expected.series),
             Err(why) => {
-                println!("not an export of OpenTelemetry metrics: {why}");
+                // A program may send them without end.
+                if expected.wrong.fetch_add(1, Relaxed) < REPORTED {
+                    println!("not an export of OpenTelemetry metrics: {why}");
+                }
                 return Ok(response(StatusCode::BAD_REQUEST, None, &why));
             }
         };
         let batch = Batch {
             time_ns: clock::now_ns(),
             source: CollectorSource::Opentelemetry,
+            page: None,
             values: export.values,
             unknown: export.unknown.into_iter().collect(),
         };
