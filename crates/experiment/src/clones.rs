@@ -8,12 +8,18 @@ use std::net::IpAddr;
 
 impl Plan {
     /// Returns `count` clones of the node at index `node`, with the next free numbers of its group
-    /// and the next free addresses of its networks. The plan stays unchanged. The lab sets the
+    /// and the next free addresses of its networks, but none of a DHCP server's pool. The plan stays
+    /// unchanged; its first `planned` nodes are those with which the lab began. The lab sets the
     /// addresses, even if the original uses DHCP.
     ///
     /// # Errors
     /// If the node does not exist or cannot be cloned, or a network has no free address.
-    pub fn clones(&self, node: usize, count: usize) -> Result<Vec<PlannedNode>, String> {
+    pub fn clones(
+        &self,
+        node: usize,
+        count: usize,
+        planned: usize,
+    ) -> Result<Vec<PlannedNode>, String> {
         let Some(original) = self.nodes.get(node) else {
             return Err(format!("node {node} does not exist"));
         };
@@ -29,7 +35,8 @@ impl Plan {
             if !names.insert(name.clone()) {
                 continue;
             }
-            let links = original.links.iter().map(|link| self.clone_link(link, &mut taken));
+            let links =
+                original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
             let gateway = original.gateway.or_else(|| self.gateway_of(original));
             clones.push(PlannedNode { name, links, gateway, ..original.clone() });
@@ -78,18 +85,34 @@ impl Plan {
     fn clone_link(
         &self,
         link: &PlannedLink,
+        planned: usize,
         taken: &mut HashSet<IpAddr>,
     ) -> Result<PlannedLink, String> {
         let network = self.network(&link.network);
         let free = network.and_then(|network| {
-            let all = (0..network.subnet.room()).map_while(|index| addresses(network, index));
-            all.into_iter().find(|(address, second)| {
-                !taken.contains(address) && second.is_none_or(|second| !taken.contains(&second))
-            })
+            let pools = match self.serves_dhcp(network) {
+                true => [false, true].map(|is_ipv6| self.pool_of(planned, network, is_ipv6)),
+                false => [None, None],
+            };
+            let pools: Vec<(IpAddr, IpAddr)> = pools.into_iter().flatten().collect();
+            let is_free = |address: IpAddr| {
+                let in_pool =
+                    |(first, last): &(IpAddr, IpAddr)| (*first..=*last).contains(&address);
+                !taken.contains(&address) && !pools.iter().any(in_pool)
+            };
+            let mut all = (0..network.subnet.room()).map_while(|index| addresses(network, index));
+            all.find(|(address, second)| is_free(*address) && second.is_none_or(is_free))
         });
         let Some((address, second_address)) = free else {
             let subnet = network.map_or(String::new(), |network| format!(", {},", network.subnet));
-            return Err(format!("the network `{}`{subnet} has no free address", link.network));
+            let pool = match network.is_some_and(|network| self.serves_dhcp(network)) {
+                true => " outside the pool of its DHCP server",
+                false => "",
+            };
+            return Err(format!(
+                "the network `{}`{subnet} has no free address{pool}",
+                link.network
+            ));
         };
         taken.extend(second_address);
         taken.insert(address);
@@ -100,11 +123,12 @@ impl Plan {
     /// The gateway that DHCP would have announced to the node.
     fn gateway_of(&self, node: &PlannedNode) -> Option<IpAddr> {
         let asks = node.links.iter().filter(|link| link.by_dhcp);
-        asks.map(|link| &link.network).find_map(|network| {
-            let gateways = self.nodes.iter().filter(|node| node.services.is_some_and(|s| s.nat));
-            let mut links = gateways.flat_map(|gateway| &gateway.links);
-            links.find(|link| link.network == *network).and_then(PlannedLink::ipv4)
-        })
+        asks.map(|link| &link.network).find_map(|network| self.router(network))
+    }
+
+    fn serves_dhcp(&self, network: &PlannedNetwork) -> bool {
+        let servers = self.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
+        servers.flat_map(|node| &node.links).any(|link| link.network == network.name)
     }
 }
 
@@ -137,7 +161,7 @@ mod tests {
     #[test]
     fn twins_have_the_next_names_and_addresses() {
         let plan = plan("subnet: 10.1.0.0/24, links: {meter: {up: {delay: 5 ms}}}");
-        let clones = plan.clones(2, 3).unwrap();
+        let clones = plan.clones(2, 3, 99).unwrap();
         let names: Vec<_> = clones.iter().map(|twin| twin.name.as_str()).collect();
         // `meter-5` belongs to another group.
         assert_eq!(names, ["meter-4", "meter-6", "meter-7"]);
@@ -147,17 +171,51 @@ mod tests {
             assert_eq!(twin.links[0].up, plan.nodes[2].links[0].up);
             assert_ne!(twin.links[0].mac, plan.nodes[2].links[0].mac);
         }
-        assert_eq!(plan.clones(0, 1).unwrap()[0].name, "server-2");
+        assert_eq!(plan.clones(0, 1, 99).unwrap()[0].name, "server-2");
     }
 
     #[test]
     fn what_there_is_once_has_no_twin() {
-        assert!(plan("subnet: 10.1.0.0/29").clones(1, 2).unwrap_err().contains("no free address"));
+        assert!(
+            plan("subnet: 10.1.0.0/29").clones(1, 2, 99).unwrap_err().contains("no free address")
+        );
         let served = plan("subnet: 10.1.0.0/24, dns: true");
         let services = served.nodes.len() - 1;
-        assert!(served.clones(services, 1).unwrap_err().contains("services"));
+        assert!(served.clones(services, 1, 99).unwrap_err().contains("services"));
         let netem = plan("subnet: 10.1.0.0/24, backend: netem");
-        assert!(netem.clones(1, 1).unwrap_err().contains("backend: netem"));
-        assert!(netem.clones(99, 1).is_err());
+        assert!(netem.clones(1, 1, 99).unwrap_err().contains("backend: netem"));
+        assert!(netem.clones(99, 1, 99).is_err());
+    }
+
+    #[test]
+    fn twins_leave_the_pool_of_a_dhcp_server_alone() {
+        let mut plan = plan("subnet: 10.1.0.0/28, dhcp: true");
+        let planned = plan.nodes.len();
+        let (first, last) = plan.pool(&plan.networks[0], false).unwrap();
+        assert_eq!((first.to_string(), last.to_string()), ("10.1.0.10".into(), "10.1.0.13".into()));
+        let mut addresses = Vec::new();
+        for _ in 0..4 {
+            let twin = plan.clones(1, 1, planned).unwrap().remove(0);
+            addresses.push(twin.links[0].address.to_string());
+            plan.nodes.push(twin);
+        }
+        assert_eq!(addresses, ["10.1.0.6", "10.1.0.7", "10.1.0.8", "10.1.0.9"]);
+        let full = plan.clones(1, 1, planned).unwrap_err();
+        assert!(full.contains("no free address outside the pool of its DHCP server"), "{full}");
+    }
+
+    #[test]
+    fn twins_of_clients_know_the_router_that_the_server_announces() {
+        let text = "experiment: e
+nodes: {border: {forward: true}, client: {address: dhcp}, x: {}}
+networks: {lan: {attach: [border, client], subnet: 10.2.0.0/24, dhcp: true}}
+edges: [[x, border]]
+";
+        let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
+        let cell = experiment.cells(&crate::Only::all()).unwrap().remove(0);
+        let plan = experiment.plan(&cell, 0, 1).unwrap();
+        let client = plan.nodes.iter().position(|node| node.name == "client").unwrap();
+        let twin = plan.clones(client, 1, 99).unwrap().remove(0);
+        assert_eq!(twin.gateway, Some("10.2.0.1".parse().unwrap()));
     }
 }

@@ -5,6 +5,9 @@ use crate::tree::{Content, Key, Node};
 /// Keys of a group whose entries are filled in one by one; other keys count as a whole.
 const MERGED: [&str; 4] = ["limits", "reserve", "env", "metrics"];
 
+/// Marks a link that gets no defaults, until they are filled in. No key of a file begins with a space.
+pub(crate) const WITHOUT_DEFAULTS: &str = " without defaults";
+
 /// The experiment `root` with its defaults in each group of nodes, and in each link without a
 /// profile. Real hardware (`external`) gets none: it runs no programs.
 pub(crate) fn expand(root: &Node) -> Node {
@@ -79,7 +82,12 @@ fn fill_links(network: &mut Node, defaults: &Node, all: Option<&Node>) {
         }
     }
     for (_, link) in links.iter_mut().filter(|(_, link)| link.get("profile").is_none()) {
-        fill(link, defaults, |_| true);
+        match &mut link.content {
+            Content::Map(keys) if keys.iter().any(|(key, _)| key.text == WITHOUT_DEFAULTS) => {
+                keys.clear();
+            }
+            _ => fill(link, defaults, |_| true),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Makes a network of each edge.
 
+use crate::defaults::WITHOUT_DEFAULTS;
 use crate::source::Place;
 use crate::subnet::Subnet;
 use crate::tree::{Content, Key, Node};
@@ -21,6 +22,7 @@ pub(crate) fn expand(root: &Node) -> Node {
         Some(Content::Map(all)) => all.iter().map(|(key, _)| key.text.clone()).collect(),
         _ => HashSet::new(),
     };
+    let has_defaults = root.get("defaults").is_some_and(|all| all.get("links").is_some());
     let mut networks = Vec::new();
     for edge in edges {
         let ends = edge.get("between").unwrap_or(edge);
@@ -38,7 +40,10 @@ pub(crate) fn expand(root: &Node) -> Node {
                 let name = name(a, b, &mut names);
                 let place = pair[1].place;
                 let subnet = subnet.cloned().unwrap_or_else(|| free.take(place));
-                networks.push((Key { text: name, place }, network(edge, pair, a, subnet)));
+                networks.push((
+                    Key { text: name, place },
+                    network(edge, pair, [a, b], subnet, has_defaults),
+                ));
             }
         }
     }
@@ -54,8 +59,9 @@ fn name(a: &str, b: &str, names: &mut HashSet<String>) -> String {
     free
 }
 
-/// The network of one edge between the nodes `pair`, of which the first is `name`.
-fn network(edge: &Node, pair: &[Node], name: &str, subnet: Node) -> Node {
+/// The network of one edge between the nodes `pair` with these names. The edge is the link of the first;
+/// that of the second has no impairments, also if there are defaults.
+fn network(edge: &Node, pair: &[Node], names: [&str; 2], subnet: Node, has_defaults: bool) -> Node {
     let place = subnet.place;
     let node = |content| Node { place, content };
     let entry = |text: &str, value| (Key { text: text.to_owned(), place }, value);
@@ -70,7 +76,12 @@ fn network(edge: &Node, pair: &[Node], name: &str, subnet: Node) -> Node {
         .filter_map(|(way, keys)| Some(entry(way, keys?)))
         .collect();
     link.extend(given("profile").map(|profile| entry("profile", profile)));
-    let links = node(Content::Map(vec![entry(name, node(Content::Map(link)))]));
+    let mut links = vec![entry(names[0], node(Content::Map(link)))];
+    if has_defaults {
+        let none = entry(WITHOUT_DEFAULTS, node(Content::Nothing));
+        links.push(entry(names[1], node(Content::Map(vec![none]))));
+    }
+    let links = node(Content::Map(links));
     let attach = node(Content::List(pair.to_vec()));
     let mut network = vec![entry("attach", attach), entry("subnet", subnet), entry("links", links)];
     let others = ["mtu", "timetable"].into_iter();
@@ -195,6 +206,20 @@ edges:
         assert_eq!(on(1, "b-c"), (on(2, "c-d").0, on(2, "c-d").1));
         assert_ne!(on(1, "b-c").0, on(1, "b-c").1);
         assert_eq!(on(2, "b-c"), ("None".to_owned(), "None".to_owned()));
+    }
+
+    #[test]
+    fn defaults_apply_once_to_an_edge() {
+        let defaults = "defaults: {links: {up: {delay: 20 ms}, down: {delay: 30 ms}}}\n";
+        let text = FILE.replace("nodes:", &format!("{defaults}nodes:"));
+        let plan = plan(&text.replace(", down: {loss: 2 %}", "")).unwrap();
+        let delays = |node: usize, network: &str| {
+            let link = plan.nodes[node].links.iter().find(|link| link.network == network).unwrap();
+            [&link.up, &link.down].map(|way| way.delay.mean.as_ns() / 1_000_000)
+        };
+        assert_eq!((delays(0, "a-b"), delays(1, "a-b")), ([20, 30], [0, 0]));
+        assert_eq!((delays(1, "b-c"), delays(2, "b-c")), ([10, 10], [0, 0]));
+        assert_eq!(delays(3, "lan"), [20, 30]);
     }
 
     #[test]

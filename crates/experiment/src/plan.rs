@@ -1,12 +1,13 @@
 //! The plan: an experiment resolved for one run, with all nodes, addresses, links and schedules.
 
+mod dhcp;
 mod machine;
 mod network;
 mod node;
-mod pool;
 mod route;
 mod way;
 
+pub use self::dhcp::POOL_LIMIT;
 pub use self::machine::PlannedMachine;
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{
@@ -16,7 +17,6 @@ pub use self::node::{
     PlannedCpu, PlannedLimits, PlannedLink, PlannedNode, PlannedProfile, PlannedRoot,
     PlannedServices,
 };
-pub use self::pool::POOL_LIMIT;
 pub use self::route::PlannedRoute;
 pub use self::way::Way;
 pub(crate) use self::way::way;

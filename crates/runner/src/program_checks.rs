@@ -4,6 +4,7 @@ use crate::bed::Shortened;
 use crate::bed::jobs::{Job, State};
 use crate::program_output::any_line;
 use experiment::{OutputCheck, Stream};
+use record::spec::{CONSOLE_DONE, CONSOLE_PREFIX};
 use std::fs::File;
 use std::path::Path;
 use units::{Bytes, Span};
@@ -12,16 +13,30 @@ use units::{Bytes, Span};
 /// their middle.
 pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Vec<String> {
     let mut failures = Vec::new();
-    for (number, job) in jobs.iter().enumerate().filter(|(_, job)| !job.check.is_empty()) {
+    for (number, job) in jobs.iter().enumerate() {
         failures.extend(late(job, end_ns));
         // A program that started again continued its output.
         let continues = |later: &Job| later.files.out == job.files.out;
         if !jobs[number + 1..].iter().any(continues) {
             failures
                 .extend(job.check.output.iter().filter_map(|check| missing(job, check, shortened)));
+            failures.extend(unfinished(job).filter(|_| job.has_steps));
         }
     }
     failures
+}
+
+/// A console whose steps were not all done.
+fn unfinished(job: &Job) -> Option<String> {
+    let said = std::fs::read_to_string(&job.files.err).unwrap_or_default();
+    let last = said.lines().rfind(|line| line.starts_with(CONSOLE_PREFIX))?;
+    let left = last.strip_prefix(CONSOLE_PREFIX).filter(|_| last != CONSOLE_DONE)?;
+    let name = job.files.out.file_name().map(Path::new).unwrap_or(&job.files.out).display();
+    Some(format!(
+        "the console of {} did not get through its steps: {left} until the end. What the machine \
+         printed is in programs/{name}",
+        job.name
+    ))
 }
 
 /// A program that took too long. A fault that ended it may have cut it short.

@@ -234,3 +234,55 @@ fn a_user_has_machines_too() {
     }
     answer.ran(&["board"]);
 }
+
+/// A firmware that floods its console when it is told to.
+const FLOODS: &str = "#!/bin/sh
+echo boot
+while read -r line; do
+  case $line in
+    flood) yes | head -c 3000000; echo drained ;;
+    *) echo \"heard $line\" ;;
+  esac
+done
+";
+
+#[test]
+fn a_slow_reader_of_a_console_misses_nothing_and_keeps_it() {
+    let bed = Bed::new();
+    write_program(&bed, "fw.sh", FLOODS);
+    let text = "experiment: NAME
+nodes: {board: {firmware: [./fw.sh], ready: {console: boot}}, other: {}}
+networks: {lan: {attach: [board, other], subnet: 10.79.0.0/24}}
+";
+    let lab = Live::up(&bed, "floods", text);
+    let console = |send: &str, wait: &str| {
+        lab.ask(&["console", "board", "--send", send, "--wait", wait, "--within", "60 s"])
+    };
+    assert!(console("flood", "drained").expect(0, &[]).out.len() > 3_000_000);
+    console("hello", "heard hello").expect(0, &[]);
+}
+
+#[test]
+fn a_firmware_has_faults_and_its_console_must_get_through_its_steps() {
+    let bed = Bed::new();
+    write_program(&bed, "fw.sh", FLOODS);
+    let text = "experiment: faulty
+nodes: {board: {firmware: [./fw.sh], ready: {console: boot}, console: CONSOLE}, other: {}}
+networks: {lan: {attach: [board, other], subnet: 10.79.0.0/24}}
+faults:
+  - {at: 0.3 s, restart: board}
+  - {at: 0.6 s, kill: board, lasts: 0.3 s}
+duration: 2 s
+";
+    bed.write("e.yaml", &text.replace("CONSOLE", "[{send: once}, {wait: heard once}]"));
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    bed.write("e.yaml", &text.replace("CONSOLE", "[{wait: nothing of the kind}]"));
+    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
+    said.expect(4, &["console of board did not get through its steps: step 1 of 1 waits for"]);
+}
+
+fn write_program(bed: &Bed, name: &str, text: &str) {
+    bed.write(name, text);
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(bed.path().join(name), mode).unwrap();
+}

@@ -1,21 +1,42 @@
 //! Resolves faults injected into nodes' programs.
 
 use crate::fault::{PlannedFault, PlannedFaultKind as Kind};
-use crate::file::{Fault, File};
+use crate::file::{Fault, File, Group};
 use crate::problem::Problem;
 use crate::read::Sink;
 use crate::resolve::nodes::Nodes;
+use crate::resolve::root::is_plain_folder;
+use std::path::Path;
 use units::Span;
 
 /// Faults of a file, ordered by time.
-pub(super) fn of(file: &File, nodes: &Nodes<'_>, sink: &mut Sink) -> Vec<PlannedFault> {
+pub(super) fn of(
+    file: &File,
+    nodes: &Nodes<'_>,
+    base: &Path,
+    sink: &mut Sink,
+) -> Vec<PlannedFault> {
     let faults = file.faults.iter().flatten();
-    let mut planned: Vec<_> = faults.flat_map(|fault| one(file, nodes, fault, sink)).collect();
+    let mut planned: Vec<_> =
+        faults.flat_map(|fault| one(file, nodes, fault, base, sink)).collect();
     planned.sort_by_key(|fault| fault.at);
     planned
 }
 
-fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<PlannedFault> {
+/// Whether a group's nodes run nothing: neither a program, nor a machine, nor what an image says.
+fn has_no_program(group: &Group, base: &Path) -> bool {
+    let device = group.qemu.is_some() || group.firmware.is_some();
+    let image = group.root.as_ref().is_some_and(|root| !is_plain_folder(&base.join(&root.value)));
+    group.run.is_none() && !device && !image
+}
+
+fn one(
+    file: &File,
+    nodes: &Nodes<'_>,
+    fault: &Fault,
+    base: &Path,
+    sink: &mut Sink,
+) -> Vec<PlannedFault> {
     let Some(at) = &fault.at else { return Vec::new() };
     let mut kinds =
         fault.kinds().into_iter().filter_map(|(word, names)| Some((word, names.as_ref()?)));
@@ -41,7 +62,10 @@ fn one(file: &File, nodes: &Nodes<'_>, fault: &Fault, sink: &mut Sink) -> Vec<Pl
     if kind.starts() || (lasts.is_some() && after.is_some_and(Kind::starts)) {
         let groups_of = file.nodes.as_ref();
         for group in groups {
-            if groups_of.and_then(|all| all.get(&group)).is_some_and(|group| group.run.is_none()) {
+            if groups_of
+                .and_then(|all| all.get(&group))
+                .is_some_and(|group| has_no_program(group, base))
+            {
                 let problem = Problem::new(format!("the nodes of `{group}` have no program"));
                 sink.add(
                     problem

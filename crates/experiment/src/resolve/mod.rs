@@ -83,7 +83,7 @@ pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) ->
         networks: planned_networks,
         nodes: planned,
         workloads,
-        faults: faults::of(file, &nodes, sink),
+        faults: faults::of(file, &nodes, base, sink),
         capture: capture::of(file, &nodes, sink),
         affinity: file.affinity.as_ref().is_some_and(|affinity| affinity.value),
         duration: duration.unwrap_or(Span::ZERO).max(durations.sending),

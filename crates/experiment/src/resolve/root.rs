@@ -53,6 +53,7 @@ pub(super) fn of(group: &Group, base: &Path, sink: &mut Sink) -> Option<PlannedR
     Some(PlannedRoot { path: std::path::absolute(&full).unwrap_or(full), image, limit })
 }
 
-fn is_plain_folder(path: &Path) -> bool {
+/// Whether a root is a folder of files: it has no program of an image.
+pub(super) fn is_plain_folder(path: &Path) -> bool {
     path.is_dir() && !path.join("oci-layout").is_file()
 }

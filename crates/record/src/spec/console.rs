@@ -10,6 +10,8 @@ pub const CONSOLE_SOCKET: &[u8] = b"thingbed-console";
 
 /// On standard error of a console when all steps are done.
 pub const CONSOLE_DONE: &str = "console: all steps are done";
+/// The begin of lines about the steps.
+pub const CONSOLE_PREFIX: &str = "console: ";
 
 /// A client's first byte: it gets what the machine printed before, and all that it prints from then on.
 pub const CONSOLE_ATTACH: u8 = b'a';

@@ -10,7 +10,8 @@ mod mqtt;
 
 pub use collector::{CollectorSpec, OtlpSpec, PageSpec, StatsdSpec};
 pub use console::{
-    CONSOLE_ATTACH, CONSOLE_DONE, CONSOLE_FOLLOW, CONSOLE_SOCKET, ConsoleSpec, ConsoleStep,
+    CONSOLE_ATTACH, CONSOLE_DONE, CONSOLE_FOLLOW, CONSOLE_PREFIX, CONSOLE_SOCKET, ConsoleSpec,
+    ConsoleStep,
 };
 pub use exchange::{ExchangeSpec, Side};
 pub use interaction::{InteractionSpec, Role};

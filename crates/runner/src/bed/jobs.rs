@@ -82,6 +82,8 @@ pub(crate) struct Job {
     pub ready: Option<Ready>,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
+    /// Whether its console has steps.
+    pub has_steps: bool,
     /// Whether it was still running at the end, and was told to stop.
     pub is_stopped: bool,
     /// Whether it was paused.
@@ -200,6 +202,7 @@ pub(crate) fn own_programs(
         job.ready = program.and_then(|program| program.ready.clone());
         job.check = program.map(|program| program.check.clone()).unwrap_or_default();
         let check = &job.check;
+        job.has_steps = planned.machine.as_ref().is_some_and(|machine| !machine.steps.is_empty());
         job.may_end = program.is_none() || !check.exit.is_empty() || check.within.is_some();
         jobs.push(job);
     }
@@ -252,6 +255,7 @@ impl Job {
             received: None,
             ready: None,
             asked_to_end: false,
+            has_steps: false,
             is_stopped: false,
             is_paused: false,
             may_end: false,

@@ -23,7 +23,7 @@ pub(super) fn lease_lines(
     }
     if let Some(own) = own.ipv4() {
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = if services.nat { Some(own) } else { router(plan, &network.name) };
+        let router = plan.router(&network.name);
         for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
             let value = value.map_or(String::new(), |address| format!(",{address}"));
             let _ = writeln!(text, "dhcp-option={number}{value}");
@@ -65,10 +65,4 @@ fn ipv6_range(plan: &Plan, network: &PlannedNetwork) -> Option<String> {
     let (first, last) = plan.pool(network, true)?;
     let own = if prefix == OWN_ADDRESSES { "slaac," } else { "" };
     Some(format!("{first},{last},{own}{prefix}"))
-}
-
-/// The first router from `network` to another one.
-fn router(plan: &Plan, network: &str) -> Option<IpAddr> {
-    let routers = plan.nodes.iter().filter(|node| node.forward && node.links.len() > 1);
-    routers.flat_map(|node| &node.links).find(|link| link.network == network)?.ipv4()
 }

@@ -51,8 +51,18 @@ fn outcome_text(found: Outcome) -> &'static str {
     }
 }
 
-fn answer(found: &Capacities, targets: &[Target]) -> String {
-    let targets: Vec<String> = targets.iter().map(Target::to_string).collect();
+/// A metric of a program that had no value in most runs. Of messages, no figure means that they were
+/// lost, which is the worst one.
+fn without_value<'a>(tried: &TestedValue, targets: &'a [Target]) -> Option<&'a Target> {
+    let mut pairs = tried.figures.iter().zip(targets);
+    let lacks = |(figure, target): &(&Option<f64>, &Target)| {
+        figure.is_none() && target.metric().starts_with("programs.")
+    };
+    pairs.find(lacks).map(|(_, target)| target)
+}
+
+fn answer(found: &Capacities, all: &[Target]) -> String {
+    let targets: Vec<String> = all.iter().map(Target::to_string).collect();
     let (targets, axis) = (targets.join(" and "), &found.axis);
     let best = match &found.best {
         Some(best) => format!("{axis} = {best} meets {targets}"),
@@ -66,6 +76,13 @@ fn answer(found: &Capacities, targets: &[Target]) -> String {
             let tried = found.tried.iter().find(|tried| tried.value == *value);
             let why = tried.and_then(|tried| tried.overload.as_ref());
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            if let Some(target) = tried.and_then(|tried| without_value(tried, all)) {
+                return format!(
+                    "{best}. At {value}, trusted runs have no value of {}: this is no limit of the \
+                     system. Look for the cause in the runs' `programs/`.",
+                    target.metric()
+                );
+            }
             format!("{best}. {value} does not, in trusted runs{why}: the limit is the system's.")
         }
         Some((value, _)) => {
@@ -141,6 +158,14 @@ mod tests {
             "{short}"
         );
         assert!(short.contains("less than 15 %") && short.contains("9 times as long"), "{short}");
+        let own: Vec<Target> = vec!["programs.meter.delay.mean < 20".parse().unwrap()];
+        let mut without = found(Some(("20", Outcome::Missed)), None);
+        without.tried[1].figures = vec![None];
+        let without = render(&without, &own);
+        assert!(
+            without.contains("no value of programs.meter.delay.mean: this is no limit"),
+            "{without}"
+        );
         let none = render(&found(Some(("9", Outcome::Missed)), None), &targets);
         assert!(none.contains("no tested value of meters meets"), "{none}");
         let open = render(&found(None, Some("10")), &targets);

@@ -40,8 +40,12 @@ pub fn labs(arguments: &Labs) -> Result<Status, String> {
 
 /// Rounds down to 0.1 s, or to 1 s from one minute on.
 fn up_for(span: Span) -> String {
-    let step = if span.as_ns() < 60_000_000_000 { 100_000_000 } else { 1_000_000_000 };
-    Span::from_ns(span.as_ns() / step * step).to_string()
+    let s = span.as_ns() / 1_000_000_000;
+    match (s / 3_600, s / 60 % 60, s % 60) {
+        (0, 0, _) => format!("{:.1} s", span.as_ns() as f64 / 1e9),
+        (0, min, s) => format!("{min} min {s} s"),
+        (hours, min, _) => format!("{hours} h {min} min"),
+    }
 }
 
 /// Lists the nodes of a lab.

@@ -81,9 +81,11 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
 /// The nodes with their addresses and programs.
 fn list(plan: &Plan) -> String {
     let rows = plan.nodes.iter().take(LISTED).map(|node| {
-        let addresses = node.links.iter().map(|link| match link.by_dhcp {
-            true => "by DHCP".to_owned(),
-            false => link.address.to_string(),
+        let addresses = node.links.iter().flat_map(|link| {
+            link.addresses().map(|address| match link.by_dhcp && address.is_ipv4() {
+                true => "by DHCP".to_owned(),
+                false => address.to_string(),
+            })
         });
         let program = node.program.as_ref().map(|program| program.run.join(" "));
         let program = printable(&program.unwrap_or_default()).replace(['\n', '\t'], " ");

@@ -1,11 +1,11 @@
 //! The clients of a console.
 
 use crate::error::Error;
-use nix::poll::PollFlags;
+use nix::poll::{PollFd, PollFlags};
 use record::spec::{CONSOLE_ATTACH, CONSOLE_SOCKET};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
@@ -13,6 +13,10 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 const PAST: usize = 1 << 14;
 /// Most clients at once.
 const MOST: usize = 16;
+/// Output that waits for a client that reads slowly, in bytes.
+const BACKLOG: usize = 16 << 20;
+/// What it gets in place of more.
+const SKIPPED: &[u8] = b"\r\n[output was skipped: it came faster than it was read]\r\n";
 
 /// Clients of a console, and what they see first.
 #[derive(Debug)]
@@ -27,6 +31,31 @@ struct Client {
     stream: UnixStream,
     /// Whether its first byte has arrived, from when on it sees what is printed.
     is_attached: bool,
+    /// Output that it has not read yet.
+    backlog: VecDeque<u8>,
+}
+
+impl Client {
+    /// Sends as much as the client takes now; returns whether it is still there.
+    fn flush(&mut self) -> bool {
+        while !self.backlog.is_empty() {
+            match self.stream.write(self.backlog.as_slices().0) {
+                Ok(length) => drop(self.backlog.drain(..length)),
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    /// Sends what was printed. The machine does not wait for a slow client, which misses a part then.
+    fn print(&mut self, printed: &[u8]) -> bool {
+        if self.backlog.len() + printed.len() > BACKLOG {
+            self.backlog.clear();
+            self.backlog.extend(SKIPPED);
+        }
+        self.backlog.extend(printed);
+        self.flush()
+    }
 }
 
 impl Clients {
@@ -39,29 +68,35 @@ impl Clients {
         Ok(Self { listener, clients: Vec::new(), past: VecDeque::new() })
     }
 
-    /// The descriptors to wait for: the listener, then each client in order.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::once(self.listener.as_fd())
-            .chain(self.clients.iter().map(|client| client.stream.as_fd()))
+    /// What to wait for: the listener, then each client in order.
+    pub fn descriptors(&self) -> impl Iterator<Item = PollFd<'_>> {
+        let client = |client: &'_ Client| -> PollFlags {
+            match client.backlog.is_empty() {
+                true => PollFlags::POLLIN,
+                false => PollFlags::POLLIN | PollFlags::POLLOUT,
+            }
+        };
+        let clients = self.clients.iter();
+        std::iter::once(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN))
+            .chain(clients.map(move |one| PollFd::new(one.stream.as_fd(), client(one))))
     }
 
-    /// Passes on what the machine printed. A client that does not read it is dropped, because the
-    /// machine does not wait.
+    /// Passes on what the machine printed.
     pub fn print(&mut self, printed: &[u8]) {
-        self.clients
-            .retain_mut(|client| !client.is_attached || client.stream.write_all(printed).is_ok());
+        self.clients.retain_mut(|client| !client.is_attached || client.print(printed));
         self.past.extend(printed);
         let old = self.past.len().saturating_sub(PAST);
         self.past.drain(..old);
     }
 
     /// Serves the descriptors that are `ready`, in the order of [`Self::descriptors`]; `typed` takes
-    /// what clients enter. Clients that `print` has dropped meanwhile are the reason to match by
-    /// reading, not by position.
+    /// what clients enter. Clients that have gone meanwhile are the reason to match by reading, not by
+    /// position.
     pub fn serve(&mut self, ready: &[PollFlags], mut typed: impl FnMut(&[u8])) {
         if ready.iter().all(|flags| flags.is_empty()) {
             return;
         }
+        self.clients.retain_mut(Client::flush);
         let mut buffer = [0; 4096];
         let past = &mut self.past;
         self.clients.retain_mut(|client| match client.stream.read(&mut buffer) {
@@ -70,9 +105,7 @@ impl Clients {
                 let mut entered = &buffer[..length];
                 if !client.is_attached {
                     client.is_attached = true;
-                    if entered[0] == CONSOLE_ATTACH
-                        && client.stream.write_all(past.make_contiguous()).is_err()
-                    {
+                    if entered[0] == CONSOLE_ATTACH && !client.print(past.make_contiguous()) {
                         return false;
                     }
                     entered = &entered[1..];
@@ -84,7 +117,7 @@ impl Clients {
         });
         while let Ok((stream, _)) = self.listener.accept() {
             if self.clients.len() < MOST && stream.set_nonblocking(true).is_ok() {
-                self.clients.push(Client { stream, is_attached: false });
+                self.clients.push(Client { stream, is_attached: false, backlog: VecDeque::new() });
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
         let mut events = PollFlags::POLLIN;
         events.set(PollFlags::POLLOUT, !keys.ready(now).is_empty());
         let mut all = vec![PollFd::new(terminal.as_fd(), events)];
-        all.extend(clients.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        all.extend(clients.descriptors());
         let pause = [keys.pause(now), script.pause(now)].into_iter().flatten().min();
         match poll(&mut all, timeout(pause)) {
             Err(nix::errno::Errno::EINTR) => continue,

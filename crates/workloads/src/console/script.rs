@@ -1,6 +1,6 @@
 //! The steps of a console: what to wait for, and what to enter then.
 
-use record::spec::{CONSOLE_DONE, ConsoleStep};
+use record::spec::{CONSOLE_DONE, CONSOLE_PREFIX, ConsoleStep};
 use units::{Instant, Span};
 
 /// Most output that is kept to look for a text in, in bytes.
@@ -83,9 +83,9 @@ impl Script {
         match self.steps.get(self.done) {
             None => CONSOLE_DONE.to_owned(),
             Some(ConsoleStep { wait: Some(text), .. }) => {
-                format!("console: step {number} of {all} waits for {text:?}")
+                format!("{CONSOLE_PREFIX}step {number} of {all} waits for {text:?}")
             }
-            Some(_) => format!("console: step {number} of {all}"),
+            Some(_) => format!("{CONSOLE_PREFIX}step {number} of {all}"),
         }
     }
 }

@@ -81,6 +81,14 @@ impl Bed<'_> {
         faults: &mut Faults,
     ) -> Result<(), String> {
         let found = inventory.find(nodes)?;
+        let serves = |node: &&usize| inventory.plan.nodes[**node].services.is_some();
+        if let Some(node) = found.iter().find(serves).filter(|_| what == PlannedFaultKind::Kill) {
+            let name = &inventory.plan.nodes[*node].name;
+            return Err(format!(
+                "`{name}` runs the services of its network, which cannot be started again; to be \
+                 without them for some time: `thingbed pause {name}`, then `thingbed resume {name}`"
+            ));
+        }
         let without = |node: &&usize| inventory.plan.nodes[**node].program.is_none();
         if let Some(node) = found.iter().find(without).filter(|_| what.starts()) {
             let name = &inventory.plan.nodes[*node].name;

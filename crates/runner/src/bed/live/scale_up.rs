@@ -42,7 +42,7 @@ impl Bed<'_> {
             _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
         };
         let mut plan = inventory.plan.clone();
-        plan.nodes = inventory.plan.clones(original, count)?;
+        plan.nodes = inventory.plan.clones(original, count, self.design.topology.members.len())?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
         let mut topology = Topology::of(&plan, &self.design.roots);
         host_cpu::limit(&self.design.host_cpu, &plan, &mut topology.members)

@@ -1,4 +1,4 @@
-//! Addresses that a DHCP server gives to clients that are no nodes of the plan.
+//! What a DHCP server gives: addresses for clients that are no nodes of the plan, and the router.
 
 use super::{Plan, PlannedNetwork};
 use std::net::IpAddr;
@@ -10,10 +10,20 @@ impl Plan {
     /// The first and the last address of the pool of a network in a family: the upper half of those
     /// that no node has, at most 4,096. Nodes that are added to a live lab take the others.
     pub fn pool(&self, network: &PlannedNetwork, is_ipv6: bool) -> Option<(IpAddr, IpAddr)> {
+        self.pool_of(self.nodes.len(), network, is_ipv6)
+    }
+
+    /// The same for a lab that began with the first `count` nodes.
+    pub(crate) fn pool_of(
+        &self,
+        count: usize,
+        network: &PlannedNetwork,
+        is_ipv6: bool,
+    ) -> Option<(IpAddr, IpAddr)> {
         let subnet = network.subnet_of(is_ipv6)?;
         // The last address is that of the network's services.
         let last = subnet.room().checked_sub(2)?;
-        let own = self.nodes.iter().filter(|node| node.services.is_none());
+        let own = self.nodes.iter().take(count).filter(|node| node.services.is_none());
         let links = own.flat_map(|node| &node.links).filter(|link| link.network == network.name);
         let used = links.flat_map(|link| link.addresses().collect::<Vec<_>>());
         let free = used.filter_map(|used| subnet.index(used)).max().map_or(0, |index| index + 1);
@@ -21,6 +31,15 @@ impl Plan {
             (free + (last + 1).checked_sub(free)? / 2).max((last + 1).saturating_sub(POOL_LIMIT));
         (first <= last).then_some(())?;
         Some((subnet.address(first)?, subnet.address(last)?))
+    }
+
+    /// The router that a network's DHCP server announces: the NAT gateway, or the first node that
+    /// forwards to another network.
+    pub fn router(&self, network: &str) -> Option<IpAddr> {
+        let nat = self.nodes.iter().filter(|node| node.services.is_some_and(|own| own.nat));
+        let routers = self.nodes.iter().filter(|node| node.forward && node.links.len() > 1);
+        let mut links = nat.chain(routers).flat_map(|node| &node.links);
+        links.find(|link| link.network == network)?.ipv4()
     }
 }
 
