@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 fn at(ms: u64) -> Instant {
     Instant::START + Span::from_ms(ms)
@@ -92,4 +93,30 @@ fn contradictions_are_refused() {
     refused(Reach { cycle: ms(20_480), window: ms(1), ..drx() }, false, "between");
     refused(Reach { periodic: ms(9), ..drx() }, false, "without `active`");
     refused(Reach { active: ms(9), ..drx() }, true, "without a connection");
+}
+
+fn any_span() -> impl Strategy<Value = Span> {
+    prop_oneof![Just(0), 0..10_u64, 0..10_000_000_000_u64, any::<u64>()].prop_map(Span::from_ns)
+}
+
+proptest! {
+    /// A checked spec never panics, and never says that a device listens in the past.
+    #[test]
+    fn any_times_do_no_harm(
+        spans in prop::array::uniform8(prop::option::of(any_span())),
+        after_uplink in prop::collection::vec(any_span(), 0..3),
+        past in prop::array::uniform3(any::<u64>()),
+        serves: bool,
+    ) {
+        let [awake, paging, offset, cycle, window, active, periodic, _] = spans;
+        let (awake, offset) = (awake.unwrap_or_default(), offset.unwrap_or_default());
+        let reach = Reach { awake, paging, offset, cycle, window, active, periodic, after_uplink };
+        if reach.check("idle", serves).is_ok() {
+            let [a, b, now] = past.map(Instant::from_ns);
+            let past = Past { active: a.min(now), sent: Some(b.min(now)) };
+            if let Reachable::At(at) = reach.next(past, now) {
+                prop_assert!(at > now);
+            }
+        }
+    }
 }
