@@ -53,8 +53,7 @@ fn write_link(
     writeln!(f, "    up:   {}", first.up.text())?;
     writeln!(f, "    down: {}", first.down.text())?;
     if let Some(radio) = &first.states {
-        let names: Vec<_> = radio.states.iter().map(|state| state.name.as_str()).collect();
-        writeln!(f, "    radio: {}", names.join(", "))?;
+        writeln!(f, "    radio: {}", radio.text())?;
     }
     Ok(())
 }

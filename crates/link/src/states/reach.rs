@@ -15,6 +15,7 @@
 //! Pure: takes times, returns times. A frame that waits leaves earlier if the device sends, so its
 //! departure is not known when it arrives.
 
+use crate::keys::time_text;
 use serde::{Deserialize, Serialize};
 use units::{Instant, Span};
 
@@ -117,6 +118,30 @@ impl Reach {
             true => found,
             false => multiple(multiple(found, cycle, Span::ZERO), paging, self.offset),
         }
+    }
+
+    /// Text for people.
+    pub(super) fn text(&self) -> String {
+        let paging = self.paging.map(|every| format!("paged every {}", time_text(every)));
+        let windows = (self.cycle, self.window);
+        let windows = match windows {
+            (Some(cycle), Some(window)) => {
+                Some(format!("in the first {} of {}", time_text(window), time_text(cycle)))
+            }
+            _ => None,
+        };
+        let active = self.active.map(|active| format!("for {}", time_text(active)));
+        let periodic = self.periodic.map(|each| format!("and again every {}", time_text(each)));
+        let times: Vec<String> = self.after_uplink.iter().map(|after| time_text(*after)).collect();
+        let after =
+            (!times.is_empty()).then(|| format!("receives {} after it sent", times.join(" or ")));
+        let awake =
+            (self.awake > Span::ZERO).then(|| format!("awake for {}", time_text(self.awake)));
+        [paging, windows, active, periodic, after, awake]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// Validates the parameters, in a state with this name that has a service or not. The error says

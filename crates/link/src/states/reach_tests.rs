@@ -52,6 +52,17 @@ fn with_psm_it_waits_for_the_periodic_update_or_for_ever() {
 }
 
 #[test]
+fn texts_say_when_it_receives() {
+    let psm = Reach { active: ms(16_000), periodic: ms(3_600_000), ..drx() };
+    assert_eq!(psm.text(), "paged every 2.56 s for 16 s and again every 60 min");
+    let edrx = Reach { cycle: ms(20_480), window: ms(5_120), ..drx() };
+    assert_eq!(edrx.text(), "paged every 2.56 s in the first 5.12 s of 20.48 s");
+    let after_uplink = vec![Span::from_s(1), Span::from_s(2)];
+    let class_a = Reach { after_uplink, ..Reach::default() };
+    assert_eq!(class_a.text(), "receives 1 s or 2 s after it sent");
+}
+
+#[test]
 fn a_connected_device_listens_for_a_while() {
     let connected = Reach { awake: Span::from_ms(100), ..drx() };
     assert_eq!(

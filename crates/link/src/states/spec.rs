@@ -133,6 +133,19 @@ impl StatesSpec {
         self.states.iter().position(|state| state.name == name)
     }
 
+    /// Text for people.
+    pub fn text(&self) -> String {
+        let one = |state: &State| match &state.reach {
+            Some(reach) => format!("{} ({})", state.name, reach.text()),
+            None => state.name.clone(),
+        };
+        let mut text = self.states.iter().map(one).collect::<Vec<_>>().join(", ");
+        if self.half_duplex.is_some() {
+            text += "; half duplex";
+        }
+        text
+    }
+
     /// Validates the spec. The error says what is wrong and what to write.
     pub fn check(&self) -> Result<(), String> {
         let Some(highest) = self.states.len().checked_sub(1) else {
