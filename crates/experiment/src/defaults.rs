@@ -76,7 +76,12 @@ fn fill_links(network: &mut Node, defaults: &Node, all: Option<&Node>) {
         links.content = Content::Map(Vec::new());
     }
     let Content::Map(links) = &mut links.content else { return };
-    for group in groups {
+    // An unknown one is reported where it is attached.
+    let is_known = |name: &String| {
+        let group = name.rsplit_once('-').map_or(name.as_str(), |(group, _)| group);
+        all.is_some_and(|all| all.get(name).is_some() || all.get(group).is_some())
+    };
+    for group in groups.into_iter().filter(is_known) {
         if !has_link(links, &group, all) {
             links.push((Key { text: group, place: defaults.place }, nothing.clone()));
         }
@@ -142,6 +147,17 @@ profiles: {ideal: {}}
         assert!(lines.iter().any(|line| line.contains("20 ms")), "{text}");
         let own = text.split("10.1.0.0/24").nth(1).unwrap();
         assert!(!own.contains("delay"), "{text}");
+    }
+
+    #[test]
+    fn an_unknown_node_is_reported_where_it_is_named() {
+        let file = "experiment: e
+defaults: {links: {up: {delay: 20 ms}}}
+nodes: {a: {}, b: {}}
+edges: [[a, b], [b, c]]
+";
+        let error = plan(file).unwrap_err();
+        assert!(error.contains("e.yaml:4:") && !error.contains("e.yaml:2:"), "{error}");
     }
 
     #[test]

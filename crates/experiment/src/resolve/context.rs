@@ -51,6 +51,16 @@ impl<'a> Topology<'a> {
         false
     }
 
+    /// A network of one of `groups` whose first subnet is of IPv6, if there are routers.
+    fn first_of_ipv6(self, groups: &[&str]) -> Option<&'a str> {
+        let has_routers = self.nodes.iter().any(|node| node.forward);
+        let mut links = groups.iter().flat_map(|group| self.nodes_of(group)).flat_map(|n| &n.links);
+        let network = |name: &str| self.networks.iter().find(|network| network.name == name);
+        let found = links
+            .find_map(|link| network(&link.network).filter(|network| network.subnet.is_ipv6()));
+        found.filter(|_| has_routers).map(|network| network.name.as_str())
+    }
+
     /// The network of a workload of `groups` that share none: that of most of them, if all reach it
     /// by routers.
     fn across(self, groups: &[&str]) -> Option<&'a PlannedNetwork> {
@@ -124,7 +134,14 @@ impl Context<'_, '_> {
                 let problem = Problem::new(format!("no network includes all of {all}"));
                 let label = "attach them to the same network, or connect their networks by a \
                              router: a node with `forward: true`";
-                sink.add(problem.at(place).label(label));
+                let problem = problem.at(place).label(label);
+                sink.add(match self.topology.first_of_ipv6(groups) {
+                    Some(network) => problem.note(format!(
+                        "the first subnet of `{network}` is of IPv6, and workloads use the first one: \
+                         all networks on the way need IPv6, or put an IPv4 subnet first"
+                    )),
+                    None => problem,
+                });
                 None
             }
             several => {
@@ -180,5 +197,28 @@ impl Context<'_, '_> {
         if list.value.0.is_empty() {
             sink.add(Problem::new(text).at(list.place).label("name a group or a node"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::test_plan::plan;
+
+    #[test]
+    fn ends_of_ipv6_behind_routers_of_ipv4_are_told_why() {
+        let file = "experiment: six
+nodes: {a: {}, b: {}, r: {count: 3, forward: true}}
+edges:
+  - [r-1, r-2, r-3]
+  - {between: [a, r-1], subnet: ['fd00:9::/64', 10.9.0.0/30]}
+  - {between: [b, r-3], subnet: ['fd00:8::/64', 10.8.0.0/30]}
+workloads:
+  - exchange: {sources: a, sinks: b, protocol: udp, payload: [10 B], repetitions: 1, every: 1 s}
+";
+        let error = plan(file).unwrap_err();
+        assert!(error.contains("the first subnet of `a-r-1` is of IPv6"), "{error}");
+        let ipv4 = file.replace("'fd00:9::/64', 10.9.0.0/30", "10.9.0.0/30, 'fd00:9::/64'");
+        let ipv4 = ipv4.replace("'fd00:8::/64', 10.8.0.0/30", "10.8.0.0/30, 'fd00:8::/64'");
+        assert!(plan(&ipv4).is_ok(), "{:?}", plan(&ipv4).err());
     }
 }
