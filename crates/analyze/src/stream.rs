@@ -180,9 +180,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Heard(Vec<u8>, u64, usize);
+    struct Output(Vec<u8>, u64, usize);
 
-    impl Consumer for Heard {
+    impl Consumer for Output {
         fn take(&mut self, _: Option<u32>, piece: Piece<'_>) {
             match piece {
                 Piece::Bytes(bytes) => self.0.extend(bytes),
@@ -194,44 +194,44 @@ mod tests {
         }
     }
 
-    fn hear(segments: &[(u32, &[u8])]) -> (Stream, Heard, u64) {
-        let (mut stream, mut heard, mut gaps) = (Stream::default(), Heard::default(), 0);
+    fn run(segments: &[(u32, &[u8])]) -> (Stream, Output, u64) {
+        let (mut stream, mut output, mut gaps) = (Stream::default(), Output::default(), 0);
         stream.begin(u32::MAX - 3);
         for (from, data) in segments {
             let from = from.wrapping_sub(3);
-            gaps += stream.take((from, data.len() as u32), data, 60, true, &mut heard);
+            gaps += stream.take((from, data.len() as u32), data, 60, true, &mut output);
         }
-        (stream, heard, gaps)
+        (stream, output, gaps)
     }
 
     #[test]
     fn in_order_again_over_the_wrap_of_numbers() {
-        let (stream, heard, gaps) =
-            hear(&[(0, b"ab"), (4, b"ef"), (6, b"g"), (2, b"cd"), (0, b"abc"), (5, b"fgh")]);
-        assert_eq!((heard.0.as_slice(), heard.1, heard.2, gaps), (&b"abcdefgh"[..], 0, 6, 0));
+        let (stream, output, gaps) =
+            run(&[(0, b"ab"), (4, b"ef"), (6, b"g"), (2, b"cd"), (0, b"abc"), (5, b"fgh")]);
+        assert_eq!((output.0.as_slice(), output.1, output.2, gaps), (&b"abcdefgh"[..], 0, 6, 0));
         assert_eq!(stream.memory(), 0);
     }
 
     #[test]
     fn what_was_acknowledged_is_not_waited_for() {
-        let (mut stream, mut heard, _) = hear(&[(0, b"ab"), (4, b"ef"), (9, b"xy")]);
-        assert_eq!(stream.acknowledged(0_u32.wrapping_sub(1), &mut heard), 0);
-        assert_eq!(stream.acknowledged(6_u32.wrapping_sub(3), &mut heard), 1);
-        assert_eq!((heard.0.as_slice(), heard.1), (&b"abef"[..], 2));
-        assert_eq!(stream.end(&mut heard), 1);
-        assert_eq!((heard.0.as_slice(), heard.1), (&b"abefxy"[..], 5));
+        let (mut stream, mut output, _) = run(&[(0, b"ab"), (4, b"ef"), (9, b"xy")]);
+        assert_eq!(stream.acknowledged(0_u32.wrapping_sub(1), &mut output), 0);
+        assert_eq!(stream.acknowledged(6_u32.wrapping_sub(3), &mut output), 1);
+        assert_eq!((output.0.as_slice(), output.1), (&b"abef"[..], 2));
+        assert_eq!(stream.end(&mut output), 1);
+        assert_eq!((output.0.as_slice(), output.1), (&b"abefxy"[..], 5));
     }
 
     #[test]
     fn no_more_than_so_much_waits() {
-        let (mut stream, mut heard) = (Stream::default(), Heard::default());
+        let (mut stream, mut output) = (Stream::default(), Output::default());
         stream.begin(0);
         let mut gaps = 0;
         for n in 0..20_000_u32 {
-            gaps += stream.take((10 + n * 20, 10), &[7; 10], 60, true, &mut heard);
+            gaps += stream.take((10 + n * 20, 10), &[7; 10], 60, true, &mut output);
             assert!(stream.memory() <= MAX_WAITING_BYTES + MAX_WAITING_SEGMENTS * SEGMENT_OVERHEAD);
         }
-        gaps += stream.end(&mut heard);
-        assert_eq!((heard.0.len(), gaps, heard.2), (200_000, 20_000, 20_000));
+        gaps += stream.end(&mut output);
+        assert_eq!((output.0.len(), gaps, output.2), (200_000, 20_000, 20_000));
     }
 }

@@ -224,7 +224,7 @@ edges:
 
     #[test]
     fn mistakes_are_at_the_edges_and_said_once() {
-        for (from, to, said) in [
+        for (from, to, message) in [
             ("[a, b]", "[a]", "an edge has two ends"),
             ("[a, b]", "[a, a]", "an edge from `a` to itself"),
             ("[a, b]", "[a, x]", "unknown group `x`"),
@@ -236,7 +236,7 @@ edges:
             ("[b, c, d],", "[b, c, d], subnet: 10.0.0.0/24,", "one subnet for several edges"),
         ] {
             let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
-            assert!(error.contains(said) && error.contains("1 error in"), "{to}: {error}");
+            assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
         }
     }
 }

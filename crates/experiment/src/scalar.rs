@@ -216,8 +216,9 @@ fn unit_advice(unit: &str, known: &str) -> Option<String> {
     ];
     let known: Vec<&str> = known.split(", ").collect();
     let convention = conventions.iter().find(|(is, _)| *is == unit).map(|(_, should)| *should);
-    let meant = convention.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
-    Some(format!("did you mean `{meant}`?"))
+    let suggestion =
+        convention.filter(|unit| known.contains(unit)).or_else(|| nearest(unit, known))?;
+    Some(format!("did you mean `{suggestion}`?"))
 }
 
 impl Read for Subnet {

@@ -21,12 +21,12 @@ pub(crate) fn load(bytes: &[u8]) {
     load::fuzzing::stream(&messages.concat(), usize::from(*piece) % 64 + 1);
 }
 
-/// A hub and a member of a session of the model with this number, and what was said last.
+/// A hub and a member of a session of the model with this number, and what was sent last.
 struct Pair {
     hub: Hub,
     member: Member,
     now: u64,
-    said: Vec<Vec<u8>>,
+    sent: Vec<Vec<u8>>,
 }
 
 impl Pair {
@@ -41,7 +41,7 @@ impl Pair {
         // Not all models carry as much as this.
         let _ = hub.send(&[5; 3_000], 0);
         hub.send(&[5; 1_000], 0).expect("it is carried");
-        Self { hub, member, now: 1, said: Vec::new() }
+        Self { hub, member, now: 1, sent: Vec::new() }
     }
 
     fn receive(&mut self, to_hub: bool, datagram: &[u8]) {
@@ -58,19 +58,19 @@ impl Pair {
     /// What each of them says reaches the other.
     fn talk(&mut self) {
         for _ in 0..4 {
-            if let (Some((_, said)), _) = self.hub.poll(self.now) {
-                self.member.receive(&said, self.now);
-                self.said.push(said);
+            if let (Some((_, sent)), _) = self.hub.poll(self.now) {
+                self.member.receive(&sent, self.now);
+                self.sent.push(sent);
             }
-            if let (Some(said), _) = self.member.poll(self.now) {
-                self.hub.receive(&said, Some(0), self.now);
-                self.said.push(said);
+            if let (Some(sent), _) = self.member.poll(self.now) {
+                self.hub.receive(&sent, Some(0), self.now);
+                self.sent.push(sent);
             }
         }
         self.hub.take_events();
         self.member.take_events();
-        let old = self.said.len().saturating_sub(32);
-        self.said.drain(..old);
+        let old = self.sent.len().saturating_sub(32);
+        self.sent.drain(..old);
     }
 }
 
@@ -90,11 +90,11 @@ pub(crate) fn director(bytes: &[u8]) {
 enum Attack {
     /// Says something forged.
     Forge(bool, Vec<u8>),
-    /// Repeats something said before.
+    /// Repeats something sent before.
     Repeat(bool, u8),
-    /// Repeats something said before, with one byte changed.
+    /// Repeats something sent before, with one byte changed.
     Change(bool, u8, u16, u8),
-    /// Repeats the beginning of something said before.
+    /// Repeats the beginning of something sent before.
     Cut(bool, u8, u16),
 }
 
@@ -104,15 +104,15 @@ pub(crate) fn keyed(bytes: &[u8]) {
     let mut pair = Pair::new(model, &Security::Key(vec![3; 32]));
     pair.talk();
     for step in steps.into_iter().take(STEPS) {
-        let heard = |which: u8| {
-            let said = pair.said.len().checked_sub(1)?;
-            pair.said.get(usize::from(which).min(said)).cloned()
+        let recorded = |which: u8| {
+            let sent = pair.sent.len().checked_sub(1)?;
+            pair.sent.get(usize::from(which).min(sent)).cloned()
         };
         let (to_hub, datagram) = match step {
             Attack::Forge(to_hub, bytes) => (to_hub, Some(bytes)),
-            Attack::Repeat(to_hub, which) => (to_hub, heard(which)),
+            Attack::Repeat(to_hub, which) => (to_hub, recorded(which)),
             Attack::Change(to_hub, which, place, by) => {
-                let changed = heard(which).map(|mut bytes| {
+                let changed = recorded(which).map(|mut bytes| {
                     let place = usize::from(place) % bytes.len().max(1);
                     bytes.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= by);
                     bytes
@@ -120,7 +120,7 @@ pub(crate) fn keyed(bytes: &[u8]) {
                 (to_hub, changed)
             }
             Attack::Cut(to_hub, which, length) => {
-                let cut = heard(which).map(|mut bytes| {
+                let cut = recorded(which).map(|mut bytes| {
                     bytes.truncate(usize::from(length));
                     bytes
                 });

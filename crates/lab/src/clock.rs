@@ -24,7 +24,7 @@ impl Clock {
     /// root; so a short-lived child creates it.
     pub fn ahead(ahead: u64) -> Result<Self, Failure> {
         let failed = |errno| Failure::of("make a time namespace", errno);
-        let (said, say) = pipe().map_err(failed)?;
+        let (report, reporter) = pipe().map_err(failed)?;
         // SAFETY: this process has one thread, so the child may continue in Rust.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
@@ -32,14 +32,14 @@ impl Clock {
                     Ok(()) => 0,
                     Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
                 };
-                let _ = write(&say, &errno.to_ne_bytes());
+                let _ = write(&reporter, &errno.to_ne_bytes());
                 loop {
                     nix::unistd::pause();
                 }
             }
             ForkResult::Parent { child } => {
-                drop(say);
-                let made = take(&said, child);
+                drop(reporter);
+                let made = take(&report, child);
                 let _ = kill(child, Signal::SIGKILL);
                 while waitpid(child, None) == Err(Errno::EINTR) {}
                 made.map(Self).map_err(failed)
@@ -69,9 +69,9 @@ fn set(ahead: u64) -> io::Result<()> {
 }
 
 /// Opens the child's namespace once the child signals that it exists.
-fn take(said: &OwnedFd, child: Pid) -> Result<OwnedFd, Errno> {
+fn take(report: &OwnedFd, child: Pid) -> Result<OwnedFd, Errno> {
     let mut errno = [0; 4];
-    if read(said, &mut errno)? != errno.len() {
+    if read(report, &mut errno)? != errno.len() {
         return Err(Errno::EIO);
     }
     match i32::from_ne_bytes(errno) {

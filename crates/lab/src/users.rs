@@ -48,16 +48,17 @@ impl Users {
     /// cannot be mapped. Then nothing has changed.
     pub fn create(ids: Ids, lower: &OwnedFd) -> Result<Separate, Failure> {
         let failed = |errno| Failure::of("create a process for a user namespace", errno);
-        let ((said, say), (go, tell)) = (pipe().map_err(failed)?, pipe().map_err(failed)?);
+        let ((report, reporter), (go, approval)) =
+            (pipe().map_err(failed)?, pipe().map_err(failed)?);
         // SAFETY: this process has one thread, so the child may continue in Rust.
         match unsafe { fork() }.map_err(failed)? {
             ForkResult::Child => {
-                drop((said, tell));
-                first_process(&say, &go)
+                drop((report, approval));
+                first_process(&reporter, &go)
             }
             ForkResult::Parent { child } => {
-                drop((say, go));
-                let made = take(child, ids, lower, &said, &tell);
+                drop((reporter, go));
+                let made = take(child, ids, lower, &report, &approval);
                 let _ = kill(child, Signal::SIGKILL);
                 while waitpid(child, None) == Err(Errno::EINTR) {}
                 made
@@ -93,10 +94,10 @@ pub(crate) fn become_root(users: RawFd) -> io::Result<()> {
 
 /// The first process of the namespace: creates the others when its users are known, and waits for
 /// its end. Each step is reported by its error number, 0 for none.
-fn first_process(say: &OwnedFd, go: &OwnedFd) -> ! {
+fn first_process(reporter: &OwnedFd, go: &OwnedFd) -> ! {
     let report = |done: Result<(), Errno>| {
         let errno = done.err().map_or(0, |errno| errno as i32);
-        let _ = write(say, &errno.to_ne_bytes());
+        let _ = write(reporter, &errno.to_ne_bytes());
     };
     report(unshare(CloneFlags::CLONE_NEWUSER));
     let mut word = [0];
@@ -113,12 +114,12 @@ fn take(
     child: Pid,
     ids: Ids,
     lower: &OwnedFd,
-    said: &OwnedFd,
-    tell: &OwnedFd,
+    report: &OwnedFd,
+    approval: &OwnedFd,
 ) -> Result<Separate, Failure> {
     let step = |tried: &str| {
         let mut errno = [0; 4];
-        match read(said, &mut errno) {
+        match read(report, &mut errno) {
             Ok(4) if errno == [0; 4] => Ok(()),
             Ok(4) => Err(Failure::of(tried, Errno::from_raw(i32::from_ne_bytes(errno)))),
             _ => Err(Failure::of(tried, Errno::EIO)),
@@ -140,7 +141,7 @@ fn take(
         false => None,
     };
     let tried = "create the namespaces of a node";
-    write(tell, &[1]).map_err(|errno| Failure::of(tried, errno))?;
+    write(approval, &[1]).map_err(|errno| Failure::of(tried, errno))?;
     step(tried)?;
     // All are open before the first is entered, so that a failure changes nothing.
     for owned in [open("net")?, open("uts")?, open("ipc")?] {

@@ -282,11 +282,11 @@ mod tests {
         let settings = Settings { senders, ..Settings::default() };
         let (request_feed, receivers) =
             RequestFeed::new(Origin::Read(Reader::new(input)), &settings);
-        let (first, heard) = sync_channel(1);
+        let (first, receiver) = sync_channel(1);
         let ready = AtomicBool::new(false);
         let feed_summary = request_feed.run(&first, &ready, &AtomicBool::new(false));
         assert!(ready.load(Relaxed));
-        drop(heard);
+        drop(receiver);
         (feed_summary, receivers.into_iter().map(|from| from.into_iter().collect()).collect())
     }
 

@@ -114,7 +114,7 @@ pub struct Capture {
     planned: Vec<(Span, String)>,
     missed: u64,
     /// Number of missing frames that a comment already reports.
-    told: u64,
+    reported: u64,
 }
 
 impl Capture {
@@ -183,7 +183,15 @@ impl Capture {
         let work = move || work().map_err(|error| CaptureError { path, why: error.to_string() });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let (sender, writer) = (Some(sender), Some(writer));
-        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, told: 0 })
+        Ok(Self {
+            sender,
+            writer,
+            interfaces,
+            selection,
+            planned: Vec::new(),
+            missed: 0,
+            reported: 0,
+        })
     }
 
     /// Adds a frame that the node at `place` sent (or received, if `inbound`), if it is selected.
@@ -239,10 +247,11 @@ impl Capture {
 
     fn put(&mut self, record: Record) {
         let Some(sender) = &self.sender else { return };
-        if self.missed > self.told {
-            let text = format!("{} frames before this one are missing", self.missed - self.told);
+        if self.missed > self.reported {
+            let text =
+                format!("{} frames before this one are missing", self.missed - self.reported);
             if sender.try_send(Record::Event(Instant::START, text)).is_ok() {
-                self.told = self.missed;
+                self.reported = self.missed;
             }
         }
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = sender.try_send(record)

@@ -150,13 +150,13 @@ fn each_thing_can_spoil_it() {
 
 #[test]
 fn what_netem_did_is_told_and_not_judged() {
-    let told = |facts: &Facts| {
+    let judged = |facts: &Facts| {
         let verdict = judge(facts);
         let names = verdict.evidence.iter().map(|found| &found.name);
         (verdict.status, names.filter(|name| **name == Subject::NetemLinks).count())
     };
-    assert_eq!(told(&calm()), (Status::Valid, 0));
-    assert_eq!(told(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
+    assert_eq!(judged(&calm()), (Status::Valid, 0));
+    assert_eq!(judged(&Facts { unmeasured: 4, ..calm() }), (Status::Valid, 1));
 }
 
 #[test]

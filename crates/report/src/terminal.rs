@@ -112,8 +112,8 @@ impl Page {
         self.paint("2", &text) + "\n"
     }
 
-    fn results_of(&self, sweep: &Sweep, wanted: impl Fn(bool) -> bool) -> Table {
-        let columns: Vec<_> = columns(sweep).into_iter().filter(|c| wanted(c.messages)).collect();
+    fn results_of(&self, sweep: &Sweep, is_shown: impl Fn(bool) -> bool) -> Table {
+        let columns: Vec<_> = columns(sweep).into_iter().filter(|c| is_shown(c.messages)).collect();
         let axes = sweep.axes();
         let mut heads: Vec<_> = axes.iter().map(|axis| ((*axis).to_owned(), false)).collect();
         heads.push(("runs".to_owned(), false));

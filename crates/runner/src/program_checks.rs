@@ -28,8 +28,8 @@ pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Ve
 
 /// A console whose steps were not all done.
 fn unfinished(job: &Job) -> Option<String> {
-    let said = std::fs::read_to_string(&job.files.err).unwrap_or_default();
-    let last = said.lines().rfind(|line| line.starts_with(CONSOLE_PREFIX))?;
+    let text = std::fs::read_to_string(&job.files.err).unwrap_or_default();
+    let last = text.lines().rfind(|line| line.starts_with(CONSOLE_PREFIX))?;
     let left = last.strip_prefix(CONSOLE_PREFIX).filter(|_| last != CONSOLE_DONE)?;
     let name = job.files.out.file_name().map(Path::new).unwrap_or(&job.files.out).display();
     Some(format!(

@@ -144,7 +144,7 @@ networks:
 
     #[test]
     fn a_node_is_attached_once_and_changes_need_it() {
-        for (from, to, said) in [
+        for (from, to, message) in [
             ("[host, router-2]", "[host, host-1]", "`host-1` is attached to `a` twice"),
             ("[router-2, router-3]", "[router-2, router-2]", "attached to `b` twice"),
             ("[router-2, router-3]", "[router-2, router-4]", "unknown group `router-4`"),
@@ -160,7 +160,7 @@ networks:
             ),
         ] {
             let error = plan(&FILE.replacen(from, to, 1)).unwrap_err();
-            assert!(error.contains(said) && error.contains("1 error in"), "{to}: {error}");
+            assert!(error.contains(message) && error.contains("1 error in"), "{to}: {error}");
         }
     }
 }

@@ -187,8 +187,8 @@ impl Resolved<'_> {
 
     /// Those of the first of `names` that has any.
     fn impairments(&self, names: &[String]) -> Planned {
-        let mut found = names.iter().filter_map(|wanted| {
-            self.links.iter().find(|(name, _)| name == wanted).map(|(_, planned)| planned.clone())
+        let mut found = names.iter().filter_map(|selected| {
+            self.links.iter().find(|(name, _)| name == selected).map(|(_, planned)| planned.clone())
         });
         found.next().unwrap_or_default()
     }

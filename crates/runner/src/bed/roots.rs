@@ -35,9 +35,9 @@ impl Roots {
         let roots = Self(roots);
         // An experiment that says when a program is ready needs a program.
         let unnamed = |node: &&PlannedNode| {
-            let meant = node.machine.is_none()
+            let is_required = node.machine.is_none()
                 && node.program.as_ref().is_some_and(|program| program.run.is_empty());
-            meant && roots.program(node).is_none()
+            is_required && roots.program(node).is_none()
         };
         match plan.nodes.iter().find(unnamed) {
             Some(node) => Err(Error::NoProgram { node: node.name.clone() }),

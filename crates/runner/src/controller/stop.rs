@@ -49,8 +49,8 @@ impl<B: Environment> Controller<'_, B> {
 
     /// Stops the programs that `these` selects.
     fn stop_all(&mut self, these: impl Fn(&Job) -> bool) -> Result<(), Error> {
-        let meant = |job: &Job| these(job) && job.is_alive();
-        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| meant(job)) {
+        let is_selected = |job: &Job| these(job) && job.is_alive();
+        for (id, job) in self.jobs.iter_mut().enumerate().filter(|(_, job)| is_selected(job)) {
             job.is_stopped = true;
             match job.has_control() {
                 true => self.bed.send(id, Command::Stop {}),
@@ -63,10 +63,10 @@ impl<B: Environment> Controller<'_, B> {
         }
         for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {
             let deadline = self.bed.now() + limit;
-            while self.jobs.iter().any(meant) && self.bed.now() < deadline {
+            while self.jobs.iter().any(is_selected) && self.bed.now() < deadline {
                 self.look()?;
             }
-            let remaining = self.jobs.iter().enumerate().filter(|(_, job)| meant(job));
+            let remaining = self.jobs.iter().enumerate().filter(|(_, job)| is_selected(job));
             let remaining: Vec<(usize, usize)> =
                 remaining.map(|(id, job)| (id, job.node)).collect();
             let Some((first, _)) = remaining.first() else { break };

@@ -43,9 +43,9 @@ impl<'a> Prepared<'a> {
     pub fn runs(&self) -> Vec<(u32, &Cell)> {
         if let Some(capsule) = self.capsule {
             let packed = capsule.manifest.runs.iter();
-            let wanted = packed.filter(|run| self.repeats.contains(&run.repeat));
+            let selected = packed.filter(|run| self.repeats.contains(&run.repeat));
             let own = |run: &Packed| self.cells.iter().find(|cell| **cell == run.cell);
-            return wanted.filter_map(|run| Some((run.repeat, own(run)?))).collect();
+            return selected.filter_map(|run| Some((run.repeat, own(run)?))).collect();
         }
         let runs = self.repeats.clone();
         runs.flat_map(|repeat| self.cells.iter().map(move |cell| (repeat, cell))).collect()
@@ -79,7 +79,7 @@ pub(crate) fn prepare<'a>(
 ) -> Result<Prepared<'a>, Status> {
     let experiment = read(arguments, capsule)?;
     let Selection { mut cells, repeats, seed } = match Selection::of(arguments, &experiment) {
-        Ok(wanted) => wanted,
+        Ok(selected) => selected,
         Err(error) => {
             complain(error);
             return Err(Status::Wrong);

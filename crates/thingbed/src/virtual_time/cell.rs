@@ -23,10 +23,10 @@ pub fn cell(request: &str) -> Status {
         }
     };
     let interrupted = Arc::new(AtomicBool::new(false));
-    let heard = interrupted.clone();
+    let flag = interrupted.clone();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            heard.fetch_or(line.trim() == INTERRUPT, Relaxed);
+            flag.fetch_or(line.trim() == INTERRUPT, Relaxed);
         }
     });
     match run(&request, &interrupted) {

@@ -128,9 +128,9 @@ mod tests {
         SocketAddr::from(([10, 0, 0, 1], port))
     }
 
-    fn told(some: &mut Observation, resource: usize, now: Instant) -> Vec<(u64, bool)> {
-        let told = some.changed(resource, now).into_iter();
-        told.map(|(number, _, confirm)| (number, confirm)).collect()
+    fn notifications(some: &mut Observation, resource: usize, now: Instant) -> Vec<(u64, bool)> {
+        let notifications = some.changed(resource, now).into_iter();
+        notifications.map(|(number, _, confirm)| (number, confirm)).collect()
     }
 
     #[test]
@@ -140,33 +140,39 @@ mod tests {
         assert!(some.register(peer(1), of(0, b"a"), false, START));
         assert!(some.register(peer(1), of(1, b"b"), false, START));
         assert!(some.register(peer(2), of(0, b"a"), true, START));
-        assert_eq!(told(&mut some, 0, at(1)), [(0, false), (2, true)]);
-        assert_eq!(told(&mut some, 1, at(1)), [(1, false)]);
+        assert_eq!(notifications(&mut some, 0, at(1)), [(0, false), (2, true)]);
+        assert_eq!(notifications(&mut some, 1, at(1)), [(1, false)]);
         assert!(some.is_to_change(0) && !some.is_to_change(0) && !some.is_to_change(2));
         // The same token again, for another resource.
         assert!(some.register(peer(1), of(2, b"b"), false, START));
         assert!(some.is_to_change(2) && !some.is_to_change(1));
         some.deregister(peer(1), b"b");
         some.remove(0);
-        assert_eq!(told(&mut some, 2, at(1)), []);
+        assert_eq!(notifications(&mut some, 2, at(1)), []);
     }
 
     #[test]
     fn the_next_notification_waits_for_the_last_ones_acknowledgement() {
         let mut some = Observation::default();
         some.register(peer(1), PendingRequest::of(peer(1), 0, b"a"), true, START);
-        assert_eq!(told(&mut some, 0, at(1)), [(0, true)]);
-        assert_eq!(told(&mut some, 0, at(2)), []);
+        assert_eq!(notifications(&mut some, 0, at(1)), [(0, true)]);
+        assert_eq!(notifications(&mut some, 0, at(2)), []);
         assert!(some.acknowledged(0, at(3)).is_some_and(|(_, confirm)| confirm), "it is behind");
         assert!(some.acknowledged(0, at(4)).is_none());
-        assert_eq!(told(&mut some, 0, at(5)), [(0, true)]);
+        assert_eq!(notifications(&mut some, 0, at(5)), [(0, true)]);
         assert!(some.acknowledged(9, at(4)).is_none());
         // Non-confirmable, except one per interval.
         some.register(peer(2), PendingRequest::of(peer(2), 1, b"a"), false, START);
-        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL - Span::from_ns(1)), [(1, false)]);
-        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL), [(1, true)]);
+        assert_eq!(
+            notifications(&mut some, 1, START + CONFIRM_INTERVAL - Span::from_ns(1)),
+            [(1, false)]
+        );
+        assert_eq!(notifications(&mut some, 1, START + CONFIRM_INTERVAL), [(1, true)]);
         some.acknowledged(1, START + CONFIRM_INTERVAL);
-        assert_eq!(told(&mut some, 1, START + CONFIRM_INTERVAL + Span::from_ns(1)), [(1, false)]);
+        assert_eq!(
+            notifications(&mut some, 1, START + CONFIRM_INTERVAL + Span::from_ns(1)),
+            [(1, false)]
+        );
     }
 
     #[test]

@@ -68,25 +68,25 @@ impl Inventory {
         for text in which {
             let pattern = glob::Pattern::new(text)
                 .map_err(|error| format!("`{text}` is not a pattern: {error}"))?;
-            let mut meant: Vec<usize> = match nodes().find(|(_, node)| node.name == *text) {
+            let mut selected: Vec<usize> = match nodes().find(|(_, node)| node.name == *text) {
                 Some((index, _)) => vec![index],
                 None => nodes()
                     .filter(|(_, node)| node.group == *text || pattern.matches(&node.name))
                     .map(|(index, _)| index)
                     .collect(),
             };
-            if meant.is_empty() {
+            if selected.is_empty() {
                 return Err(self.unknown(text));
             }
-            let known = meant.len();
-            meant.retain(|index| !self.gone.contains(index));
-            if meant.is_empty() {
+            let known = selected.len();
+            selected.retain(|index| !self.gone.contains(index));
+            if selected.is_empty() {
                 return Err(match known {
                     1 => format!("the node `{text}` was destroyed or has ended"),
                     _ => format!("all {known} nodes of `{text}` were destroyed or have ended"),
                 });
             }
-            for index in meant {
+            for index in selected {
                 if !found.contains(&index) {
                     found.push(index);
                 }

@@ -104,12 +104,12 @@ impl LinkApi {
             self.note(&request, &nodes);
             self.record(request);
         }
-        let wanted = match nodes.is_empty() {
+        let selection = match nodes.is_empty() {
             true => inventory.present().collect::<Vec<_>>(),
             false => inventory.find(&nodes)?,
         };
         let all = states()?;
-        let own: Vec<_> = inventory.links().filter(|(node, ..)| wanted.contains(node)).collect();
+        let own: Vec<_> = inventory.links().filter(|(node, ..)| selection.contains(node)).collect();
         let mut both = |(node, segment, end): &(usize, usize, usize)| {
             [Direction::Up, Direction::Down].map(|way| {
                 let state = &all[*segment][*end][way as usize];
@@ -152,13 +152,13 @@ fn ended_keys(now: &Impairment, target: &Impairment, set: &Keys) -> Vec<String> 
 }
 
 /// The selected directions.
-fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<LinkDirection>, String> {
+fn find(inventory: &Inventory, selection: &Links) -> Result<Vec<LinkDirection>, String> {
     let on = |segment: usize| {
         let network = &inventory.plan.networks[segment].name;
-        wanted.network.as_ref().is_none_or(|want| want == network)
+        selection.network.as_ref().is_none_or(|name| name == network)
     };
     // Of a group, some nodes may be on other networks.
-    for name in wanted.network.iter().flat_map(|_| &wanted.nodes) {
+    for name in selection.network.iter().flat_map(|_| &selection.nodes) {
         let nodes = inventory.find(std::slice::from_ref(name))?;
         let own = inventory.links().filter(|(owner, ..)| nodes.contains(owner));
         let segments: BTreeSet<usize> = own.map(|(_, segment, _)| segment).collect();
@@ -167,16 +167,18 @@ fn find(inventory: &Inventory, wanted: &Links) -> Result<Vec<LinkDirection>, Str
             let others = others.collect::<Vec<_>>().join(", ");
             return Err(format!(
                 "`{name}` is not attached to a network `{}`; it is attached to {}",
-                wanted.network.as_deref().unwrap_or_default(),
+                selection.network.as_deref().unwrap_or_default(),
                 if others.is_empty() { "none" } else { &others }
             ));
         }
     }
-    let nodes = inventory.find(&wanted.nodes)?;
-    let meant = inventory.links().filter(|(node, segment, _)| nodes.contains(node) && on(*segment));
+    let nodes = inventory.find(&selection.nodes)?;
+    let selected =
+        inventory.links().filter(|(node, segment, _)| nodes.contains(node) && on(*segment));
     let ways = [Direction::Up, Direction::Down].into_iter();
-    let ways = ways.filter(|way| wanted.way.is_none_or(|want| want == *way));
-    let each = meant.flat_map(|(_, segment, end)| ways.clone().map(move |way| (segment, end, way)));
+    let ways = ways.filter(|way| selection.way.is_none_or(|selected| selected == *way));
+    let each =
+        selected.flat_map(|(_, segment, end)| ways.clone().map(move |way| (segment, end, way)));
     Ok(each.collect())
 }
 

@@ -25,12 +25,12 @@ pub(super) struct Export {
 
 /// A metric of the experiment.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct Selection {
     text: String,
     selector: SeriesSelector,
 }
 
-impl Wanted {
+impl Selection {
     /// `None` if the text is not a series.
     pub fn parse(text: &str) -> Option<Self> {
         Some(Self { text: text.to_owned(), selector: SeriesSelector::parse(text)? })
@@ -44,10 +44,10 @@ impl Wanted {
 
 /// The values that an export has for the metrics of an experiment. Points with the attributes of a metric are added, as
 /// series of a Prometheus page are.
-pub(super) fn values(request: &ExportMetricsServiceRequest, wanted: &[Wanted]) -> Export {
+pub(super) fn values(request: &ExportMetricsServiceRequest, selections: &[Selection]) -> Export {
     let mut export = Export::default();
     let mut known = BTreeSet::new();
-    for one in wanted {
+    for one in selections {
         let mut found = Found::default();
         for resource in &request.resource_metrics {
             let attributes = resource.resource.iter().flat_map(|own| &own.attributes);
@@ -64,10 +64,10 @@ pub(super) fn values(request: &ExportMetricsServiceRequest, wanted: &[Wanted]) -
     }
     let all = request.resource_metrics.iter().flat_map(|resource| &resource.scope_metrics);
     // Also the name of a histogram without a statistic.
-    let is_wanted = |name: &str| wanted.iter().any(|one| one.selector.name() == name);
+    let is_selected = |name: &str| selections.iter().any(|one| one.selector.name() == name);
     let is_unknown = |metric: &&Metric| {
         !known.contains(&metric.name)
-            || is_wanted(&metric.name) && as_written(metric) != metric.name
+            || is_selected(&metric.name) && as_written(metric) != metric.name
     };
     let unknown = all.flat_map(|scope| &scope.metrics).filter(is_unknown);
     export.unknown = unknown.map(as_written).collect();
@@ -96,16 +96,16 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     /// Adds the points of a metric; returns whether it is the one.
-    fn add(&mut self, metric: &Metric, resource: &[&KeyValue], wanted: &'a Wanted) -> bool {
+    fn add(&mut self, metric: &Metric, resource: &[&KeyValue], selection: &'a Selection) -> bool {
         let has = |attributes: &[KeyValue]| {
             let all = resource.iter().copied().chain(attributes);
             let all: Vec<_> = all.filter_map(|own| Some((own.key.as_str(), text(own)?))).collect();
-            wanted
+            selection
                 .selector
                 .has_labels(|key, value| all.iter().any(|(k, v)| *k == key && v == value))
         };
-        let is_number = wanted.selector.name() == metric.name;
-        let statistic = wanted.statistic(&metric.name);
+        let is_number = selection.selector.name() == metric.name;
+        let statistic = selection.statistic(&metric.name);
         let is_distribution = statistic.is_some();
         match &metric.data {
             Some(metric::Data::Gauge(gauge)) if is_number => {
@@ -188,32 +188,36 @@ mod tests {
              "bucketCounts":["1","2","1"],"explicitBounds":[10,20]}]}}
         ]}]}]}"#;
 
-    fn of(text: &str, wanted: &[&str]) -> Export {
+    fn of(text: &str, selections: &[&str]) -> Export {
         let request = serde_json::from_str(text).unwrap();
-        let wanted: Vec<_> = wanted.iter().map(|text| Wanted::parse(text).unwrap()).collect();
-        values(&request, &wanted)
+        let selections: Vec<_> =
+            selections.iter().map(|text| Selection::parse(text).unwrap()).collect();
+        values(&request, &selections)
     }
 
     #[test]
     fn numbers_with_the_attributes_are_added() {
-        let wanted = [
+        let selections = [
             "requests",
             "requests{code=\"200\"}",
             "requests{code=\"404\"}",
             "queue.depth{service.name=\"meter\"}",
         ];
-        let found = of(EXPORT, &wanted);
+        let found = of(EXPORT, &selections);
         let values: Vec<_> =
             found.values.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-        assert_eq!(values, [("requests", 7.0), ("requests{code=\"200\"}", 5.0), (wanted[3], 7.5)]);
+        assert_eq!(
+            values,
+            [("requests", 7.0), ("requests{code=\"200\"}", 5.0), (selections[3], 7.5)]
+        );
         assert_eq!(found.unknown, ["delay.p99".to_owned()].into());
     }
 
     #[test]
     fn a_histogram_has_statistics() {
-        let wanted =
+        let selections =
             ["delay.count", "delay.sum", "delay.mean", "delay.min", "delay.max", "delay.p50"];
-        let found = of(EXPORT, &wanted);
+        let found = of(EXPORT, &selections);
         let values: Vec<_> = found.values.iter().map(|(_, value)| *value).collect();
         assert_eq!(values, [4.0, 50.0, 12.5, 5.0, 25.0, 15.0]);
         assert_eq!(found.unknown.len(), 2, "{:?}", found.unknown);

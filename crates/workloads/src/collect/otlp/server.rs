@@ -1,7 +1,7 @@
 //! The HTTP server that programs send their metrics to, with OpenTelemetry's SDKs.
 
 use super::super::batch::{Batch, REPORTED};
-use super::{Wanted, values};
+use super::{Selection, values};
 use crate::error::Error;
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -43,7 +43,7 @@ pub(in super::super) async fn serve(spec: &OtlpSpec, sender: Sender<Batch>) -> R
         source,
     };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
-    let series = spec.series.iter().filter_map(|text| Wanted::parse(text)).collect();
+    let series = spec.series.iter().filter_map(|text| Selection::parse(text)).collect();
     let expected = Expected { series, wrong: AtomicUsize::new(0) };
     tokio::spawn(accept(listener, Arc::new(expected), sender));
     Ok(())
@@ -51,7 +51,7 @@ pub(in super::super) async fn serve(spec: &OtlpSpec, sender: Sender<Batch>) -> R
 
 /// What a collector expects.
 struct Expected {
-    series: Vec<Wanted>,
+    series: Vec<Selection>,
     /// Number of requests in another format.
     wrong: AtomicUsize,
 }
