@@ -114,7 +114,7 @@ pub struct Capture {
     planned: Vec<(Span, String)>,
     missed: u64,
     /// Number of missing frames that a comment already reports.
-    reported: u64,
+    gaps: u64,
 }
 
 impl Capture {
@@ -183,15 +183,7 @@ impl Capture {
         let work = move || work().map_err(|error| CaptureError { path, why: error.to_string() });
         let writer = thread.spawn(work).map_err(|error| failed(error.to_string()))?;
         let (sender, writer) = (Some(sender), Some(writer));
-        Ok(Self {
-            sender,
-            writer,
-            interfaces,
-            selection,
-            planned: Vec::new(),
-            missed: 0,
-            reported: 0,
-        })
+        Ok(Self { sender, writer, interfaces, selection, planned: Vec::new(), missed: 0, gaps: 0 })
     }
 
     /// Adds a frame that the node at `place` sent (or received, if `inbound`), if it is selected.
@@ -247,11 +239,10 @@ impl Capture {
 
     fn put(&mut self, record: Record) {
         let Some(sender) = &self.sender else { return };
-        if self.missed > self.reported {
-            let text =
-                format!("{} frames before this one are missing", self.missed - self.reported);
+        if self.missed > self.gaps {
+            let text = format!("{} frames before this one are missing", self.missed - self.gaps);
             if sender.try_send(Record::Event(Instant::START, text)).is_ok() {
-                self.reported = self.missed;
+                self.gaps = self.missed;
             }
         }
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = sender.try_send(record)

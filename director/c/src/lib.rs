@@ -207,11 +207,12 @@ pub unsafe extern "C" fn director_explain(
     guarded(0, || {
         let Some(session) = SESSIONS.get(session) else { return 0 };
         let own = session.session.clone();
-        let Some(Some(said)) = session.thread.wait(async move { own.explain().await }) else {
+        let Some(Some(explanation)) = session.thread.wait(async move { own.explain().await })
+        else {
             return 0;
         };
         // SAFETY: guaranteed by the caller.
-        unsafe { write(&said.to_string(), text, room) };
+        unsafe { write(&explanation.to_string(), text, room) };
         1
     })
 }

@@ -99,18 +99,18 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said() {
-        let said = |text: &str| match Options::read(text) {
+        let error_of = |text: &str| match Options::read(text) {
             Ok(options) => {
                 let security = Security::Key(b"a key of some length".to_vec());
                 options.preconnection(security).err().unwrap_or_default()
             }
             Err(error) => error,
         };
-        assert_eq!(said("{}"), "");
-        assert_eq!(said(r#"{"models": ["udp-arq"], "mtu": 113, "deadline_ms": 5}"#), "");
-        assert!(said(r#"{"los": 0.3}"#).contains("unknown field `los`"));
-        assert!(said(r#"{"loss": 30}"#).contains("`loss` is 30; use a value from 0 to 1"));
-        assert!(said(r#"{"pattern": "shout"}"#).contains("publish-collect"));
-        assert!(said("").contains("invalid options:"));
+        assert_eq!(error_of("{}"), "");
+        assert_eq!(error_of(r#"{"models": ["udp-arq"], "mtu": 113, "deadline_ms": 5}"#), "");
+        assert!(error_of(r#"{"los": 0.3}"#).contains("unknown field `los`"));
+        assert!(error_of(r#"{"loss": 30}"#).contains("`loss` is 30; use a value from 0 to 1"));
+        assert!(error_of(r#"{"pattern": "shout"}"#).contains("publish-collect"));
+        assert!(error_of("").contains("invalid options:"));
     }
 }

@@ -282,8 +282,8 @@ mod tests {
             // IEEE 802.15.4 frames of 127 bytes have room for 85.
             assert!(member.hello().len() <= 85 && hub.message.len() <= 85);
             assert_eq!(hub.named, session);
-            let (root, told) = member.finish(&hub.message).unwrap();
-            assert_eq!(told, welcome());
+            let (root, received) = member.finish(&hub.message).unwrap();
+            assert_eq!(received, welcome());
             assert_eq!(sealed(&root), sealed(&hub.root));
             assert!(!seen.contains(&sealed(&root)), "each end alone makes the keys fresh");
             seen.push(sealed(&root));
@@ -323,8 +323,8 @@ mod tests {
         let (mut one, mut other) = (new(1), new(2));
         let hub = respond(None, [0; 32], one.hello(), &welcome()).unwrap();
         assert!(other.finish(&hub.message).is_none());
-        let (root, told) = one.finish(&hub.message).unwrap();
-        assert_eq!((root.session(), told), ([9; 16], welcome()));
+        let (root, received) = one.finish(&hub.message).unwrap();
+        assert_eq!((root.session(), received), ([9; 16], welcome()));
         assert!(respond(None, [0; 32], &one.hello()[..9], &welcome()).is_none());
     }
 

@@ -203,9 +203,9 @@ impl Switch {
         };
         *stage = next;
         self.unanswered = 0;
-        let owed = self.open.iter().filter(|(_, members)| members.contains(&member));
-        let owed = owed.filter(|_| next.epoch >= self.first);
-        let mut actions: Vec<Action> = owed
+        let unacknowledged = self.open.iter().filter(|(_, members)| members.contains(&member));
+        let unacknowledged = unacknowledged.filter(|_| next.epoch >= self.first);
+        let mut actions: Vec<Action> = unacknowledged
             .map(|(message, _)| Action::Send {
                 message: *message,
                 model: next.model,

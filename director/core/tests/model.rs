@@ -1,5 +1,5 @@
 //! A model of the handshake and of delivery, checked in all states that it can reach: whatever was
-//! said can arrive at any time, any number of times and in any order, or never; both ends restart;
+//! sent can arrive at any time, any number of times and in any order, or never; both ends restart;
 //! someone has recorded an earlier session and makes members begin handshakes.
 
 use stateright::{Checker, Model, Property};
@@ -52,9 +52,9 @@ struct Member {
 struct State {
     hub: Hub,
     member: Member,
-    /// All that was ever said.
-    said: BTreeSet<Datagram>,
-    /// The start that said each hello.
+    /// All that was ever sent.
+    sent: BTreeSet<Datagram>,
+    /// The start that sent each hello.
     owners: Vec<u8>,
     /// Deliveries: start, session, message.
     delivered: Vec<(u8, u8, u8)>,
@@ -98,7 +98,7 @@ impl State {
                 if !hub.pending.contains(&key) {
                     hub.pending.push(key);
                 }
-                self.said.extend([Datagram::Welcome(key), Datagram::Ask(key, 1)]);
+                self.sent.extend([Datagram::Welcome(key), Datagram::Ask(key, 1)]);
             }
             Datagram::Ready(key, count) => {
                 let count = if self.proves(key) { count } else { 0 };
@@ -146,19 +146,19 @@ impl State {
                 (member.complete, member.joined) = (None, Some(key));
                 (member.received, member.sent) = (count, 1);
                 member.delivered.clear();
-                self.said.insert(Datagram::Ready(key, 1));
+                self.sent.insert(Datagram::Ready(key, 1));
             }
             Datagram::Ask(key, count) if member.joined == Some(key) && count > member.received => {
                 member.received = count;
                 member.sent += 1;
-                self.said.insert(Datagram::Ready(key, member.sent));
+                self.sent.insert(Datagram::Ready(key, member.sent));
             }
             Datagram::Data(session, message) => {
                 let Some(key) = member.joined.filter(|joined| joined.1 == session) else { return };
                 if member.delivered.insert(message) {
                     self.delivered.push((member.start, session, message));
                 }
-                self.said.insert(Datagram::Answer(key, message));
+                self.sent.insert(Datagram::Answer(key, message));
             }
             _ => {}
         }
@@ -172,7 +172,7 @@ impl Model for Session {
     fn init_states(&self) -> Vec<State> {
         // All of session 0, between the hub and start 0 of the member, is recorded.
         let key = (0, 0);
-        let said = [
+        let sent = [
             Datagram::Hello(0),
             Datagram::Welcome(key),
             Datagram::Ask(key, 1),
@@ -183,14 +183,14 @@ impl Model for Session {
         vec![State {
             hub: Hub { session: 1, ..Hub::default() },
             member: Member { start: 1, ..Member::default() },
-            said: said.into_iter().collect(),
+            sent: sent.into_iter().collect(),
             owners: vec![0],
             ..State::default()
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        actions.extend(state.said.iter().copied().map(Action::Arrive));
+        actions.extend(state.sent.iter().copied().map(Action::Arrive));
         actions.extend([Action::Hello, Action::Ask, Action::Send]);
         actions.extend([Action::RestartHub, Action::RestartMember]);
     }
@@ -210,16 +210,16 @@ impl Model for Session {
                 let hello = state.owners.len() as u8;
                 state.owners.push(state.member.start);
                 state.member.open = Some(hello);
-                state.said.insert(Datagram::Hello(hello));
+                state.sent.insert(Datagram::Hello(hello));
             }
             Action::Ask if state.hub.asked == 1 => {
                 state.hub.asked += 1;
                 let asked = state.hub.asked;
-                state.said.extend(state.hub.current.map(|key| Datagram::Ask(key, asked)));
+                state.sent.extend(state.hub.current.map(|key| Datagram::Ask(key, asked)));
             }
             Action::Send if state.hub.sent == 0 => {
                 state.hub.sent = 1;
-                state.said.insert(Datagram::Data(state.hub.session, 1));
+                state.sent.insert(Datagram::Data(state.hub.session, 1));
             }
             Action::RestartHub if state.hub.session < self.sessions => {
                 state.hub = Hub { session: state.hub.session + 1, ..Hub::default() };

@@ -45,8 +45,8 @@ fn vectors() -> Value {
     let named = Initiator::new(Some(&psk), own, Some(&welcome.session));
     let hello = member.hello().to_vec();
     let accepted = respond(Some(&psk), other, &hello, &welcome).unwrap();
-    let (pair, told) = member.finish(&accepted.message).unwrap();
-    assert_eq!(told, welcome);
+    let (pair, received) = member.finish(&accepted.message).unwrap();
+    assert_eq!(received, welcome);
     let plain_hello = Initiator::new(None, own, None).hello().to_vec();
     let plain = respond(None, other, &plain_hello, &welcome).unwrap();
     // Without security the answer is the hello's number and the same body in clear text.

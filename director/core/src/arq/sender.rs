@@ -43,9 +43,9 @@ impl ArqSender {
             late: None,
             heard_at: 0,
             capacity: settings.adapts.then(|| {
-                let told = Some(settings.rate_bit_s).filter(|_| !settings.estimated);
+                let configured = Some(settings.rate_bit_s).filter(|_| !settings.estimated);
                 let packet = (settings.datagram + settings.below) as f64;
-                Capacity::new(told, Some(settings.timeout / 2), packet)
+                Capacity::new(configured, Some(settings.timeout / 2), packet)
             }),
             settings,
             waiting: VecDeque::new(),
@@ -296,7 +296,7 @@ impl ArqSender {
     fn measured(&mut self, report: &AckReport, now: Nanos) {
         self.heard_at = now;
         if let Some(capacity) = &mut self.capacity {
-            capacity.heard();
+            capacity.resume();
             report.round_trip.into_iter().for_each(|ns| capacity.round_trip(now, ns));
             if report.lost > 0 {
                 capacity.lost(now);

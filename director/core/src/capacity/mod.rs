@@ -54,7 +54,7 @@ const MIN_RATE: f64 = 100.0;
 #[derive(Debug, Clone)]
 pub struct Capacity {
     /// The configured rate, which is an upper limit.
-    told: Option<f64>,
+    configured: Option<f64>,
     rate: f64,
     /// Maximum datagram on the wire, in bytes.
     packet: f64,
@@ -89,11 +89,11 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// An estimate without samples. `told` is the configured rate in bit/s, `trip` the configured
+    /// An estimate without samples. `configured` is the rate in bit/s, `trip` the configured
     /// round-trip time in ns, `packet` the maximum datagram on the wire in bytes.
-    pub fn new(told: Option<f64>, trip: Option<Nanos>, packet: f64) -> Self {
+    pub fn new(configured: Option<f64>, trip: Option<Nanos>, packet: f64) -> Self {
         let mut capacity = Self {
-            told,
+            configured,
             rate: 0.0,
             packet,
             datagram: packet,
@@ -114,7 +114,8 @@ impl Capacity {
             scale: 1.0,
             loss: 0.0,
         };
-        capacity.rate = told.unwrap_or_else(|| capacity.initial(trip.unwrap_or(UNKNOWN_TRIP)));
+        capacity.rate =
+            configured.unwrap_or_else(|| capacity.initial(trip.unwrap_or(UNKNOWN_TRIP)));
         capacity
     }
 
@@ -139,25 +140,25 @@ impl Capacity {
             None => self.rate,
         }
         .max(MIN_RATE);
-        self.told.map_or(rate, |told| rate.min(told))
+        self.configured.map_or(rate, |configured| rate.min(configured))
     }
 
     /// The rate to send at, in bit/s: the estimate, or less while nothing arrives or a queue is to
     /// drain.
     pub fn pace(&self) -> f64 {
-        let drains = self.trips.stands() && !self.competes() && self.told.is_none();
+        let drains = self.trips.stands() && !self.competes() && self.configured.is_none();
         let gain = if drains { DRAIN } else { 1.0 };
         (self.rate() * gain / self.backoff).max(MIN_RATE)
     }
 
     /// Whether a window decides. A configured rate is a share of the path that others leave.
     fn competes(&self) -> bool {
-        self.told.is_none() && self.trips.competes()
+        self.configured.is_none() && self.trips.competes()
     }
 
     /// Whether the rate was not configured.
     pub fn is_estimated(&self) -> bool {
-        self.told.is_none()
+        self.configured.is_none()
     }
 
     /// Smoothed round-trip time with queueing, in ns; `None` before the first sample.
@@ -209,7 +210,7 @@ impl Capacity {
 
     /// Records a round-trip time of `ns`.
     pub fn round_trip(&mut self, now: Nanos, ns: Nanos) {
-        if self.trips.mean().is_none() && self.told.is_none() && !self.measured {
+        if self.trips.mean().is_none() && self.configured.is_none() && !self.measured {
             self.rate = self.initial(ns);
         }
         self.trips.add(now, ns, self.airtime());
@@ -242,7 +243,7 @@ impl Capacity {
 
     /// Records the arrival of a datagram of `bytes` on the wire.
     pub fn arrival(&mut self, now: Nanos, bytes: usize) {
-        self.heard();
+        self.resume();
         self.arrived = self.arrived.saturating_add(1);
         if !self.flight.trained {
             self.acknowledge(bytes as f64 * self.scale);
@@ -258,7 +259,7 @@ impl Capacity {
     }
 
     /// Something has arrived: sending becomes faster again, with each arrival.
-    pub fn heard(&mut self) {
+    pub fn resume(&mut self) {
         self.backoff = (self.backoff / 2.0).max(1.0);
     }
 

@@ -28,7 +28,8 @@ impl Capacity {
             // Others may have sent meanwhile.
             self.rate = (rate * seen / sent).max(rate / MAX_DROP);
         } else if self.queues(self.flight.longest) {
-            let most = self.recent().filter(|_| self.recent.len() == RECENT && self.told.is_none());
+            let most =
+                self.recent().filter(|_| self.recent.len() == RECENT && self.configured.is_none());
             self.rate = self.rate.min(most.unwrap_or(self.rate));
         } else if seen >= FILLS * rate && !self.flight.lost {
             self.grow(now);
@@ -43,7 +44,7 @@ impl Capacity {
         if self.silent {
             return true;
         }
-        if self.told.is_none() && !self.flight.trained && !self.queues(self.flight.longest) {
+        if self.configured.is_none() && !self.flight.trained && !self.queues(self.flight.longest) {
             return false;
         }
         let clean = self.loss < CLEAN && !self.flight.losses;
@@ -66,8 +67,8 @@ impl Capacity {
         }
         self.grown_at = now;
         self.rate = self.rate().max(self.rate) * GROWTH[usize::from(self.startup)];
-        if let Some(told) = self.told {
-            self.rate = self.rate.min(told);
+        if let Some(configured) = self.configured {
+            self.rate = self.rate.min(configured);
         }
     }
 

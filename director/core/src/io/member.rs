@@ -199,7 +199,7 @@ impl Driver {
         if !family::same(from, self.hub) {
             return self.resolver.heard_other();
         }
-        self.resolver.heard(self.clock.now());
+        self.resolver.record_arrival(self.clock.now());
         self.member.receive(datagram, self.clock.now());
         if self.member.misses_multicast(datagram) {
             self.join_again();

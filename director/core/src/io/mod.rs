@@ -64,8 +64,8 @@ const STACK_RATE: f64 = 10e6;
 
 /// The rate that external stacks are configured with, in bit/s.
 fn outside_rate(config: &Config) -> f64 {
-    let told = config.assumed.rate_bit_s;
-    if told > 0.0 { told } else { STACK_RATE }
+    let configured = config.assumed.rate_bit_s;
+    if configured > 0.0 { configured } else { STACK_RATE }
 }
 
 /// Datagrams per turn in one direction.

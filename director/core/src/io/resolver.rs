@@ -28,7 +28,7 @@ impl Resolver {
     }
 
     /// The hub has sent a datagram: its address is still right.
-    pub fn heard(&mut self, now: Nanos) {
+    pub fn record_arrival(&mut self, now: Nanos) {
         (self.at, self.is_elsewhere) = (now, false);
     }
 

@@ -114,7 +114,7 @@ impl Bed {
             stacks: true,
             rate_bit_s: match config.assumed.rate_bit_s {
                 0.0 => 100e6,
-                told => told,
+                configured => configured,
             },
             free_at: 0,
             wakes: BTreeMap::new(),

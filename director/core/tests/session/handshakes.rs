@@ -19,7 +19,7 @@ struct Pair {
     members: Vec<Member>,
     now: Nanos,
     /// All datagrams so far: the receiving member, or `None` for the hub, with the sending one.
-    said: Vec<(Option<u32>, u32, Vec<u8>)>,
+    sent: Vec<(Option<u32>, u32, Vec<u8>)>,
     delivered: Vec<(u32, Vec<u8>)>,
     answers: Vec<(u32, Vec<u8>)>,
     over: Vec<Vec<u32>>,
@@ -29,10 +29,10 @@ impl Pair {
     fn new(config: &Config, members: &[Config]) -> Self {
         let count = members.len();
         let members = members.iter().zip(50..).map(|(config, seed)| member(config, seed));
-        let (said, delivered, answers) = (Vec::new(), Vec::new(), Vec::new());
+        let (sent, delivered, answers) = (Vec::new(), Vec::new(), Vec::new());
         let hub = hub(config, count, 5);
         let members = members.collect();
-        Self { hub, members, now: 0, said, delivered, answers, over: Vec::new() }
+        Self { hub, members, now: 0, sent, delivered, answers, over: Vec::new() }
     }
 
     /// A step of time, over a path that carries a datagram if `carries` says so.
@@ -41,7 +41,7 @@ impl Pair {
         let now = self.now;
         while let (Some((to, datagram)), _) = self.hub.poll(now) {
             let To::Member(member) = to else { continue };
-            self.said.push((Some(member), member, datagram.clone()));
+            self.sent.push((Some(member), member, datagram.clone()));
             if carries(&datagram) {
                 self.members[member as usize].receive(&datagram, now);
             }
@@ -54,7 +54,7 @@ impl Pair {
                 }
             }
             while let (Some(datagram), _) = member.poll(now) {
-                self.said.push((None, number, datagram.clone()));
+                self.sent.push((None, number, datagram.clone()));
                 if carries(&datagram) {
                     self.hub.receive(&datagram, Some(number), now);
                 }
@@ -107,7 +107,7 @@ fn each_lost_datagram_is_sent_again() {
     }
 }
 
-/// All that was ever said is said again, in any order, to both ends: nothing is delivered twice,
+/// All that was ever sent is sent again, in any order, to both ends: nothing is delivered twice,
 /// nothing changes, and the session goes on.
 #[test]
 fn recorded_datagrams_change_nothing() {
@@ -120,7 +120,7 @@ fn recorded_datagrams_change_nothing() {
     pair.members[0] = member(&plain_config(), 60);
     pair.run(2);
     assert_eq!(pair.ask(b"first"), [0]);
-    let recorded: Vec<_> = before.said.iter().chain(&pair.said).cloned().collect();
+    let recorded: Vec<_> = before.sent.iter().chain(&pair.sent).cloned().collect();
     let explained = pair.hub.explain();
     for (to, from, datagram) in recorded.iter().rev().chain(&recorded) {
         match to {
@@ -147,7 +147,7 @@ fn recorded_hellos_do_not_stop_a_change_of_the_model() {
     earlier.hub = hub(&config, 1, 77);
     earlier.members[0] = member(&config, 78);
     earlier.run(1);
-    let hello = earlier.said.iter().find(|(to, _, bytes)| to.is_none() && kind(bytes) == 0x26);
+    let hello = earlier.sent.iter().find(|(to, _, bytes)| to.is_none() && kind(bytes) == 0x26);
     let hello = hello.unwrap().2.clone();
     let mut pair = Pair::new(&config, std::slice::from_ref(&config));
     pair.run(2);
@@ -170,7 +170,7 @@ fn recorded_hellos_do_not_stop_a_change_of_the_model() {
 fn forged_announcements_end_no_session_and_cause_few_hellos() {
     let mut pair = Pair::new(&plain_config(), &[plain_config()]);
     pair.run(2);
-    let before = pair.said.len();
+    let before = pair.sent.len();
     for n in 0..6_000_u32 {
         let session: Vec<u8> = n.to_be_bytes().repeat(4);
         pair.members[0].receive(&[&[0x2a], &session[..]].concat(), pair.now);
@@ -180,7 +180,7 @@ fn forged_announcements_end_no_session_and_cause_few_hellos() {
         }
     }
     assert_eq!(pair.delivered.len(), 6);
-    let hellos = pair.said[before..].iter().filter(|(.., bytes)| kind(bytes) == 0x26).count();
+    let hellos = pair.sent[before..].iter().filter(|(.., bytes)| kind(bytes) == 0x26).count();
     // A minute, and two seconds for each of the six messages.
     assert!((1..150).contains(&hellos), "{hellos}");
 }
@@ -196,7 +196,7 @@ fn a_former_start_of_a_member_has_no_say() {
     let new = std::mem::replace(&mut pair.members[0], old);
     assert_eq!(pair.ask(b"to the old one"), [0], "the group's keys are the same");
     pair.members[0] = new;
-    let readies = pair.said.iter().filter(|(.., bytes)| kind(bytes) == 0x25);
+    let readies = pair.sent.iter().filter(|(.., bytes)| kind(bytes) == 0x25);
     let readies: Vec<Vec<u8>> = readies.map(|(.., bytes)| bytes.clone()).collect();
     assert!(readies.len() >= 2);
     let explained = pair.hub.explain();
@@ -218,12 +218,12 @@ fn a_revoked_member_is_out_and_can_be_admitted_with_another_key() {
     pair.hub.send(b"under way", pair.now).unwrap();
     pair.hub.revoke(1, pair.now);
     let sealed = |pair: &mut Pair| {
-        let before = pair.said.len();
+        let before = pair.sent.len();
         assert_eq!(pair.ask(b"to the others"), [0, 2]);
         let to_one = |(to, ..): &&(Option<u32>, u32, Vec<u8>)| *to == Some(0);
         let data = |bytes: &[u8]| kind(bytes) == 0x21;
-        let said = pair.said[before..].iter().filter(to_one);
-        said.map(|(.., bytes)| bytes.clone()).find(|bytes| data(bytes)).unwrap()
+        let sent = pair.sent[before..].iter().filter(to_one);
+        sent.map(|(.., bytes)| bytes.clone()).find(|bytes| data(bytes)).unwrap()
     };
     pair.run(2);
     let overheard = sealed(&mut pair);
@@ -315,7 +315,7 @@ proptest! {
                 }
             }
             let Some((to, datagram)) = delayed.pop() else {
-                // A step in which nothing is said also passes.
+                // A step in which nothing is sent also passes.
                 fates.next();
                 continue;
             };

@@ -17,8 +17,8 @@ fn three_hundred_meters_join_hear_a_price_and_answer() {
     for ((_, member), answer) in &bed.answers {
         assert!(answer.iter().enumerate().all(|(at, byte)| *byte == at as u8 ^ *member as u8));
     }
-    let said = bed.hub.explain().to_string();
-    assert!(said.starts_with("multicast-fec"), "{said}");
+    let explanation = bed.hub.explain().to_string();
+    assert!(explanation.starts_with("multicast-fec"), "{explanation}");
 }
 
 /// Members repeat their hello until they are invited; to invite all members takes seconds.
@@ -71,9 +71,9 @@ fn a_session_without_other_stacks_has_none_of_their_models() {
         bed.at(SECOND, What::Change(ModelId::Mqtt));
         bed.at(2 * SECOND, What::Send);
         bed.run(30 * SECOND, |_| vec![3; 100]);
-        let said = bed.hub.explain().to_string();
-        assert_eq!((bed.answers.len(), bed.over.get(&0)), (2, Some(&0)), "{said}");
-        assert!(said.starts_with("udp-request-response"), "{said}");
+        let explanation = bed.hub.explain().to_string();
+        assert_eq!((bed.answers.len(), bed.over.get(&0)), (2, Some(&0)), "{explanation}");
+        assert!(explanation.starts_with("udp-request-response"), "{explanation}");
     }
 }
 
@@ -132,16 +132,16 @@ fn a_hub_that_starts_anew_is_heard() {
 fn what_cannot_be_is_said() {
     let map = || Arc::new(PerformanceMap::new());
     let short = Config::new(Pattern::RequestResponse, Security::Key(b"short".to_vec()));
-    let said =
+    let error_of =
         |config: Config, members| match Hub::new(config, map(), members, &Seed::reproducible(1)) {
             Ok(_) => String::new(),
             Err(error) => error.to_string(),
         };
-    assert!(said(short, 1).contains("5 bytes is too short"));
+    assert!(error_of(short, 1).contains("5 bytes is too short"));
     let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
-    assert!(said(config.clone(), 0).contains("not 0"));
+    assert!(error_of(config.clone(), 0).contains("not 0"));
     config.properties.multicast = director::Preference::Require;
-    let why = said(config, 1);
+    let why = error_of(config, 1);
     assert!(
         why.contains("udp-arq: multicast") && why.contains("does not serve the pattern"),
         "{why}"

@@ -16,10 +16,10 @@ const OVERHEAD: f64 = 70.0;
 impl Hub {
     /// The capacity and the conditions before anything was measured.
     pub(super) fn begin(config: &Config, members: u16) -> (Capacity, Conditions) {
-        let told = Some(config.assumed.rate_bit_s).filter(|rate| *rate > 0.0);
+        let configured = Some(config.assumed.rate_bit_s).filter(|rate| *rate > 0.0);
         let trip = Some(config.assumed.rtt_ns).filter(|trip| *trip > 0);
         let packet = (config.datagram() + config.below) as f64;
-        let capacity = Capacity::new(told, trip, packet);
+        let capacity = Capacity::new(configured, trip, packet);
         let assumed = Conditions {
             group: f64::from(members),
             rate_bit_s: capacity.rate(),
@@ -38,7 +38,7 @@ impl Hub {
         };
         let rtt_ns = match self.config.assumed.rtt_ns {
             0 => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
-            told => told,
+            configured => configured,
         };
         let known = Conditions {
             rtt_ns,
@@ -117,7 +117,7 @@ impl Hub {
         let own =
             model.is_outside() || matches!(model, ModelId::QuicStreams | ModelId::QuicDatagrams);
         if own || (model.features().multicast && !answered) {
-            self.capacity.heard();
+            self.capacity.resume();
         } else {
             self.capacity.arrival(now, length + self.config.below);
         }

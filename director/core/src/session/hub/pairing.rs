@@ -34,7 +34,7 @@ struct Pending {
     welcome: Vec<u8>,
     link: Link,
     /// Whether its last hello has no answer yet.
-    wanted: bool,
+    is_due: bool,
     /// Time at which the member should have reacted to the last answer.
     until: Option<Nanos>,
 }
@@ -69,7 +69,7 @@ impl Pairing {
         let hello = fingerprint(hello);
         match self.pending.iter_mut().find(|pending| pending.hello == hello) {
             Some(pending) => {
-                pending.wanted = true;
+                pending.is_due = true;
                 Hello::Repeated(pending.until)
             }
             None if self.known.contains(&hello) => Hello::Old,
@@ -87,8 +87,8 @@ impl Pairing {
             return false;
         }
         let link = Link { root, sent: 0, received: 0 };
-        let (hello, wanted) = (fingerprint(hello), true);
-        self.pending.push_back(Pending { hello, named, welcome, link, wanted, until: None });
+        let (hello, is_due) = (fingerprint(hello), true);
+        self.pending.push_back(Pending { hello, named, welcome, link, is_due, until: None });
         if self.pending.len() > MAX_PENDING {
             let unnamed = self.pending.iter().position(|pending| !pending.named);
             let dropped = self.pending.remove(unnamed.unwrap_or(0));
@@ -134,9 +134,9 @@ impl Pairing {
     /// The member should have reacted at `until`.
     pub fn welcome(&mut self, until: Nanos) -> Option<(Vec<u8>, &Root, u32)> {
         // If none was repeated, the one that has waited longest: only one of them is genuine.
-        let first = |pending: &&mut Pending| (!pending.wanted, pending.until);
+        let first = |pending: &&mut Pending| (!pending.is_due, pending.until);
         let pending = self.pending.iter_mut().min_by_key(first)?;
-        (pending.wanted, pending.until) = (false, Some(until));
+        (pending.is_due, pending.until) = (false, Some(until));
         pending.link.sent += 1;
         Some((pending.welcome.clone(), &pending.link.root, pending.link.sent))
     }
@@ -145,7 +145,7 @@ impl Pairing {
     pub fn welcome_to(&mut self, hello: &[u8], until: Nanos) -> Option<(Vec<u8>, &Root, u32)> {
         let hello = fingerprint(hello);
         let pending = self.pending.iter_mut().find(|pending| pending.hello == hello)?;
-        (pending.wanted, pending.until) = (false, Some(until));
+        (pending.is_due, pending.until) = (false, Some(until));
         pending.link.sent += 1;
         Some((pending.welcome.clone(), &pending.link.root, pending.link.sent))
     }

@@ -22,8 +22,8 @@ pub(super) struct Reports {
 impl Reports {
     /// The member has joined with new keys. The first report also tells a hub that has not
     /// received that the member is ready.
-    pub fn begin(&mut self, wanted: bool, now: Nanos) {
-        *self = Self { at: wanted.then_some(now + AGAIN), unanswered: 0 };
+    pub fn begin(&mut self, enabled: bool, now: Nanos) {
+        *self = Self { at: enabled.then_some(now + AGAIN), unanswered: 0 };
     }
 
     /// The hub has sent something under the keys of the handshake.
