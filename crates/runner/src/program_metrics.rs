@@ -165,7 +165,7 @@ impl ProgramMetrics {
                 metric,
                 self.collected.unknown(first.node, CollectorSource::Opentelemetry).collect(),
                 format!(
-                    "The program must export it by HTTP (not gRPC) to {OTLP}, the endpoint in \
+                    "The program must export it by HTTP or gRPC to {OTLP}, the endpoint in \
                      `{ENDPOINT}`, before it ends"
                 ),
             ),

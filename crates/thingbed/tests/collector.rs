@@ -99,7 +99,7 @@ fn metrics_of_statsd_and_prometheus_are_figures_also_after_a_kill() {
 #[test]
 fn metrics_of_opentelemetry_are_figures() {
     let Some(python) = common::peer("python") else { return };
-    let import = ["-c", "import opentelemetry.sdk"];
+    let import = ["-c", "import opentelemetry.sdk, grpc"];
     if !std::process::Command::new(&python).args(import).output().unwrap().status.success() {
         return eprintln!(
             "NOT RUN: OpenTelemetry for Python is missing: scripts/dependencies.sh test"
@@ -132,6 +132,20 @@ duration: 1 s
     for (metric, value) in [("sent", 30.0), ("odd", 15.0), ("p50", 15.0), ("mean", 15.5)] {
         assert_eq!(figure(&summary, &format!("/programs/sensor/{metric}/last")), value, "{metric}");
     }
+    // The same over gRPC, also compressed.
+    for options in ["", "compression=__import__('grpc').Compression.Gzip"] {
+        let exporter = format!("OTLPMetricExporter({options})");
+        let program = SDK.replace("proto.http", "proto.grpc");
+        bed.write("sensor.py", &program.replace("OTLPMetricExporter()", &exporter));
+        bed.thingbed(&["run", "e.yaml", "-q", "--out", "grpc"]).ran(&[]);
+        let sweeps = std::fs::read_dir(bed.path().join("grpc").join("sdk")).unwrap().flatten();
+        let newest = sweeps.map(|sweep| sweep.path()).max().unwrap();
+        let summary = common::json(&newest.join("summary.json"));
+        for (metric, value) in [("sent", 30.0), ("odd", 15.0), ("p50", 15.0), ("mean", 15.5)] {
+            assert_eq!(figure(&summary, &format!("/programs/sensor/{metric}/last")), value);
+        }
+    }
+    bed.write("sensor.py", SDK);
     bed.write("e.yaml", &text("sensor.delay"));
     bed.thingbed(&["run", "e.yaml", "-q", "--out", "again"]).failed(&[
         "the OpenTelemetry metric `sensor.delay` was not received, but these names were",

@@ -1,6 +1,9 @@
-//! OpenTelemetry's protocol (OTLP) over HTTP, for metrics: <https://opentelemetry.io/docs/specs/otlp/>.
+//! OpenTelemetry's protocol (OTLP) over HTTP and gRPC, for metrics: <https://opentelemetry.io/docs/specs/otlp/>.
 
+mod export;
+mod grpc;
 mod histogram;
+mod http;
 mod server;
 
 use histogram::Distribution;

@@ -1,0 +1,72 @@
+//! What both protocols do with an export.
+
+use super::super::batch::{Batch, REPORTED};
+use super::{Selection, values};
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use http_body_util::combinators::BoxBody;
+use hyper::header::HeaderMap;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use record::event::CollectorSource;
+use std::convert::Infallible;
+use std::io::Read;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tokio::sync::mpsc::Sender;
+
+/// Largest export in bytes, also after decompression. SDKs send some kilobytes.
+pub(super) const LIMIT: usize = 4 << 20;
+/// What a larger one is told.
+pub(super) const TOO_LARGE: &str = "an export has at most 4 MiB";
+/// What an export after the end of the run is told.
+pub(super) const OVER: &str = "the run is over";
+
+/// The body of an answer.
+pub(super) type Body = BoxBody<Bytes, Infallible>;
+
+/// Where exports go.
+pub(super) struct Exports {
+    pub series: Vec<Selection>,
+    pub sender: Sender<Batch>,
+    /// Number of requests in another format.
+    pub wrong: AtomicUsize,
+}
+
+impl Exports {
+    /// Keeps the values of an export; returns whether the run still takes any. What a program was told
+    /// is kept, so this comes before the answer.
+    pub async fn take(&self, request: &ExportMetricsServiceRequest) -> bool {
+        let export = values(request, &self.series);
+        let batch = Batch {
+            time_ns: clock::now_ns(),
+            source: CollectorSource::Opentelemetry,
+            page: None,
+            values: export.values,
+            unknown: export.unknown.into_iter().collect(),
+        };
+        self.sender.send(batch).await.is_ok()
+    }
+
+    /// Logs a request in another format; a program may send them without end.
+    pub fn log(&self, why: &str) {
+        if self.wrong.fetch_add(1, Relaxed) < REPORTED {
+            println!("not an export of OpenTelemetry metrics: {why}");
+        }
+    }
+}
+
+/// Decompresses an export.
+pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let mut unpacked = Vec::new();
+    let limited = GzDecoder::new(bytes).take(LIMIT as u64 + 1).read_to_end(&mut unpacked);
+    limited.map_err(|error| format!("gzip: {error}"))?;
+    match unpacked.len() > LIMIT {
+        true => Err("gzip: more than 4 MiB after decompression".to_owned()),
+        false => Ok(unpacked),
+    }
+}
+
+/// Whether a header begins with a value, such as a content type that has a character set.
+pub(super) fn is(headers: &HeaderMap, name: &str, value: &str) -> bool {
+    let own = headers.get(name).and_then(|own| own.to_str().ok()).unwrap_or_default();
+    own.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(value)
+}
