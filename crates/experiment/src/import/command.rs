@@ -1,17 +1,32 @@
-//! Commands and variables of foreign files.
+//! Commands of foreign files.
+
+use super::reader::Reader;
+use super::variables::{Expanded, closing, escaped, expanded};
+use crate::source::Place;
 
 /// Splits a command as a shell does, without running one: blanks separate words, quotes and
-/// backslashes keep them together.
+/// backslashes keep them together. Variables stay.
 pub(super) fn words(command: &str) -> Vec<String> {
     let (mut words, mut word, mut any) = (Vec::new(), String::new(), false);
-    let mut chars = command.chars();
-    let mut quote = None;
-    while let Some(c) = chars.next() {
+    let (mut rest, mut quote) = (command, None);
+    while let Some(c) = rest.chars().next() {
+        // Other tools replace variables first, also between single quotes.
+        let variable = variable_at(rest);
+        if variable > 0 {
+            word += &rest[..variable];
+            rest = &rest[variable..];
+            continue;
+        }
+        rest = &rest[c.len_utf8()..];
         match (quote, c) {
             (None, '\'' | '"') => (quote, any) = (Some(c), true),
             (Some(open), _) if open == c => quote = None,
             (Some('\''), _) => word.push(c),
-            (_, '\\') => word.extend(chars.next()),
+            (_, '\\') => {
+                let next = rest.chars().next();
+                word.extend(next);
+                rest = &rest[next.map_or(0, char::len_utf8)..];
+            }
             (None, _) if c.is_whitespace() => {
                 if any || !word.is_empty() {
                     words.push(std::mem::take(&mut word));
@@ -27,37 +42,33 @@ pub(super) fn words(command: &str) -> Vec<String> {
     words
 }
 
-/// A text with variables (`$NAME`, `${NAME:-default}`, `$$`) in the syntax of experiment files.
-pub(super) fn with_variables(text: &str) -> String {
-    let name_at = |text: &str| -> usize {
-        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        text.find(|c| !word(c)).unwrap_or(text.len())
-    };
-    let (mut out, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find('$') {
-        out += &rest[..at];
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            out += if after.starts_with('{') { "$$" } else { "$" };
-            rest = after;
-        } else if let Some(inner) = rest.strip_prefix('{') {
-            let (inside, after) = inner.split_once('}').unwrap_or((inner, ""));
-            let (name, then) = inside.split_at(name_at(inside));
-            let default = then.strip_prefix(":-").or_else(|| then.strip_prefix('-'));
-            out += &match default {
-                Some(default) => format!("${{env:{name}:-{default}}}"),
-                // A variable that is not set is empty, unless it must be set (`?`).
-                None if then.contains('?') => format!("${{env:{name}}}"),
-                None => format!("${{env:{name}:-}}"),
-            };
-            rest = after;
-        } else {
-            let (name, after) = rest.split_at(name_at(rest));
-            out += &if name.is_empty() { "$".to_owned() } else { format!("${{env:{name}:-}}") };
-            rest = after;
-        }
+/// Length of the variable or of the `$$` with which the text begins.
+fn variable_at(text: &str) -> usize {
+    match text.as_bytes() {
+        [b'$', b'$', ..] => 2,
+        [b'$', b'{', ..] => closing(&text[2..]).map_or(0, |end| end + 3),
+        _ => 0,
     }
-    out + rest
+}
+
+/// The words of a command that is one text, with variables in the syntax of experiment files. `what` is
+/// the command in notes.
+pub(super) fn split(text: &str, what: &str, place: Place, reader: &mut Reader) -> Vec<Expanded> {
+    let all = expanded(text);
+    if all.splits {
+        reader.note(place, format!("{what}: its variables are replaced by their defaults"));
+        let literal =
+            |word: String| Expanded { text: escaped(&word), plain: word, ..Expanded::default() };
+        return words(&all.plain).into_iter().map(literal).collect();
+    }
+    let mut words: Vec<Expanded> = words(text).iter().map(|word| expanded(word)).collect();
+    // Other tools split after they replaced variables, so that an empty one is no word.
+    let is_empty = |word: &Expanded| word.refers && !word.must && word.plain.is_empty();
+    for word in words.iter().filter(|word| is_empty(word)) {
+        reader.note(place, format!("`{}` of {what}: empty, so it is no word", word.text));
+    }
+    words.retain(|word| !is_empty(word));
+    words
 }
 
 #[cfg(test)]
@@ -72,14 +83,8 @@ mod tests {
     }
 
     #[test]
-    fn variables_have_the_syntax_of_experiment_files() {
-        for (text, expected) in [
-            ("mqtt://$HOST:${PORT:-1883}/", "mqtt://${env:HOST:-}:${env:PORT:-1883}/"),
-            ("${A?needed} ${B-x}", "${env:A} ${env:B:-x}"),
-            ("cost $$5, $${X}", "cost $5, $${X}"),
-            ("100 $ each", "100 $ each"),
-        ] {
-            assert_eq!(with_variables(text), expected);
-        }
+    fn variables_are_not_split() {
+        let split = words("run ${A:-x y} '${B:-c d}'$$ ${C");
+        assert_eq!(split, ["run", "${A:-x y}", "${B:-c d}$$", "${C"]);
     }
 }

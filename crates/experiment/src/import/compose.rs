@@ -1,10 +1,16 @@
 //! Compose files: services become groups of nodes, networks become networks.
 
-use super::command::{with_variables, words};
+use super::compose_networks::{attach, networks};
+use super::limits::{count, limits, ready};
+use super::names::{Names, Wanted, host_name};
+use super::program;
 use super::reader::{Reader, entries, get, is, list, text, text_of, variables};
-use super::writer::{Draft, Group, Network, host_name, list as yaml_list, scalar};
+use super::text::list as yaml_list;
+use super::variables::Expanded;
+use super::writer::{Draft, Group};
 use crate::problem::Problem;
 use crate::tree::{Content, Key, Node};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Keys of a service that are carried over, or that need no counterpart.
@@ -47,102 +53,190 @@ pub(super) fn convert(
     // By convention, the name of a project is that of its folder.
     let folder = std::path::absolute(file).unwrap_or_default();
     let folder = folder.parent().and_then(Path::file_name).map(|name| name.to_string_lossy());
-    let name = text_of(root, "name").map(str::to_owned).or(folder.map(|name| name.into_owned()));
-    let mut draft = Draft { name: host_name(&name.unwrap_or_default()), ..Draft::default() };
-    networks(root, &mut draft, reader);
-    let needed = needed(&services);
-    for (key, service) in services {
-        let mut group = service_group(key, service, host_programs, &mut draft, reader);
-        // Another service waits for it, so it serves; others may be done at some time.
-        let serves = needed.contains(&key.text) || get(service, "ports").is_some();
-        group.ends = !serves && !group.run.is_empty() && get(service, "restart").is_none();
-        attach(key, service, &group.name, &mut draft, reader);
+    let name = get(root, "name").and_then(|name| {
+        Some(reader.with_defaults(text(name)?, "the name of the project", name.place))
+    });
+    let name = name.or(folder.map(|name| name.into_owned())).unwrap_or_default();
+    let mut draft = Draft { name: host_name(&name), ..Draft::default() };
+    let network_names = networks(root, &mut draft, reader);
+    let needed = Needed::by(&services);
+    let services: Vec<Service<'_>> =
+        services.into_iter().filter_map(|(key, node)| Service::of(key, node, reader)).collect();
+    if services.is_empty() {
+        return Err(Problem::new("the file has no service with replicas").at(root.place));
+    }
+    let wanted: Vec<Wanted<'_>> = services.iter().map(Service::wanted).collect();
+    let names = Names::of_nodes(&wanted);
+    for mut service in services {
+        let name = names.get(&service.key.text).unwrap_or_default();
+        let mut group =
+            Group { name: name.to_owned(), count: service.count.take(), ..Group::default() };
+        service.describe(&mut group, host_programs, &mut draft, reader);
+        service.schedule(&mut group, &needed, reader);
+        attach(service.key, service.node, name, &network_names, &mut draft, reader);
         draft.groups.push(group);
     }
-    draft.networks.retain(|network| !network.attach.is_empty());
     Ok(draft)
 }
 
 /// Services that others depend on.
-fn needed(services: &[(&Key, &Node)]) -> Vec<String> {
-    let of = |service: &Node| -> Vec<String> {
-        let Some(depends) = get(service, "depends_on") else { return Vec::new() };
-        match &depends.content {
-            Content::Map(_) => entries(depends).iter().map(|(key, _)| key.text.clone()).collect(),
-            _ => list(depends).into_iter().filter_map(text).map(str::to_owned).collect(),
+#[derive(Default)]
+struct Needed<'n> {
+    /// Others wait until it has started.
+    serving: HashSet<&'n str>,
+    /// Others wait until it has ended.
+    ending: HashSet<&'n str>,
+}
+
+impl<'n> Needed<'n> {
+    fn by(services: &[(&'n Key, &'n Node)]) -> Self {
+        let mut needed = Self::default();
+        for depends in services.iter().filter_map(|(_, service)| get(service, "depends_on")) {
+            if let Content::Map(_) = &depends.content {
+                for (key, how) in entries(depends) {
+                    let of =
+                        if is_waited_for(how) { &mut needed.ending } else { &mut needed.serving };
+                    of.insert(&key.text);
+                }
+            } else {
+                needed.serving.extend(list(depends).into_iter().filter_map(text));
+            }
         }
-    };
-    services.iter().flat_map(|(_, service)| of(service)).collect()
-}
-
-/// The networks of the file, and the default one, in this order.
-fn networks(root: &Node, draft: &mut Draft, reader: &mut Reader) {
-    let named = get(root, "networks").map(entries).unwrap_or_default();
-    let default = named.iter().all(|(key, _)| key.text != "default");
-    let mut number = 0;
-    for (key, network) in &named {
-        reader.unknown(network, &format!("the network {}", key.text), &["ipam", "driver", "name"]);
-        let subnet = get(network, "ipam").and_then(|ipam| get(ipam, "config"));
-        let subnet =
-            subnet.and_then(|config| list(config).into_iter().find_map(|c| text_of(c, "subnet")));
-        let subnet = subnet.filter(|subnet| !subnet.contains(':')).map(str::to_owned);
-        draft.networks.push(Network {
-            name: key.text.clone(),
-            subnet: subnet.unwrap_or_else(|| next_subnet(&mut number)),
-            ..Network::default()
-        });
-    }
-    if default {
-        let (name, subnet) = ("default".to_owned(), next_subnet(&mut number));
-        draft.networks.push(Network { name, subnet, ..Network::default() });
+        needed
     }
 }
 
-fn next_subnet(number: &mut u32) -> String {
-    *number += 1;
-    format!("10.{number}.0.0/24")
+/// Whether a dependency is on the end of the other service.
+fn is_waited_for(how: &Node) -> bool {
+    text_of(how, "condition") == Some("service_completed_successfully")
 }
 
-/// A service as a group of nodes.
-fn service_group(
-    key: &Key,
-    service: &Node,
-    host_programs: bool,
-    draft: &mut Draft,
-    reader: &mut Reader,
-) -> Group {
-    let what = format!("the service {}", key.text);
-    reader.unknown(service, &what, &KNOWN);
-    let mut group = Group { name: host_name(&key.text), ..Group::default() };
-    if group.name != key.text {
-        reader.note(key.place, format!("the name {}: a node is `{}`", key.text, group.name));
+/// A service, with its number of nodes.
+struct Service<'n> {
+    key: &'n Key,
+    node: &'n Node,
+    what: String,
+    count: Option<Expanded>,
+}
+
+impl<'n> Service<'n> {
+    /// None if it has no replicas.
+    fn of(key: &'n Key, node: &'n Node, reader: &mut Reader) -> Option<Self> {
+        let what = format!("the service {}", key.text);
+        let deploy = get(node, "deploy");
+        let replicas = deploy.and_then(|deploy| get(deploy, "replicas")).or(get(node, "scale"));
+        let count = replicas.and_then(|node| count(node, &what, reader));
+        if count.as_ref().is_some_and(|count| count.plain.trim() == "0") {
+            reader.note(key.place, format!("{what}: it has no replicas"));
+            return None;
+        }
+        let count = count.filter(|count| count.text.trim() != "1");
+        Some(Self { key, node, what, count })
     }
-    notes(key, service, &what, reader);
-    let deploy = get(service, "deploy");
-    let replicas = deploy.and_then(|deploy| get(deploy, "replicas")).or(get(service, "scale"));
-    group.count = replicas.and_then(text).map(with_variables).filter(|count| count != "1");
-    if let Some(limits) = limits(service, deploy) {
-        group.keys.push(("limits", limits));
+
+    fn wanted(&self) -> Wanted<'n> {
+        Wanted { foreign: &self.key.text, many: self.count.is_some() }
     }
-    if let Some(added) = get(service, "cap_add") {
-        let names = list(added).into_iter().filter_map(text);
-        let names: Vec<String> =
-            names.map(|name| name.trim_start_matches("CAP_").to_owned()).collect();
-        group.keys.push(("capabilities", yaml_list(&names)));
+
+    /// Sets what the group is: its root, program, limits and rights.
+    fn describe(
+        &self,
+        group: &mut Group,
+        host_programs: bool,
+        draft: &mut Draft,
+        reader: &mut Reader,
+    ) {
+        let Self { key, node, what, .. } = self;
+        reader.unknown(node, what, &KNOWN);
+        if group.name != key.text {
+            reader.note(key.place, format!("the name {}: a node is `{}`", key.text, group.name));
+        }
+        notes(node, what, reader);
+        if let Some(limits) = limits(node, what, reader) {
+            group.keys.push(("limits", limits));
+        }
+        rights(node, what, group, reader);
+        self.image(host_programs, group, draft, reader);
+        self.program(group, reader);
     }
-    if is(service, "privileged") {
-        group.keys.push(("privileged", "true".to_owned()));
+
+    /// The image as root file system.
+    fn image(
+        &self,
+        host_programs: bool,
+        group: &mut Group,
+        draft: &mut Draft,
+        reader: &mut Reader,
+    ) {
+        let what = &self.what;
+        let built = get(self.node, "build");
+        let image = get(self.node, "image");
+        let Some(at) = image.or(built) else { return };
+        if host_programs {
+            let text = format!("the image of {what}: programs of this machine run instead");
+            reader.note(at.place, text);
+            return;
+        }
+        let name = image.and_then(text).map(str::to_owned);
+        let name = name.unwrap_or_else(|| format!("{}-{}", draft.name, group.name));
+        if let Some(built) = built {
+            reader.note(built.place, format!("`build` of {what}: build the image {name} first"));
+        }
+        program::root(&name, what, at.place, group, draft, reader);
     }
-    image(service, &what, host_programs, &mut group, draft, reader);
-    program(service, &what, host_programs, &mut group, reader);
-    if let Some(port) = get(service, "ports").and_then(first_port) {
-        group.keys.push(("ready", format!("{{tcp: {port}}}")));
+
+    /// Entry point, command and variables.
+    fn program(&self, group: &mut Group, reader: &mut Reader) {
+        let what = &self.what;
+        let mut of = |key: &str| match get(self.node, key) {
+            Some(node) => program::words(node, &format!("`{key}` of {what}"), reader),
+            None => Vec::new(),
+        };
+        let (entry, command) = (of("entrypoint"), of("command"));
+        if group.has("root")
+            && entry.is_empty()
+            && !command.is_empty()
+            && let Some(at) = get(self.node, "command")
+        {
+            let text =
+                "replaces the image's entry point too: put the entry point in front of `run`";
+            reader.note(at.place, format!("`command` of {what} {text}, if the image has one"));
+        }
+        let words = entry.into_iter().chain(command).collect();
+        program::run(group, words, what, self.key.place, reader);
+        let environment = get(self.node, "environment").map(variables).unwrap_or_default();
+        for (name, value, place) in &environment {
+            let (value, place) = (value.as_deref(), *place);
+            let variable = program::Variable { name, value, place };
+            program::variable(group, &variable, what, reader);
+        }
+        program::without_program(group, what, self.key.place, reader);
     }
-    group
+
+    /// Decides if the program is part of the node or a workload that may end.
+    fn schedule(&self, group: &mut Group, needed: &Needed<'_>, reader: &mut Reader) {
+        let name = self.key.text.as_str();
+        let ports = get(self.node, "ports");
+        // Another service waits for it, so it serves; others may be done at some time.
+        let serves = needed.serving.contains(name) || ports.is_some();
+        let done = needed.ending.contains(name);
+        let may_end = done || !serves && get(self.node, "restart").is_none();
+        group.ends = may_end && !group.run.is_empty();
+        if group.ends {
+            return;
+        }
+        if done && group.has("root") {
+            group.keys.push(("expect", "{exit: 0}".to_owned()));
+        }
+        let port = ports.and_then(|ports| ready(ports, &self.what, reader));
+        if let Some(port) = port.filter(|_| group.has("root") || !group.run.is_empty()) {
+            group.keys.push(("ready", format!("{{tcp: {port}}}")));
+        }
+    }
 }
 
 /// Notes keys that have no counterpart but are common.
-fn notes(key: &Key, service: &Node, what: &str, reader: &mut Reader) {
+fn notes(service: &Node, what: &str, reader: &mut Reader) {
     let texts = [
         (
             "ports",
@@ -155,133 +249,48 @@ fn notes(key: &Key, service: &Node, what: &str, reader: &mut Reader) {
         ("devices", "name devices with `device:` by hand"),
     ];
     for (name, text) in texts {
-        if let Some((own, _)) = entries(service).into_iter().find(|(own, _)| own.text == name) {
-            reader.note(own.place, format!("`{name}` of {what}: {text}"));
+        if let Some((key, _)) = entries(service).into_iter().find(|(key, _)| key.text == name) {
+            reader.note(key.place, format!("`{name}` of {what}: {text}"));
         }
+    }
+    let depends = get(service, "depends_on").map(entries).unwrap_or_default();
+    for (key, _) in depends.into_iter().filter(|(_, how)| is_waited_for(how)) {
+        let text = format!("`depends_on` of {what}: it does not wait for the end of {}", key.text);
+        reader.note(key.place, text);
     }
     let mode = get(service, "network_mode");
     if let Some(mode) = mode.filter(|mode| text(mode) != Some("bridge")) {
         reader.note(mode.place, format!("`network_mode` of {what}: it is on the default network"));
     }
-    let _ = key;
 }
 
-/// Limits of CPU and memory.
-fn limits(service: &Node, deploy: Option<&Node>) -> Option<String> {
-    let resources = deploy.and_then(|deploy| get(get(deploy, "resources")?, "limits"));
-    let of = |key: &str, old: &str| {
-        resources.and_then(|limits| text_of(limits, key)).or_else(|| text_of(service, old))
-    };
-    let cpus = of("cpus", "cpus").map(|cpus| format!("cpus: {}", scalar(cpus)));
-    let memory = of("memory", "mem_limit").and_then(memory).map(|size| format!("memory: {size}"));
-    let all: Vec<String> = cpus.into_iter().chain(memory).collect();
-    (!all.is_empty()).then(|| format!("{{{}}}", all.join(", ")))
-}
-
-/// A size such as `64m`, in powers of 1024.
-fn memory(text: &str) -> Option<String> {
-    let lower = text.to_ascii_lowercase();
-    let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let number = &lower[..lower.len() - unit.len()];
-    let unit = match unit.trim_end_matches('b') {
-        "" => "B",
-        "k" => "KiB",
-        "m" => "MiB",
-        "g" => "GiB",
-        _ => return None,
-    };
-    (!number.is_empty()).then(|| format!("{number} {unit}"))
-}
-
-/// The image as root file system.
-fn image(
-    service: &Node,
-    what: &str,
-    host_programs: bool,
-    group: &mut Group,
-    draft: &mut Draft,
-    reader: &mut Reader,
-) {
-    let built = get(service, "build");
-    let image = text_of(service, "image").map(str::to_owned);
-    let image = image.or_else(|| built.map(|_| format!("{}-{}", draft.name, group.name)));
-    let Some(image) = image else { return };
-    if host_programs {
-        let place = get(service, "image").or(built).map_or(service.place, |node| node.place);
-        reader.note(place, format!("the image of {what}: programs of this machine run instead"));
-        return;
-    }
-    if let Some(built) = built {
-        reader.note(built.place, format!("`build` of {what}: build the image {image} first"));
-    }
-    let archive = draft.archive(&image);
-    group.keys.push(("root", scalar(&archive)));
-}
-
-/// Entry point, command and variables.
-fn program(
-    service: &Node,
-    what: &str,
-    host_programs: bool,
-    group: &mut Group,
-    reader: &mut Reader,
-) {
-    let split = |key: &str| -> Vec<String> {
-        let Some(value) = get(service, key) else { return Vec::new() };
-        match &value.content {
-            Content::Scalar(text) => words(text),
-            _ => list(value).into_iter().filter_map(text).map(str::to_owned).collect(),
+/// Capabilities, all or some.
+fn rights(service: &Node, what: &str, group: &mut Group, reader: &mut Reader) {
+    let known: HashSet<String> = caps::all().iter().map(ToString::to_string).collect();
+    let (mut names, mut all) = (Vec::new(), is(service, "privileged"));
+    for node in get(service, "cap_add").map(list).unwrap_or_default() {
+        let given = reader.with_defaults(
+            text(node).unwrap_or_default(),
+            &format!("`cap_add` of {what}"),
+            node.place,
+        );
+        let name = given.to_ascii_uppercase();
+        let name = name.strip_prefix("CAP_").unwrap_or(&name);
+        if name == "ALL" {
+            let text = "it has all rights: its programs can do damage on this machine";
+            reader.note(node.place, format!("`cap_add: ALL` of {what} is `privileged`: {text}"));
+            all = true;
+        } else if !known.contains(&format!("CAP_{name}")) {
+            let text = format!("`cap_add` of {what}: there is no capability `{given}`");
+            reader.note(node.place, text);
+        } else if !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
         }
-    };
-    let (entry, command) = (split("entrypoint"), split("command"));
-    if !host_programs
-        && entry.is_empty()
-        && !command.is_empty()
-        && let Some(at) = get(service, "command")
-    {
-        let text = "replaces the image's entry point too: put the entry point in front of `run`";
-        reader.note(at.place, format!("`command` of {what} {text}, if the image has one"));
     }
-    group.run = entry.into_iter().chain(command).map(|word| with_variables(&word)).collect();
-    for (name, value, _) in get(service, "environment").map(variables).unwrap_or_default() {
-        let value =
-            value.map_or_else(|| format!("${{env:{name}:-}}"), |text| with_variables(&text));
-        group.env.push((name, value));
+    if !names.is_empty() {
+        group.keys.push(("capabilities", yaml_list(&names)));
     }
-}
-
-/// The first TCP port in the container.
-fn first_port(ports: &Node) -> Option<u16> {
-    list(ports).into_iter().find_map(|port| {
-        let text = match text_of(port, "target") {
-            Some(target) if text_of(port, "protocol").is_none_or(|p| p == "tcp") => target,
-            Some(_) => return None,
-            None => text(port)?,
-        };
-        let inside = text.rsplit(':').next()?;
-        inside.strip_suffix("/tcp").unwrap_or(inside).parse().ok()
-    })
-}
-
-/// Attaches the nodes of a service to its networks.
-fn attach(key: &Key, service: &Node, group: &str, draft: &mut Draft, reader: &mut Reader) {
-    let own: Vec<String> = match get(service, "networks") {
-        None => vec!["default".to_owned()],
-        Some(names) => match &names.content {
-            Content::Map(_) => {
-                for (network, keys) in entries(names) {
-                    let what = format!("{} on the network {}", key.text, network.text);
-                    reader.unknown(keys, &what, &[]);
-                }
-                entries(names).into_iter().map(|(network, _)| network.text.clone()).collect()
-            }
-            _ => list(names).into_iter().filter_map(text).map(str::to_owned).collect(),
-        },
-    };
-    for name in own {
-        match draft.networks.iter_mut().find(|network| network.name == name) {
-            Some(network) => network.attach.push(group.to_owned()),
-            None => reader.note(key.place, format!("the network {name}: the file has none")),
-        }
+    if all {
+        group.keys.push(("privileged", "true".to_owned()));
     }
 }

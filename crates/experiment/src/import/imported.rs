@@ -9,7 +9,7 @@ pub struct Imported {
     pub text: String,
     /// What could not be carried over, or means something else, in the order of the file.
     pub notes: Vec<Note>,
-    /// Names of images, and the archives in which the experiment expects them.
+    /// Names of images, as words of a shell, and the archives in which the experiment expects them.
     pub images: Vec<(String, String)>,
     /// Number of groups of nodes.
     pub nodes: usize,

@@ -2,9 +2,17 @@
 
 mod command;
 mod compose;
+mod compose_networks;
 mod containerlab;
 mod imported;
+mod limits;
+mod links;
+mod names;
+mod program;
 mod reader;
+mod subnets;
+mod text;
+mod variables;
 mod writer;
 
 pub use imported::{Imported, Note};
@@ -35,10 +43,19 @@ pub fn import(text: &str, file: &Path, host_programs: bool) -> Result<Imported, 
         let problem = Problem::new("neither a compose file nor a containerlab topology");
         Err(problem.at(root.place).label("a compose file has `services`, a topology `topology`"))
     };
-    let draft = draft.map_err(fail)?;
+    let mut draft = draft.map_err(fail)?;
+    // What is left out can leave networks without nodes.
+    draft.networks.retain(|network| !network.attach.is_empty());
+    subnets::assign(&mut draft, &mut reader).map_err(fail)?;
     Ok(draft.imported(file, reader.notes()))
 }
 
+#[cfg(test)]
+mod compose_tests;
+#[cfg(test)]
+mod containerlab_tests;
+#[cfg(test)]
+mod hostile_tests;
 #[cfg(test)]
 #[path = "tests.rs"]
 mod tests;

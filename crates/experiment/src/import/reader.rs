@@ -1,6 +1,8 @@
 //! Reads foreign YAML: by key, with merge keys (`<<`), and with notes about unknown keys.
 
 use super::imported::Note;
+use super::text::line;
+use super::variables::{Expanded, expanded};
 use crate::source::{Place, Source};
 use crate::tree::{Content, Key, Node};
 use std::sync::Arc;
@@ -18,7 +20,7 @@ impl Reader {
 
     /// Adds a note about the text at `place`.
     pub fn note(&mut self, place: Place, text: impl Into<String>) {
-        let note = Note { line: self.source.excerpt(place).line, text: text.into() };
+        let note = Note { line: self.source.excerpt(place).line, text: line(&text.into()) };
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -32,6 +34,54 @@ impl Reader {
                 self.note(key.place, format!("`{}` of {what}", key.text));
             }
         }
+    }
+
+    /// The text, which is `what`, with variables in the syntax of experiment files.
+    pub fn with_variables(&mut self, text: &str, what: &str, place: Place) -> String {
+        let expanded = expanded(text);
+        self.lost(&expanded, what, place);
+        expanded.text
+    }
+
+    /// Notes the variables that the syntax of experiment files cannot refer to.
+    pub fn lost(&mut self, expanded: &Expanded, what: &str, place: Place) {
+        for variable in &expanded.lost {
+            let text = format!("the variable {variable} in {what}: its value if it is not set");
+            self.note(place, text);
+        }
+    }
+
+    /// The text, which is `what`, with the defaults of its variables: where an experiment file cannot
+    /// have variables.
+    pub fn with_defaults(&mut self, text: &str, what: &str, place: Place) -> String {
+        let expanded = expanded(text);
+        if expanded.refers || !expanded.lost.is_empty() {
+            let text =
+                format!("the variables in {what}: it is `{}`, as without them", expanded.plain);
+            self.note(place, text);
+        }
+        expanded.plain
+    }
+
+    /// A number, which is `what`, possibly with variables; none if it is not `fit`.
+    pub fn number(
+        &mut self,
+        node: &Node,
+        what: &str,
+        fit: impl Fn(&str) -> bool,
+    ) -> Option<Expanded> {
+        let expanded = expanded(text(node).unwrap_or_default());
+        if !fit(&expanded.plain) {
+            let shown = text(node).unwrap_or("no number");
+            self.note(node.place, format!("{what}: `{shown}` is left out"));
+            return None;
+        }
+        self.lost(&expanded, what, node.place);
+        if expanded.refers {
+            let text = format!("{what}: variables of the environment change it, as there");
+            self.note(node.place, text);
+        }
+        Some(expanded)
     }
 
     /// All notes, in the order of the file.

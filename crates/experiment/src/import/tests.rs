@@ -1,16 +1,25 @@
 use super::*;
 use crate::{Experiment, Only, Plan};
 
-fn converted(text: &str) -> Imported {
+pub(super) fn converted(text: &str) -> Imported {
     import(text, Path::new("/x/shop/compose.yaml"), true).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// The plan of the experiment file that an import wrote.
-fn plan(imported: &Imported) -> Plan {
+pub(super) fn plan(imported: &Imported) -> Plan {
     let experiment = Experiment::parse(&imported.text, "e.yaml", "")
         .unwrap_or_else(|errors| panic!("{errors}\n{}", imported.text));
     let cell = experiment.cells(&Only::all()).unwrap().remove(0);
     experiment.plan(&cell, 0, 1).unwrap()
+}
+
+/// Asserts that the import has these notes, and that they are in its experiment file.
+pub(super) fn assert_notes(imported: &Imported, expected: &[&str]) {
+    for words in expected {
+        let found = imported.notes.iter().find(|note| note.text.contains(words));
+        let note = found.unwrap_or_else(|| panic!("no {words} in {:#?}", imported.notes));
+        assert!(imported.text.contains(&note.text), "{}", imported.text);
+    }
 }
 
 const COMPOSE: &str = "\

@@ -1,6 +1,11 @@
 //! Writes the experiment file of an import.
 
 use super::imported::{Imported, Note};
+use super::text::{line, list, scalar, shell_word};
+use super::variables::Expanded;
+use crate::source::Place;
+use crate::subnet::Subnet;
+use indexmap::IndexMap;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -10,19 +15,26 @@ pub(super) struct Draft {
     pub name: String,
     pub groups: Vec<Group>,
     pub networks: Vec<Network>,
-    pub images: Vec<(String, String)>,
+    pub images: Vec<Image>,
+}
+
+/// An image and its archive.
+#[derive(Debug)]
+pub(super) struct Image {
+    name: String,
+    archive: String,
 }
 
 /// A group of nodes.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(super) struct Group {
     pub name: String,
-    pub count: Option<String>,
+    pub count: Option<Expanded>,
     /// Other keys and their values as YAML.
     pub keys: Vec<(&'static str, String)>,
     /// The program and its variables.
     pub run: Vec<String>,
-    pub env: Vec<(String, String)>,
+    pub env: IndexMap<String, String>,
     /// Whether the program is a workload that may end, and not part of the node.
     pub ends: bool,
 }
@@ -31,73 +43,76 @@ pub(super) struct Group {
 #[derive(Debug, Default)]
 pub(super) struct Network {
     pub name: String,
+    /// Where it is in the foreign file.
+    pub place: Place,
     pub attach: Vec<String>,
-    pub subnet: String,
+    /// At most one of IPv4 and one of IPv6.
+    pub subnets: Vec<Subnet>,
+    /// MTU in bytes, or a variable.
     pub mtu: Option<String>,
 }
+
+/// Maximum length of the name of an archive, without its ending.
+const MAX_ARCHIVE: usize = 200;
 
 impl Draft {
     /// The archive of `image`, which the experiment file names.
     pub fn archive(&mut self, image: &str) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
-        let archive = format!("{}.tar", image.chars().map(plain).collect::<String>());
-        if !self.images.iter().any(|(known, _)| known == image) {
-            self.images.push((image.to_owned(), archive.clone()));
+        // An argument with `-` would be an option.
+        let name = image.trim_start_matches('-');
+        if let Some(known) = self.images.iter().find(|known| known.name == name) {
+            return known.archive.clone();
         }
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+        let stem: String = name.chars().map(plain).take(MAX_ARCHIVE).collect();
+        let stem = match stem.trim_start_matches('-') {
+            "" => "image",
+            stem => stem,
+        };
+        let candidates = (1..).map(|number| match number {
+            1 => format!("{stem}.tar"),
+            _ => format!("{stem}-{number}.tar"),
+        });
+        let is_free = |archive: &String| self.images.iter().all(|known| known.archive != *archive);
+        let archive = candidates.into_iter().find(is_free).unwrap_or_default();
+        self.images.push(Image { name: name.to_owned(), archive: archive.clone() });
         archive
     }
 
     /// The experiment, with `notes` as comments.
     pub fn imported(self, file: &Path, notes: Vec<Note>) -> Imported {
-        let mut text =
-            format!("# Imported from {}.\n", file.display().to_string().replace('\n', " "));
+        let mut text = format!("# Imported from {}.\n", line(&file.display().to_string()));
         if !notes.is_empty() {
             text += "# Not carried over, or different:\n";
         }
         for note in &notes {
-            let _ = writeln!(text, "#   line {}: {}", note.line, note.text.replace('\n', " "));
+            let _ = writeln!(text, "#   line {}: {}", note.line, line(&note.text));
         }
         let _ = writeln!(text, "experiment: {}\nnodes:", scalar(&self.name));
         for group in &self.groups {
-            let _ =
-                writeln!(text, "  {}:{}", group.name, if group.is_empty() { " {}" } else { "" });
-            if let Some(count) = &group.count {
-                let _ = writeln!(text, "    count: {}", scalar(count));
-            }
-            for (key, value) in &group.keys {
-                let _ = writeln!(text, "    {key}: {value}");
-            }
-            if !group.ends {
-                program(&mut text, "    ", group);
-            }
+            group.write(&mut text);
         }
         if !self.networks.is_empty() {
             text += "networks:\n";
         }
         for network in &self.networks {
-            let _ = writeln!(text, "  {}:", network.name);
-            let _ = writeln!(text, "    attach: {}", list(&network.attach));
-            let _ = writeln!(text, "    subnet: {}", network.subnet);
-            if let Some(mtu) = &network.mtu {
-                let _ = writeln!(text, "    mtu: {mtu} B");
-            }
-            // So that a reader sees where impairments go.
-            let first = network.attach.first().map_or("NODE", String::as_str);
-            let _ = writeln!(text, "    # links: {{{first}: {{up: {{delay: 20 ms, loss: 1 %}}}}}}");
+            network.write(&mut text);
         }
         if self.groups.iter().any(|group| group.ends) {
             text += "workloads:\n";
         }
         for group in self.groups.iter().filter(|group| group.ends) {
-            let _ = writeln!(text, "  - command:\n      name: {0}\n      on: {0}", group.name);
-            program(&mut text, "      ", group);
+            let name = scalar(&group.name);
+            let _ = writeln!(text, "  - command:\n      name: {name}\n      on: {name}");
+            group.write_program(&mut text, "      ");
         }
         text += "duration: 60 s\n";
+        let images = self.images.into_iter();
         Imported {
             name: self.name,
             text,
             notes,
-            images: self.images,
+            images: images.map(|image| (shell_word(&image.name), image.archive)).collect(),
             nodes: self.groups.len(),
             networks: self.networks.len(),
         }
@@ -105,48 +120,63 @@ impl Draft {
 }
 
 impl Group {
+    /// Number of nodes, without variables.
+    pub fn size(&self) -> u64 {
+        self.count.as_ref().and_then(|count| count.plain.trim().parse().ok()).unwrap_or(1)
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|(known, _)| *known == key)
+    }
+
+    fn write(&self, text: &mut String) {
+        let end = if self.is_empty() { " {}" } else { "" };
+        let _ = writeln!(text, "  {}:{end}", scalar(&self.name));
+        if let Some(count) = &self.count {
+            let _ = writeln!(text, "    count: {}", scalar(count.text.trim()));
+        }
+        for (key, value) in &self.keys {
+            let _ = writeln!(text, "    {key}: {value}");
+        }
+        if !self.ends {
+            self.write_program(text, "    ");
+        }
+    }
+
     fn is_empty(&self) -> bool {
         let program = !(self.ends || self.run.is_empty() && self.env.is_empty());
         self.count.is_none() && self.keys.is_empty() && !program
     }
-}
 
-fn program(text: &mut String, indent: &str, group: &Group) {
-    if !group.run.is_empty() {
-        let _ = writeln!(text, "{indent}run: {}", list(&group.run));
+    fn write_program(&self, text: &mut String, indent: &str) {
+        if !self.run.is_empty() {
+            let _ = writeln!(text, "{indent}run: {}", list(&self.run));
+        }
+        if !self.env.is_empty() {
+            let _ = writeln!(text, "{indent}env:");
+        }
+        for (name, value) in &self.env {
+            let _ = writeln!(text, "{indent}  {}: {}", scalar(name), scalar(value));
+        }
     }
-    if !group.env.is_empty() {
-        let _ = writeln!(text, "{indent}env:");
-    }
-    for (name, value) in &group.env {
-        let _ = writeln!(text, "{indent}  {}: {}", scalar(name), scalar(value));
-    }
 }
 
-/// A list in one line.
-pub(super) fn list(items: &[String]) -> String {
-    format!("[{}]", items.iter().map(|item| scalar(item)).collect::<Vec<_>>().join(", "))
-}
-
-/// A text as YAML, quoted if it could mean something else.
-pub(super) fn scalar(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
-    let words = ["null", "~", "true", "false", "yes", "no", "on", "off"];
-    let safe = text.chars().all(plain)
-        && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')
-        && !words.contains(&text.to_ascii_lowercase().as_str());
-    if safe { text.to_owned() } else { serde_json::to_string(text).unwrap_or_default() }
-}
-
-/// A name of another tool as a host name.
-pub(super) fn host_name(name: &str) -> String {
-    let lower = name.to_ascii_lowercase();
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let name: String = lower.chars().map(|c| if fits(c) { c } else { '-' }).collect();
-    let name = name.trim_matches('-').chars().take(60).collect::<String>();
-    match name.as_str() {
-        "" => "node".to_owned(),
-        "localhost" => "local-host".to_owned(),
-        _ => name,
+impl Network {
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "  {}:", scalar(&self.name));
+        let _ = writeln!(text, "    attach: {}", list(&self.attach));
+        let _ = match self.subnets.as_slice() {
+            [one] => writeln!(text, "    subnet: {one}"),
+            all => {
+                let all: Vec<String> = all.iter().map(Subnet::to_string).collect();
+                writeln!(text, "    subnet: {}", list(&all))
+            }
+        };
+        if let Some(mtu) = &self.mtu {
+            let _ = writeln!(text, "    mtu: {}", scalar(&format!("{mtu} B")));
+        }
+        // So that a reader sees where impairments go.
+        let first = self.attach.first().map_or("NODE", String::as_str);
+        let _ = writeln!(text, "    # links: {{{first}: {{up: {{delay: 20 ms, loss: 1 %}}}}}}");
     }
 }
