@@ -156,6 +156,26 @@ fn class_a_receives_after_its_own_frames() {
     assert_eq!(run.down(), [11_348, 21_348, 32_348]);
 }
 
+/// A device that sends again before its windows are over would never receive.
+#[test]
+fn class_a_sends_again_after_its_windows() {
+    let after_uplink = vec![Span::from_s(1), Span::from_s(2)];
+    let reach = Some(Reach { after_uplink, ..Reach::default() });
+    let states = vec![state("class-a", Some(Service::Full), reach)];
+    let spec = StatesSpec { states, initial: None, half_duplex: None };
+    let mut run = Run::new(spec, Some(LoraSpec::at(7)));
+    run.send(Up, 10_000);
+    run.send(Up, 10_500);
+    run.send(Down, 10_900);
+    run.send(Down, 10_900);
+    run.until(60_000);
+    // The second one waits for the second window of the first, 2 s after its end.
+    assert_eq!(run.down(), [11_348, 13_523]);
+    let up: Vec<u64> =
+        run.releases.iter().filter(|(way, _)| *way == Up).map(|(_, at)| *at).collect();
+    assert_eq!(up, [10_174, 12_348]);
+}
+
 #[test]
 fn a_half_duplex_device_does_not_receive_while_it_sends() {
     let guard = Span::from_ms(1);

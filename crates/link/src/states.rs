@@ -35,7 +35,7 @@ use self::reach::Past;
 use crate::Direction;
 use crate::grant::LINK_HEADER;
 use std::collections::VecDeque;
-use units::Instant;
+use units::{Instant, Span};
 
 /// Frames of one direction in flight.
 #[derive(Debug, Clone, Default)]
@@ -57,8 +57,8 @@ pub struct States {
     promotion: Option<(usize, Instant)>,
     /// Time at which the state was entered or the last frame delivered.
     active: Instant,
-    /// End of the device's last frame, if no frame to it has followed in a receive window.
-    sent: Option<Instant>,
+    /// Ends of the device's frames that no frame to it has followed in a receive window.
+    sent: VecDeque<Instant>,
     queues: [Queue; 2],
 }
 
@@ -67,7 +67,7 @@ impl States {
     /// [`StatesSpec::check`].
     pub fn new(spec: StatesSpec) -> Self {
         let state = spec.initial.as_ref().and_then(|name| spec.place(name)).unwrap_or(0);
-        let (promotion, sent, queues) = (None, None, Default::default());
+        let (promotion, sent, queues) = (None, VecDeque::new(), Default::default());
         Self { spec, state, promotion, active: Instant::START, sent, queues }
     }
 
@@ -77,7 +77,7 @@ impl States {
         let reach = self.spec.states.get(self.state).and_then(|state| state.reach.as_ref());
         match reach {
             Some(reach) if way == Direction::Down && self.promotion.is_none() => {
-                reach.next(Past { active: self.active, sent: self.sent }, now)
+                reach.next(Past { active: self.active, sent: &self.sent }, now)
             }
             _ => Reachable::Now,
         }
@@ -111,6 +111,14 @@ impl States {
         {
             from = from.max(other + guard);
         }
+        if let Some(windows) = self.windows(state) {
+            self.sent.retain(|end| *end + windows >= now);
+            match (way, self.sent.back()) {
+                (Direction::Up, Some(end)) => from = from.max(*end + windows),
+                (Direction::Up, None) => {}
+                (Direction::Down, _) => self.sent.retain(|end| *end > now),
+            }
+        }
         let queue = &mut self.queues[way as usize];
         let arrives = match self.spec.states.get(state).and_then(|state| state.service) {
             Some(Service::Slow { up, down }) => {
@@ -125,8 +133,16 @@ impl States {
         queue.last = queue.last.max(arrives);
         queue.frames.push_back((queue.last, bytes));
         self.active = self.active.max(queue.last);
-        self.sent = Some(queue.last).filter(|_| way == Direction::Up);
-        queue.last
+        let last = queue.last;
+        if way == Direction::Up && self.windows(state).is_some() {
+            self.sent.push_back(last);
+        }
+        last
+    }
+
+    /// Time from the end of a frame of the device to its last receive window, in a state with these.
+    fn windows(&self, state: usize) -> Option<Span> {
+        self.spec.states.get(state)?.reach.as_ref()?.last_window()
     }
 
     /// Name of the state at `now`; during a promotion, of the state before it. `now` as for

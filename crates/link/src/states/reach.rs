@@ -10,13 +10,15 @@
 //! 4. With `awake`, it also listens all the time until so long after the last frame, as a connected
 //!    device with DRX does.
 //! 5. With `after_uplink`, it listens at these times after the end of a frame that it sent: the receive windows
-//!    of LoRaWAN's class A. One frame is received; others wait for the next own frame.
+//!    of LoRaWAN's class A. One frame is received; others wait for the next own frame, which the device
+//!    sends after the last window of the one before (LoRaWAN 1.0.x, 3.3.7), or after it has received.
 //!
 //! Pure: takes times, returns times. A frame that waits leaves earlier if the device sends, so its
 //! departure is not known when it arrives.
 
 use crate::keys::time_text;
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
 use units::{Instant, Span};
 
 /// When a device receives, in a state of its radio.
@@ -60,31 +62,37 @@ pub(crate) enum Reachable {
 
 /// What a device did last.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Past {
+pub(super) struct Past<'a> {
     /// When it entered its state, or the end of the last frame in either direction.
     pub active: Instant,
-    /// End of its last own frame that no frame to it has followed.
-    pub sent: Option<Instant>,
+    /// Ends of frames that it sent and that no frame to it has followed, the last of which may be to come.
+    pub sent: &'a VecDeque<Instant>,
 }
 
 impl Reach {
     /// When the device receives, from `now` on.
-    pub(super) fn next(&self, past: Past, now: Instant) -> Reachable {
+    pub(super) fn next(&self, past: Past<'_>, now: Instant) -> Reachable {
         if self.awake > Span::ZERO && now <= past.active + self.awake {
             return Reachable::Now;
         }
         let next = match self.paging {
             Some(paging) => self.paged(paging, past.active, now),
-            None => past.sent.and_then(|sent| {
-                let windows = self.after_uplink.iter().map(|after| sent + *after);
-                windows.filter(|window| *window >= now).min()
-            }),
+            None => {
+                let windows =
+                    |sent: Instant| self.after_uplink.iter().map(move |after| sent + *after);
+                past.sent.iter().copied().flat_map(windows).filter(|window| *window >= now).min()
+            }
         };
         match next {
             Some(next) if next <= now => Reachable::Now,
             Some(next) => Reachable::At(next),
             None => Reachable::Never,
         }
+    }
+
+    /// Time from the end of an own frame to the last window after it.
+    pub(super) fn last_window(&self) -> Option<Span> {
+        self.after_uplink.iter().copied().max()
     }
 
     /// The first occasion at or after `now` of a device that is idle since `idle`; `None` if it sleeps

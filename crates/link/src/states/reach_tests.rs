@@ -11,7 +11,7 @@ fn ms(ms: u64) -> Option<Span> {
 
 /// The next time in ms, `None` for never, of a device that is idle since `idle` ms.
 fn next(reach: &Reach, idle: u64, now: u64) -> Option<u64> {
-    match reach.next(Past { active: at(idle), sent: None }, at(now)) {
+    match reach.next(Past { active: at(idle), sent: &VecDeque::new() }, at(now)) {
         Reachable::Now => Some(now),
         Reachable::At(at) => Some(at.as_ns() / 1_000_000),
         Reachable::Never => None,
@@ -77,7 +77,8 @@ fn windows_follow_its_own_frames() {
     let class_a = Reach { after_uplink: windows, ..Reach::default() };
     assert_eq!(class_a.check("a", true), Ok(()));
     let after = |sent: Option<u64>, now: u64| {
-        class_a.next(Past { active: at(0), sent: sent.map(at) }, at(now))
+        let sent = sent.map(at).into_iter().collect();
+        class_a.next(Past { active: at(0), sent: &sent }, at(now))
     };
     assert_eq!(after(None, 5), Reachable::Never);
     assert_eq!(after(Some(100), 100), Reachable::At(at(1_100)));
@@ -124,7 +125,7 @@ proptest! {
         let reach = Reach { awake, paging, offset, cycle, window, active, periodic, after_uplink };
         if reach.check("idle", serves).is_ok() {
             let [a, b, now] = past.map(Instant::from_ns);
-            let past = Past { active: a.min(now), sent: Some(b.min(now)) };
+            let past = Past { active: a.min(now), sent: &VecDeque::from([b.min(now)]) };
             if let Reachable::At(at) = reach.next(past, now) {
                 prop_assert!(at > now);
             }
