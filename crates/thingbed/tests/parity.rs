@@ -101,7 +101,7 @@ impl Seen {
         put("limits", &format!("{:?}", limits(pid)));
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         put("cores", status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap());
-        put("log", &lab.ask(&["logs", name]).out);
+        put("log", &without_times(&lab.ask(&["logs", name]).out));
     }
 
     /// The files of services and certificates; the content of keys differs each time.
@@ -126,6 +126,16 @@ impl Seen {
 fn files_below(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// The different lines of a log, without dnsmasq's time of day; a DHCP request may be repeated.
+fn without_times(log: &str) -> String {
+    // syslog's "Nov 27 12:38:51 " has 16 bytes.
+    let text = |line: &str| if line.find("dnsmasq") == Some(16) { 16 } else { 0 };
+    let mut lines: Vec<&str> = log.lines().map(|line| &line[text(line)..]).collect();
+    let mut met = std::collections::BTreeSet::new();
+    lines.retain(|line| met.insert(*line));
+    lines.join("\n")
 }
 
 /// The limits of the control groups of a process.
