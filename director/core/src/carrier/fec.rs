@@ -11,6 +11,7 @@ use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, Resp
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
 use crate::switch::{MemberId, MessageId};
+use std::collections::BTreeMap;
 
 pub static MODEL: Model = Model {
     features: Features {
@@ -162,6 +163,10 @@ impl HubCarrier for Hub {
         self.hub.settings().loss = here.loss;
         self.hub.settings().round_trip = here.rtt_ns;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
+    }
+
+    fn set_apart(&mut self, apart: &BTreeMap<MemberId, f64>) {
+        self.hub.set_apart(apart);
     }
 
     fn pace(&mut self, flow: &Flow) {

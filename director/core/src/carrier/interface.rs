@@ -9,6 +9,7 @@ use crate::model::{Features, ModelId};
 use crate::rng::Seed;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::Pattern;
+use std::collections::BTreeMap;
 
 pub(super) const MANY: &[Pattern] = &[Pattern::PublishSubscribe, Pattern::PublishCollect];
 pub(super) const ALL: &[Pattern] = &[
@@ -132,8 +133,8 @@ pub enum CarrierEvent {
     RoundTrip(MemberId, Nanos),
     /// Datagrams that were sent in a row have been acknowledged.
     Train(Train),
-    /// A datagram that was sent at this time has not been acknowledged in time.
-    Timeout(Nanos),
+    /// A datagram that was sent to a member at this time has not been acknowledged in time.
+    Timeout(MemberId, Nanos),
     /// Multicast does not work: members have a message only by unicast.
     MulticastBlocked,
 }
@@ -157,6 +158,8 @@ pub trait HubCarrier: Send {
     fn retire(&mut self, now: Nanos);
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
+    /// Updates which members lose far more than the others, and their loss, 0 to 1.
+    fn set_apart(&mut self, _apart: &BTreeMap<MemberId, f64>) {}
     /// Updates the sending rate.
     fn pace(&mut self, _flow: &Flow) {}
 }

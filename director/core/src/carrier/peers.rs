@@ -181,7 +181,8 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         for (member, peer) in &mut self.peers {
             let had = peer.take_delivered().into_iter();
             self.events.extend(had.map(|number| CarrierEvent::Delivered(*member, number)));
-            self.events.extend(peer.take_timeout().map(CarrierEvent::Timeout));
+            let late = peer.take_timeout();
+            self.events.extend(late.map(|at| CarrierEvent::Timeout(*member, at)));
         }
         std::mem::take(&mut self.events)
     }

@@ -27,6 +27,40 @@ pub(super) struct Awaited {
     pub no_multicast: bool,
     /// Remaining symbols to send to it by unicast, because multicast does not reach it.
     pub unicast: u16,
+    /// Whether it was sent symbols by unicast before it asked: its response says nothing of
+    /// multicast.
+    pub ahead: bool,
+    /// Its frame loss, if that is far higher than the others'.
+    pub loss: Option<f64>,
+}
+
+impl Awaited {
+    /// Number of symbols to request of its answer, which has probably `symbols`; all if `MAX`.
+    fn requested(&self, settings: &FecSettings, symbols: usize) -> u8 {
+        // Request more after unanswered requests: too few symbols, or a lost request.
+        let missing = self.answer.as_ref().map(Decoder::missing);
+        let missing = missing.map(|missing| missing + self.unanswered as usize / 2);
+        let number = match self.loss {
+            None => missing,
+            Some(loss) => {
+                let own = FecSettings { loss, ..*settings };
+                let lacking = missing.unwrap_or(symbols);
+                let sent = own.worthwhile_frames(lacking, own.first_burst(lacking, 1), 1.0);
+                // The member adds symbols for the loss of the others.
+                Some((f64::from(sent) * (1.0 - settings.loss)).round() as usize)
+            }
+        };
+        number.map_or(u8::MAX, |number| number.min(254) as u8)
+    }
+}
+
+/// What is known of a member that multicast does not seem to reach.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unreachable {
+    /// Whether unicast has worked since.
+    pub proved: bool,
+    /// Number of messages of which it had received nothing, and no request by multicast.
+    pub missed: u8,
 }
 
 /// An outgoing message.
@@ -259,13 +293,7 @@ impl Sending {
         let mut requests = Vec::new();
         for (_, member) in &late {
             let Some(awaited) = self.awaited.get_mut(member) else { continue };
-            // Request more after unanswered requests: too few symbols, or a lost request.
-            let symbols = match &awaited.answer {
-                Some(decoder) => {
-                    (decoder.missing() + awaited.unanswered as usize / 2).min(254) as u8
-                }
-                None => u8::MAX,
-            };
+            let symbols = awaited.requested(settings, answer);
             let frames = match (self.response, symbols) {
                 (ResponseKind::Acknowledgements, _) => 1,
                 (ResponseKind::Answers, u8::MAX) => settings.answer_burst(answer),

@@ -4,6 +4,8 @@ use crate::conditions::Conditions;
 use crate::estimate::Estimate;
 use crate::model::ModelId;
 use crate::policy::Decision;
+use crate::switch::MemberId;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Explains which model a session uses and why.
@@ -17,6 +19,9 @@ pub struct Explanation {
     pub conditions: Conditions,
     /// Whether multicast works, as far as known.
     pub multicast: bool,
+    /// Members that lose far more frames than the others, and their loss, 0 to 1. They have no
+    /// influence on the estimate and on the choice of the model.
+    pub apart: BTreeMap<MemberId, f64>,
     /// The estimate from traffic.
     pub estimate: Estimate,
     /// The last decision; `None` before the first message.
@@ -47,6 +52,12 @@ impl fmt::Display for Explanation {
             "application: {:.0} B to {:.0} members, {:.2} messages/s; {:.0} frames observed",
             here.payload, here.group, here.messages_s, self.estimate.weight,
         )?;
+        if !self.apart.is_empty() {
+            let each =
+                |(member, loss): (&MemberId, &f64)| format!("{member} ({:.0} %)", loss * 100.0);
+            let all: Vec<String> = self.apart.iter().map(each).collect();
+            writeln!(f, "members with far more loss than the others: {}", all.join(", "))?;
+        }
         match &self.decision {
             None => write!(f, "no message sent yet"),
             Some(decision) => {

@@ -6,7 +6,7 @@ use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent};
 use director::{ModelId, Nanos, PerformanceMap, Seed};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 pub const SECOND: Nanos = 1_000_000_000;
@@ -72,6 +72,7 @@ enum What {
     Arrive(Option<u32>, Option<u32>, Vec<u8>),
     Send,
     Refill,
+    MulticastAgain,
     Network(usize),
     /// A packet of a TCP flow arrives, or its acknowledgement does; the flow's timer.
     Packet(usize, u64),
@@ -104,6 +105,8 @@ pub struct World {
     network: Network,
     /// Loss of single members, instead of the network's.
     pub member_loss: BTreeMap<u32, f64>,
+    /// Members that multicast does not reach.
+    pub no_multicast: BTreeSet<u32>,
     /// Additional delay per direction of single members, in ns.
     pub member_delay: BTreeMap<u32, Nanos>,
     pipes: [Pipe; 2],
@@ -147,6 +150,7 @@ impl World {
             now: 0,
             network,
             member_loss: BTreeMap::new(),
+            no_multicast: BTreeSet::new(),
             member_delay: BTreeMap::new(),
             pipes: [Pipe::default(); 2],
             later: Vec::new(),
@@ -185,6 +189,11 @@ impl World {
     pub fn network_at(&mut self, at: Nanos, network: Network) {
         self.later.push(network);
         self.at(at, What::Network(self.later.len() - 1));
+    }
+
+    /// Multicast reaches all members from a time on.
+    pub fn multicast_again_at(&mut self, at: Nanos) {
+        self.at(at, What::MulticastAgain);
     }
 
     /// A TCP flow begins at a time.
@@ -270,7 +279,10 @@ impl World {
             To::Hub => vec![None],
             To::Member(member) => vec![Some(member)],
             To::Group if !self.network.multicast => Vec::new(),
-            To::Group => (0..self.members.len() as u32).map(Some).collect(),
+            To::Group => {
+                let all = 0..self.members.len() as u32;
+                all.filter(|member| !self.no_multicast.contains(member)).map(Some).collect()
+            }
         };
         // IPv4 fragments a long datagram at the sender; one lost fragment loses it.
         let (mut rest, mut arrival, mut fragments) = (datagram.len() + 8, Some(0), 0);
@@ -325,6 +337,10 @@ impl World {
                 What::Network(place) => {
                     self.network = self.later[place];
                     self.pipes.iter_mut().for_each(|pipe| pipe.cross_at = pipe.cross_at.max(now));
+                    continue;
+                }
+                What::MulticastAgain => {
+                    self.no_multicast.clear();
                     continue;
                 }
                 What::Packet(flow, packet) => {

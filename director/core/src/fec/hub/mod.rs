@@ -1,11 +1,12 @@
 //! The hub of `multicast-fec`.
 
+mod apart;
 mod receive;
 
 use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::plan::{FecSettings, ResponseKind, Schedule};
-use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape};
+use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape, Unreachable};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
@@ -74,8 +75,10 @@ pub struct FecHub {
     schedules: BTreeMap<MessageId, Schedule>,
     /// Finished messages, and the members whose answers had arrived.
     over: VecDeque<(MessageId, Vec<u8>)>,
-    /// Members that multicast does not seem to reach, and whether unicast has worked since.
-    unreachable: BTreeMap<u16, bool>,
+    /// Members that multicast does not seem to reach.
+    unreachable: BTreeMap<u16, Unreachable>,
+    /// Members that lose far more than the others, and their loss.
+    apart: BTreeMap<u16, f64>,
     /// Number of consecutive members that only unicast reaches.
     no_multicast_count: u32,
     /// Queued control frames: to all members, or to one by unicast.
@@ -101,6 +104,7 @@ impl FecHub {
             schedules: BTreeMap::new(),
             over: VecDeque::new(),
             unreachable: BTreeMap::new(),
+            apart: BTreeMap::new(),
             no_multicast_count: 0,
             control: VecDeque::new(),
             newest: 0,
@@ -142,8 +146,11 @@ impl FecHub {
         let members = self.members.len();
         let known =
             |member: &MemberId| u16::try_from(*member).ok().filter(|m| usize::from(*m) < members);
-        let awaited: BTreeMap<u16, Awaited> =
-            to.iter().filter_map(known).map(|member| (member, Awaited::default())).collect();
+        let fresh = |member: u16| {
+            let loss = self.apart.get(&member).copied();
+            (member, Awaited { loss, ..Awaited::default() })
+        };
+        let awaited: BTreeMap<u16, Awaited> = to.iter().filter_map(known).map(fresh).collect();
         if let Some(sending) = self.sending.get_mut(&message) {
             // The message is in flight to others: a new receiver gets symbols of the same
             // encoding, and is asked at once.
@@ -168,8 +175,9 @@ impl FecHub {
         }
         let whole = [&schedule.encode()[..], bytes].concat();
         let encoder = Encoder::new(&whole, symbol_size(whole.len(), symbol))?;
-        let least = self.settings.first_burst(encoder.symbols(), awaited.len());
-        let left = self.settings.worthwhile_frames(encoder.symbols(), least, 1.0);
+        let settings = only.map_or(self.settings, |only| self.settings_of(only));
+        let least = settings.first_burst(encoder.symbols(), awaited.len());
+        let left = settings.worthwhile_frames(encoder.symbols(), least, 1.0);
         let sending = Sending {
             encoder,
             response,
@@ -193,6 +201,7 @@ impl FecHub {
         };
         self.newest = self.newest.max(message);
         self.sending.insert(message, sending);
+        self.send_ahead(message);
         Ok(())
     }
 
@@ -292,6 +301,12 @@ impl FecHub {
                 asked.into_iter().filter(|member| self.unreachable.contains_key(member));
             if sending.only.is_none() {
                 self.control.extend(unreachable.map(|member| (Some(member), request(true))));
+                // A lost request costs such a member a round.
+                let apart = requests.iter().map(|request| request.member);
+                let apart = apart.filter(|member| {
+                    self.apart.contains_key(member) && !self.unreachable.contains_key(member)
+                });
+                self.control.extend(apart.map(|member| (Some(member), request(false))));
             }
         }
     }

@@ -73,24 +73,27 @@ impl FecHub {
         else {
             return;
         };
-        if let Some(Awaited { answer: Some(answer), greatest, got_unicast, no_multicast, .. }) =
-            sending.awaited.remove(&member)
+        if let Some(awaited) = sending.awaited.remove(&member)
+            && let Some(answer) = &awaited.answer
         {
+            let greatest = awaited.greatest;
             sending.responded.push(member);
-            self.has(message, member, (got_unicast, no_multicast));
             let received = answer.received() as u32;
             let lost = (u32::from(greatest) + 1).saturating_sub(received);
+            self.has(message, member, &awaited);
             self.seen.push((member.into(), received, lost));
         }
         let member = MemberId::from(member);
         self.events.push(HubEvent::Answered { message, member, bytes: whole });
     }
 
-    /// A member has a message, by unicast (`unicast`) or by multicast. `known`: it has reported
-    /// that it receives no multicast.
-    fn has(&mut self, message: MessageId, member: u16, (unicast, known): (bool, bool)) {
-        if let Some(proved) = self.unreachable.get_mut(&member) {
-            *proved |= unicast;
+    /// A member has a message, by unicast or by multicast.
+    fn has(&mut self, message: MessageId, member: u16, awaited: &Awaited) {
+        let unicast = awaited.got_unicast;
+        // It has reported that it receives no multicast, or was not given the time for it.
+        let known = awaited.no_multicast || awaited.ahead;
+        if let Some(unreachable) = self.unreachable.get_mut(&member) {
+            unreachable.proved |= unicast;
         }
         let Some(sending) = self.sending.get_mut(&message) else { return };
         if sending.only.is_some() {
@@ -137,7 +140,7 @@ impl FecHub {
             if !awaited.got_unicast && sending.only.is_none() {
                 self.unreachable.remove(&member);
             }
-            self.has(message, member, (awaited.got_unicast, awaited.no_multicast));
+            self.has(message, member, &awaited);
             let member = MemberId::from(member);
             self.events.push(HubEvent::Acknowledged { message, member });
         }
@@ -159,8 +162,10 @@ impl FecHub {
     }
 
     fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
+        let own = self.settings_of(member);
         let Some(sending) = self.sending.get_mut(&message) else { return };
-        if symbols == NO_SYMBOL && sending.only.is_none() {
+        let apart = self.apart.contains_key(&member);
+        if symbols == NO_SYMBOL && sending.only.is_none() && !apart {
             // The request has reached it by multicast.
             sending.reached = true;
             self.no_multicast_count = 0;
@@ -168,17 +173,28 @@ impl FecHub {
         let no_response = sending.no_response();
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         let missing = usize::from(symbols).min(sending.encoder.symbols());
-        let enough =
-            self.settings.worthwhile_frames(missing, self.settings.frames_for(missing), 1.0);
+        let enough = own.worthwhile_frames(missing, own.frames_for(missing), 1.0);
         // The report does not account for the last burst, which may contain what it lacks.
-        if sending.left > 0 || now < sending.over_at + self.settings.round_trip {
+        if awaited.unicast > 0 {
+            // More symbols are on their way to it alone.
+            return;
+        }
+        if !apart && (sending.left > 0 || now < sending.over_at + self.settings.round_trip) {
             sending.more = sending.more.max(enough.saturating_sub(sending.burst));
             return;
         }
         awaited.nacks += 1;
+        // Requests by multicast came before the one that it answers.
+        if symbols == NOTHING
+            && awaited.nacks == 1
+            && let Some(unreachable) = self.unreachable.get_mut(&member)
+        {
+            unreachable.missed = unreachable.missed.saturating_add(1);
+        }
         let unicast = match self.unreachable.get(&member) {
             _ if sending.only.is_some() => false,
-            Some(proved) => *proved || no_response || awaited.nacks > 1,
+            _ if apart => true,
+            Some(unreachable) => unreachable.proved || no_response || awaited.nacks > 1,
             None => false,
         };
         if unicast {

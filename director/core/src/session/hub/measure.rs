@@ -8,7 +8,7 @@ use crate::conditions::Conditions;
 use crate::envelope::{self, Echo};
 use crate::model::ModelId;
 use crate::session::Config;
-use crate::switch::MemberId;
+use crate::switch::{MemberId, MessageId};
 
 /// Headers of a message in a datagram, in bytes, for comparisons.
 const OVERHEAD: f64 = 70.0;
@@ -109,14 +109,16 @@ impl Hub {
         }
     }
 
-    /// Records the arrival of a datagram of `length` bytes. Acknowledgements of a multicast say
+    /// Records the arrival of a datagram of `length` bytes from a member, if known. Acknowledgements of a multicast say
     /// nothing of the path's rate, and QUIC and external stacks have their own congestion control.
-    pub(super) fn record_arrival(&mut self, length: usize, now: Nanos) {
+    pub(super) fn record_arrival(&mut self, from: Option<MemberId>, length: usize, now: Nanos) {
+        // What a member that is apart sends again and again is not what the path carries.
+        let apart = from.is_some_and(|member| self.apart.has(member));
         let model = self.policy.current();
         let answered = self.config.pattern.is_answered();
         let own =
             model.is_outside() || matches!(model, ModelId::QuicStreams | ModelId::QuicDatagrams);
-        if own || (model.features().multicast && !answered) {
+        if own || apart || (model.features().multicast && !answered) {
             self.capacity.resume();
         } else {
             self.capacity.arrival(now, length + self.config.below);
@@ -130,10 +132,39 @@ impl Hub {
         self.capacity.round_trip(now, near);
     }
 
-    /// Records received and lost frames. Those that a queue has dropped say nothing of the radio.
-    pub(super) fn frames(&mut self, received: u32, lost: u32, now: Nanos) {
-        let congested = lost > 0 && self.capacity.lost(now);
-        self.estimator.frames(received, if congested { 0 } else { lost });
+    /// Records received and lost frames of a member. Those that a queue has dropped say nothing of
+    /// the radio, and those of a member that is apart nothing of the others'.
+    pub(super) fn frames(&mut self, member: MemberId, received: u32, lost: u32, now: Nanos) {
+        let apart = self.apart.has(member);
+        let congested = lost > 0 && !apart && self.capacity.lost(now);
+        let lost = if congested { 0 } else { lost };
+        self.apart.frames(member, received, lost);
+        if !apart {
+            self.estimator.frames(received, lost);
+        }
+    }
+
+    /// Whether a message has arrived at all members but those that are apart, if it went to others
+    /// too.
+    pub(super) fn only_apart_lack(&self, number: MessageId) -> bool {
+        let Some(message) = self.messages.get(&number) else { return false };
+        let lacking = self.switch.unacknowledged_count(number);
+        lacking < message.to
+            && self.switch.unacknowledged(number).all(|member| self.apart.has(member))
+    }
+
+    /// Records the delay of a message, once: of its last answer, without those of members that are
+    /// apart.
+    pub(super) fn record_delay(&mut self, number: MessageId, now: Nanos) {
+        if !self.only_apart_lack(number) {
+            return;
+        }
+        if let Some(message) = self.messages.get_mut(&number)
+            && !std::mem::replace(&mut message.timed, true)
+        {
+            self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
+            self.update_capacity(now);
+        }
     }
 
     /// Bytes of a message, and of its answer or acknowledgement, with headers.
@@ -147,14 +178,14 @@ impl Hub {
         }
     }
 
-    /// A message is complete: evaluates what its answers tell of the path.
-    pub(super) fn update_capacity(&mut self, now: Nanos) {
+    /// The answers to a message are here: evaluates what they tell of the path.
+    fn update_capacity(&mut self, now: Nanos) {
         let (message, answer) = self.sizes();
         // By unicast, each answer follows a message of its own.
         let alone = !self.policy.current().features().multicast;
         let scale = if alone { message / answer } else { 1.0 };
         self.capacity.set_traffic(message.max(answer), scale, self.conditions().loss);
-        self.capacity.completed(now, self.messages.is_empty());
+        self.capacity.completed(now, self.messages.values().all(|message| message.timed));
         self.set_pace();
     }
 

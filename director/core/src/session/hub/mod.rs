@@ -1,5 +1,6 @@
 //! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
+mod apart;
 mod distances;
 mod echoes;
 mod invite;
@@ -16,6 +17,7 @@ mod strangers;
 mod supervise;
 mod uplink;
 
+use self::apart::Apart;
 use self::distances::Distances;
 use self::echoes::Echoes;
 use self::invite_queue::{InviteQueue, asking_time};
@@ -48,6 +50,8 @@ struct Outgoing {
     /// Time of the next lateness check; `None` after it.
     due: Option<Nanos>,
     until: Option<Nanos>,
+    /// Whether its delay is recorded.
+    timed: bool,
 }
 
 /// A model in use.
@@ -90,6 +94,7 @@ pub struct Hub {
     capacity: Capacity,
     echoes: Echoes,
     distances: Distances,
+    apart: Apart,
     /// Configured MTU, in bytes.
     configured_mtu: f64,
     path_mtu: PathMtu,
@@ -163,9 +168,8 @@ impl Hub {
             return Err(SessionError::NoModel(because.collect::<Vec<_>>().join(", ")));
         };
         let (capacity, assumed) = Self::begin(&config, present);
-        let (pattern, asked) = (config.pattern, config.properties);
-        let mut policy =
-            Policy::new(pattern, asked, config.targets, &suits, *first, config.settings);
+        let Config { pattern, properties, targets, settings, .. } = config;
+        let mut policy = Policy::new(pattern, properties, targets, &suits, *first, settings);
         // Start with the best model of the map, not with the first in the list.
         let estimator = Estimator::new();
         policy.may_lose(estimator.upper_loss(assumed.loss));
@@ -187,6 +191,7 @@ impl Hub {
             capacity,
             echoes: Echoes::default(),
             distances: Distances::default(),
+            apart: Apart::default(),
             configured_mtu: config.assumed.mtu,
             path_mtu: PathMtu::new(config.assumed.mtu as u32),
             multicast: MulticastHealth::default(),
@@ -247,7 +252,8 @@ impl Hub {
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),
             seed,
         };
-        if let Some(carrier) = carrier::hub(model, &params) {
+        if let Some(mut carrier) = carrier::hub(model, &params) {
+            carrier.set_apart(self.apart.members());
             let rtt_ns = here.rtt_ns;
             let datagram = self.config.datagram();
             let until = None;
@@ -372,6 +378,7 @@ impl Hub {
             conditions: self.conditions(),
             estimate: self.estimator.estimate(),
             multicast: !self.multicast.is_blocked(),
+            apart: self.apart.members().clone(),
             decision: self.last.clone(),
         }
     }

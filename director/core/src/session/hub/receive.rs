@@ -55,15 +55,15 @@ impl Hub {
             }
         }
         if genuine {
-            self.proved(now);
+            self.proved(from, now);
         }
         self.handle_carrier_events(events, now);
     }
 
     /// The datagram in hand is from a member, and new. Nothing else may move an estimate.
-    pub(super) fn proved(&mut self, now: Nanos) {
+    pub(super) fn proved(&mut self, from: Option<MemberId>, now: Nanos) {
         if let Some(length) = self.unproved.take() {
-            self.record_arrival(length, now);
+            self.record_arrival(from, length, now);
             self.mark_alive(now);
         }
     }
@@ -93,10 +93,15 @@ impl Hub {
                     }
                 }
                 CarrierEvent::Envelope(bytes) => self.envelope(&bytes, now),
-                CarrierEvent::Frames { received, lost, .. } => self.frames(received, lost, now),
+                CarrierEvent::Frames { member, received, lost } => {
+                    self.frames(member, received, lost, now);
+                }
                 CarrierEvent::RoundTrip(member, ns) => self.round_trip(member, ns, now),
-                CarrierEvent::Timeout(sent_at) if self.heard_at > sent_at => {}
-                CarrierEvent::Timeout(_) => self.capacity.timeout(now),
+                CarrierEvent::Timeout(member, sent_at) => {
+                    if self.heard_at <= sent_at && !self.apart.has(member) {
+                        self.capacity.timeout(now);
+                    }
+                }
                 CarrierEvent::Train(train) => self.capacity.train(train, now),
                 CarrierEvent::MulticastBlocked => {
                     if self.multicast.block(now) {
@@ -117,7 +122,7 @@ impl Hub {
             FromMember::Answer(number, body) => {
                 if self.switch.awaits(number, member) {
                     self.fresh = Some(member);
-                    self.proved(now);
+                    self.proved(Some(member), now);
                     self.answer = body.len();
                     self.events.push_back(Event::Answer { message: number, member, bytes: body });
                     self.done(member, number, now);
@@ -168,7 +173,7 @@ impl Hub {
 
     fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
         if self.switch.awaits(number, member) && !self.config.pattern.is_answered() {
-            self.proved(now);
+            self.proved(Some(member), now);
             self.events.push_back(Event::Acknowledged { message: number, member });
             self.done(member, number, now);
         }
@@ -176,11 +181,8 @@ impl Hub {
 
     fn done(&mut self, member: MemberId, number: MessageId, now: Nanos) {
         self.switch.acknowledged(member, number);
-        if !self.switch.is_open(number)
-            && let Some(outgoing) = self.messages.remove(&number)
-        {
-            self.policy.record_delay((now - outgoing.sent_at.min(now)) as f64 / 1e6);
-            self.update_capacity(now);
+        self.record_delay(number, now);
+        if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {
             self.renew(now);
             self.events.push_back(Event::Over { message: number, lacking: Vec::new() });
         }

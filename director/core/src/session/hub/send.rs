@@ -61,7 +61,8 @@ impl Hub {
         }
         let until = lifetime.map(|lifetime| now.saturating_add(lifetime));
         let bytes = bytes.to_vec();
-        let outgoing = Outgoing { bytes, to: to.len(), sent_at: now, due: None, until };
+        let outgoing =
+            Outgoing { bytes, to: to.len(), sent_at: now, due: None, until, timed: false };
         self.messages.insert(number, outgoing);
         self.drop_oldest();
         let actions = self.switch.send_to(number, to);

@@ -64,6 +64,7 @@ impl Hub {
     pub(super) fn leave_place(&mut self, member: MemberId, now: Nanos) {
         self.strangers.forget(member);
         self.distances.remove(member);
+        self.apart.remove(member);
         self.drop_member(member, now);
         self.uplinks.left.insert(member);
         self.events.push_back(Event::Left(member));

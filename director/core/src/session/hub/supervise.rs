@@ -34,6 +34,11 @@ impl Hub {
             if message.due.take_if(|due| *due <= now).is_none() {
                 continue;
             }
+            let all_good = message.timed && reliable;
+            if all_good {
+                // The model serves the others; those that are apart take their time.
+                continue;
+            }
             late = Some(*number);
             let since = message.sent_at.max(self.resumed_at);
             let silent = self.heard_at < message.sent_at || now < since + timeout;
@@ -142,7 +147,12 @@ impl Hub {
             return;
         }
         let here = self.conditions();
-        self.stages.values_mut().for_each(|stage| stage.carrier.adapt(&here));
+        self.apart.update(here.burst);
+        let apart = self.apart.members();
+        self.stages.values_mut().for_each(|stage| {
+            stage.carrier.adapt(&here);
+            stage.carrier.set_apart(apart);
+        });
         self.set_pace();
         let from = self.policy.current();
         self.policy.may_lose(self.estimator.upper_loss(self.config.assumed.loss));
