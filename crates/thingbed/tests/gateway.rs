@@ -81,3 +81,77 @@ duration: 60 s
         assert!(output.contains(&format!("{name} readings/will 1 0 killed")), "{output}");
     }
 }
+
+/// A device knows only the name of its hub, which starts later and is not alone: others announce other
+/// names.
+#[test]
+fn a_device_finds_its_hub_by_name() {
+    let bed = Bed::new();
+    bed.write("key", "a key of all the gateways");
+    bed.write("other", "a key of other gateways");
+    let gateway = gateway();
+    let hub = |key: &str, name: &str| {
+        format!(
+            "exec {gateway} hub --key {key} --local $THINGBED_NODE:5700 --places 1 --announce '{name}'"
+        )
+    };
+    bed.write("first.sh", &hub("key", "site.7 north"));
+    bed.write("second.sh", &hub("key", "site.8"));
+    bed.write("third.sh", &hub("other", "site.9"));
+    bed.write(
+        "device.sh",
+        &format!(
+            "exec {gateway} device --key key --local 10.0.0.4:5700 --hub 'Site.7 North._tb-director._udp.local'"
+        ),
+    );
+    bed.write(
+        "e.yaml",
+        "experiment: found
+nodes:
+  hub: {count: 3}
+  device: {run: [sh, device.sh]}
+networks:
+  field: {attach: [hub, device], subnet: 10.0.0.0/24}
+workloads:
+  - command: {on: hub-2, background: true, run: [sh, second.sh]}
+  - command: {on: hub-3, background: true, run: [sh, third.sh]}
+  - command: {on: hub-1, background: true, run: [sh, -c, 'sleep 2; . ./first.sh']}
+  - command:
+      name: subscriber
+      on: hub-1
+      run: [sh, -c, 'until mosquitto_sub -E -c -i s -q 1 -t readings; do sleep 0.1; done; touch ready; exec mosquitto_sub -c -i s -q 1 -t readings -C 1 -W 50']
+      expect: {output: '17 kWh'}
+  - command:
+      name: publisher
+      on: device
+      run: [sh, -c, 'until [ -e ready ]; do sleep 0.1; done; mosquitto_pub -t readings -q 1 -m \"17 kWh\"']
+duration: 60 s
+",
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+}
+
+/// Without such a hub, the device says what it has looked for.
+#[test]
+fn a_hub_that_does_not_exist_is_named() {
+    let bed = Bed::new();
+    bed.write("key", "a key of all the gateways");
+    let gateway = gateway();
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: nowhere
+clock: virtual
+nodes: {{device: {{}}}}
+networks: {{field: {{attach: device, subnet: 10.0.0.0/24}}}}
+workloads:
+  - command:
+      on: device
+      run: [sh, -c, '{gateway} device --key key --local 10.0.0.1:5700 --hub site._tb-director._udp.local 2>&1']
+      expect: {{exit: 2, output: 'no hub announces itself as site'}}
+duration: 60 s
+"
+        ),
+    );
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+}

@@ -15,6 +15,7 @@ pub struct Options {
     deadline_ms: Option<f64>,
     group: Option<SocketAddr>,
     places: usize,
+    announce: Option<String>,
     models: Vec<ModelId>,
     loss: Option<f64>,
     round_trip_ms: Option<f64>,
@@ -31,6 +32,7 @@ impl Default for Options {
             deadline_ms: None,
             group: None,
             places: 0,
+            announce: None,
             models: Vec::new(),
             loss: None,
             round_trip_ms: None,
@@ -86,6 +88,10 @@ impl Options {
             .assume(conditions)
             .models(&self.models)
             .places(self.places);
+        let session = match &self.announce {
+            Some(name) => session.announce(name),
+            None => session,
+        };
         Ok(match self.group {
             Some(group) => session.group(group),
             None => session,

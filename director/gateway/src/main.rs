@@ -11,14 +11,16 @@ use tokio::net::TcpListener;
 
 const USAGE: &str = "MQTT clients over the director.
 
-usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [--places N] [DEVICE...]
+usage: director-gateway hub    --key FILE --local NAME:PORT [--mqtt NAME:PORT] [--places N] [--announce NAME] [DEVICE...]
        director-gateway device --key FILE --local NAME:PORT --hub NAME:PORT [--mqtt NAME:PORT]
 
   --key FILE         pre-shared key of all gateways, 16 bytes or more
   --local NAME:PORT  UDP address of this gateway
-  --hub NAME:PORT    UDP address of the hub's gateway
+  --hub NAME:PORT    UDP address of the hub's gateway, or NAME._tb-director._udp.local for one that
+                     announces itself
   DEVICE             NAME:PORT: UDP address of a device's gateway
   --places N         number of further devices, which the hub does not know at its start
+  --announce NAME    announces the hub's gateway in the local network by DNS-SD
   --mqtt NAME:PORT   where MQTT clients connect (default: 127.0.0.1:1883)
   --alive SECONDS    period in which a device with wills of clients reports (default: 60)";
 
@@ -32,6 +34,8 @@ struct Arguments {
     hub: Option<String>,
     devices: Vec<SocketAddr>,
     places: u16,
+    /// The name that the hub announces.
+    announce: Option<String>,
     period_s: u16,
 }
 
@@ -45,6 +49,7 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
     };
     let (mut key, mut local, mut hub, mut devices) = (None, None, None, Vec::new());
     let (mut mqtt, mut period_s, mut places) = ("127.0.0.1:1883".to_owned(), 60, 0);
+    let mut announce = None;
     let mut rest = rest.iter();
     while let Some(argument) = rest.next() {
         let mut value = || rest.next().cloned().ok_or(format!("{argument} has no value"));
@@ -56,6 +61,7 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
             }
             "--local" => local = Some(resolve(&value()?)?),
             "--hub" if !is_hub => hub = Some(value()?),
+            "--announce" if is_hub => announce = Some(value()?),
             "--places" if is_hub => {
                 let text = value()?;
                 let number = text.parse();
@@ -79,18 +85,24 @@ fn arguments(all: &[String]) -> Result<Arguments, Box<dyn Error>> {
         hub,
         devices,
         places,
+        announce,
         period_s,
     })
 }
 
 async fn run(all: &[String]) -> Result<(), Box<dyn Error>> {
-    let Arguments { is_hub, key, local, mqtt, hub, devices, places, period_s } = arguments(all)?;
+    let Arguments { is_hub, key, local, mqtt, hub, devices, places, announce, period_s } =
+        arguments(all)?;
     let clients = TcpListener::bind(mqtt).await;
     let clients = clients.map_err(|error| format!("cannot listen for MQTT at {mqtt}: {error}"))?;
     // Different for each start of a gateway.
     let start = (RandomState::new().build_hasher().finish() as u32).max(1);
     let session = Preconnection::new(Pattern::PublishSubscribe, Security::Key(key));
     if is_hub {
+        let session = match &announce {
+            Some(name) => session.announce(name),
+            None => session,
+        };
         let session = session.places(places.into()).initiate(local, &devices)?;
         let inbox = session.inbox().ok_or("the session is over")?;
         let count = u32::try_from(devices.len())? + u32::from(places);

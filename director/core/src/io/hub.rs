@@ -4,6 +4,7 @@ use super::command::{Collected, Command, Sending};
 use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
+use super::resolver::Announcement;
 use super::{AT_ONCE, Clock, Error, LONGEST, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
@@ -28,6 +29,8 @@ pub struct Session {
     commands: mpsc::UnboundedSender<Command>,
     /// Until the application takes it.
     inbox: Arc<Mutex<Option<Inbox>>>,
+    /// Lasts as long as the session.
+    pub(super) _announcement: Option<Arc<Announcement>>,
 }
 
 impl Session {
@@ -79,7 +82,7 @@ impl Session {
             incoming,
         };
         tokio::spawn(driver.run(receiver));
-        Ok(Self { commands, inbox: Arc::new(Mutex::new(Some(Inbox(inbox)))) })
+        Ok(Self { commands, inbox: Arc::new(Mutex::new(Some(Inbox(inbox)))), _announcement: None })
     }
 
     /// Waits until all members have joined; `false` on timeout.

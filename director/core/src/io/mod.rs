@@ -2,6 +2,8 @@
 //! time to the core and sends the core's datagrams.
 
 mod command;
+#[cfg(feature = "discovery")]
+mod discovery;
 mod family;
 mod hub;
 mod inbox;
@@ -19,11 +21,11 @@ pub use inbox::{Inbox, Incoming};
 pub use member::{Listener, Request};
 pub use preconnection::Preconnection;
 pub use publisher::Publisher;
+pub use resolver::resolve;
 
 use crate::Nanos;
 use crate::rng::NoRandomness;
 use crate::session::{Config, SessionError};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -44,19 +46,6 @@ pub enum Error {
     /// The system provides no random numbers.
     #[error(transparent)]
     Random(#[from] NoRandomness),
-}
-
-/// Resolves a name and port, such as `meter-7:5700`, to its first IPv4 address, or to its first IPv6
-/// address if it has no other. Blocks until the resolver answers.
-///
-/// # Errors
-/// [`Error::Socket`] if the name has no address.
-pub fn resolve(name: &str) -> Result<SocketAddr, Error> {
-    let wrong = |source| Error::Socket { what: format!("cannot resolve {name}"), source };
-    let found = name.to_socket_addrs().map_err(wrong)?;
-    found
-        .min_by_key(SocketAddr::is_ipv6)
-        .ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
 }
 
 /// Multicast rate of external stacks with a separate rate, if none is configured, in bit/s.

@@ -1,5 +1,7 @@
 //! Configuration of a session before it starts, with the terms of RFC 9622, section 6.
 
+#[cfg(feature = "discovery")]
+use super::discovery::Announcement;
 use super::outside::{self, StackFactory};
 use super::resolver::Resolve;
 use super::{Error, Listener, Session};
@@ -19,13 +21,22 @@ pub struct Preconnection {
     config: Config,
     map: Arc<PerformanceMap>,
     factories: Vec<Arc<dyn StackFactory>>,
+    /// The name that the hub announces.
+    #[cfg(feature = "discovery")]
+    announced: Option<String>,
 }
 
 impl Preconnection {
     /// A session of this pattern with this security.
     pub fn new(pattern: Pattern, security: Security) -> Self {
         let (config, map) = (Config::new(pattern, security), PerformanceMap::shipped());
-        Self { config, map, factories: Vec::new() }
+        Self {
+            config,
+            map,
+            factories: Vec::new(),
+            #[cfg(feature = "discovery")]
+            announced: None,
+        }
     }
 
     /// Sets the requested transport properties.
@@ -61,6 +72,16 @@ impl Preconnection {
     #[must_use]
     pub fn places(mut self, places: usize) -> Self {
         self.config.places = places;
+        self
+    }
+
+    /// The hub announces itself in the local network under this name, by DNS-SD over multicast DNS,
+    /// as long as the session lasts. Members find it by [`resolve`](super::resolve), and join
+    /// if the hub has [places](Self::places) and they have its key.
+    #[cfg(feature = "discovery")]
+    #[must_use]
+    pub fn announce(mut self, name: &str) -> Self {
+        self.announced = Some(name.to_owned());
         self
     }
 
@@ -105,7 +126,16 @@ impl Preconnection {
         members: &[A],
     ) -> Result<Session, Error> {
         let members: Vec<SocketAddr> = members.iter().map(|member| (*member).into()).collect();
-        Session::open(self.config, self.map, local.into(), &members, &self.factories)
+        let local = local.into();
+        let session = Session::open(self.config, self.map, local, &members, &self.factories)?;
+        #[cfg(feature = "discovery")]
+        let session = {
+            let mut session = session;
+            let announce = |name: String| Announcement::new(&name, local);
+            session._announcement = self.announced.map(announce).transpose()?.map(Arc::new);
+            session
+        };
+        Ok(session)
     }
 
     /// Waits for a session as a member. Call it within a tokio runtime. Of the settings only

@@ -1,10 +1,37 @@
 //! The address of a hub that has a name: it is resolved again when the hub seems to be elsewhere.
 
 use super::Error;
+#[cfg(feature = "discovery")]
+use super::discovery;
 use crate::Nanos;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+
+/// An announced hub; without discovery there is none.
+#[cfg(feature = "discovery")]
+pub(super) use super::discovery::Announcement;
+#[cfg(not(feature = "discovery"))]
+pub(super) type Announcement = std::convert::Infallible;
+
+/// Resolves a name and port, such as `meter-7:5700`, to its first IPv4 address, or to its first IPv6
+/// address if it has no other. Blocks until the resolver answers. With the feature `discovery`,
+/// `NAME._tb-director._udp.local` is the hub that announces itself as `NAME`
+/// ([`Preconnection::announce`](super::Preconnection::announce)): waits for it, half a minute at most.
+///
+/// # Errors
+/// [`Error::Socket`] if the name has no address, or no such hub announces itself.
+pub fn resolve(name: &str) -> Result<SocketAddr, Error> {
+    #[cfg(feature = "discovery")]
+    if let Some(hub) = discovery::instance(name) {
+        return discovery::find(hub);
+    }
+    let wrong = |source| Error::Socket { what: format!("cannot resolve {name}"), source };
+    let found = name.to_socket_addrs().map_err(wrong)?;
+    found
+        .min_by_key(SocketAddr::is_ipv6)
+        .ok_or_else(|| wrong(std::io::ErrorKind::AddrNotAvailable.into()))
+}
 
 /// Gives the hub's address; may block.
 pub(super) type Resolve = Arc<dyn Fn() -> Result<SocketAddr, Error> + Send + Sync>;

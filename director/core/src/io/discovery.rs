@@ -1,0 +1,149 @@
+//! Discovery of hubs in the local network by DNS-SD over multicast DNS (RFC 6763, RFC 6762).
+//!
+//! An announcement is not authenticated: anyone in the network can announce a hub of any name. The
+//! keys decide whose session a member joins, so a false one only delays that.
+
+use super::Error;
+use crate::rng::{Rng, Seed};
+use mdns_sd::{IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, SocketAddrV6};
+use std::time::{Duration, Instant};
+
+/// The type of the service, with its domain.
+const SERVICE: &str = "_tb-director._udp.local.";
+/// The end of a name that is looked up by DNS-SD.
+const SUFFIX: &str = "._tb-director._udp.local";
+/// Maximum length of a name, in bytes (RFC 6763, 4.1.1).
+const MAX_NAME: usize = 63;
+/// Time to wait for an announcement: the hub may start after its members.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn error(what: String, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::Socket { what, source: std::io::Error::other(source) }
+}
+
+/// The name before the suffix of DNS-SD; `None` if there is none.
+pub(super) fn instance(name: &str) -> Option<&str> {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let at = name.len().checked_sub(SUFFIX.len())?;
+    let (instance, suffix) = name.split_at_checked(at)?;
+    (suffix.eq_ignore_ascii_case(SUFFIX) && !instance.is_empty()).then_some(instance)
+}
+
+/// An announced hub; dropping it withdraws the announcement.
+#[derive(Debug)]
+pub(super) struct Announcement {
+    daemon: Daemon,
+    full_name: String,
+}
+
+impl Announcement {
+    /// Announces the hub at `local` under this name: on the interface of that address, or on all.
+    pub fn new(name: &str, local: SocketAddr) -> Result<Self, Error> {
+        if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
+            let what = format!("cannot announce a hub as {name:?}: use 1 to {MAX_NAME} bytes");
+            let source = ErrorKind::InvalidInput.into();
+            return Err(Error::Socket { what, source });
+        }
+        let failed = |source| error(format!("cannot announce the hub {name}"), source);
+        // Host names are unique, as several hubs can be on a machine, or machines have one name.
+        let host = format!("director-{:016x}.local.", Rng::new(&Seed::from_system()?).bits());
+        let none: [(&str, &str); 0] = [];
+        let own = local.ip();
+        let info = match own.is_unspecified() {
+            true => ServiceInfo::new(SERVICE, name, &host, "", local.port(), &none[..])
+                .map(ServiceInfo::enable_addr_auto),
+            false => ServiceInfo::new(SERVICE, name, &host, own, local.port(), &none[..]),
+        };
+        let mut info = info.map_err(failed)?;
+        let interface = match own {
+            own if !own.is_unspecified() => IfKind::Addr(own),
+            own if own.is_ipv4() => IfKind::IPv4,
+            _ => IfKind::IPv6,
+        };
+        info.set_interfaces(vec![interface]);
+        let full_name = info.get_fullname().to_owned();
+        let daemon = Daemon(ServiceDaemon::new().map_err(failed)?);
+        daemon.0.register(info).map_err(failed)?;
+        Ok(Self { daemon, full_name })
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if let Ok(gone) = self.daemon.0.unregister(&self.full_name) {
+            // The goodbye is sent when the daemon answers.
+            let _ = gone.recv_timeout(Duration::from_secs(1));
+        }
+    }
+}
+
+/// A thread for multicast DNS, which ends when this is dropped.
+struct Daemon(ServiceDaemon);
+
+impl std::fmt::Debug for Daemon {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Daemon")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.shutdown();
+    }
+}
+
+/// The address of the hub with this name, its IPv4 address if it has one. Blocks until it is
+/// announced, half a minute at most.
+pub(super) fn find(name: &str) -> Result<SocketAddr, Error> {
+    let failed = |source| error(format!("cannot look for the hub {name}"), source);
+    let daemon = Daemon(ServiceDaemon::new().map_err(failed)?);
+    let events = daemon.0.browse(SERVICE).map_err(failed)?;
+    let until = Instant::now() + PATIENCE;
+    while let Ok(event) = events.recv_deadline(until) {
+        if let ServiceEvent::ServiceResolved(service) = event
+            && instance(&service.fullname).is_some_and(|found| found.eq_ignore_ascii_case(name))
+            && let Some(address) = address(&service)
+        {
+            return Ok(address);
+        }
+    }
+    let what = format!(
+        "no hub announces itself as {name} in the local network: is it running, with `announce`, and does the network carry multicast (224.0.0.251, port 5353)"
+    );
+    Err(Error::Socket { what, source: ErrorKind::TimedOut.into() })
+}
+
+fn address(service: &ResolvedService) -> Option<SocketAddr> {
+    let address = |ip: &ScopedIp| match ip {
+        ScopedIp::V6(ip) if ip.addr().is_unicast_link_local() => {
+            SocketAddrV6::new(*ip.addr(), service.port, 0, ip.scope_id().index).into()
+        }
+        ip => SocketAddr::new(ip.to_ip_addr(), service.port),
+    };
+    // The order of a set is random; the smallest address is always the same.
+    service.addresses.iter().map(address).min_by_key(|at| (at.is_ipv6(), *at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_dns_sd_have_a_suffix() {
+        assert_eq!(instance("site._tb-director._udp.local"), Some("site"));
+        assert_eq!(instance("My site._TB-Director._udp.local."), Some("My site"));
+        assert_eq!(instance("._tb-director._udp.local"), None);
+        assert_eq!(instance("hub:5700"), None);
+        assert_eq!(instance("é"), None);
+        assert_eq!(instance("éé._tb-director._udp.loca"), None);
+    }
+
+    #[test]
+    fn names_that_no_announcement_can_have_are_refused() {
+        for name in ["", &"x".repeat(64), "a\nb"] {
+            assert!(Announcement::new(name, ([127, 0, 0, 1], 5_703).into()).is_err());
+        }
+    }
+}
