@@ -330,9 +330,9 @@ impl Driver {
     /// Sends due datagrams and reports events; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
         self.catch_up();
-        let mut wake = None;
+        let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
-            let (datagram, look) = self.hub.poll(self.clock.now());
+            let (datagram, look) = self.hub.poll(now);
             wake = look;
             let Some((to, bytes)) = datagram else { break };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };

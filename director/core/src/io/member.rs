@@ -266,9 +266,9 @@ impl Driver {
 
     /// Sends due datagrams; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
-        let mut wake = None;
+        let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
-            let (datagram, look) = self.member.poll(self.clock.now());
+            let (datagram, look) = self.member.poll(now);
             wake = look;
             let Some(bytes) = datagram else { break };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };

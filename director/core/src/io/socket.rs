@@ -7,8 +7,8 @@ use std::io::Result as IoResult;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
-/// Receive buffer size, in bytes.
-const ROOM: usize = 1 << 20;
+/// Receive buffer size, in bytes: the answers of a group to several messages at once.
+const ROOM: usize = 1 << 22;
 
 fn open(address: SocketAddr) -> IoResult<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
