@@ -171,7 +171,8 @@ async fn run(
             let message = vec![7; payload];
             let mut answers = 0;
             while began.elapsed() < time {
-                answers += session.collect(&message).await.map_err(|e| e.to_string())?.answers.len();
+                answers +=
+                    session.collect(&message).await.map_err(|e| e.to_string())?.answers.len();
             }
             Ok::<usize, String>(answers)
         })

@@ -25,8 +25,7 @@ const PAYLOAD: usize = 100;
 const TURN: Duration = Duration::from_millis(500);
 const TURNS: usize = 5;
 const REQUESTS: usize = 400;
-const MODELS: [ModelId; 3] =
-    [ModelId::UdpArq, ModelId::MulticastFec, ModelId::UdpRequestResponse];
+const MODELS: [ModelId; 3] = [ModelId::UdpArq, ModelId::MulticastFec, ModelId::UdpRequestResponse];
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -87,11 +86,7 @@ fn main() -> ExitCode {
 
 /// Answers per second of each side, for numbers of members and windows; only of the models whose
 /// row contains `only`, if given.
-fn rates(
-    members: Option<usize>,
-    window: Option<usize>,
-    only: Option<&str>,
-) -> Result<(), Failure> {
+fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> Result<(), Failure> {
     println!("| members | window | side | answers/s | of ZeroMQ's | CPU per answer, us |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for members in members.map_or(vec![1, 20, 100], |members| vec![members]) {

@@ -5,7 +5,7 @@ use super::sending::{Attempt, Delivered, Sending};
 use super::settings::{AckReport, ArqSettings, Outcome, Refused};
 use crate::Nanos;
 use crate::capacity::Capacity;
-use crate::pace::Pace;
+use crate::pace::{Pace, TICK};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The sender, to one receiver.
@@ -134,7 +134,8 @@ impl ArqSender {
     /// Acknowledgement timeout after `tries` timeouts.
     fn timeout(&self, tries: u32) -> Nanos {
         let first = match self.trip {
-            Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
+            // Each end can be late by a tick.
+            Some((trip, variation)) => ((trip + SPREAD * variation) as Nanos).max(2 * TICK),
             None => self.settings.timeout,
         };
         // The first timeouts may be random losses: double only from the second on.

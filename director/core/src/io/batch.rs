@@ -68,6 +68,11 @@ impl Batch {
         (count > 0).then_some(batch)
     }
 
+    /// Whether it was all that had arrived.
+    pub fn is_last(&self) -> bool {
+        self.count < BUFFERS
+    }
+
     /// The datagrams and their senders.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], SocketAddr)> {
         let buffers = self.buffers.iter();

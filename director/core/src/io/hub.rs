@@ -324,6 +324,9 @@ impl Driver {
             for (datagram, from) in batch.iter() {
                 self.receive(datagram, from);
             }
+            if batch.is_last() {
+                return;
+            }
         }
     }
 

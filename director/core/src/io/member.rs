@@ -195,6 +195,9 @@ impl Driver {
             let Some(batch) = Batch::receive(socket) else { return };
             let now = self.clock.now();
             batch.iter().for_each(|(datagram, _)| self.member.receive(datagram, now));
+            if batch.is_last() {
+                return;
+            }
         }
     }
 
@@ -205,6 +208,9 @@ impl Driver {
             self.catch_up();
             for (datagram, from) in batch.iter() {
                 self.receive(datagram, from);
+            }
+            if batch.is_last() {
+                return;
             }
         }
     }
