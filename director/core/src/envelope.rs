@@ -167,7 +167,7 @@ impl Invitation {
     /// Seals the invitation for one start of a member; `count` counts the hub's control messages
     /// to it. The datagram has at least `size` bytes.
     pub fn seal(&self, pair: &Root, count: u32, size: usize) -> Vec<u8> {
-        let keys = pair.keys(Scope::new(Use::Control, 0, Party::Hub));
+        let keys = pair.recent(Scope::new(Use::Control, 0, Party::Hub));
         let mut bytes = vec![ASK];
         bytes.extend_from_slice(&count.to_be_bytes());
         let mut content = self.encode();
@@ -181,7 +181,7 @@ impl Invitation {
     pub fn open(pair: &Root, bytes: &[u8]) -> Option<(u32, Self)> {
         let mut rest = bytes.strip_prefix(&[ASK])?;
         let count = u32::from_be_bytes(take(&mut rest)?);
-        let keys = pair.keys(Scope::new(Use::Control, 0, Party::Hub));
+        let keys = pair.recent(Scope::new(Use::Control, 0, Party::Hub));
         Some((count, Self::decode(&keys.open(count.into(), rest)?)?))
     }
 }
@@ -204,7 +204,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 
 /// A multicast probe: asks a member whether multicast reaches it; `count` counts probes.
 pub fn seal_probe(group: &Root, epoch: u32, count: u32, member: u16) -> Vec<u8> {
-    let keys = group.keys(Scope::new(Use::Control, epoch, Party::Hub));
+    let keys = group.recent(Scope::new(Use::Control, epoch, Party::Hub));
     let mut bytes = vec![PROBE];
     bytes.extend_from_slice(&(epoch as u16).to_be_bytes());
     bytes.extend_from_slice(&count.to_be_bytes());
@@ -216,7 +216,7 @@ pub fn seal_probe(group: &Root, epoch: u32, count: u32, member: u16) -> Vec<u8> 
 pub fn open_probe(group: &Root, epoch: u32, bytes: &[u8]) -> Option<(u32, u16)> {
     let mut rest = bytes.strip_prefix(&[PROBE])?.strip_prefix(&(epoch as u16).to_be_bytes())?;
     let count = u32::from_be_bytes(take(&mut rest)?);
-    let keys = group.keys(Scope::new(Use::Control, epoch, Party::Hub));
+    let keys = group.recent(Scope::new(Use::Control, epoch, Party::Hub));
     let member = keys.open(count.into(), rest)?;
     Some((count, u16::from_be_bytes(member.try_into().ok()?)))
 }
@@ -226,7 +226,7 @@ pub const DATA_OVERHEAD: usize = 7 + crate::keys::SEAL;
 
 /// Seals a message from the hub for an epoch.
 pub fn seal_data(group: &Root, epoch: u32, number: MessageId, bytes: &[u8]) -> Vec<u8> {
-    let keys = group.keys(Scope::new(Use::Message, epoch, Party::Hub));
+    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
     let mut sealed = vec![DATA];
     sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
     sealed.extend_from_slice(&(number as u32).to_be_bytes());
@@ -249,7 +249,7 @@ pub fn open_data(
 ) -> Option<(MessageId, Vec<u8>)> {
     let mut rest = bytes.strip_prefix(&[DATA])?.strip_prefix(&(epoch as u16).to_be_bytes())?;
     let number = widen_number(u32::from_be_bytes(take(&mut rest)?), near);
-    let keys = group.keys(Scope::new(Use::Message, epoch, Party::Hub));
+    let keys = group.recent(Scope::new(Use::Message, epoch, Party::Hub));
     Some((number, keys.open(number, rest)?))
 }
 
@@ -298,7 +298,7 @@ pub fn seal_padded(
     sealed.extend_from_slice(&member.to_be_bytes());
     sealed.extend_from_slice(&(epoch as u16).to_be_bytes());
     sealed.extend_from_slice(&(number as u32).to_be_bytes());
-    sealed.extend(pair.keys(scope).seal(number, &body));
+    sealed.extend(pair.recent(scope).seal(number, &body));
     sealed
 }
 
@@ -343,7 +343,7 @@ pub fn open_member(
         _ => return None,
     };
     let scope = Scope::new(purpose, epoch, Party::Member(member));
-    let body = pair.keys(scope).open(number, rest)?;
+    let body = pair.recent(scope).open(number, rest)?;
     let what = match *kind {
         ANSWER => FromMember::Answer(number, body),
         ACKNOWLEDGE => FromMember::Acknowledge(number),

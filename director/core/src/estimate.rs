@@ -57,6 +57,8 @@ pub struct Estimator {
     in_runs: f64,
     last_lost: bool,
     trips: VecDeque<Nanos>,
+    /// The same in order of length.
+    sorted: Vec<Nanos>,
     /// Consecutive round-trip times above the previous 90th percentile, and that percentile.
     longer: usize,
     usual: Option<Nanos>,
@@ -103,15 +105,21 @@ impl Estimator {
         self.usual = usual;
         self.longer = if usual.is_some_and(|usual| ns > usual) { self.longer + 1 } else { 0 };
         self.trips.push_back(ns);
+        let place = self.sorted.partition_point(|known| *known < ns);
+        self.sorted.insert(place, ns);
         if self.longer >= PATH_CHANGE && self.trips.len() > PATH_CHANGE {
             // The path has become longer: drop samples of the old path.
             self.trips.drain(..self.trips.len() - PATH_CHANGE);
             self.longer = 0;
-        } else if self.trips.len() > MAX_TRIPS {
-            self.trips.pop_front();
+            self.sorted = self.trips.iter().copied().collect();
+            self.sorted.sort_unstable();
+        } else if self.trips.len() > MAX_TRIPS
+            && let Some(oldest) = self.trips.pop_front()
+        {
+            let place = self.sorted.partition_point(|known| *known < oldest);
+            self.sorted.remove(place);
         }
-        let mut trips: Vec<Nanos> = self.trips.iter().copied().collect();
-        trips.sort_unstable();
+        let trips = &self.sorted;
         self.rtt = Some([0.1, 0.5, 0.9].map(|share| trips[(share * trips.len() as f64) as usize]));
     }
 

@@ -10,7 +10,9 @@
 use crate::switch::MessageId;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::{digest, hkdf, hmac};
+use std::collections::VecDeque;
 use std::fmt;
+use std::sync::{Arc, Mutex};
 
 /// Length of the AEAD tag, in bytes.
 pub const SEAL: usize = 16;
@@ -119,7 +121,12 @@ impl Psk {
 pub struct Root {
     session: SessionId,
     secret: Option<hkdf::Prk>,
+    /// The last keys of [`Self::recent`]: to derive them takes longer than to seal a short message.
+    recent: Arc<Mutex<VecDeque<Arc<Keys>>>>,
 }
+
+/// Number of recent keys of a root: those of messages and of control messages in an epoch.
+const MAX_RECENT: usize = 2;
 
 impl fmt::Debug for Root {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -141,12 +148,12 @@ impl Root {
     /// From a fresh secret, for a session.
     pub fn new(secret: &[u8], session: SessionId) -> Self {
         let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, &session);
-        Self { session, secret: Some(salt.extract(secret)) }
+        Self { session, secret: Some(salt.extract(secret)), recent: Arc::default() }
     }
 
     /// Without a key: everyone on the path can read and forge all messages.
     pub fn insecure(session: SessionId) -> Self {
-        Self { session, secret: None }
+        Self { session, secret: None, recent: Arc::default() }
     }
 
     /// The session.
@@ -175,25 +182,35 @@ impl Root {
     /// is public, but still differs per session, epoch and sender.
     pub fn seed(&self, scope: &Scope) -> [u8; 32] {
         self.derive(scope.purpose.label(), scope).unwrap_or_else(|| {
-            let known = [scope.purpose.label(), &self.session, &scope.numbers()].concat();
+            let known = [scope.purpose.label(), &self.session[..], &scope.numbers()].concat();
             let digest = digest::digest(&digest::SHA256, &known);
             std::array::from_fn(|at| digest.as_ref()[at])
         })
     }
 
+    /// The keys of a scope, for a message: those of the last scopes are kept.
+    pub fn recent(&self, scope: Scope) -> Arc<Keys> {
+        let Ok(mut recent) = self.recent.lock() else { return Arc::new(self.keys(scope)) };
+        if let Some(known) = recent.iter().find(|keys| keys.scope == scope) {
+            return known.clone();
+        }
+        let keys = Arc::new(self.keys(scope));
+        recent.truncate(MAX_RECENT - 1);
+        recent.push_front(keys.clone());
+        keys
+    }
+
     /// The keys of a scope.
     pub fn keys(&self, scope: Scope) -> Keys {
         let key = self.derive(scope.purpose.label(), &scope);
-        let seal = key
-            .and_then(|key| UnboundKey::new(&CHACHA20_POLY1305, &key).ok().map(LessSafeKey::new));
         // A scope is either for frames or for sealed messages, so it uses one of the two.
-        let code = key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key));
         let frames = matches!(scope.purpose, Use::Frame | Use::UplinkFrame);
+        let seal = |key: [u8; 32]| UnboundKey::new(&CHACHA20_POLY1305, &key).ok();
         Keys {
             session: self.session,
             scope,
-            seal: seal.filter(|_| !frames),
-            code: code.filter(|_| frames),
+            seal: key.filter(|_| !frames).and_then(seal).map(LessSafeKey::new),
+            code: key.filter(|_| frames).map(|key| hmac::Key::new(hmac::HMAC_SHA256, &key)),
         }
     }
 }
@@ -217,8 +234,12 @@ impl Scope {
         Self { purpose, epoch, from, peer: 0 }
     }
 
-    fn numbers(&self) -> Vec<u8> {
-        [self.epoch, self.from.number(), self.peer].map(u32::to_be_bytes).concat()
+    fn numbers(&self) -> [u8; 12] {
+        let mut numbers = [0; 12];
+        for (place, number) in [self.epoch, self.from.number(), self.peer].iter().enumerate() {
+            numbers[4 * place..][..4].copy_from_slice(&number.to_be_bytes());
+        }
+        numbers
     }
 }
 

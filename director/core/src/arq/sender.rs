@@ -5,8 +5,8 @@ use super::sending::{Attempt, Delivered, Sending};
 use super::settings::{AckReport, ArqSettings, Outcome, Refused};
 use crate::Nanos;
 use crate::capacity::Capacity;
-use crate::pace::Pace;
-use std::collections::{BTreeMap, VecDeque};
+use crate::pace::{Pace, TICK};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The sender, to one receiver.
 #[derive(Debug)]
@@ -14,6 +14,10 @@ pub struct ArqSender {
     settings: ArqSettings,
     waiting: VecDeque<(u64, Sending)>,
     sending: BTreeMap<u64, Sending>,
+    /// Messages among them with chunks to send now.
+    ready: BTreeSet<u64>,
+    /// No message expires or times out before.
+    quiet_until: Nanos,
     pace: Pace,
     capacity: Option<Capacity>,
     delivered: Delivered,
@@ -50,6 +54,8 @@ impl ArqSender {
             settings,
             waiting: VecDeque::new(),
             sending: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            quiet_until: Nanos::MAX,
             trip: None,
             done: Vec::new(),
         }
@@ -121,13 +127,15 @@ impl ArqSender {
             until,
         };
         self.waiting.push_back((message, sending));
+        self.quiet_until = self.quiet_until.min(until.unwrap_or(Nanos::MAX));
         Ok(())
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
     fn timeout(&self, tries: u32) -> Nanos {
         let first = match self.trip {
-            Some((trip, variation)) => (trip + SPREAD * variation).max(1e6) as Nanos,
+            // Each end can be late by a tick.
+            Some((trip, variation)) => ((trip + SPREAD * variation) as Nanos).max(2 * TICK),
             None => self.settings.timeout,
         };
         // The first timeouts may be random losses: double only from the second on.
@@ -136,27 +144,21 @@ impl ArqSender {
 
     /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
     pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        self.expire(now);
+        if now >= self.quiet_until {
+            self.expire(now);
+            self.time_out(now);
+            let waiting = self.waiting.iter().filter_map(|(_, sending)| sending.until);
+            self.quiet_until = waiting.chain(self.look_again()).min().unwrap_or(Nanos::MAX);
+        }
         while self.sending.len() < self.settings.most.max(1) {
             let Some((message, mut sending)) = self.waiting.pop_front() else { break };
             sending.queued_at.get_or_insert(now);
             self.sending.insert(message, sending);
+            self.ready.insert(message);
         }
         let new = self.waiting.iter_mut().rev();
         for (_, sending) in new.take_while(|(_, sending)| sending.queued_at.is_none()) {
             sending.queued_at = Some(now);
-        }
-        // On a timeout, send the last missing chunk, then more with each further timeout: loss
-        // bursts end after a number of frames, not after a time.
-        for sending in self.sending.values_mut() {
-            if sending.ask_at.is_some_and(|at| at <= now) {
-                sending.ask_at = None;
-                sending.tries += 1;
-                self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
-                let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
-                let first = sending.missing.len().saturating_sub(most);
-                sending.train.extend(&sending.missing[first..]);
-            }
         }
         if let Some(capacity) = &mut self.capacity
             && self.late.take().is_some_and(|sent_at| self.heard_at <= sent_at)
@@ -167,19 +169,23 @@ impl ArqSender {
         if now < self.pace.next_at() {
             return (None, Some(self.pace.next_at()));
         }
-        let timeout: Vec<Nanos> = (0..=MAX_DOUBLED).map(|tries| self.timeout(tries)).collect();
+        let Some(message) = self.ready.first().copied() else { return (None, self.look_again()) };
+        let tries = self.sending.get(&message).map_or(0, |sending| sending.tries);
+        let timeout = self.timeout(tries.min(MAX_DOUBLED));
         let room = self.settings.datagram - HEADER;
         let alone = self.sending.values().all(|sending| sending.sent == sending.known);
         let before = match alone {
             true => Delivered { at: now, sent_at: now, alone, ..self.delivered },
             false => Delivered { alone, ..self.delivered },
         };
-        let ready = self.sending.iter_mut().find(|(_, sending)| !sending.train.is_empty());
-        let Some((message, sending)) = ready else { return (None, self.look_again()) };
+        let Some(sending) = self.sending.get_mut(&message) else { return (None, None) };
         let Some(index) = sending.train.pop_front() else { return (None, None) };
         let begin = usize::from(index) * room;
         let end = (begin + room).min(sending.bytes.len());
         let asks = sending.train.is_empty();
+        if asks {
+            self.ready.remove(&message);
+        }
         // An answer that waited here gives no round-trip sample.
         if sending.queued_at.is_some_and(|at| now > at + AT_ONCE) {
             sending.echo = LAST_ATTEMPT;
@@ -190,17 +196,34 @@ impl ArqSender {
         let before = sending.before.take().unwrap_or(before);
         sending.before = Some(before).filter(|_| !asks);
         if asks {
-            let tries = sending.tries.min(MAX_DOUBLED) as usize;
-            sending.ask_at = Some(now.saturating_add(timeout[tries]));
+            let at = now.saturating_add(timeout);
+            sending.ask_at = Some(at);
+            self.quiet_until = self.quiet_until.min(at);
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
                 sending.asked.push(Attempt { asked_at: now, before, sent: sending.sent });
             }
         }
-        let (message, last, echo) = (*message, sending.last, sending.echo);
+        let (last, echo) = (sending.last, sending.echo);
         let chunk = Datagram::Chunk { message, index, last, asks, attempt, echo, data };
         let bytes = chunk.encode();
         self.pace.sent(bytes.len(), now);
         (Some(bytes), Some(self.pace.next_at()))
+    }
+
+    /// On a timeout, sends the last missing chunk, then more with each further timeout: loss bursts
+    /// end after a number of frames, not after a time.
+    fn time_out(&mut self, now: Nanos) {
+        for (message, sending) in &mut self.sending {
+            if sending.ask_at.is_some_and(|at| at <= now) {
+                sending.ask_at = None;
+                sending.tries += 1;
+                self.late = sending.asked.last().map(|attempt| attempt.asked_at).or(self.late);
+                let most = 1 << (sending.tries - 1).min(MAX_DOUBLED);
+                let first = sending.missing.len().saturating_sub(most);
+                sending.train.extend(&sending.missing[first..]);
+                self.ready.insert(*message);
+            }
+        }
     }
 
     fn look_again(&self) -> Option<Nanos> {
@@ -211,9 +234,12 @@ impl ArqSender {
     /// Drops messages whose lifetime is over.
     fn expire(&mut self, now: Nanos) {
         let over = |sending: &Sending| sending.until.is_some_and(|until| until <= now);
-        let done = &mut self.done;
+        let (done, ready) = (&mut self.done, &mut self.ready);
         self.sending.retain(|message, sending| {
             let over = over(sending);
+            if over {
+                ready.remove(message);
+            }
             done.extend(over.then_some((*message, Outcome::Expired)));
             !over
         });
@@ -262,10 +288,12 @@ impl ArqSender {
         }
         if sending.missing.is_empty() {
             self.sending.remove(&message);
+            self.ready.remove(&message);
             self.done.push((message, Outcome::Delivered));
         } else if sending.train.is_empty() {
             // An acknowledgement during a train does not cover all of it.
             sending.train.extend(sending.missing.iter());
+            self.ready.insert(message);
             sending.ask_at = None;
             sending.tries = 0;
         }
@@ -279,6 +307,7 @@ impl ArqSender {
     /// whole message.
     pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> AckReport {
         let Some(mut sending) = self.sending.remove(&message) else { return AckReport::default() };
+        self.ready.remove(&message);
         self.done.push((message, Outcome::Delivered));
         let sent = sending.newly_known(echo.unwrap_or(LAST_ATTEMPT));
         let received = (sending.missing.len() as u32).min(sent);
@@ -329,6 +358,7 @@ impl ArqSender {
         let waiting = self.waiting.len();
         self.waiting.retain(|(own, _)| *own != message);
         let queued = self.waiting.len() < waiting;
+        self.ready.remove(&message);
         self.sending.remove(&message).map_or(!queued, |sending| sending.sent > 0)
     }
 
@@ -336,6 +366,7 @@ impl ArqSender {
     pub fn clear(&mut self) {
         self.waiting.clear();
         self.sending.clear();
+        self.ready.clear();
     }
 
     /// Final states of messages since the last call.

@@ -29,6 +29,8 @@ pub struct Train {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
     arrivals: VecDeque<(Nanos, usize)>,
+    /// Of runs of `MAX_RUN` arrivals, the one with the highest rate: its place, bytes and time in ns.
+    fastest: Option<(usize, f64, f64)>,
     /// Longest round-trip time in it, in ns.
     pub longest: Nanos,
     pub lost: bool,
@@ -44,6 +46,17 @@ impl Flight {
         self.arrivals.push_back((now, bytes));
         if self.arrivals.len() > MAX_FLIGHT {
             self.arrivals.pop_front();
+            self.fastest = self
+                .fastest
+                .and_then(|(place, bytes, span)| Some((place.checked_sub(1)?, bytes, span)));
+        }
+        let Some(last) = self.arrivals.len().checked_sub(MAX_RUN + 1) else { return };
+        let first = if self.fastest.is_some() { last } else { 0 };
+        for place in first..=last {
+            let (bytes, span) = self.passed(place, MAX_RUN);
+            if self.fastest.is_none_or(|(_, known, took)| bytes / span >= known / took) {
+                self.fastest = Some((place, bytes, span));
+            }
         }
     }
 
@@ -71,12 +84,18 @@ impl Flight {
             return None;
         }
         let run = (count / 2).clamp(MIN_FLIGHT - 1, MAX_RUN);
-        let passed = |first: usize| {
-            let all = self.arrivals.range(first..=first + run);
-            let bytes: usize = all.skip(1).map(|(_, bytes)| bytes).sum();
-            let span = self.arrivals[first + run].0.saturating_sub(self.arrivals[first].0);
-            (bytes as f64, span.max(1_000) as f64)
-        };
-        (0..count - run).map(passed).max_by(|(a, b), (c, d)| (a / b).total_cmp(&(c / d)))
+        if run == MAX_RUN {
+            return self.fastest.map(|(_, bytes, span)| (bytes, span));
+        }
+        let passed = (0..count - run).map(|first| self.passed(first, run));
+        passed.max_by(|(a, b), (c, d)| (a / b).total_cmp(&(c / d)))
+    }
+
+    /// Bytes that arrived after the first arrival of a run, and the time of the run in ns.
+    fn passed(&self, first: usize, run: usize) -> (f64, f64) {
+        let all = self.arrivals.range(first..=first + run);
+        let bytes: usize = all.skip(1).map(|(_, bytes)| bytes).sum();
+        let span = self.arrivals[first + run].0.saturating_sub(self.arrivals[first].0);
+        (bytes as f64, span.max(1_000) as f64)
     }
 }

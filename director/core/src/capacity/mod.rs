@@ -250,8 +250,8 @@ impl Capacity {
         }
         self.flight.arrival(now, bytes);
         // A path that has become much narrower shows before all has arrived.
-        let seen =
-            self.flight.rate().filter(|_| self.flight.len() >= EARLY && !self.flight.trained);
+        let early = self.flight.len() >= EARLY && !self.flight.trained;
+        let seen = early.then(|| self.flight.rate()).flatten();
         let is_narrow = |seen: f64| seen * self.scale < self.rate() / EARLY_DROP;
         if seen.is_some_and(is_narrow) && self.is_evidence() {
             self.finish(now);

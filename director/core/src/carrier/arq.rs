@@ -8,7 +8,7 @@ use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, LAST_
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
 use crate::switch::MessageId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub static MODEL: Model = Model {
     features: Features {
@@ -81,6 +81,8 @@ pub(crate) struct Arq {
     asks: bool,
     /// Delayed acknowledgements and their sending times, by message.
     acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
+    /// The same by sending time.
+    due: BTreeSet<(Nanos, MessageId)>,
     wait: Nanos,
     /// Attempt numbers of unanswered messages.
     attempts: BTreeMap<MessageId, u8>,
@@ -101,6 +103,7 @@ impl Arq {
             other: keys(other),
             asks,
             acks: BTreeMap::new(),
+            due: BTreeSet::new(),
             wait: (params.round_trip / ACK_DELAY_DIVISOR).min(MAX_ACK_DELAY),
             attempts: BTreeMap::new(),
         }
@@ -121,6 +124,13 @@ impl Arq {
         self.sender.has(number)
     }
 
+    /// Takes a delayed acknowledgement.
+    fn take_ack(&mut self, number: MessageId) -> Option<Vec<u8>> {
+        let (due, ack) = self.acks.remove(&number)?;
+        self.due.remove(&(due, number));
+        Some(ack)
+    }
+
     fn signed(&self, mut datagram: Vec<u8>) -> Vec<u8> {
         self.own.sign(&mut datagram);
         datagram
@@ -138,7 +148,7 @@ impl Exchange for Arq {
     ) -> Result<(), String> {
         if !self.asks {
             // The answer replaces the acknowledgement.
-            self.acks.remove(&number);
+            self.take_ack(number);
         }
         let echo = self.attempts.remove(&number).unwrap_or(LAST_ATTEMPT);
         let sent = self.sender.answer(number, sealed.to_vec(), until, echo);
@@ -166,6 +176,7 @@ impl Exchange for Arq {
         if let Some((number, reply)) = received.reply {
             let due = self.acks.get(&number).map_or(now + self.wait, |(due, _)| *due);
             self.acks.insert(number, (due, reply));
+            self.due.insert((due, number));
         }
         Incoming {
             genuine: true,
@@ -178,12 +189,12 @@ impl Exchange for Arq {
     }
 
     fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
-        let first = self.acks.iter().min_by_key(|(_, (due, _))| *due);
-        let (number, due) = first.map(|(number, (due, _))| (*number, *due)).unzip();
-        if due.is_some_and(|due| due <= now) {
-            let ack = number.and_then(|number| self.acks.remove(&number));
-            return (ack.map(|(_, ack)| self.signed(ack)), Some(now));
+        let first = self.due.first().copied();
+        if let Some((_, number)) = first.filter(|(due, _)| *due <= now) {
+            let ack = self.take_ack(number);
+            return (ack.map(|ack| self.signed(ack)), Some(now));
         }
+        let due = first.map(|(due, _)| due);
         let (datagram, wake) = self.sender.poll(now);
         let wake = [wake, due].into_iter().flatten().min();
         (datagram.map(|datagram| self.signed(datagram)), wake)

@@ -8,7 +8,7 @@ use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
 use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The result of a received datagram.
 #[derive(Debug, Default)]
@@ -70,11 +70,62 @@ type Make<E> = Box<dyn Fn(&Params, u16) -> Option<E> + Send>;
 /// messages early, so that they are answered early; the limit prevents that one blocks the others.
 const TURN: u32 = 32;
 
+/// When the exchange with each member is to be polled next: most members of a large group have
+/// nothing to send at a time.
+#[derive(Default)]
+struct Agenda {
+    /// Those that may have a datagram now.
+    active: BTreeSet<MemberId>,
+    /// Times of others, and the same by member.
+    times: BTreeSet<(Nanos, MemberId)>,
+    wakes: BTreeMap<MemberId, Nanos>,
+    /// Those that may have events.
+    changed: BTreeSet<MemberId>,
+}
+
+impl Agenda {
+    /// The state of an exchange changes.
+    fn touch(&mut self, member: MemberId) {
+        self.active.insert(member);
+        self.changed.insert(member);
+        if let Some(at) = self.wakes.remove(&member) {
+            self.times.remove(&(at, member));
+        }
+    }
+
+    /// An exchange has nothing to send before `until`.
+    fn rest(&mut self, member: MemberId, until: Option<Nanos>) {
+        self.active.remove(&member);
+        if let Some(at) = until {
+            self.times.insert((at, member));
+            self.wakes.insert(member, at);
+        }
+    }
+
+    /// Some may have a datagram now, because of the time.
+    fn wake(&mut self, now: Nanos) {
+        while let Some((_, member)) = self.times.first().filter(|(at, _)| *at <= now).copied() {
+            self.touch(member);
+        }
+    }
+
+    /// The first that may have a datagram, from `first` on.
+    fn next(&self, first: MemberId) -> Option<MemberId> {
+        self.active.range(first..).chain(self.active.range(..first)).next().copied()
+    }
+
+    /// Time of the next poll.
+    fn wake_at(&self) -> Option<Nanos> {
+        self.times.first().map(|(at, _)| *at)
+    }
+}
+
 /// The hub's transport.
 pub struct Hub<E> {
     params: Params,
     make: Make<E>,
     peers: BTreeMap<MemberId, E>,
+    agenda: Agenda,
     replies: VecDeque<(MemberId, Vec<u8>)>,
     pace: Pace,
     charge: f64,
@@ -90,6 +141,7 @@ impl<E: Exchange> Hub<E> {
             params: params.clone(),
             make: Box::new(make),
             peers: BTreeMap::new(),
+            agenda: Agenda::default(),
             replies: VecDeque::new(),
             pace: match E::CONTROLS && params.estimated {
                 true => Pace::new(f64::MAX, params.below),
@@ -103,6 +155,7 @@ impl<E: Exchange> Hub<E> {
 
     fn peer(&mut self, member: MemberId) -> Option<&mut E> {
         let number = u16::try_from(member).ok().filter(|number| *number < self.params.members)?;
+        self.agenda.touch(member);
         if !self.peers.contains_key(&member) {
             self.peers.insert(member, (self.make)(&self.params, number)?);
         }
@@ -139,23 +192,25 @@ impl<E: Exchange> HubCarrier for Hub<E> {
             return (None, Some(self.pace.next_at()));
         }
         let mut next = self.replies.pop_front();
-        let mut wake: Option<Nanos> = None;
         let (first, had) = self.turn;
         let first = if had < TURN { first } else { first.wrapping_add(1) };
-        for range in [first..MemberId::MAX, 0..first] {
-            if next.is_some() {
-                break;
-            }
-            for (member, peer) in self.peers.range_mut(range) {
-                let (datagram, look) = peer.poll(now);
-                wake = [wake, look].into_iter().flatten().min();
-                if let Some(datagram) = datagram {
-                    next = Some((*member, datagram));
-                    break;
-                }
+        self.agenda.wake(now);
+        if E::CONTROLS {
+            // Its timers depend on more than it says.
+            self.peers.keys().for_each(|member| self.agenda.touch(*member));
+        }
+        while next.is_none()
+            && let Some(member) = self.agenda.next(first)
+            && let Some(peer) = self.peers.get_mut(&member)
+        {
+            let (datagram, look) = peer.poll(now);
+            self.agenda.changed.insert(member);
+            match datagram {
+                Some(datagram) => next = Some((member, datagram)),
+                None => self.agenda.rest(member, look),
             }
         }
-        let Some((member, datagram)) = next else { return (None, wake) };
+        let Some((member, datagram)) = next else { return (None, self.agenda.wake_at()) };
         self.turn = (member, if member == self.turn.0 && had < TURN { had + 1 } else { 1 });
         // A member alone needs no one to leave time for its answers.
         let charge = if E::ADAPTS && self.peers.len() == 1 { 1.0 } else { self.charge };
@@ -164,7 +219,10 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     }
 
     fn retire(&mut self, now: Nanos) {
-        self.peers.values_mut().for_each(|peer| peer.retire(now));
+        for (member, peer) in &mut self.peers {
+            peer.retire(now);
+            self.agenda.touch(*member);
+        }
     }
 
     fn pace(&mut self, flow: &Flow) {
@@ -178,11 +236,12 @@ impl<E: Exchange> HubCarrier for Hub<E> {
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {
-        for (member, peer) in &mut self.peers {
+        while let Some(member) = self.agenda.changed.pop_first() {
+            let Some(peer) = self.peers.get_mut(&member) else { continue };
             let had = peer.take_delivered().into_iter();
-            self.events.extend(had.map(|number| CarrierEvent::Delivered(*member, number)));
+            self.events.extend(had.map(|number| CarrierEvent::Delivered(member, number)));
             let late = peer.take_timeout();
-            self.events.extend(late.map(|at| CarrierEvent::Timeout(*member, at)));
+            self.events.extend(late.map(|at| CarrierEvent::Timeout(member, at)));
         }
         std::mem::take(&mut self.events)
     }

@@ -5,6 +5,7 @@ use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder,
     SourceBlockEncoder,
 };
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 /// Maximum message size in bytes: bounds a receiver's memory.
@@ -52,7 +53,9 @@ fn shape(symbols: usize, symbol: usize) -> Result<ObjectTransmissionInformation,
 pub struct Encoder {
     source: Vec<u8>,
     symbol: usize,
-    repair: SourceBlockEncoder,
+    shape: ObjectTransmissionInformation,
+    /// Made for the first repair symbol: most messages on a good network need none.
+    repair: OnceCell<SourceBlockEncoder>,
 }
 
 impl Encoder {
@@ -69,8 +72,7 @@ impl Encoder {
         let mut source = bytes.to_vec();
         source.push(END);
         source.resize(symbols * symbol, 0);
-        let repair = SourceBlockEncoder::new(0, &shape, &source);
-        Ok(Self { source, symbol, repair })
+        Ok(Self { source, symbol, shape, repair: OnceCell::new() })
     }
 
     /// Number of source symbols.
@@ -86,7 +88,8 @@ impl Encoder {
             return own.to_vec();
         }
         let start = u32::from(number) - self.symbols() as u32;
-        let packets = self.repair.repair_packets(start, 1);
+        let new = || SourceBlockEncoder::new(0, &self.shape, &self.source);
+        let packets = self.repair.get_or_init(new).repair_packets(start, 1);
         packets.into_iter().next().map(|packet| packet.split().1).unwrap_or_default()
     }
 }
@@ -97,7 +100,9 @@ pub struct Decoder {
     symbols: usize,
     symbol: usize,
     received: BTreeSet<u16>,
-    block: SourceBlockDecoder,
+    shape: ObjectTransmissionInformation,
+    /// A single source symbol needs none.
+    block: Option<SourceBlockDecoder>,
 }
 
 impl Decoder {
@@ -107,8 +112,7 @@ impl Decoder {
     /// [`Refused`] if it is too long.
     pub fn new(symbols: usize, symbol: usize) -> Result<Self, Refused> {
         let shape = shape(symbols, symbol)?;
-        let block = SourceBlockDecoder::new(0, &shape, shape.transfer_length());
-        Ok(Self { symbols, symbol, received: BTreeSet::new(), block })
+        Ok(Self { symbols, symbol, received: BTreeSet::new(), shape, block: None })
     }
 
     /// Whether a symbol has the shape of this message's symbols.
@@ -135,8 +139,14 @@ impl Decoder {
         if !self.received.insert(number) {
             return None;
         }
-        let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
-        let mut whole = self.block.decode([packet])?;
+        let shape = self.shape;
+        let mut whole = if (self.symbols, number) == (1, 0) {
+            data.to_vec()
+        } else {
+            let new = || SourceBlockDecoder::new(0, &shape, shape.transfer_length());
+            let packet = EncodingPacket::new(PayloadId::new(0, number.into()), data.to_vec());
+            self.block.get_or_insert_with(new).decode([packet])?
+        };
         // A message without an end marker is invalid.
         whole.truncate(whole.iter().rposition(|byte| *byte != 0).filter(|at| whole[*at] == END)?);
         Some(whole)

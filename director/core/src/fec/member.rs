@@ -10,10 +10,12 @@ use crate::pace::Pace;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::window::Window;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of messages with state; the oldest is dropped.
+/// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
 const MAX_OPEN: usize = 32;
+/// Maximum number of complete messages whose answer can be requested: as many as a hub has open.
+const MAX_COMPLETE: usize = 64;
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
 /// A slot of this length, in ns, is that of a single receiver, which answers at once.
@@ -46,6 +48,16 @@ struct Complete {
     say_at: Option<Nanos>,
 }
 
+impl Complete {
+    /// The next transmission.
+    fn next_at(&self) -> Option<(Nanos, Due)> {
+        let answer = self.answer.as_ref().and_then(Answer::next_at);
+        let answer = answer.filter(|at| *at != Nanos::MAX).map(|at| (at, Due::Answer));
+        let received = self.say_at.filter(|_| self.answer.is_none());
+        answer.or(received.map(|at| (at, Due::Received)))
+    }
+}
+
 /// What a member sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
@@ -64,6 +76,8 @@ pub struct FecMember {
     hub: Keys,
     incomplete: BTreeMap<MessageId, Incomplete>,
     complete: BTreeMap<MessageId, Complete>,
+    /// Those of them with something to send.
+    scheduled: BTreeSet<MessageId>,
     window: Window,
     newest: MessageId,
     pace: Pace,
@@ -86,6 +100,7 @@ impl FecMember {
             hub,
             incomplete: BTreeMap::new(),
             complete: BTreeMap::new(),
+            scheduled: BTreeSet::new(),
             window: Window::new(1 << 14),
             newest: 0,
             pace: Pace::new(settings.rate_bit_s, settings.below),
@@ -107,6 +122,7 @@ impl FecMember {
             }
             Frame::Request { turn, requests, unicast, .. } => {
                 self.request(message, (turn, unicast), &requests, now);
+                self.schedule(message);
                 None
             }
             Frame::Answered { first, members, .. } => {
@@ -117,6 +133,7 @@ impl FecMember {
                 {
                     (complete.answer, complete.is_over) = (None, true);
                 }
+                self.schedule(message);
                 None
             }
             // These frames are for the hub.
@@ -172,8 +189,11 @@ impl FecMember {
             complete.answer = Some(Answer::acknowledgement(self.slot(&complete, message)));
         }
         self.complete.insert(message, complete);
-        if self.complete.len() > MAX_OPEN {
-            self.complete.pop_first();
+        self.schedule(message);
+        if self.complete.len() > MAX_COMPLETE
+            && let Some((oldest, _)) = self.complete.pop_first()
+        {
+            self.scheduled.remove(&oldest);
         }
         Some((message, rest.to_vec()))
     }
@@ -238,6 +258,7 @@ impl FecMember {
         if let Some(complete) = self.complete.get_mut(&message) {
             complete.answer = Some(answer);
         }
+        self.schedule(message);
         Ok(true)
     }
 
@@ -304,6 +325,7 @@ impl FecMember {
                 answer.and_then(|answer| answer.take(low, member))
             }
         };
+        self.schedule(message);
         let Some(frame) = frame else { return (None, Some(now)) };
         let mut bytes = frame.encode();
         self.own.sign(&mut bytes);
@@ -311,15 +333,22 @@ impl FecMember {
         (Some(bytes), Some(self.pace.next_at()))
     }
 
+    /// The state of a complete message has changed.
+    fn schedule(&mut self, message: MessageId) {
+        if self.complete.get(&message).is_some_and(|complete| complete.next_at().is_some()) {
+            self.scheduled.insert(message);
+        } else {
+            self.scheduled.remove(&message);
+        }
+    }
+
     /// The next transmission: time, message, and what is sent.
     fn next(&self) -> Option<(Nanos, MessageId, Due)> {
         let nacks = self.incomplete.iter();
         let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
-        let answers = self.complete.iter().filter_map(|(id, complete)| {
-            let answer = complete.answer.as_ref().and_then(Answer::next_at);
-            let answer = answer.filter(|at| *at != Nanos::MAX).map(|at| (at, *id, Due::Answer));
-            let received = complete.say_at.filter(|_| complete.answer.is_none());
-            answer.or(received.map(|at| (at, *id, Due::Received)))
+        let answers = self.scheduled.iter().filter_map(|id| {
+            let (at, due) = self.complete.get(id)?.next_at()?;
+            Some((at, *id, due))
         });
         nacks.chain(answers).min()
     }

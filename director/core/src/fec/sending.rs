@@ -4,6 +4,7 @@ use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
 use super::plan::{FecSettings, ResponseKind, slot_index};
 use crate::Nanos;
+use crate::pace::TICK;
 use crate::switch::MessageId;
 use std::collections::BTreeMap;
 
@@ -148,7 +149,7 @@ impl Arrivals {
         }
         let each = self.each()? as f64;
         let slow = each * (1.0 - loss) > SLOWER * expected as f64;
-        slow.then_some(self.last_at + (PAUSE.min(1.0 + waiting) * each) as Nanos)
+        slow.then_some(self.last_at + ((PAUSE.min(1.0 + waiting) * each) as Nanos).max(TICK))
     }
 }
 
@@ -231,7 +232,7 @@ impl Sending {
         }
         // Without slots, answers are requested at once.
         let grace = if self.slot > 0 {
-            shape.settings.round_trip + shape.queue(8) + shape.settings.patience
+            shape.settings.round_trip.max(TICK) + shape.queue(8) + shape.settings.patience
         } else {
             0
         };
@@ -305,8 +306,11 @@ impl Sending {
             requests.push(Request { member: *member, symbols });
         }
         let copies = shape.queue(4) + frame * COPIES as Nanos;
-        let answered =
-            now + settings.round_trip * 5 / 4 + settings.patience + copies + asked as Nanos;
+        let answered = now
+            + (settings.round_trip * 5 / 4).max(TICK)
+            + settings.patience
+            + copies
+            + asked as Nanos;
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
@@ -315,7 +319,7 @@ impl Sending {
         }
         // Request from some members at a time, to limit the channel time of requests.
         let some = if spare < 1.0 { 4 * self.slot } else { 0 };
-        self.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some);
+        self.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some).max(TICK);
         requests
     }
 }

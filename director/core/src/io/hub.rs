@@ -1,11 +1,12 @@
 //! A hub's session on sockets.
 
+use super::batch::{Batch, Outbox};
 use super::command::{Collected, Command, Sending};
 use super::inbox::{self, Inbox, Incoming};
 use super::outside::{Endpoints, Readiness, StackFactory, Stacks};
 use super::path::Paths;
 use super::resolver::Announcement;
-use super::{AT_ONCE, Clock, Error, LONGEST, family, outside_rate, socket};
+use super::{AT_ONCE, Clock, Error, family, outside_rate, socket};
 use crate::carrier::To;
 use crate::map::PerformanceMap;
 use crate::rng::Seed;
@@ -68,6 +69,7 @@ impl Session {
         let driver = Driver {
             hub,
             socket: socket::driven(socket::unicast(local, profile)?)?,
+            outbox: Outbox::default(),
             woken: Readiness::of(&stacks)?,
             stacks,
             group,
@@ -212,6 +214,7 @@ struct Waiting {
 struct Driver {
     hub: Hub,
     socket: UdpSocket,
+    outbox: Outbox,
     stacks: Stacks,
     woken: Readiness,
     group: SocketAddr,
@@ -229,19 +232,19 @@ struct Driver {
 
 impl Driver {
     async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
-        let mut buffer = vec![0; LONGEST];
         loop {
-            let wake = self.turn(&mut buffer).await;
+            let wake = self.turn().await;
             tokio::select! {
-                command = commands.recv() => match command {
-                    Some(command) => self.execute(command),
-                    None => return,
-                },
-                received = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = received {
-                        self.receive(&buffer[..length], from);
+                command = commands.recv() => {
+                    let Some(command) = command else { return };
+                    self.execute(command);
+                    for _ in 1..AT_ONCE {
+                        let Ok(command) = commands.try_recv() else { break };
+                        self.execute(command);
                     }
                 }
+                // The next turn receives.
+                _ = self.socket.readable() => {}
                 () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
                         self.hub.receive(&frame, None, self.clock.now());
@@ -318,19 +321,24 @@ impl Driver {
     }
 
     /// Receives what has arrived, so that it does not ask for it.
-    fn catch_up(&mut self, buffer: &mut [u8]) {
+    fn catch_up(&mut self) {
         for _ in 0..AT_ONCE {
-            let Some((length, from)) = socket::arrived(&self.socket, buffer) else { return };
-            self.receive(&buffer[..length], from);
+            let Some(batch) = Batch::receive(&self.socket) else { return };
+            for (datagram, from) in batch.iter() {
+                self.receive(datagram, from);
+            }
+            if batch.is_last() {
+                return;
+            }
         }
     }
 
     /// Sends due datagrams and reports events; returns the time of the next turn.
-    async fn turn(&mut self, buffer: &mut [u8]) -> Option<Nanos> {
-        let mut wake = None;
+    async fn turn(&mut self) -> Option<Nanos> {
+        self.catch_up();
+        let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
-            self.catch_up(buffer);
-            let (datagram, look) = self.hub.poll(self.clock.now());
+            let (datagram, look) = self.hub.poll(now);
             wake = look;
             let Some((to, bytes)) = datagram else { break };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
@@ -340,10 +348,10 @@ impl Driver {
                 To::Hub => None,
             };
             if let Some(to) = to {
-                // A failed send counts as a loss on the path.
-                let _ = self.socket.send_to(&bytes, to).await;
+                self.outbox.push(to, bytes);
             }
         }
+        self.outbox.flush(&self.socket).await;
         for event in self.hub.take_events() {
             self.handle_event(event);
         }

@@ -1,9 +1,10 @@
 //! A member on sockets.
 
+use super::batch::{Batch, Outbox};
 use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::{Command, Publisher, Reply};
 use super::resolver::{Resolve, Resolver};
-use super::{AT_ONCE, Clock, Error, LONGEST, family, socket};
+use super::{AT_ONCE, Clock, Error, family, socket};
 use crate::Nanos;
 use crate::carrier::To;
 use crate::rng::Seed;
@@ -72,6 +73,7 @@ impl Listener {
             member,
             outcomes: HashMap::new(),
             socket: socket::driven(socket::unicast(local, profile)?)?,
+            outbox: Outbox::default(),
             woken: Readiness::of(&stacks)?,
             stacks,
             local,
@@ -104,6 +106,7 @@ struct Driver {
     /// Who waits for the outcome of a message.
     outcomes: HashMap<u32, Reply>,
     socket: UdpSocket,
+    outbox: Outbox,
     stacks: Stacks,
     woken: Readiness,
     local: SocketAddr,
@@ -122,8 +125,6 @@ impl Driver {
         mut commands: mpsc::UnboundedReceiver<Command>,
     ) {
         let (answers, mut answered) = mpsc::unbounded_channel();
-        let mut buffer = vec![0; LONGEST];
-        let mut from_group = vec![0; LONGEST];
         loop {
             // Joins the group before it tells the hub that it is ready.
             let here = self.deliver(&sender, &answers);
@@ -135,20 +136,16 @@ impl Driver {
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command),
-                Some((number, answer)) = answered.recv() => {
-                    // An answer that no model can carry is lost; the hub sees its deadline pass.
-                    let _ = self.member.answer(number, &answer, self.clock.now());
-                }
-                received = self.socket.recv_from(&mut buffer) => {
-                    if let Ok((length, from)) = received {
-                        self.catch_up(&mut from_group);
-                        self.receive(&buffer[..length], from);
+                Some(answer) = answered.recv() => {
+                    self.answer(answer);
+                    for _ in 1..AT_ONCE {
+                        let Ok(answer) = answered.try_recv() else { break };
+                        self.answer(answer);
                     }
                 }
+                _ = self.socket.readable() => self.receive_all(),
                 Some(hub) = self.resolver.resolved() => self.hub = hub,
-                length = hear(group, &mut from_group) => {
-                    self.member.receive(&from_group[..length], self.clock.now());
-                }
+                () = readable(group) => self.catch_up(),
                 () = self.woken.woken() => {
                     while let Some(frame) = self.stacks.receive() {
                         self.member.receive(&frame, self.clock.now());
@@ -185,13 +182,36 @@ impl Driver {
         true
     }
 
+    fn answer(&mut self, (number, answer): (MessageId, Vec<u8>)) {
+        // An answer that no model can carry is lost; the hub sees its deadline pass.
+        let _ = self.member.answer(number, &answer, self.clock.now());
+    }
+
     /// Reads what the group's socket has received: a datagram to this member alone can ask for it,
     /// and two sockets keep no order.
-    fn catch_up(&mut self, buffer: &mut [u8]) {
+    fn catch_up(&mut self) {
         let Some((_, socket)) = &self.group else { return };
         for _ in 0..AT_ONCE {
-            let Some((length, _)) = socket::arrived(socket, buffer) else { return };
-            self.member.receive(&buffer[..length], self.clock.now());
+            let Some(batch) = Batch::receive(socket) else { return };
+            let now = self.clock.now();
+            batch.iter().for_each(|(datagram, _)| self.member.receive(datagram, now));
+            if batch.is_last() {
+                return;
+            }
+        }
+    }
+
+    /// Reads what this member's socket has received.
+    fn receive_all(&mut self) {
+        for _ in 0..AT_ONCE {
+            let Some(batch) = Batch::receive(&self.socket) else { return };
+            self.catch_up();
+            for (datagram, from) in batch.iter() {
+                self.receive(datagram, from);
+            }
+            if batch.is_last() {
+                return;
+            }
         }
     }
 
@@ -252,24 +272,23 @@ impl Driver {
 
     /// Sends due datagrams; returns the time of the next turn.
     async fn turn(&mut self) -> Option<Nanos> {
-        let mut wake = None;
+        let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
-            let (datagram, look) = self.member.poll(self.clock.now());
+            let (datagram, look) = self.member.poll(now);
             wake = look;
             let Some(bytes) = datagram else { break };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
-            let _ = self.socket.send_to(&bytes, self.hub).await;
+            self.outbox.push(self.hub, bytes);
         }
+        self.outbox.flush(&self.socket).await;
         wake
     }
 }
 
-/// Receives from the group and returns the length; pending forever without a group.
-async fn hear(group: Option<&UdpSocket>, buffer: &mut [u8]) -> usize {
-    let Some(socket) = group else { return std::future::pending().await };
-    loop {
-        if let Ok((length, _)) = socket.recv_from(buffer).await {
-            return length;
-        }
+/// Waits until the group's socket has received something; forever without a group.
+async fn readable(group: Option<&UdpSocket>) {
+    match group {
+        Some(socket) => drop(socket.readable().await),
+        None => std::future::pending().await,
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions on sockets. Each session has a tokio task, the I/O driver, which passes datagrams and
 //! time to the core and sends the core's datagrams.
 
+mod batch;
 mod command;
 #[cfg(feature = "discovery")]
 mod discovery;
@@ -57,10 +58,8 @@ fn outside_rate(config: &Config) -> f64 {
     if configured > 0.0 { configured } else { STACK_RATE }
 }
 
-/// Datagrams per turn in one direction.
-const AT_ONCE: usize = 32;
-/// Maximum datagram size, in bytes.
-const LONGEST: usize = 65_536;
+/// Datagrams to send per turn, and buffers of datagrams and commands to handle.
+const AT_ONCE: usize = 64;
 /// Maximum sleep, in case a wake-up is lost.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 

@@ -7,8 +7,8 @@ use std::io::Result as IoResult;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
-/// Receive buffer size, in bytes.
-const ROOM: usize = 1 << 20;
+/// Receive buffer size, in bytes: the answers of a group to several messages at once.
+const ROOM: usize = 1 << 22;
 
 fn open(address: SocketAddr) -> IoResult<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
@@ -94,16 +94,9 @@ pub fn group(group: SocketAddr, interface: IpAddr) -> Result<UdpSocket, Error> {
 
 /// Hands a socket to the runtime.
 pub(super) fn driven(socket: UdpSocket) -> Result<tokio::net::UdpSocket, Error> {
+    super::batch::receive_segments(&socket);
     let what = "cannot wait for a UDP socket".to_owned();
     tokio::net::UdpSocket::from_std(socket).map_err(|source| Error::Socket { what, source })
-}
-
-/// The next datagram that has arrived, and its sender; `None` if there is none. It asks the system:
-/// the runtime may not know yet of what has arrived while a task was sending.
-pub(super) fn arrived(socket: impl AsFd, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
-    let (length, _, from) =
-        rustix::net::recvfrom(socket, buffer, rustix::net::RecvFlags::DONTWAIT).ok()?;
-    Some((length, from?.try_into().ok()?))
 }
 
 /// Joins a group at the interface with this address.

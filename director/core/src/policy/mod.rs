@@ -52,8 +52,8 @@ impl Default for Settings {
 const FAR_BETTER: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
-/// Minimum of that timeout, in ms.
-const MIN_TIMEOUT: f64 = 100.0;
+/// Minimum of that timeout, in ns.
+pub(crate) const MIN_TIMEOUT: Nanos = 100_000_000;
 /// Learning rate of the correction for all models. It is common to all because a cause such as
 /// a wrongly assumed network slows down every model.
 const LEARN: f64 = 0.1;
@@ -365,5 +365,5 @@ impl Policy {
 
 /// Timeout of a message with this expected delay, both in ms.
 fn timeout(expected_ms: f64, here: &Conditions) -> f64 {
-    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT
+    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT as f64 / 1e6
 }

@@ -116,6 +116,8 @@ pub struct Hub {
     /// Number of multicast probes.
     probes: u32,
     control_at: Nanos,
+    /// See [`Self::poll`]: the time, and that of the next poll without models.
+    settled: Option<(Nanos, Option<Nanos>)>,
     decide_at: Nanos,
     urgent: bool,
     /// Length of the datagram in hand, until it is proved to be from a member.
@@ -205,6 +207,7 @@ impl Hub {
             control: VecDeque::new(),
             probes: 0,
             control_at: 0,
+            settled: None,
             decide_at: 0,
             urgent: false,
             unproved: None,
@@ -274,6 +277,10 @@ impl Hub {
 
     /// The next datagram at `now`, and the time of the next poll.
     pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        // Nothing else has changed since a model gave a datagram at this time.
+        if let Some((_, wake)) = self.settled.take().filter(|(at, _)| *at == now) {
+            return self.poll_models(now, wake);
+        }
         self.expire(now);
         self.vacate_silent(now);
         self.stages.retain(|_, stage| stage.until.is_none_or(|until| until > now));
@@ -306,19 +313,7 @@ impl Hub {
         if datagram.is_some() {
             return (datagram, wake);
         }
-        let mut events = Vec::new();
-        let mut next = None;
-        for stage in self.stages.values_mut() {
-            let (datagram, look) = stage.carrier.poll(now);
-            events.extend(stage.carrier.take());
-            wake = [wake, look].into_iter().flatten().min();
-            if datagram.is_some() {
-                next = datagram;
-                break;
-            }
-        }
-        self.handle_carrier_events(events, now);
-        (next, wake)
+        self.poll_models(now, wake)
     }
 
     fn wake(&self) -> Option<Nanos> {
@@ -350,6 +345,7 @@ impl Hub {
     /// Changes to a model regardless of the map. Returns `false` and does nothing during a
     /// change, or if a member lacks the model.
     pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
+        self.settled = None;
         let from = self.switch.current().0;
         let stable = self.switch.phase() == Phase::Stable;
         let possible = stable && from != to && self.policy.has(to);

@@ -12,6 +12,7 @@ impl Hub {
     /// Sets the path MTU in bytes that the system knows, or `None` if unknown; the configured MTU
     /// remains the upper limit. Members are informed of a change.
     pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
+        self.settled = None;
         let configured = self.configured_mtu as u32;
         self.path_mtu.set_limit(mtu.map_or(configured, |mtu| configured.min(mtu)));
         self.update_packets(now);

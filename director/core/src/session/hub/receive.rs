@@ -6,6 +6,7 @@ use crate::carrier::{self, CarrierEvent};
 use crate::envelope::{self, FromMember};
 use crate::handshake;
 use crate::model::Models;
+use crate::policy::MIN_TIMEOUT;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink;
@@ -14,6 +15,7 @@ impl Hub {
     /// Handles a datagram or a frame of an external stack. `from` is the member with the source
     /// address, if any.
     pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+        self.settled = None;
         self.fresh = None;
         if handshake::is_hello(datagram) {
             if !from.is_some_and(|member| self.handle_hello(member, datagram, now)) {
@@ -77,7 +79,8 @@ impl Hub {
 
     /// Records that a member is reachable.
     pub(super) fn mark_alive(&mut self, now: Nanos) {
-        if now.saturating_sub(self.heard_at) > self.timeout() {
+        let silent = now.saturating_sub(self.heard_at);
+        if silent > MIN_TIMEOUT && silent > self.timeout() {
             self.resumed_at = now;
         }
         self.heard_at = now;

@@ -10,6 +10,7 @@ impl Hub {
     /// that it does not get. Other members receive new messages as soon as they have the new keys.
     /// A member that shares its pre-shared key with others can still come back in their place.
     pub fn revoke(&mut self, member: MemberId, now: Nanos) {
+        self.settled = None;
         self.psks.revoke(member);
         self.pairings.remove(&member);
         self.close_uplink(member);
@@ -26,6 +27,7 @@ impl Hub {
     /// # Errors
     /// [`SessionError`] if the key is too short.
     pub fn admit(&mut self, member: MemberId, key: &[u8], now: Nanos) -> Result<(), SessionError> {
+        self.settled = None;
         if member < u32::from(self.members) && self.psks.of(member).is_none() {
             self.psks.admit(member, key)?;
             if self.strangers.includes(member) {

@@ -3,7 +3,7 @@
 use super::supervise::MAX_MESSAGES;
 use super::{Hub, LINGER, Outgoing};
 use crate::Nanos;
-use crate::carrier::Load;
+use crate::carrier::{Load, To};
 use crate::envelope;
 use crate::session::{Event, SessionError};
 use crate::switch::{Action, MemberId, MessageId};
@@ -50,6 +50,7 @@ impl Hub {
         if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
             return Err(SessionError::Full(MAX_MESSAGES));
         }
+        self.settled = None;
         self.capacity.sending(now);
         let number = self.next;
         self.next += 1;
@@ -80,6 +81,29 @@ impl Hub {
             self.events.push_back(Event::Over { message: number, lacking: to.to_vec() });
         }
         Ok(number)
+    }
+
+    /// The next datagram of a model, and the time of the next poll; `wake` is that of all others.
+    pub(super) fn poll_models(
+        &mut self,
+        now: Nanos,
+        wake: Option<Nanos>,
+    ) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        let (mut events, mut next, mut own) = (Vec::new(), None, wake);
+        for stage in self.stages.values_mut() {
+            let (datagram, look) = stage.carrier.poll(now);
+            events.extend(stage.carrier.take());
+            own = [own, look].into_iter().flatten().min();
+            if datagram.is_some() {
+                next = datagram;
+                break;
+            }
+        }
+        if next.is_some() && events.is_empty() && !self.has_control() {
+            self.settled = Some((now, wake));
+        }
+        self.handle_carrier_events(events, now);
+        (next, own)
     }
 
     pub(super) fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {

@@ -84,6 +84,7 @@ impl Hub {
 
     /// Each message has one reply: later ones are dropped, and those to former starts.
     fn reply_with(&mut self, to: MessageFrom, kind: u8, body: &[u8]) {
+        self.settled = None;
         let own = self.uplinks.lanes.get_mut(&to.member).filter(|own| own.start == to.start);
         let Some(own) = own else { return };
         let Some(until) = own.open.remove(&to.number) else { return };

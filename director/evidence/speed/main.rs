@@ -1,0 +1,180 @@
+//! Speed of the director's models on loopback, compared with ZeroMQ's in the same run:
+//!
+//!     cargo run --release -p bench --example director-speed -- rates [MEMBERS] [WINDOW]
+//!     cargo run --release -p bench --example director-speed -- delays
+//!
+//! `rates`: a hub keeps a window of messages of 100 B open to all members, which answer each with
+//! the same bytes. Counts answers per second. ZeroMQ and each model take turns of half a second.
+//! ZeroMQ is ROUTER and DEALER, or PUB and SUB with answers by PUSH and PULL; ratios are to the
+//! faster of the two. `delays`: one request at a time, to one member.
+//!
+//! All ends are in one process. The hub has a thread, and all members together have one. ZeroMQ has
+//! an I/O thread per end in addition.
+
+mod director_side;
+mod zeromq_side;
+
+use director::ModelId;
+use director_side::{Group, Setup};
+use std::process::ExitCode;
+use std::time::Duration;
+use zeromq_side::{Pattern, Zeromq};
+
+/// Size of a message and of its answer, in bytes.
+const PAYLOAD: usize = 100;
+const TURN: Duration = Duration::from_millis(500);
+const TURNS: usize = 5;
+const REQUESTS: usize = 400;
+const MODELS: [ModelId; 3] = [ModelId::UdpArq, ModelId::MulticastFec, ModelId::UdpRequestResponse];
+
+type Failure = Box<dyn std::error::Error>;
+
+/// What was measured in a turn.
+#[derive(Debug, Clone, Copy, Default)]
+struct Speed {
+    /// Answers per second.
+    answers_s: f64,
+    /// CPU time of the process per answer, in us.
+    cpu_us: f64,
+}
+
+/// One of the sides: a hub with members.
+trait Side {
+    /// Keeps `window` messages open for this time.
+    fn run(&mut self, window: usize, time: Duration) -> Result<Speed, Failure>;
+    /// Sends requests one after another, with a pause before each; returns their delays.
+    fn delays(&mut self, requests: usize, pause: Duration) -> Result<Vec<Duration>, Failure>;
+}
+
+/// A side in the table.
+struct Row {
+    name: String,
+    side: Box<dyn Side>,
+    speeds: Vec<Speed>,
+}
+
+impl Row {
+    fn new(name: String, side: impl Side + 'static) -> Self {
+        Self { name, side: Box::new(side), speeds: Vec::new() }
+    }
+
+    fn answers_s(&self) -> f64 {
+        median(self.speeds.iter().map(|speed| speed.answers_s).collect())
+    }
+
+    fn cpu_us(&self) -> f64 {
+        median(self.speeds.iter().map(|speed| speed.cpu_us).collect())
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |place: usize| arguments.get(place).and_then(|text| text.parse().ok());
+    let done = match arguments.first().map(String::as_str) {
+        Some("rates") => rates(number(1), number(2), arguments.get(3).map(String::as_str)),
+        Some("delays") => delays(),
+        _ => Err("director-speed rates [MEMBERS] [WINDOW] [NAME] | delays".into()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers per second of each side, for numbers of members and windows; only of the models whose
+/// row contains `only`, if given.
+fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> Result<(), Failure> {
+    println!("| members | window | side | answers/s | of ZeroMQ's | CPU per answer, us |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for members in members.map_or(vec![1, 20, 100], |members| vec![members]) {
+        let mut rows = Vec::new();
+        for pattern in [Pattern::Router, Pattern::Publish] {
+            rows.push(Row::new(pattern.name().into(), Zeromq::start(members, pattern, PAYLOAD)?));
+        }
+        for model in MODELS {
+            for encrypted in [false, true] {
+                for rate_bit_s in [10e9, 0.0] {
+                    let setup = Setup { model, members, encrypted, rate_bit_s };
+                    let name = setup.to_string();
+                    if only.is_none_or(|only| name.contains(only)) {
+                        rows.push(Row::new(name, Group::start(setup, PAYLOAD)?));
+                    }
+                }
+            }
+        }
+        for window in window.map_or(vec![1, 32], |window| vec![window]) {
+            for _ in 0..TURNS {
+                for row in &mut rows {
+                    row.speeds.push(row.side.run(window, TURN)?);
+                }
+            }
+            print(members, window, &rows);
+            rows.iter_mut().for_each(|row| row.speeds.clear());
+        }
+    }
+    Ok(())
+}
+
+fn print(members: usize, window: usize, rows: &[Row]) {
+    // Both patterns of ZeroMQ come first.
+    let best = rows[..2].iter().map(Row::answers_s).fold(0.0, f64::max);
+    for row in rows {
+        println!(
+            "| {members} | {window} | {} | {:.0} | 1/{:.1} | {:.1} |",
+            row.name,
+            row.answers_s(),
+            best / row.answers_s(),
+            row.cpu_us(),
+        );
+    }
+}
+
+/// Delays of single requests, by configured rate: one after another, and after pauses.
+fn delays() -> Result<(), Failure> {
+    println!("| side | p50 after pauses, us | p99 | p50 in a row, us | p99 |");
+    println!("| --- | --- | --- | --- | --- |");
+    for pattern in [Pattern::Router, Pattern::Publish] {
+        let side = Zeromq::start(1, pattern, PAYLOAD)?;
+        delay(pattern.name(), side)?;
+    }
+    for model in MODELS {
+        for encrypted in [false, true] {
+            for rate_bit_s in [1e6, 100e6, 10e9, 0.0] {
+                let setup = Setup { model, members: 1, encrypted, rate_bit_s };
+                delay(&setup.to_string(), Group::start(setup, PAYLOAD)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn delay(name: &str, mut side: impl Side) -> Result<(), Failure> {
+    // The rate of a session without a configured one is found by the first requests.
+    side.run(1, TURN)?;
+    let mut cells = Vec::new();
+    for pause in [Duration::from_millis(5), Duration::ZERO] {
+        let delays = side.delays(REQUESTS, pause)?;
+        let mut us: Vec<f64> = delays.iter().map(|delay| delay.as_secs_f64() * 1e6).collect();
+        us.sort_by(f64::total_cmp);
+        let of = |share: f64| us.get((us.len() as f64 * share) as usize).copied();
+        cells.extend([0.5, 0.99].map(|share| format!("{:.0}", of(share).unwrap_or(f64::NAN))));
+    }
+    println!("| {name} | {} |", cells.join(" | "));
+    Ok(())
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// CPU time of the process.
+fn cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is ours and outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
