@@ -5,6 +5,9 @@
 //! probability p needs has a negative binomial distribution; a group needs the maximum of
 //! independent such numbers, one per receiver.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
 /// A shared half-duplex channel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Channel {
@@ -123,7 +126,7 @@ pub fn frames_while(chunks: u64, least: u64, loss: f64, gain: f64) -> u64 {
     let mut chance = completion.sum;
     while frames < MAX_FRAMES {
         let more = completion.next();
-        if more - std::mem::replace(&mut chance, more) < gain {
+        if more - core::mem::replace(&mut chance, more) < gain {
             break;
         }
         frames += 1;

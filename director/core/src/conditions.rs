@@ -1,6 +1,8 @@
 //! Network and traffic conditions: the coordinates of a session on the performance map.
 
 use crate::Nanos;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Network and traffic conditions of a session.

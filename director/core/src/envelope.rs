@@ -9,6 +9,8 @@ use crate::Nanos;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MessageId;
 
 const DATA: u8 = 0x21;

@@ -2,8 +2,10 @@
 
 use crate::Nanos;
 use crate::conditions::Conditions;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::VecDeque;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 
 /// A share with its 95 % confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -8,13 +8,15 @@
 //!
 //! Without security the same two messages carry random numbers instead of keys.
 
+use crate::crypto::digest;
 use crate::keys::{Psk, Root, SessionId};
-use ring::digest;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, DefaultResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
 use snow::{Builder, HandshakeState};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
 /// Both ends must agree on it: the version of the wire format.
@@ -245,7 +247,7 @@ pub fn respond(
 /// A fingerprint of a hello, by which a hub recognizes a repeated one.
 pub fn fingerprint(hello: &[u8]) -> [u8; 16] {
     let digest = digest::digest(&digest::SHA256, hello);
-    std::array::from_fn(|at| digest.as_ref()[at])
+    core::array::from_fn(|at| digest.as_ref()[at])
 }
 
 #[cfg(test)]

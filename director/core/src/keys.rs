@@ -7,12 +7,14 @@
 //! The associated data cover session, epoch, sender and number, so a sealed message cannot be
 //! replayed as another one.
 
+use crate::crypto::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use crate::crypto::{digest, hkdf, hmac};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use crate::platform::{self, Arc, Mutex};
 use crate::switch::MessageId;
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
-use ring::{digest, hkdf, hmac};
-use std::collections::VecDeque;
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use alloc::collections::VecDeque;
+use core::fmt;
 
 /// Length of the AEAD tag, in bytes.
 pub const SEAL: usize = 16;
@@ -184,13 +186,15 @@ impl Root {
         self.derive(scope.purpose.label(), scope).unwrap_or_else(|| {
             let known = [scope.purpose.label(), &self.session[..], &scope.numbers()].concat();
             let digest = digest::digest(&digest::SHA256, &known);
-            std::array::from_fn(|at| digest.as_ref()[at])
+            core::array::from_fn(|at| digest.as_ref()[at])
         })
     }
 
     /// The keys of a scope, for a message: those of the last scopes are kept.
     pub fn recent(&self, scope: Scope) -> Arc<Keys> {
-        let Ok(mut recent) = self.recent.lock() else { return Arc::new(self.keys(scope)) };
+        let Some(mut recent) = platform::lock(&self.recent) else {
+            return Arc::new(self.keys(scope));
+        };
         if let Some(known) = recent.iter().find(|keys| keys.scope == scope) {
             return known.clone();
         }

@@ -18,6 +18,15 @@
 //! Names follow IETF TAPS (RFC 9621, RFC 9622) where TAPS defines one. TAPS fixes the protocol
 //! stack when a connection is established; here a session can change its model at any time.
 
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+#[cfg(not(any(feature = "std", feature = "portable")))]
+compile_error!(
+    "the director needs the feature `std`, or `portable` where there is no standard library"
+);
+
 mod analytic;
 pub mod arq;
 pub mod bound;
@@ -26,6 +35,7 @@ pub mod carrier;
 #[cfg(feature = "coap")]
 pub mod coap;
 mod conditions;
+mod crypto;
 pub mod envelope;
 mod estimate;
 pub mod fec;
@@ -37,6 +47,7 @@ mod map;
 mod model;
 mod pace;
 mod path_mtu;
+mod platform;
 mod policy;
 mod properties;
 mod rng;
@@ -52,7 +63,9 @@ pub use map::{Figures, MapError, PerformanceMap, Point, Quantiles};
 pub use model::{Features, ModelId, Models};
 pub use policy::{Choice, Decision, Policy, Reason, Settings};
 pub use properties::{CapacityProfile, Preference, TransportProperties};
-pub use rng::{NoRandomness, Seed};
+#[cfg(feature = "std")]
+pub use rng::NoRandomness;
+pub use rng::Seed;
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
 pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkFull};

@@ -1,8 +1,8 @@
 //! The transport models: their names and numbers. What each can do is in [`crate::carrier`].
 
 use crate::targets::Pattern;
+use core::fmt;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
 /// Declares the models: their documentation, number on the wire, and name in files.
 macro_rules! models {

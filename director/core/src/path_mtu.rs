@@ -7,9 +7,11 @@
 //! it tries larger ones again.
 
 use crate::Nanos;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use alloc::collections::BTreeMap;
+use core::ops::Range;
 
 /// Sizes that are tried, in bytes: jumbo frames, FDDI, Ethernet, tunnels, the minimum of IPv6,
 /// X.25, the usual limit of datagrams over IPv4, point-to-point links, 802.15.4 (RFC 1191, 7.1).

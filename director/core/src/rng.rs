@@ -1,9 +1,9 @@
 //! Random numbers: ChaCha20 (RFC 8439) from a 256-bit seed. One output says nothing of another.
 
+use crate::crypto::hmac;
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng as _, SeedableRng};
-use ring::hmac;
-use std::fmt;
+use core::fmt;
 
 /// The seed of all random decisions of an end of a session: 256 bits, from the system's generator
 /// or, in tests and simulations, from a number.
@@ -26,6 +26,7 @@ impl Seed {
     ///
     /// # Errors
     /// [`NoRandomness`] if the system provides none.
+    #[cfg(feature = "std")]
     pub fn from_system() -> Result<Self, NoRandomness> {
         let mut bits = [0; 32];
         let system = ring::rand::SystemRandom::new();
@@ -56,6 +57,7 @@ impl Seed {
 }
 
 /// The system provides no random numbers.
+#[cfg(feature = "std")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read random numbers from the system")]
 pub struct NoRandomness;

@@ -4,7 +4,9 @@
 
 use crate::Nanos;
 use crate::model::ModelId;
-use std::collections::{BTreeMap, BTreeSet};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// A message number; the same on all models.
 pub type MessageId = u64;
@@ -296,7 +298,7 @@ impl Switch {
         if self.members.values().any(|stage| *stage != next) {
             return Vec::new();
         }
-        let old = std::mem::replace(&mut self.now, next);
+        let old = core::mem::replace(&mut self.now, next);
         self.next = None;
         vec![Action::Retire { model: old.model, epoch: old.epoch }]
     }

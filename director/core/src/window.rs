@@ -1,5 +1,8 @@
 //! Duplicate detection: each message is delivered once, whichever model carries it.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
 /// Replay window over the message numbers of a sender.
 #[derive(Debug, Clone)]
 pub struct Window {

@@ -2,6 +2,8 @@
 
 use crate::conditions::Conditions;
 use crate::map::{Figures, Quantiles};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::targets::Pattern;
 
 /// Headers of Ethernet, IPv4 and UDP, in bytes.

@@ -2,6 +2,8 @@
 
 use super::case::rounds;
 use crate::conditions::Conditions;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 
 /// Headers of Ethernet, IPv4 and TCP with time stamps, and of the last two alone, in bytes.
 const TCP_LINK_HEADERS: f64 = 66.0;

@@ -1,5 +1,8 @@
 //! The datagrams of `udp-arq`.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
 /// Maximum number of chunks per message.
 pub const MAX_CHUNKS: usize = 256;
 /// Header size of a chunk, in bytes.

@@ -1,8 +1,10 @@
 //! The receiver of `udp-arq`, from one sender.
 
 use super::frame::Datagram;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::window::Window;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// The result of a received datagram.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -6,7 +6,9 @@ use super::settings::{AckReport, ArqSettings, Outcome, Refused};
 use crate::Nanos;
 use crate::capacity::Capacity;
 use crate::pace::{Pace, TICK};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The sender, to one receiver.
 #[derive(Debug)]
@@ -371,7 +373,7 @@ impl ArqSender {
 
     /// Final states of messages since the last call.
     pub fn take_done(&mut self) -> Vec<(u64, Outcome)> {
-        std::mem::take(&mut self.done)
+        core::mem::take(&mut self.done)
     }
 
     /// Whether nothing is in flight or queued.

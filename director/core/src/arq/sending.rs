@@ -4,7 +4,9 @@ use super::frame::HEADER;
 use super::settings::AckReport;
 use crate::Nanos;
 use crate::capacity::Train;
-use std::collections::VecDeque;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::VecDeque;
 
 /// What a sender knows as delivered at a time.
 #[derive(Debug, Clone, Copy, Default)]

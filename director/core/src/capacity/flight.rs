@@ -1,7 +1,7 @@
 //! Datagrams that arrive without a long pause, and trains that are acknowledged.
 
 use crate::Nanos;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Maximum number of arrivals that are kept.
 const MAX_FLIGHT: usize = 512;

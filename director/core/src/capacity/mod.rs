@@ -14,7 +14,7 @@ pub use flight::Train;
 use self::flight::{Flight, MIN_FLIGHT};
 use self::trips::Trips;
 use crate::Nanos;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Datagrams that may be sent in a round trip without knowledge of the path (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;

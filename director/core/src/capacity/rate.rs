@@ -74,7 +74,7 @@ impl Capacity {
 
     /// Ends the flight.
     pub(super) fn finish(&mut self, now: Nanos) {
-        let flight = std::mem::take(&mut self.flight);
+        let flight = core::mem::take(&mut self.flight);
         if flight.trained {
             return;
         }

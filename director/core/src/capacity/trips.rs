@@ -1,7 +1,7 @@
 //! Round-trip times: their minimum, their mean, and whether a queue remains.
 
 use crate::Nanos;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Interval in which the minimum is kept, in ns.
 const MIN_WINDOW: Nanos = 30_000_000_000;

@@ -7,8 +7,10 @@ use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, LAST_ATTEMPT, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 pub static MODEL: Model = Model {
     features: Features {

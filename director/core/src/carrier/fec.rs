@@ -10,8 +10,10 @@ use crate::conditions::Conditions;
 use crate::fec::{self, Addressed, FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use crate::keys::{Keys, Party, Scope, Use};
 use crate::model::Features;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 pub static MODEL: Model = Model {
     features: Features {
@@ -152,7 +154,7 @@ impl HubCarrier for Hub {
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 
     fn retire(&mut self, _: Nanos) {

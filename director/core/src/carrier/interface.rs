@@ -6,10 +6,12 @@ use crate::capacity::Train;
 use crate::conditions::Conditions;
 use crate::keys::Root;
 use crate::model::{Features, ModelId};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::Seed;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::Pattern;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 pub(super) const MANY: &[Pattern] = &[Pattern::PublishSubscribe, Pattern::PublishCollect];
 pub(super) const ALL: &[Pattern] = &[

@@ -10,10 +10,12 @@ use super::peers::answer_delay;
 use crate::Nanos;
 use crate::model::ModelId;
 use crate::pace::Pace;
+use crate::platform::Arc;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
-use std::collections::VecDeque;
-use std::sync::Arc;
+use alloc::collections::VecDeque;
 
 /// First byte of a frame.
 const MARK: u8 = 0x1b;
@@ -142,7 +144,7 @@ impl HubCarrier for Hub {
     }
 
     fn take(&mut self) -> Vec<CarrierEvent> {
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 }
 

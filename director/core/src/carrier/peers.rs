@@ -6,9 +6,11 @@ use crate::Nanos;
 use crate::capacity::Train;
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The result of a received datagram.
 #[derive(Debug, Default)]
@@ -243,7 +245,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
             let late = peer.take_timeout();
             self.events.extend(late.map(|at| CarrierEvent::Timeout(member, at)));
         }
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 }
 

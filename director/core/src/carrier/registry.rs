@@ -7,6 +7,8 @@ use crate::analytic::Case;
 use crate::conditions::Conditions;
 use crate::map::Figures;
 use crate::model::{Features, ModelId};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::properties::TransportProperties;
 use crate::targets::Pattern;
 

@@ -5,8 +5,10 @@ use super::peers::{Exchange, Hub, Incoming, Member};
 use crate::Nanos;
 use crate::analytic::{Case, Prediction};
 use crate::model::Features;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 pub static MODEL: Model = Model {
     features: FEATURES,

@@ -3,7 +3,7 @@
 use super::code::{Encoder, Refused};
 use super::frame::{Frame, UP_NUMBERS, next_symbol};
 use crate::Nanos;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// A member's response to a message.
 #[derive(Debug)]

@@ -1,12 +1,14 @@
 //! Erasure coding of a message with RaptorQ (RFC 6330): one source block, no sub-blocks. Any
 //! symbols, about as many as the message has, restore it.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::BTreeSet;
+use core::cell::OnceCell;
 use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder,
     SourceBlockEncoder,
 };
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
 
 /// Maximum message size in bytes: bounds a receiver's memory.
 pub const LONGEST: usize = u16::MAX as usize;

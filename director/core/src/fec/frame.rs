@@ -9,6 +9,9 @@
 //! message number follows, and from a member one 16-bit number: nine bits of member number and
 //! seven of symbol number.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+
 /// Maximum header size of a symbol, in bytes.
 pub const HEADER: usize = 9;
 /// Header size in the short form, in bytes.

@@ -7,10 +7,12 @@ use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
 use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::window::Window;
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
 const MAX_OPEN: usize = 32;

@@ -4,6 +4,8 @@ use super::code::{symbol_size, symbols};
 use super::frame::{ACKNOWLEDGEMENT, HEADER, MAX_SHORT_SYMBOLS, SHORT, UP_MEMBERS};
 use crate::Nanos;
 use crate::bound::{frames_for_all, frames_while};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 
 /// Parameters of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -5,8 +5,10 @@ use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
 use super::plan::{FecSettings, ResponseKind, slot_index};
 use crate::Nanos;
 use crate::pace::TICK;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// State of a member that has not responded completely.
 #[derive(Debug, Default)]
@@ -212,7 +214,7 @@ impl Sending {
     /// The next symbol for all members, if any.
     pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Nanos) -> Option<Frame> {
         if self.left == 0 && self.more > 0 {
-            self.burst = std::mem::take(&mut self.more);
+            self.burst = core::mem::take(&mut self.more);
             self.left = self.burst;
             self.repaired = true;
         }

@@ -10,6 +10,8 @@
 use super::{Figures, MapError, PerformanceMap, Point, Quantiles};
 use crate::conditions::Conditions;
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 
 const MAGIC: &[u8] = b"DMAP\x01";
 /// Exponent of the smallest digit at 0.
@@ -136,7 +138,7 @@ impl PerformanceMap {
     /// [`MapError::TooLarge`] if it has more than 65,535 conditions, or points of a model.
     pub fn to_bytes(&self) -> Result<Vec<u8>, MapError> {
         let mut conditions: Vec<Vec<u8>> = Vec::new();
-        let mut places = std::collections::HashMap::new();
+        let mut places = alloc::collections::BTreeMap::new();
         let mut rest = Vec::new();
         let count = |count: usize| u16::try_from(count).map_err(|_| MapError::TooLarge);
         for (model, points) in &self.points {

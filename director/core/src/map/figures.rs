@@ -1,5 +1,7 @@
 //! Figures of a model's performance.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use serde::{Deserialize, Serialize};
 
 /// Quantiles of a figure.

@@ -1,5 +1,7 @@
 //! The performance map: measured performance of models by network and traffic conditions.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod compact;
 mod figures;
 mod near;
@@ -12,9 +14,9 @@ pub use point::Point;
 use self::near::Index;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
+use crate::platform::Arc;
+use alloc::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
 
 /// Version of the file format that this code reads and writes.
 const FORMAT: u32 = 1;
@@ -58,13 +60,18 @@ impl PerformanceMap {
     /// The built-in map: the library's own models over a grid of networks, measured in virtual
     /// time (`docs/director.md` describes how). Empty without the feature `map`.
     pub fn shipped() -> Arc<Self> {
-        static MAP: OnceLock<Arc<PerformanceMap>> = OnceLock::new();
         #[cfg(feature = "map")]
         let read =
             || Self::from_bytes(include_bytes!("../../map.bin")).unwrap_or_else(|_| Self::new());
         #[cfg(not(feature = "map"))]
         let read = Self::new;
-        MAP.get_or_init(|| Arc::new(read())).clone()
+        #[cfg(feature = "std")]
+        {
+            static MAP: std::sync::OnceLock<Arc<PerformanceMap>> = std::sync::OnceLock::new();
+            MAP.get_or_init(|| Arc::new(read())).clone()
+        }
+        #[cfg(not(feature = "std"))]
+        Arc::new(read())
     }
 
     /// Reads a map from JSON.

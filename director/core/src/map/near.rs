@@ -4,9 +4,11 @@ use super::figures::{Figures, Quantiles};
 use super::point::Point;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::targets::Pattern;
-use std::collections::BTreeMap;
-use std::ops::Range;
+use alloc::collections::BTreeMap;
+use core::ops::Range;
 
 /// Number of nearest points used.
 const NEIGHBOURS: usize = 16;
@@ -48,7 +50,7 @@ impl Index {
     /// Adds a measurement of a model.
     pub fn add(&mut self, model: ModelId, point: &Point) {
         let (base, seen) = (base(model, &point.at), logarithms(&point.figures));
-        let deviation = std::array::from_fn(|at| (seen[at] - base[at]) as f32);
+        let deviation = core::array::from_fn(|at| (seen[at] - base[at]) as f32);
         let place = point.at.place().map(|value| value as f32);
         let count = self.places[0].len();
         let known = *self.numbers.entry(place.map(f32::to_bits)).or_insert(count);
@@ -142,7 +144,7 @@ impl Index {
         }
         let nearest = f64::from(sum.nearest?);
         let base = base(model, &near.here);
-        let [p50, p90, p99, bytes, short] = std::array::from_fn(|figure| {
+        let [p50, p90, p99, bytes, short] = core::array::from_fn(|figure| {
             (base[figure] + f64::from(sum.deviation[figure] / sum.weight)).exp()
         });
         let (p90, p99) = (p90.max(p50), p99.max(p90).max(p50));

@@ -5,6 +5,8 @@ use crate::conditions::Conditions;
 use crate::envelope::DATA_OVERHEAD;
 use crate::map::{Figures, Near, PerformanceMap, Quantiles};
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::targets::Pattern;
 
 /// Weight of a delivery shortfall: 1 % below the target doubles the cost.

@@ -1,7 +1,9 @@
 //! The decision and its reason.
 
 use crate::model::ModelId;
-use std::fmt;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use core::fmt;
 
 /// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! Model selection: which model serves a session best, and whether a change pays off.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod cost;
 mod decision;
 #[cfg(test)]
@@ -285,7 +287,7 @@ impl Policy {
 
     /// Decays the corrections of unused models.
     fn forget(&mut self, now: Nanos) {
-        let passed = now.saturating_sub(std::mem::replace(&mut self.decided_at, now));
+        let passed = now.saturating_sub(core::mem::replace(&mut self.decided_at, now));
         let keep = (-(passed as f64) / FORGET).exp();
         let current = self.current;
         let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);

@@ -3,10 +3,12 @@
 use crate::conditions::Conditions;
 use crate::estimate::Estimate;
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::policy::Decision;
 use crate::switch::MemberId;
-use std::collections::BTreeMap;
-use std::fmt;
+use alloc::collections::BTreeMap;
+use core::fmt;
 
 /// Explains which model a session uses and why.
 #[derive(Debug, Clone, PartialEq)]

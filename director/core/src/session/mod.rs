@@ -1,6 +1,8 @@
 //! A session: a hub (root endpoint) and its members (leaf endpoints). The session changes the
 //! model of its messages over time. No I/O and no clock; [`crate::io`] provides both.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod explain;
 mod hub;
 mod member;
@@ -21,7 +23,7 @@ use crate::properties::TransportProperties;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
 use crate::uplink::LIFETIME;
-use std::net::{Ipv4Addr, SocketAddr};
+use core::net::{Ipv4Addr, SocketAddr};
 
 /// Session configuration.
 #[derive(Debug, Clone)]

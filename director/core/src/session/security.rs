@@ -1,8 +1,10 @@
 //! Security of a session: who has which pre-shared key.
 
 use crate::keys::{Psk, ShortKey};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use std::collections::BTreeSet;
+use alloc::collections::BTreeSet;
 
 /// Why pre-shared keys are of no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,8 +34,8 @@ pub enum Security {
     InsecureOnPurpose,
 }
 
-impl std::fmt::Debug for Security {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Debug for Security {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Key(_) => f.write_str("Key(..)"),
             Self::Keys(keys) => write!(f, "Keys({} keys)", keys.len()),

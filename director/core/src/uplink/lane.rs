@@ -3,6 +3,8 @@
 use crate::Nanos;
 use crate::carrier::{Arq, Exchange, Params};
 use crate::keys::{Keys, Party, Root, Scope, Use};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::Seed;
 
 /// First byte of a member's datagram, and of the hub's.

@@ -5,6 +5,8 @@
 //!
 //! Each message ends as exactly one [`Outcome`], at its deadline at the latest.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod lane;
 mod sender;
 

@@ -5,7 +5,9 @@ use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MESSAGE, MessageProperties, Outc
 use super::{LEAVE, UplinkFull};
 use crate::Nanos;
 use crate::keys::{Party, Root};
-use std::collections::{BTreeMap, VecDeque};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
+use alloc::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of messages that the lane has at a time: the others wait by priority.
 const WINDOW: usize = 32;
@@ -84,7 +86,7 @@ impl Uplink {
     pub fn connect(&mut self, root: &Root, member: u16, path: Path) {
         let lane = Lane::new(root, Party::Member(member), member, path);
         let mut before = self.lane.replace(lane);
-        for (number, sent) in std::mem::take(&mut self.sent) {
+        for (number, sent) in core::mem::take(&mut self.sent) {
             let begun = before.as_mut().is_none_or(|before| before.withdraw(number));
             let failed = Outcome::Failed(Failure::Unsent);
             self.bytes -= sent.bytes;
@@ -172,6 +174,6 @@ impl Uplink {
 
     /// Outcomes since the last call; each message has one.
     pub fn take_outcomes(&mut self) -> VecDeque<(u32, Outcome)> {
-        std::mem::take(&mut self.outcomes)
+        core::mem::take(&mut self.outcomes)
     }
 }

@@ -1,5 +1,7 @@
 //! The transports of CoAP, confirmable or not.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 #[cfg(feature = "coap")]
 mod exchange;
 

@@ -1,5 +1,7 @@
 //! The transports of QUIC: one stream or one datagram per message.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 #[cfg(feature = "quic")]
 mod count;
 #[cfg(feature = "quic")]

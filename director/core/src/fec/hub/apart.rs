@@ -4,8 +4,10 @@
 
 use super::FecHub;
 use crate::fec::plan::FecSettings;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// One of this many messages is sent to an unreachable member by multicast only: multicast may
 /// reach it again.

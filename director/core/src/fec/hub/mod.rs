@@ -1,5 +1,7 @@
 //! The hub of `multicast-fec`.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod apart;
 mod receive;
 
@@ -11,7 +13,7 @@ use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
-use std::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 
 /// A datagram, to a member by unicast, or to all (`None`).
 pub type Addressed = (Option<MemberId>, Vec<u8>);
@@ -294,7 +296,7 @@ impl FecHub {
                 let (turn, requests) = (sending.turn, requests.clone());
                 Frame::Request { message: *message as u16, turn, requests, unicast }
             };
-            self.control.extend(std::iter::repeat_n((sending.only, request(false)), COPIES));
+            self.control.extend(core::iter::repeat_n((sending.only, request(false)), COPIES));
             // Unicast copies follow the multicast ones: a member that only gets these receives
             // no multicast.
             let unreachable =
@@ -360,17 +362,17 @@ impl FecHub {
 
     /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<HubEvent> {
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 
     /// Members, and received and lost symbols of their answers since the last call.
     pub fn take_seen(&mut self) -> Vec<(MemberId, u32, u32)> {
-        std::mem::take(&mut self.seen)
+        core::mem::take(&mut self.seen)
     }
 
     /// Round-trip samples of members since the last call, in ns.
     pub fn take_trips(&mut self) -> Vec<(MemberId, Nanos)> {
-        std::mem::take(&mut self.trips)
+        core::mem::take(&mut self.trips)
     }
 
     /// Drops all messages.

@@ -206,7 +206,7 @@ impl FecHub {
         }
         // It has received neither the message nor the multicast requests.
         let missed_multicast = symbols == NOTHING && no_response && sending.only.is_none();
-        if missed_multicast && !std::mem::replace(&mut awaited.no_multicast, true) {
+        if missed_multicast && !core::mem::replace(&mut awaited.no_multicast, true) {
             self.missed_multicast(message);
         }
     }

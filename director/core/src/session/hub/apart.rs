@@ -1,8 +1,10 @@
 //! Members that lose far more than the others. They say nothing of the network of the others, and
 //! get more than these by unicast.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// Memory of a member's average, in frames: a frame this old counts 1/e.
 const MEMORY: f64 = 60.0;
@@ -70,7 +72,7 @@ impl Apart {
         }
         let (_, median, _) = shares.select_nth_unstable_by(middle, f64::total_cmp);
         let limit = *median * FACTOR + MORE;
-        let was = std::mem::take(&mut self.apart);
+        let was = core::mem::take(&mut self.apart);
         let is = |member: &MemberId, frames: &Frames| {
             // Once apart, it must certainly be no better to stay.
             let loss = if was.contains_key(member) { frames.share() } else { frames.least(burst) };

@@ -2,7 +2,7 @@
 
 use crate::Nanos;
 use crate::switch::MemberId;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// Time in ns after which a member's shortest round trip is measured anew: paths change.
 const MAX_AGE: Nanos = 30_000_000_000;

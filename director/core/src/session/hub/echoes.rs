@@ -3,8 +3,10 @@
 
 use crate::Nanos;
 use crate::envelope::Echo;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Chance at which losses do not explain that nothing is answered, and the loss of a round trip that
 /// is always possible.

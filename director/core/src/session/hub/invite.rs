@@ -7,6 +7,8 @@ use crate::Nanos;
 use crate::envelope::Invitation;
 use crate::handshake::{self, Welcome};
 use crate::model::Models;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
 
 /// Maximum number of times that the invitation interval is doubled.

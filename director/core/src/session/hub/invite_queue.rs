@@ -3,7 +3,7 @@
 use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::switch::MemberId;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// Members to be invited to an epoch, one after another; each is queued once.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use crate::Nanos;
 use crate::switch::MemberId;
 use crate::uplink::Lane;
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
 
 /// The lane to one start of a member.
 pub(super) struct MemberLane {

@@ -7,6 +7,8 @@ use crate::carrier::Flow;
 use crate::conditions::Conditions;
 use crate::envelope::{self, Echo};
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::session::Config;
 use crate::switch::{MemberId, MessageId};
 
@@ -160,7 +162,7 @@ impl Hub {
             return;
         }
         if let Some(message) = self.messages.get_mut(&number)
-            && !std::mem::replace(&mut message.timed, true)
+            && !core::mem::replace(&mut message.timed, true)
         {
             self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
             self.update_capacity(now);

@@ -1,5 +1,7 @@
 //! The hub of a session: numbers, seals and sends messages, receives answers, selects models.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod apart;
 mod distances;
 mod echoes;
@@ -36,11 +38,11 @@ use crate::keys::{Root, SessionId};
 use crate::map::PerformanceMap;
 use crate::model::{ModelId, Models};
 use crate::path_mtu::PathMtu;
+use crate::platform::Arc;
 use crate::policy::{Decision, Policy};
 use crate::rng::{Rng, Seed};
 use crate::switch::{MemberId, MessageId, Phase, Switch};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message with missing answers or acknowledgements.
 struct Outgoing {
@@ -358,7 +360,7 @@ impl Hub {
 
     /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<Event> {
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 
     /// Number of messages with missing answers or acknowledgements.

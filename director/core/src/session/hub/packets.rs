@@ -3,6 +3,8 @@
 use super::Hub;
 use crate::Nanos;
 use crate::envelope::{DATA_OVERHEAD, Invitation};
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
 
 /// Minimum time for the answer to a probe, in ns.

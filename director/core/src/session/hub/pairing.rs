@@ -4,8 +4,10 @@ use crate::Nanos;
 use crate::envelope::{self, FromMember};
 use crate::handshake::{Accepted, fingerprint};
 use crate::keys::Root;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MessageId;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Maximum handshakes of a member that wait for its proof.
 const MAX_PENDING: usize = 4;
@@ -185,7 +187,7 @@ impl Pairing {
     fn confirm(&mut self, at: usize) {
         // Handshakes that began later stay: the member may have restarted, and this is late.
         let later = self.pending.split_off((at + 1).min(self.pending.len()));
-        let mut over = std::mem::replace(&mut self.pending, later);
+        let mut over = core::mem::replace(&mut self.pending, later);
         let Some(confirmed) = over.pop_back() else { return };
         let before = self.current.replace(confirmed.link);
         self.starts += 1;

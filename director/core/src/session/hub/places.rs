@@ -1,8 +1,10 @@
 //! Members and handshakes at addresses that the hub did not know at its start.
 
 use crate::Nanos;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::switch::MemberId;
-use std::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 
 /// Keys to try within a second: a flood of hellos must not take all of the hub's time. One takes a
 /// few microseconds.

@@ -6,6 +6,8 @@ use crate::carrier::{self, CarrierEvent};
 use crate::envelope::{self, FromMember};
 use crate::handshake;
 use crate::model::Models;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::policy::MIN_TIMEOUT;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};

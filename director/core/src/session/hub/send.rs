@@ -5,6 +5,8 @@ use super::{Hub, LINGER, Outgoing};
 use crate::Nanos;
 use crate::carrier::{Load, To};
 use crate::envelope;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::session::{Event, SessionError};
 use crate::switch::{Action, MemberId, MessageId};
 

@@ -10,9 +10,11 @@ use super::invite::Begun;
 use crate::Nanos;
 use crate::handshake;
 use crate::model::Models;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::MemberId;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 impl Hub {
     /// No member has the places from `first` on.
@@ -32,7 +34,7 @@ impl Hub {
 
     /// Datagrams to send to the source of the last datagram, whatever that is.
     pub fn take_replies(&mut self) -> VecDeque<Vec<u8>> {
-        std::mem::take(&mut self.strangers.replies)
+        core::mem::take(&mut self.strangers.replies)
     }
 
     /// A member reports that it is present. The answer is an invitation.

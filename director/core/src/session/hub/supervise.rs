@@ -3,6 +3,8 @@
 use super::Hub;
 use crate::Nanos;
 use crate::model::ModelId;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::policy::Choice;
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};

@@ -5,10 +5,12 @@ use super::lanes::{MemberLane, Uplinks};
 use crate::Nanos;
 use crate::carrier::To;
 use crate::keys::Party;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{LEAVE, Lane, MESSAGE, MessageFrom, Path, REQUEST, reply};
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 /// Maximum number of messages of a member that the application has not taken or answered.
 const MAX_UNANSWERED: usize = 1_024;

@@ -5,8 +5,10 @@ use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::{Initiator, Welcome};
 use crate::keys::{Psk, Root, SessionId};
 use crate::model::Models;
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 use crate::rng::Rng;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
 
 /// Initial interval between hellos; doubled up to a factor of 32.
 const HELLO_EVERY: Nanos = 500_000_000;
@@ -93,7 +95,7 @@ impl Handshakes {
     /// The member has joined: takes the keys, and forgets the rest.
     pub fn finish(&mut self) -> Option<Link> {
         let Self { said_at, round_trip, .. } = *self;
-        std::mem::replace(self, Self { said_at, round_trip, ..Self::default() }).complete
+        core::mem::replace(self, Self { said_at, round_trip, ..Self::default() }).complete
     }
 
     /// Sends the next hello early: a datagram of the hub, or of anyone, gives reason.

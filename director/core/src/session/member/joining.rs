@@ -7,7 +7,7 @@ use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
 use crate::keys::Root;
 use crate::window::Window;
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
 
 impl Member {
     /// An invitation of the hub, or of someone who claims to be it.

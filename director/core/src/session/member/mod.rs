@@ -1,5 +1,7 @@
 //! A session's member: the leaf endpoint.
 
+#[cfg(not(feature = "std"))]
+use crate::platform::prelude::*;
 mod handshakes;
 mod joining;
 mod reports;
@@ -18,8 +20,8 @@ use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::uplink::{Lane, Outcome, Uplink};
 use crate::window::Window;
-use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use alloc::collections::{BTreeMap, VecDeque};
+use core::net::SocketAddr;
 
 /// An event at a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -293,7 +295,7 @@ impl Member {
 
     /// Events since the last call.
     pub fn take_events(&mut self) -> VecDeque<MemberEvent> {
-        std::mem::take(&mut self.events)
+        core::mem::take(&mut self.events)
     }
 }
 
