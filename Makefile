@@ -47,7 +47,13 @@ test:
 		status=$$?; wait $$! || { cat target/kernel.log; exit 1; }; \
 		if $(MAKE) $(PACKAGE)/pytest; then $(MAKE) test-python || status=1; \
 		else echo "NOT RUN: tests of the Python package: their tools could not be installed from PyPI"; fi; \
+		scripts/director-embedded.sh || status=1; \
 		exit $$status
+
+# The director on microcontrollers: sizes, and sessions in QEMU. Needs qemu-system-arm and qemu-system-riscv32.
+.PHONY: evidence-embedded
+evidence-embedded:
+	scripts/director-embedded.sh run
 
 # What users install, in target/packages: an archive, a Debian package, a wheel, a recipe for a container image.
 # docs/how-to/install.md. LINUX=no leaves out the guest kernel for virtual time.
