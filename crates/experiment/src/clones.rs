@@ -38,7 +38,7 @@ impl Plan {
             let links =
                 original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
-            let gateway = original.gateway.or_else(|| self.gateway_of(original));
+            let gateway = original.gateway.or_else(|| self.gateway_of(original, false));
             clones.push(PlannedNode { name, links, gateway, ..original.clone() });
         }
         Ok(clones)
@@ -121,9 +121,9 @@ impl Plan {
     }
 
     /// The gateway that DHCP would have announced to the node.
-    fn gateway_of(&self, node: &PlannedNode) -> Option<IpAddr> {
+    fn gateway_of(&self, node: &PlannedNode, is_ipv6: bool) -> Option<IpAddr> {
         let asks = node.links.iter().filter(|link| link.by_dhcp);
-        asks.map(|link| &link.network).find_map(|network| self.router(network))
+        asks.map(|link| &link.network).find_map(|network| self.router(network, is_ipv6))
     }
 
     fn serves_dhcp(&self, network: &PlannedNetwork) -> bool {

@@ -45,7 +45,7 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
 }
 
 /// Creates a persistent TAP, which any user of the node may open.
-fn create(name: &str) -> Step<()> {
+pub(crate) fn create(name: &str) -> Step<()> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.

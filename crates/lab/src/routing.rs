@@ -59,21 +59,34 @@ impl Routing {
 
     /// Adds a route.
     pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
-        let family = if route.via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-        let mut header = vec![family as u8, route.prefix, 0, 0, libc::RT_TABLE_MAIN];
-        header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
-        header.extend([0; 4]);
-        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
-        message.bytes(libc::RTA_DST, &octets(route.to));
-        message.bytes(libc::RTA_GATEWAY, &octets(route.via));
         let Route { to, prefix, via } = route;
+        let mut message = new_route(*via, *prefix);
+        message.bytes(libc::RTA_DST, &octets(*to));
         self.ask(message, || format!("add the route to {to}/{prefix} by {via}"))
+    }
+
+    /// Adds an IPv6 default route by a router on the link of the interface `name`.
+    pub fn add_default_route(&self, name: &str, via: Ipv6Addr) -> Result<(), Failure> {
+        let mut message = new_route(via.into(), 0);
+        message.bytes(libc::RTA_OIF, &index(name)?.to_ne_bytes());
+        self.ask(message, || format!("add the default route by {via} on {name}"))
     }
 
     fn ask(&self, message: Message, step: impl Fn() -> String) -> Result<(), Failure> {
         self.0.exchange(&message.finish()).map(drop).map_err(|errno| Failure::of(step(), errno))
     }
+}
+
+/// A request for a route by `via`, without its destination.
+fn new_route(via: IpAddr, prefix: u8) -> Message {
+    let family = if via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let mut header = vec![family as u8, prefix, 0, 0, libc::RT_TABLE_MAIN];
+    header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+    header.extend([0; 4]);
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
+    message.bytes(libc::RTA_GATEWAY, &octets(via));
+    message
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {
@@ -127,7 +140,7 @@ pub(crate) fn forward(interfaces: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set(path: &str, value: &str) -> Result<(), Failure> {
+pub(crate) fn set(path: &str, value: &str) -> Result<(), Failure> {
     std::fs::write(path, value).map_err(|error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of(format!("write {path}"), errno)

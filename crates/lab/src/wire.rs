@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -94,8 +94,6 @@ pub struct Setting {
     pub cores: Vec<u32>,
     /// Its name server, in place of the host's.
     pub resolver: Option<IpAddr>,
-    /// Its default gateway.
-    pub gateway: Option<IpAddr>,
     /// Whether it is a gateway to the network behind the interface [`UPLINK`].
     pub forwards: bool,
     /// Whether it forwards packets between its interfaces.
@@ -142,8 +140,11 @@ pub struct Route {
     pub via: IpAddr,
 }
 
-/// A gateway's interface to the outside; the uplink's program creates it.
+/// A gateway's interface to the outside. The uplink's program opens it, and sets its IPv4 address.
 pub const UPLINK: &str = "tap0";
+
+/// Its IPv6 address, for networks with IPv6. The prefix length is 64.
+pub const UPLINK_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd1b, 0x8c4f, 0x7e2d, 0xff, 0, 0, 0, 1);
 
 /// A root file system, and the environment of programs in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

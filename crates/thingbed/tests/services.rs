@@ -8,14 +8,16 @@ use common::{Bed, Said, figure, has, is_root, json};
 use std::fs;
 use std::process::Command;
 
-/// Runs Thingbed in a network namespace that acts as the outside: it has the address 203.0.113.1,
-/// where a web server has one file, and another server at its loopback address.
+/// Runs Thingbed in a network namespace that acts as the outside: it has the addresses 203.0.113.1 and
+/// 2001:db8:ff::1, where a web server has one file, and another server at its loopback addresses.
 fn run_outside(bed: &Bed) -> Said {
     let tool = env!("CARGO_BIN_EXE_thingbed");
     let line = format!(
         "busybox ip link set lo up; busybox ip addr add 203.0.113.1/32 dev lo; \
          mkdir -p www; echo from-outside > www/hello; \
+         busybox ip addr add 2001:db8:ff::1/128 dev lo; \
          busybox httpd -p 203.0.113.1:80 -h www; busybox httpd -p 127.0.0.1:81 -h www; \
+         busybox httpd -p '[2001:db8:ff::1]:80' -h www; busybox httpd -p '[::1]:81' -h www; \
          {tool} run e.yaml -q"
     );
     // As process 1 of a PID namespace, it takes the servers with it when it ends.
@@ -75,6 +77,47 @@ drain: 20 s
     assert_eq!(out(&bed, "out", "island.1.out"), "nothing\n");
     let summary = json(&bed.sweep("out").join("summary.json"));
     assert!(figure(&summary, ".groups.field-services.tx_frames") > 4.0, "{summary:#}");
+}
+
+/// IPv6 alone, IPv6 next to IPv4, and behind a router; and IPv4 stays as it is.
+#[test]
+fn nat_is_a_way_out_and_not_a_way_in_over_ipv6() {
+    if !is_root() || missing(&["slirp4netns", "busybox", "unshare"]) {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write(
+        "fetch.sh",
+        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 $1 $2 | \
+         busybox grep from-outside || echo nothing\n",
+    );
+    let fetch = "sh fetch.sh 2001:db8:ff::1 80; sh fetch.sh fd00::2 81; sh fetch.sh ::1 81; \
+                 sh fetch.sh 2001:db8:1::1 80; sh fetch.sh 203.0.113.1 80";
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: out
+nodes: {{six: {{}}, both: {{}}, router: {{forward: true}}, far: {{}}, island: {{}}}}
+networks:
+  lan: {{attach: six, subnet: 'fd00::/64', nat: true}}
+  dual: {{attach: [both, router], subnet: [10.4.0.0/24, 'fd01::/64'], nat: true}}
+  behind: {{attach: [router, far], subnet: 'fd02::/64'}}
+  shut: {{attach: island, subnet: 'fd03::/64'}}
+workloads:
+  - command: {{on: [six, both, far, island], run: [sh, -c, '{fetch}']}}
+duration: 1 s
+drain: 20 s
+"
+        ),
+    );
+    let warning = "warning: the nodes of `lan` reach no IPv6 addresses outside this machine";
+    run_outside(&bed).ran(&["report: ", warning]);
+    let nothing = "nothing\nnothing\nnothing\n";
+    for (node, last) in [("six", "nothing"), ("both", "from-outside"), ("far", "nothing")] {
+        let answer = out(&bed, "out", &format!("{node}.0.out"));
+        assert_eq!(answer, format!("from-outside\n{nothing}{last}\n"), "{node}");
+    }
+    assert_eq!(out(&bed, "out", "island.0.out"), format!("nothing\n{nothing}nothing\n"));
 }
 
 #[test]

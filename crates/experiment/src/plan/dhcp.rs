@@ -33,13 +33,13 @@ impl Plan {
         Some((subnet.address(first)?, subnet.address(last)?))
     }
 
-    /// The router that a network's DHCP server announces: the NAT gateway, or the first node that
-    /// forwards to another network.
-    pub fn router(&self, network: &str) -> Option<IpAddr> {
+    /// The address of the router that hosts of a network without configuration use in a family: the
+    /// NAT gateway, or the first node that forwards to another network.
+    pub fn router(&self, network: &str, is_ipv6: bool) -> Option<IpAddr> {
         let nat = self.nodes.iter().filter(|node| node.services.is_some_and(|own| own.nat));
         let routers = self.nodes.iter().filter(|node| node.forward && node.links.len() > 1);
         let mut links = nat.chain(routers).flat_map(|node| &node.links);
-        links.find(|link| link.network == network)?.ipv4()
+        links.find(|link| link.network == network)?.address_of(is_ipv6)
     }
 }
 

@@ -42,9 +42,12 @@ pub struct PlannedNode {
     /// Services that it runs for a network, if it is a service node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,
-    /// Default gateway.
+    /// Default gateway of IPv4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
+    /// Default gateway of IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_ipv6: Option<IpAddr>,
     /// Whether it forwards packets between its interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward: bool,
@@ -85,6 +88,11 @@ impl PlannedNode {
     /// The TAP of its machine at one of its interfaces.
     pub fn tap(&self, interface: usize) -> Option<&String> {
         self.machine.as_ref()?.taps.get(interface)
+    }
+
+    /// Its default gateways, one of each family at most.
+    pub fn gateways(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        [self.gateway, self.gateway_ipv6].into_iter().flatten()
     }
 }
 
@@ -200,9 +208,14 @@ impl PlannedLink {
         [Some(self.address), self.second_address].into_iter().flatten()
     }
 
+    /// Its address of a family.
+    pub fn address_of(&self, is_ipv6: bool) -> Option<IpAddr> {
+        self.addresses().find(|address| address.is_ipv6() == is_ipv6)
+    }
+
     /// Its IPv4 address.
     pub fn ipv4(&self) -> Option<IpAddr> {
-        self.addresses().find(IpAddr::is_ipv4)
+        self.address_of(false)
     }
 }
 

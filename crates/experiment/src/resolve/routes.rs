@@ -60,12 +60,14 @@ pub(super) fn add(
 /// Adds routes to a node, in place of those with the same destination. `None`: removes all.
 fn apply(node: &mut PlannedNode, change: Option<Vec<PlannedRoute>>) {
     let Some(routes) = change else {
-        (node.routes, node.gateway) = (Vec::new(), None);
+        (node.routes, node.gateway, node.gateway_ipv6) = (Vec::new(), None, None);
         return;
     };
     for route in routes {
         node.routes.retain(|own| own.to != route.to);
-        node.gateway = node.gateway.filter(|via| route.to != Destination::all(via.is_ipv6()));
+        for gateway in [&mut node.gateway, &mut node.gateway_ipv6] {
+            *gateway = gateway.filter(|via| route.to != Destination::all(via.is_ipv6()));
+        }
         node.routes.push(route);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn lease_lines(
     }
     if let Some(own) = own.ipv4() {
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = plan.router(&network.name);
+        let router = plan.router(&network.name, false);
         for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
             let value = value.map_or(String::new(), |address| format!(",{address}"));
             let _ = writeln!(text, "dhcp-option={number}{value}");

@@ -114,7 +114,7 @@ impl<'p> Known<'p> {
             if !(node.forward || self.ends.contains(&number)) {
                 continue;
             }
-            for hop in node.routes.iter().map(|route| route.via).chain(node.gateway) {
+            for hop in node.routes.iter().map(|route| route.via).chain(node.gateways()) {
                 if let Some((router, network)) = owner.get(&hop)
                     && let Some(segment) = self.segment.get(network).copied()
                 {

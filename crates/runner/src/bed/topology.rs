@@ -4,7 +4,8 @@ use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
-    Backend, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode, SourceAddresses,
+    Backend, Destination, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode,
+    SourceAddresses,
 };
 use lab::{Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::Direction;
@@ -159,7 +160,6 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
         clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
         cores: planned.cores.clone(),
         resolver: planned.resolver,
-        gateway: planned.gateway.filter(|_| planned.tap(0).is_none()),
         forwards: planned.services.is_some_and(|services| services.nat),
         is_router: planned.forward,
         // A machine with its own network stack has its own routes.
@@ -172,10 +172,10 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
 
 /// The routes of a node in the lab's terms.
 fn routes(planned: &PlannedNode) -> Vec<Route> {
-    let routes = planned.routes.iter();
-    routes
-        .map(|route| Route { to: route.to.base(), prefix: route.to.prefix(), via: route.via })
-        .collect()
+    let routes = planned.routes.iter().map(|route| (route.to, route.via));
+    let default = planned.gateways().map(|via| (Destination::all(via.is_ipv6()), via));
+    let all = routes.chain(default);
+    all.map(|(to, via)| Route { to: to.base(), prefix: to.prefix(), via }).collect()
 }
 
 /// The limits of a node in the lab's terms.

@@ -33,6 +33,9 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
     if arguments.detach {
         return detach(arguments);
     }
+    if let Some(why) = crate::outside::warning(&plan) {
+        remark(format_args!("warning: {why}"));
+    }
     let interrupted = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     // Before all else: the port may be taken.
