@@ -104,7 +104,7 @@ fn index(name: &str) -> Result<u32, Failure> {
 /// Enables IPv6 on an interface that is not up yet. Its link-local address is made of the link
 /// address (RFC 4291, appendix A) and not checked for duplicates: the plan gives each link address
 /// once. The interface ignores router advertisements and asks for none, since the plan has all
-/// addresses and routes.
+/// addresses and routes. The kernel's documentation of these keys: networking/ip-sysctl.
 pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
     let folder = format!("/proc/sys/net/ipv6/conf/{name}");
     if !std::path::Path::new(&folder).exists() {
@@ -120,6 +120,29 @@ pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
         ("disable_ipv6", "0"),
     ] {
         set(&format!("{folder}/{key}"), value)?;
+    }
+    Ok(())
+}
+
+/// Makes an IPv6 interface that is not up yet solicit router advertisements, each second until one comes, and
+/// take its routes from them, even if the node forwards packets. They replace other default routes, as
+/// those of an IPv4 client of DHCP do. Its addresses are those of DHCP alone.
+pub(crate) fn accept_advertisements(name: &str) -> Result<(), Failure> {
+    let folder = format!("/proc/sys/net/ipv6/conf/{name}");
+    for (key, value) in [
+        ("router_solicitation_delay", "0"),
+        ("router_solicitation_interval", "1"),
+        ("router_solicitations", "-1"),
+        ("accept_ra", "2"),
+    ] {
+        set(&format!("{folder}/{key}"), value)?;
+    }
+    // Linux has the first since 4.8 and the second since 5.12. The default metric is 1024.
+    for (key, value) in [("router_solicitation_max_interval", "1"), ("ra_defrtr_metric", "512")] {
+        let path = format!("{folder}/{key}");
+        if std::path::Path::new(&path).exists() {
+            set(&path, value)?;
+        }
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub struct Interface {
     /// Its link address.
     pub mac: [u8; 6],
     /// Its addresses with the prefix lengths of their subnets; none if a program sets them. Without
-    /// an IPv6 address, the interface has no IPv6.
+    /// an IPv6 address, the interface has no IPv6 unless it `is_advertised`.
     pub addresses: Vec<(IpAddr, u8)>,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
@@ -30,6 +30,10 @@ pub struct Interface {
     pub offload: bool,
     /// Permanent neighbour entries, which need no ARP or neighbour discovery over the network.
     pub neighbours: Vec<(IpAddr, [u8; 6])>,
+    /// Whether its IPv6 addresses and routes come from the network: it solicits and accepts router
+    /// advertisements. A program sets the addresses.
+    #[serde(default)]
+    pub is_advertised: bool,
     /// Name of a TAP through which a program of the node, such as an emulator, has this interface in
     /// place of the node's kernel. Then there must be neither address nor neighbours.
     #[serde(default)]

@@ -48,6 +48,9 @@ pub struct PlannedNode {
     /// Default gateway of IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway_ipv6: Option<IpAddr>,
+    /// Default gateways that it learns by DHCP and router advertisements, one of each family at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned_gateways: Vec<IpAddr>,
     /// Whether it forwards packets between its interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward: bool,
@@ -90,9 +93,15 @@ impl PlannedNode {
         self.machine.as_ref()?.taps.get(interface)
     }
 
-    /// Its default gateways, one of each family at most.
+    /// Default gateways that the lab sets, one of each family at most.
     pub fn gateways(&self) -> impl Iterator<Item = IpAddr> + '_ {
         [self.gateway, self.gateway_ipv6].into_iter().flatten()
+    }
+
+    /// All its next hops: those of routes, and gateways.
+    pub fn next_hops(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let learned = self.learned_gateways.iter().copied();
+        self.routes.iter().map(|route| route.via).chain(self.gateways()).chain(learned)
     }
 }
 
@@ -185,7 +194,7 @@ pub struct PlannedLink {
     /// Address of the other family, in a network with IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_address: Option<IpAddr>,
-    /// Whether the node gets its IPv4 address by DHCP instead of from the lab.
+    /// Whether the node gets its addresses by DHCP instead of from the lab.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_dhcp: bool,
     /// Ethernet address.

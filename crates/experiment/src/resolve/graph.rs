@@ -138,8 +138,8 @@ impl<'p> Graph<'p> {
             return None;
         }
         let links = planned.links.iter().zip(&self.links[node]);
-        // An IPv4 address of DHCP is not there yet when the lab sets the routes.
-        let usable = links.filter(|(link, _)| is_ipv6 || !link.by_dhcp);
+        // An address of DHCP is not there yet when the lab sets the routes.
+        let usable = links.filter(|(link, _)| !link.by_dhcp);
         let hops = usable.filter_map(|(_, on)| Some((*on, next[*on]?)));
         let (on, Hop { router, hops }) = hops.min_by_key(|(_, hop)| hop.hops)?;
         let mut links = self.nodes[router].links.iter().zip(&self.links[router]);

@@ -54,6 +54,7 @@ pub(super) fn planned(
                 services: None,
                 gateway,
                 gateway_ipv6,
+                learned_gateways: Vec::new(),
                 forward: typed.is_some_and(routes::is_router),
                 routes: Vec::new(),
                 resolver,

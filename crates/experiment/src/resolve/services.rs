@@ -22,10 +22,10 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
         let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
             continue;
         };
-        let served = |network: &Resolved<'_>| network.leases_ipv4() && network.has(group);
+        let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
         if networks.complete && !networks.networks.iter().any(served) {
             let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
-            let label = "add `dhcp: true` to a network with IPv4 that it is attached to";
+            let label = "add `dhcp: true` to a network that it is attached to";
             sink.add(problem.label(label));
         }
     }
@@ -82,6 +82,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             services: Some(network.services),
             gateway: None,
             gateway_ipv6: None,
+            learned_gateways: Vec::new(),
             forward: false,
             routes: Vec::new(),
             resolver: None,
@@ -97,7 +98,7 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
 }
 
 /// Gateway in a family of a node, by its group and index there: that of its first network that has
-/// one. With DHCP, a node gets its IPv4 gateway from the server.
+/// one. With DHCP, a node gets its gateway from the network.
 pub(super) fn gateway(
     group: &str,
     index: u64,
@@ -108,7 +109,7 @@ pub(super) fn gateway(
     let leads_out =
         |network: &&Resolved<'_>| network.services.nat && address(network, is_ipv6).is_some();
     let network = on(group, index, networks).find(leads_out)?;
-    let is_leased = by_dhcp && network.services.dhcp && !is_ipv6;
+    let is_leased = by_dhcp && network.services.dhcp;
     if is_leased { None } else { address(network, is_ipv6) }
 }
 

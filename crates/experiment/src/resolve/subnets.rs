@@ -52,11 +52,6 @@ impl Subnets {
         None
     }
 
-    /// The IPv4 subnet.
-    pub fn ipv4(self) -> Option<Subnet> {
-        self.iter().find(|subnet| !subnet.is_ipv6())
-    }
-
     pub fn iter(self) -> impl Iterator<Item = Subnet> {
         [Some(self.first), self.second].into_iter().flatten()
     }

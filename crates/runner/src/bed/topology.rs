@@ -76,6 +76,9 @@ impl Topology {
                     mtu: network.mtu.get() as u32,
                     offload: network.offload,
                     neighbours: if tap.is_some() { Vec::new() } else { neighbours },
+                    is_advertised: link.by_dhcp
+                        && tap.is_none()
+                        && network.subnet_of(true).is_some(),
                     tap,
                 };
                 // Hardware has its own interface; its placeholder node in the lab has none.
@@ -147,8 +150,7 @@ impl Topology {
 
 /// The addresses of an interface that the lab sets, with their prefix lengths.
 fn addresses(link: &PlannedLink, network: &PlannedNetwork) -> Vec<(IpAddr, u8)> {
-    let both = link.addresses().zip(network.subnets());
-    let set = both.filter(|(address, _)| !(link.by_dhcp && address.is_ipv4()));
+    let set = link.addresses().zip(network.subnets()).filter(|_| !link.by_dhcp);
     set.map(|(address, subnet)| (address, subnet.prefix())).collect()
 }
 
