@@ -88,7 +88,7 @@ fn nat_is_a_way_out_and_not_a_way_in_over_ipv6() {
     let bed = Bed::new();
     bed.write(
         "fetch.sh",
-        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 3 $1 $2 | \
+        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 20 $1 $2 | \
          busybox grep from-outside || echo nothing\n",
     );
     let fetch = "sh fetch.sh 2001:db8:ff::1 80; sh fetch.sh fd00::2 81; sh fetch.sh ::1 81; \
@@ -106,7 +106,7 @@ networks:
 workloads:
   - command: {{on: [six, asks, both, far, island], run: [sh, -c, '{fetch}']}}
 duration: 1 s
-drain: 20 s
+drain: 60 s
 "
         ),
     );
