@@ -17,7 +17,8 @@ fn run_outside(bed: &Bed) -> Said {
          mkdir -p www; echo from-outside > www/hello; \
          busybox ip addr add 2001:db8:ff::1/128 dev lo; \
          busybox httpd -p 203.0.113.1:80 -h www; busybox httpd -p 127.0.0.1:81 -h www; \
-         busybox httpd -p '[2001:db8:ff::1]:80' -h www; busybox httpd -p '[::1]:81' -h www; \
+         until busybox httpd -p '[2001:db8:ff::1]:80' -h www; do sleep 0.1; done; \
+         busybox httpd -p '[::1]:81' -h www; \
          {tool} run e.yaml -q"
     );
     // As process 1 of a PID namespace, it takes the servers with it when it ends.

@@ -42,7 +42,8 @@ pub fn run(spec: &DhcpSpec) -> Result<(), Error> {
     set(&socket, index, address).map_err(Error::io(&format!("set the address {address}")))?;
     crate::log!("{} has the address {address}", spec.interface);
     let until = clock::now() + ADVERTISEMENT;
-    while !has_prefix(&spec.interface, address) {
+    // The kernel makes a new address usable a moment later, even if it does not check for duplicates.
+    while UdpSocket::bind((address, 0)).is_err() || !has_prefix(&spec.interface, address) {
         if clock::now() > until {
             let why = format!(
                 "no router advertisement with its prefix came within {ADVERTISEMENT}; the log of the \
