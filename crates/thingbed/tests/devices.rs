@@ -297,6 +297,39 @@ fn a_machine_behind_a_router_answers() {
     answers(&lab);
 }
 
+/// A machine that knows nothing of the plan: it has its planned IPv6 address by DHCP, its router by
+/// advertisements, and fetches a file behind it.
+const CONFIGURED: &str = "experiment: configured
+nodes:
+  router: {forward: true}
+  far: {run: [busybox, httpd, -f, -p, '[::]:80'], ready: {tcp: 80}}
+  board:
+    qemu: {memory: 64 MiB}
+    console:
+      - {wait: Ctrl-B, keys: \"\\x02\", every: 0.3 s}
+      - {wait: iPXE>, send: ifopen net0}
+      - {wait: iPXE>, send: ifconf --configurator ipv6 net0}
+      - {wait: iPXE>, send: route}
+      - {wait: 'fd00:1::1/64 gw fe80::', send: 'imgfetch http://[{far.address}]/e.yaml'}
+      - {wait: e.yaml... ok}
+networks:
+  lan: {attach: [board, router], subnet: 'fd00:1::/64', dhcp: true}
+  out: {attach: [router, far], subnet: 'fd00:2::/64'}
+workloads:
+  - command: {on: far, run: ['true']}
+duration: 1 s
+";
+
+#[test]
+fn a_machine_configures_itself_over_ipv6() {
+    if !has_pc() || !has("busybox") || !has("dnsmasq") {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("e.yaml", CONFIGURED);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+}
+
 #[test]
 fn a_user_has_machines_too() {
     if !has_pc() || !is_root() || !has("busybox") {
