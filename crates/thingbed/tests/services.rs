@@ -11,6 +11,11 @@ use std::process::Command;
 /// Runs Thingbed in a network namespace that acts as the outside: it has the addresses 203.0.113.1 and
 /// 2001:db8:ff::1, where a web server has one file, and another server at its loopback addresses.
 fn run_outside(bed: &Bed) -> Said {
+    run_outside_by(bed, "true", "")
+}
+
+/// The same after the command `before`, by the command `by`.
+fn run_outside_by(bed: &Bed, before: &str, by: &str) -> Said {
     let tool = env!("CARGO_BIN_EXE_thingbed");
     let line = format!(
         "busybox ip link set lo up; busybox ip addr add 203.0.113.1/32 dev lo; \
@@ -19,11 +24,13 @@ fn run_outside(bed: &Bed) -> Said {
          busybox httpd -p 203.0.113.1:80 -h www; busybox httpd -p 127.0.0.1:81 -h www; \
          until busybox httpd -p '[2001:db8:ff::1]:80' -h www; do sleep 0.1; done; \
          busybox httpd -p '[::1]:81' -h www; \
-         {tool} run e.yaml -q"
+         {before}; {by} {tool} run e.yaml -q"
     );
     // As process 1 of a PID namespace, it takes the servers with it when it ends.
     let mut command = Command::new("unshare");
-    command.args(["-n", "-p", "-f", "--mount-proc", "sh", "-c", &line]).current_dir(bed.path());
+    command
+        .args(["-m", "-n", "-p", "-f", "--mount-proc", "sh", "-c", &line])
+        .current_dir(bed.path());
     Said::of(command.output().unwrap())
 }
 
@@ -89,7 +96,7 @@ fn nat_is_a_way_out_and_not_a_way_in_over_ipv6() {
     let bed = Bed::new();
     bed.write(
         "fetch.sh",
-        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 20 $1 $2 | \
+        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 6 $1 $2 | \
          busybox grep from-outside || echo nothing\n",
     );
     let fetch = "sh fetch.sh 2001:db8:ff::1 80; sh fetch.sh fd00::2 81; sh fetch.sh ::1 81; \
@@ -121,6 +128,44 @@ drain: 60 s
         assert_eq!(answer, format!("from-outside\n{nothing}{last}\n"), "{node}");
     }
     assert_eq!(out(&bed, "out", "island.0.out"), format!("nothing\n{nothing}nothing\n"));
+}
+
+/// A user whom the device of TAPs belongs to.
+#[test]
+fn a_user_has_a_way_out_in_both_families() {
+    if !is_root() || missing(&["slirp4netns", "busybox", "setpriv", "unshare"]) {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write(
+        "fetch.sh",
+        "printf 'GET /hello HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 20 $1 80 | busybox grep from-outside\n",
+    );
+    let all = "sh fetch.sh 203.0.113.1; sh fetch.sh 2001:db8:ff::1";
+    bed.write(
+        "e.yaml",
+        &format!(
+            "experiment: user
+nodes: {{a: {{}}}}
+networks: {{lan: {{attach: a, subnet: [10.4.0.0/24, 'fd00::/64'], nat: true}}}}
+workloads: [{{command: {{on: a, run: [sh, -c, '{all}']}}}}]
+duration: 1 s
+drain: 60 s
+"
+        ),
+    );
+    bed.write(
+        "user.sh",
+        "exec setpriv --reuid=65534 --regid=65534 --clear-groups env HOME=\"$PWD\" \"$@\"\n",
+    );
+    let device = "mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && \
+                  chown -R 65534:65534 .";
+    let said = run_outside_by(&bed, &format!("{device} || exit 77"), "sh user.sh");
+    if said.status == 77 || said.err.contains("open /dev/net/tun") {
+        return eprintln!("NOT RUN: {}", said.err);
+    }
+    said.ran(&[]);
+    assert_eq!(out(&bed, "user", "a.0.out"), "from-outside\nfrom-outside\n");
 }
 
 #[test]

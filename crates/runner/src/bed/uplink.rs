@@ -51,7 +51,7 @@ impl Uplink {
         command.arg(format!("--exit-fd={}", exit.as_raw_fd()));
         command.arg(format!("--ready-fd={}", tell.as_raw_fd()));
         let has = options();
-        command.args(HARDENING.into_iter().filter(|flag| has.contains(flag)));
+        command.args(hardening(&has, nix::unistd::geteuid().is_root()));
         if has_ipv6 {
             if !has.contains(IPV6) {
                 return Err(format!(
@@ -97,11 +97,16 @@ impl Uplink {
     }
 }
 
-/// Options that close slirp4netns off from the host's files and from system calls that it does not
-/// need. Versions before 0.4 have none, and some distributions build it without libseccomp.
-const HARDENING: [&str; 2] = ["--enable-sandbox", "--enable-seccomp"];
 /// The option for IPv6. The lab sets the uplink's address, since this program has no option for it.
 const IPV6: &str = "--enable-ipv6";
+
+/// Options that close slirp4netns off from the host's files, which it can do for root only, and from
+/// system calls that it does not need. Versions before 0.4 have none, and some distributions build it
+/// without libseccomp.
+fn hardening(has: &str, is_root: bool) -> Vec<&'static str> {
+    let files = is_root.then_some("--enable-sandbox");
+    files.into_iter().chain(["--enable-seccomp"]).filter(|flag| has.contains(flag)).collect()
+}
 
 /// The help of the installed slirp4netns, which has all its options.
 fn options() -> String {
@@ -120,8 +125,16 @@ impl Drop for Uplink {
 
 #[cfg(test)]
 mod tests {
-    use super::OUTSIDE;
+    use super::{OUTSIDE, hardening};
     use experiment::Experiment;
+
+    #[test]
+    fn only_root_closes_it_off_from_files() {
+        let help = "--enable-sandbox\n--enable-seccomp";
+        assert_eq!(hardening(help, true), ["--enable-sandbox", "--enable-seccomp"]);
+        assert_eq!(hardening(help, false), ["--enable-seccomp"]);
+        assert!(hardening("--enable-ipv6", true).is_empty());
+    }
 
     /// The addresses of the lab and of this module are those that the reader refuses in a file.
     #[test]
