@@ -42,6 +42,7 @@ pub fn up_with(
             mtu,
             offload: false,
             neighbours: knows(i).into_iter().map(|j| (address(j).into(), mac(j))).collect(),
+            is_advertised: false,
             tap: None,
         };
         let spec = NodeSpec {

@@ -1,5 +1,6 @@
 //! Clones of nodes, for a lab that grows while it runs.
 
+use crate::destination::Destination;
 use crate::mac::Mac;
 use crate::plan::{Backend, Plan, PlannedLink, PlannedNetwork, PlannedNode};
 use crate::resolve::of_mac;
@@ -38,8 +39,18 @@ impl Plan {
             let links =
                 original.links.iter().map(|link| self.clone_link(link, planned, &mut taken));
             let links = links.collect::<Result<_, _>>()?;
-            let gateway = original.gateway.or_else(|| self.gateway_of(original));
-            clones.push(PlannedNode { name, links, gateway, ..original.clone() });
+            // The lab sets the gateways that the original has learned.
+            let gateway = |is_ipv6| gateway_of(original, is_ipv6);
+            let (gateway, gateway_ipv6) = (gateway(false), gateway(true));
+            let learned_gateways = Vec::new();
+            clones.push(PlannedNode {
+                name,
+                links,
+                gateway,
+                gateway_ipv6,
+                learned_gateways,
+                ..original.clone()
+            });
         }
         Ok(clones)
     }
@@ -120,16 +131,19 @@ impl Plan {
         Ok(PlannedLink { address, second_address, mac, by_dhcp: false, ..link.clone() })
     }
 
-    /// The gateway that DHCP would have announced to the node.
-    fn gateway_of(&self, node: &PlannedNode) -> Option<IpAddr> {
-        let asks = node.links.iter().filter(|link| link.by_dhcp);
-        asks.map(|link| &link.network).find_map(|network| self.router(network))
-    }
-
     fn serves_dhcp(&self, network: &PlannedNetwork) -> bool {
         let servers = self.nodes.iter().filter(|node| node.services.is_some_and(|own| own.dhcp));
         servers.flat_map(|node| &node.links).any(|link| link.network == network.name)
     }
+}
+
+/// The gateway in a family of a clone: that of the original, or the one that it has learned, unless
+/// another route is the default one.
+fn gateway_of(original: &PlannedNode, is_ipv6: bool) -> Option<IpAddr> {
+    let all = Destination::all(is_ipv6);
+    let has_default = original.routes.iter().any(|route| route.to == all);
+    let learned = original.learned_gateways.iter().copied().filter(|_| !has_default);
+    original.gateways().chain(learned).find(|via| via.is_ipv6() == is_ipv6)
 }
 
 /// The addresses of the node at `index` of a network; `None` beyond the last of a subnet.
@@ -208,7 +222,7 @@ mod tests {
     fn twins_of_clients_know_the_router_that_the_server_announces() {
         let text = "experiment: e
 nodes: {border: {forward: true}, client: {address: dhcp}, x: {}}
-networks: {lan: {attach: [border, client], subnet: 10.2.0.0/24, dhcp: true}}
+networks: {lan: {attach: [border, client], subnet: [10.2.0.0/24, 'fd02::/64'], dhcp: true}}
 edges: [[x, border]]
 ";
         let experiment = Experiment::parse(text, "e.yaml", "").unwrap();
@@ -217,5 +231,6 @@ edges: [[x, border]]
         let client = plan.nodes.iter().position(|node| node.name == "client").unwrap();
         let twin = plan.clones(client, 1, 99).unwrap().remove(0);
         assert_eq!(twin.gateway, Some("10.2.0.1".parse().unwrap()));
+        assert_eq!(twin.gateway_ipv6, Some("fd02::1".parse().unwrap()));
     }
 }

@@ -70,10 +70,13 @@ fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
     }
 }
 
-/// The next hop of a node to all other networks.
+/// The next hop of a node to all other networks: of the family of its first address, if it has one.
 fn gateway(node: &PlannedNode) -> Option<IpAddr> {
-    let default = node.routes.iter().find(|route| route.to.prefix() == 0);
-    node.gateway.or_else(|| Some(default?.via))
+    let default = node.routes.iter().filter(|route| route.to.prefix() == 0).map(|route| route.via);
+    let learned = node.learned_gateways.iter().copied();
+    let hops: Vec<IpAddr> = node.gateways().chain(default).chain(learned).collect();
+    let is_ipv6 = node.links.first()?.address.is_ipv6();
+    hops.iter().find(|hop| hop.is_ipv6() == is_ipv6).or(hops.first()).copied()
 }
 
 /// The number of a node in its group, from 1.

@@ -8,6 +8,7 @@ mod route;
 mod way;
 
 pub use self::dhcp::POOL_LIMIT;
+pub(crate) use self::dhcp::learned_gateways;
 pub use self::machine::PlannedMachine;
 pub(crate) use self::network::QUERY_INTERVAL;
 pub use self::network::{

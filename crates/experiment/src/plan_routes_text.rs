@@ -9,6 +9,11 @@ const LISTED: usize = 20;
 /// Writes the routes of a group's nodes: those of routers may differ.
 pub(crate) fn write_routes(f: &mut fmt::Formatter<'_>, nodes: &[PlannedNode]) -> fmt::Result {
     let Some(first) = nodes.first() else { return Ok(()) };
+    let learned: Vec<_> =
+        first.learned_gateways.iter().map(|via| format!("default via {via}")).collect();
+    if !learned.is_empty() {
+        writeln!(f, "    routes by DHCP: {}", learned.join(", "))?;
+    }
     let is_same = nodes.iter().all(|node| node.routes == first.routes);
     let shown = if is_same { &nodes[..1] } else { nodes };
     for node in shown.iter().take(LISTED).filter(|node| !node.routes.is_empty()) {

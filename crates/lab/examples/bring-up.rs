@@ -56,6 +56,7 @@ fn member(i: u16, nodes: u16) -> Member {
         mtu: 113,
         offload: false,
         neighbours: known.map(|j| (address(j).into(), mac(j))).collect(),
+        is_advertised: false,
         tap: None,
     };
     let spec = NodeSpec {

@@ -14,9 +14,7 @@ use crate::shared::Shared;
 use crate::sysfs;
 use crate::users::{self, Ids, Separate, Users};
 use crate::veth::{self, Veth};
-use crate::wire::{
-    Exit, FromInit, Link, NodeSpec, Route, Setting, ToInit, UPLINK, Usage, receive, send,
-};
+use crate::wire::{Exit, FromInit, Link, NodeSpec, Setting, ToInit, Usage, receive, send};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -27,7 +25,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::MsgFlags;
 use nix::unistd::Pid;
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// Runs the init of the node with the number `slot`.
@@ -65,7 +62,7 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
     sysfs::mount_own(&shared.mounted);
     set_routes(&spec)?;
     if spec.setting.forwards {
-        nat::gateway(UPLINK)?;
+        nat::gateway(has_ipv6(&spec))?;
     }
     let names = spec.interfaces.iter().map(|interface| interface.name.as_str()).collect();
     let links = Links { first, names, wire };
@@ -123,6 +120,12 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Whether an interface of the node has an IPv6 address.
+fn has_ipv6(spec: &NodeSpec) -> bool {
+    let mut addresses = spec.interfaces.iter().flat_map(|interface| &interface.addresses);
+    addresses.any(|(address, _)| address.is_ipv6())
 }
 
 /// Pins this process and its future children to `cores`; to all if empty.
@@ -186,15 +189,10 @@ fn set_up(
 
 /// Sets the node's routes, and whether it forwards packets.
 fn set_routes(spec: &NodeSpec) -> Result<(), Failure> {
-    let Setting { gateway, routes, is_router, .. } = &spec.setting;
-    let any = |family: IpAddr| match family {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
-    let default = gateway.map(|via| Route { to: any(via), prefix: 0, via });
-    if default.is_some() || !routes.is_empty() {
+    let Setting { routes, is_router, .. } = &spec.setting;
+    if !routes.is_empty() {
         let routing = Routing::open()?;
-        routes.iter().chain(&default).try_for_each(|route| routing.add_route(route))?;
+        routes.iter().try_for_each(|route| routing.add_route(route))?;
     }
     if *is_router {
         let names = spec.interfaces.iter().map(|interface| interface.name.clone());

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::netem;
-use crate::routing::{Routing, enable_ipv6};
+use crate::routing::{Routing, accept_advertisements, enable_ipv6};
 use crate::wire::Interface;
 use nix::errno::Errno;
 use std::net::{IpAddr, Ipv4Addr};
@@ -80,10 +80,14 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
         Err(failure) if failure.errno != libc::EPERM => return Err(failure),
         _ => {}
     }
-    let has_ipv6 = spec.addresses.iter().any(|(address, _)| address.is_ipv6());
+    let has_address = spec.addresses.iter().any(|(address, _)| address.is_ipv6());
+    let has_ipv6 = has_address || spec.is_advertised;
     match has_ipv6 {
         true => enable_ipv6(&spec.name)?,
         false => disable_ipv6(&spec.name),
+    }
+    if spec.is_advertised {
+        accept_advertisements(&spec.name)?;
     }
     for (own, prefix) in &spec.addresses {
         let IpAddr::V4(own) = own else { continue };
@@ -301,6 +305,7 @@ mod tests {
                 mtu: 1500,
                 offload: false,
                 neighbours: vec![(to, [2, 0, 10, 0, 0, 2])],
+                is_advertised: false,
                 tap: None,
             };
             let _tap = make_tap(&spec, 1000).unwrap();

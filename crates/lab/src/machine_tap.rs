@@ -3,6 +3,7 @@
 
 use crate::failure::Failure;
 use crate::interface::{Step, disable_ipv6, mtu, request, set, socket, up};
+use crate::netlink::{Message, NESTED, ask};
 use crate::veth::index;
 use crate::wire::Interface;
 use nix::errno::Errno;
@@ -34,6 +35,7 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
         Failure::of(format!("create the bridge {bridge}{hint}"), errno)
     })?;
     disable_ipv6(&bridge);
+    keep_silent(&socket, &bridge)?;
     for port in [interface.name.as_str(), tap] {
         let number = index(&socket, port)?;
         let mut add = request(&bridge)?;
@@ -44,8 +46,26 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
     up(&socket, &bridge)
 }
 
+/// Disables multicast snooping of a bridge, for which it would report a group (224.0.0.106, RFC 4286)
+/// to the network: all frames of the node are the machine's.
+fn keep_silent(socket: &OwnedFd, bridge: &str) -> Step<()> {
+    const MULTICAST_SNOOPING: u16 = 23;
+    let mut link = [0; 16];
+    link[4..8].copy_from_slice(&index(socket, bridge)?.to_ne_bytes());
+    let mut message = Message::new(libc::RTM_NEWLINK, libc::NLM_F_ACK, &link);
+    let info = message.begin(libc::IFLA_LINKINFO | NESTED);
+    message.bytes(libc::IFLA_INFO_KIND, b"bridge");
+    let data = message.begin(libc::IFLA_INFO_DATA | NESTED);
+    message.bytes(MULTICAST_SNOOPING, &[0]);
+    message.end(data);
+    message.end(info);
+    ask(&message.finish())
+        .map(drop)
+        .map_err(|errno| Failure::of(format!("disable multicast snooping of {bridge}"), errno))
+}
+
 /// Creates a persistent TAP, which any user of the node may open.
-fn create(name: &str) -> Step<()> {
+pub(crate) fn create(name: &str) -> Step<()> {
     const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
     const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
     // SAFETY: the path is a C string; a valid descriptor is owned at once.

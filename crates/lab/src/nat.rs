@@ -2,8 +2,12 @@
 //! interface (masquerading). Uses nf_tables over netlink in the node's own network namespace.
 
 use crate::failure::Failure;
+use crate::interface::{socket, up};
+use crate::machine_tap;
 use crate::netlink::{Message, NESTED, exchange};
-use nix::errno::Errno;
+use crate::routing::{Routing, enable_ipv6, set};
+use crate::wire::{UPLINK, UPLINK_IPV6};
+use std::net::Ipv6Addr;
 
 /// Message types and attributes of linux/netfilter/nf_tables.h and nfnetlink.h.
 const TABLES: u16 = 10 << 8;
@@ -18,21 +22,43 @@ const META_OUT_NAME: u32 = 7;
 const AFTER_ROUTING: u32 = 4;
 const SOURCE_NAT: u32 = 100;
 
-/// Makes this node a gateway to the network behind the interface `outside`, which may be created
-/// later.
-pub(crate) fn gateway(outside: &str) -> Result<(), Failure> {
-    let forward = "/proc/sys/net/ipv4/ip_forward";
-    std::fs::write(forward, "1").map_err(|error| {
-        let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
-        Failure::of(format!("write {forward}"), errno)
-    })?;
-    exchange(libc::NETLINK_NETFILTER, &batch(outside))
-        .map(drop)
-        .map_err(|errno| Failure::of("set up address translation with nf_tables", errno))
+/// The router of libslirp, the network stack of slirp4netns, at its end of the uplink.
+const OUTER_ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
+const PREFIX: u8 = 64;
+
+/// Makes this node a gateway to the network behind [`UPLINK`], of IPv4 and, with `ipv6`, of IPv6.
+pub(crate) fn gateway(ipv6: bool) -> Result<(), Failure> {
+    set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    translate(libc::AF_INET)?;
+    if ipv6 {
+        set("/proc/sys/net/ipv6/conf/all/forwarding", "1")?;
+        translate(libc::AF_INET6)?;
+        uplink_ipv6()?;
+    }
+    Ok(())
+}
+
+/// Creates the uplink with its IPv6 address and default route, for which its program has no options.
+fn uplink_ipv6() -> Result<(), Failure> {
+    machine_tap::create(UPLINK)?;
+    enable_ipv6(UPLINK)?;
+    up(&socket()?, UPLINK)?;
+    let routing = Routing::open()?;
+    routing.add_address(UPLINK, UPLINK_IPV6, PREFIX)?;
+    routing.add_default_route(UPLINK, OUTER_ROUTER)
+}
+
+/// Adds the rule to a family.
+fn translate(family: libc::c_int) -> Result<(), Failure> {
+    exchange(libc::NETLINK_NETFILTER, &batch(family, UPLINK)).map(drop).map_err(|errno| {
+        let version = if family == libc::AF_INET6 { "IPv6" } else { "IPv4" };
+        Failure::of(format!("set up address translation of {version} with nf_tables"), errno)
+    })
 }
 
 /// The table, its chain and the rule, in one transaction.
-fn batch(outside: &str) -> Vec<u8> {
+fn batch(family: libc::c_int, outside: &str) -> Vec<u8> {
+    let message = |kind, flags| message(family, kind, flags);
     let create = libc::NLM_F_CREATE;
     let mut table = message(NEW_TABLE, create);
     table.text(1, TABLE);
@@ -81,9 +107,9 @@ fn expression(rule: &mut Message, name: &str, fill: impl FnOnce(&mut Message)) {
     rule.end(element);
 }
 
-/// An IPv4 message: `struct nfgenmsg` has the family, a version and a number.
-fn message(kind: u16, flags: libc::c_int) -> Message {
-    Message::new(kind, flags, &[libc::AF_INET as u8, 0, 0, 0])
+/// A message of a family: `struct nfgenmsg` has the family, a version and a number.
+fn message(family: libc::c_int, kind: u16, flags: libc::c_int) -> Message {
+    Message::new(kind, flags, &[family as u8, 0, 0, 0])
 }
 
 /// The begin or end of a transaction.
@@ -97,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_batch_is_whole_messages_one_after_the_other() {
-        let bytes = batch("tap0");
+        let bytes = batch(libc::AF_INET6, "tap0");
         let (mut at, mut kinds) = (0, Vec::new());
         while at < bytes.len() {
             let len = u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;

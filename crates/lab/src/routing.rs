@@ -59,21 +59,34 @@ impl Routing {
 
     /// Adds a route.
     pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
-        let family = if route.via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
-        let mut header = vec![family as u8, route.prefix, 0, 0, libc::RT_TABLE_MAIN];
-        header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
-        header.extend([0; 4]);
-        let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
-        message.bytes(libc::RTA_DST, &octets(route.to));
-        message.bytes(libc::RTA_GATEWAY, &octets(route.via));
         let Route { to, prefix, via } = route;
+        let mut message = new_route(*via, *prefix);
+        message.bytes(libc::RTA_DST, &octets(*to));
         self.ask(message, || format!("add the route to {to}/{prefix} by {via}"))
+    }
+
+    /// Adds an IPv6 default route by a router on the link of the interface `name`.
+    pub fn add_default_route(&self, name: &str, via: Ipv6Addr) -> Result<(), Failure> {
+        let mut message = new_route(via.into(), 0);
+        message.bytes(libc::RTA_OIF, &index(name)?.to_ne_bytes());
+        self.ask(message, || format!("add the default route by {via} on {name}"))
     }
 
     fn ask(&self, message: Message, step: impl Fn() -> String) -> Result<(), Failure> {
         self.0.exchange(&message.finish()).map(drop).map_err(|errno| Failure::of(step(), errno))
     }
+}
+
+/// A request for a route by `via`, without its destination.
+fn new_route(via: IpAddr, prefix: u8) -> Message {
+    let family = if via.is_ipv6() { libc::AF_INET6 } else { libc::AF_INET };
+    let mut header = vec![family as u8, prefix, 0, 0, libc::RT_TABLE_MAIN];
+    header.extend([libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+    header.extend([0; 4]);
+    let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut message = Message::new(libc::RTM_NEWROUTE, flags, &header);
+    message.bytes(libc::RTA_GATEWAY, &octets(via));
+    message
 }
 
 fn octets(address: IpAddr) -> Vec<u8> {
@@ -91,7 +104,7 @@ fn index(name: &str) -> Result<u32, Failure> {
 /// Enables IPv6 on an interface that is not up yet. Its link-local address is made of the link
 /// address (RFC 4291, appendix A) and not checked for duplicates: the plan gives each link address
 /// once. The interface ignores router advertisements and asks for none, since the plan has all
-/// addresses and routes.
+/// addresses and routes. The kernel's documentation of these keys: networking/ip-sysctl.
 pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
     let folder = format!("/proc/sys/net/ipv6/conf/{name}");
     if !std::path::Path::new(&folder).exists() {
@@ -107,6 +120,29 @@ pub(crate) fn enable_ipv6(name: &str) -> Result<(), Failure> {
         ("disable_ipv6", "0"),
     ] {
         set(&format!("{folder}/{key}"), value)?;
+    }
+    Ok(())
+}
+
+/// Makes an IPv6 interface that is not up yet solicit router advertisements, each second until one comes, and
+/// take its routes from them, even if the node forwards packets. They replace other default routes, as
+/// those of an IPv4 client of DHCP do. Its addresses are those of DHCP alone.
+pub(crate) fn accept_advertisements(name: &str) -> Result<(), Failure> {
+    let folder = format!("/proc/sys/net/ipv6/conf/{name}");
+    for (key, value) in [
+        ("router_solicitation_delay", "0"),
+        ("router_solicitation_interval", "1"),
+        ("router_solicitations", "-1"),
+        ("accept_ra", "2"),
+    ] {
+        set(&format!("{folder}/{key}"), value)?;
+    }
+    // Linux has the first since 4.8 and the second since 5.12. The default metric is 1024.
+    for (key, value) in [("router_solicitation_max_interval", "1"), ("ra_defrtr_metric", "512")] {
+        let path = format!("{folder}/{key}");
+        if std::path::Path::new(&path).exists() {
+            set(&path, value)?;
+        }
     }
     Ok(())
 }
@@ -127,7 +163,7 @@ pub(crate) fn forward(interfaces: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn set(path: &str, value: &str) -> Result<(), Failure> {
+pub(crate) fn set(path: &str, value: &str) -> Result<(), Failure> {
     std::fs::write(path, value).map_err(|error| {
         let errno = Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         Failure::of(format!("write {path}"), errno)

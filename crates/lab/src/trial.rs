@@ -60,6 +60,7 @@ fn temporary(tool: &Path, link: Link, tap: Option<&str>) -> Result<Lab, Error> {
         mtu: 1500,
         offload: false,
         neighbours: Vec::new(),
+        is_advertised: false,
         tap: tap.map(str::to_owned),
     };
     let spec =

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct Interface {
     /// Its link address.
     pub mac: [u8; 6],
     /// Its addresses with the prefix lengths of their subnets; none if a program sets them. Without
-    /// an IPv6 address, the interface has no IPv6.
+    /// an IPv6 address, the interface has no IPv6 unless it `is_advertised`.
     pub addresses: Vec<(IpAddr, u8)>,
     /// The largest IP packet in bytes; 68 or more.
     pub mtu: u32,
@@ -30,6 +30,10 @@ pub struct Interface {
     pub offload: bool,
     /// Permanent neighbour entries, which need no ARP or neighbour discovery over the network.
     pub neighbours: Vec<(IpAddr, [u8; 6])>,
+    /// Whether its IPv6 addresses and routes come from the network: it solicits and accepts router
+    /// advertisements. A program sets the addresses.
+    #[serde(default)]
+    pub is_advertised: bool,
     /// Name of a TAP through which a program of the node, such as an emulator, has this interface in
     /// place of the node's kernel. Then there must be neither address nor neighbours.
     #[serde(default)]
@@ -94,8 +98,6 @@ pub struct Setting {
     pub cores: Vec<u32>,
     /// Its name server, in place of the host's.
     pub resolver: Option<IpAddr>,
-    /// Its default gateway.
-    pub gateway: Option<IpAddr>,
     /// Whether it is a gateway to the network behind the interface [`UPLINK`].
     pub forwards: bool,
     /// Whether it forwards packets between its interfaces.
@@ -142,8 +144,11 @@ pub struct Route {
     pub via: IpAddr,
 }
 
-/// A gateway's interface to the outside; the uplink's program creates it.
+/// A gateway's interface to the outside. The uplink's program opens it, and sets its IPv4 address.
 pub const UPLINK: &str = "tap0";
+
+/// Its IPv6 address, for networks with IPv6. The prefix length is 64.
+pub const UPLINK_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd1b, 0x8c4f, 0x7e2d, 0xff, 0, 0, 0, 1);
 
 /// A root file system, and the environment of programs in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

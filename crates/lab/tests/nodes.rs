@@ -16,6 +16,7 @@ fn member(i: u8) -> Member {
         mtu: 113,
         offload: false,
         neighbours: vec![([10, 0, 0, 77].into(), [2, 0, 10, 0, 0, 77])],
+        is_advertised: false,
         tap: None,
     };
     let spec = NodeSpec {

@@ -24,6 +24,7 @@ mod manual;
 mod map;
 mod outcome;
 mod output;
+mod outside;
 mod profiles;
 mod progress;
 mod provenance;

@@ -203,6 +203,90 @@ fn a_firmware_with_its_network_stack_has_the_tap() {
     answers(&lab);
 }
 
+/// A machine that fetches a file during the run, and QEMU's capture of its adapter.
+const CAPTURED: &str = "experiment: captured
+nodes:
+  gateway: {run: [busybox, httpd, -f, -p, '80'], ready: {tcp: 80}}
+  board:
+    qemu: {memory: 64 MiB, args: [-object, 'filter-dump,id=own,netdev=net0,file=own.pcap']}
+    console:
+      - {wait: Ctrl-B, keys: \"\\x02\", every: 0.3 s}
+      - {wait: iPXE>, send: ifopen net0}
+      - {wait: iPXE>, send: 'set net0/ip {address}'}
+      - {wait: iPXE>, send: 'set net0/netmask {netmask}'}
+      - {wait: iPXE>, pause: 1 s, send: 'imgfetch http://{gateway.address}/big'}
+      - {wait: big... ok}
+    ready: {console: net0/netmask}
+networks:
+  field:
+    attach: [gateway, board]
+    subnet: 10.78.0.0/24
+    links: {board: {up: {loss: 2 %}, down: {delay: 5 ms, loss: 2 %}}}
+capture: {}
+workloads:
+  - command: {on: gateway, run: [busybox, ping, -c, '40', -i, '0.2', -s, '1000', board]}
+duration: 10 s
+drain: 10 s
+";
+
+/// Each frame that the machine sends and receives, byte by byte, in QEMU's capture and in Thingbed's.
+#[test]
+fn frames_of_a_machine_are_those_of_its_own_capture() {
+    if !has_pc() || !has("busybox") {
+        return;
+    }
+    let bed = Bed::new();
+    std::fs::write(bed.path().join("big"), [0x5a; 150_000]).unwrap();
+    bed.write("e.yaml", CAPTURED);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    let [own, ours] = frames(&bed);
+    for (way, (own, ours)) in ["sent", "received"].into_iter().zip(own.iter().zip(&ours)) {
+        // The machine is switched off at the end, and the last frames may be on their way.
+        let common = own.len().min(ours.len());
+        assert!(common >= 50 && own.len().max(ours.len()) - common < 5, "{way}: {common}");
+        let differ = (0..common).find(|k| own[*k] != ours[*k]);
+        assert_eq!(differ, None, "frame {way} number");
+    }
+}
+
+/// Frames that the machine sent, and those that it received, in QEMU's capture and in Thingbed's.
+fn frames(bed: &Bed) -> [[Vec<Vec<u8>>; 2]; 2] {
+    use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
+    use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
+    let open = |path: &std::path::Path| std::fs::File::open(path).unwrap();
+    let (mut own, mut ours) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    let mut reader = pcap_file::pcap::PcapReader::new(open(&bed.path().join("own.pcap"))).unwrap();
+    while let Some(frame) = reader.next_packet() {
+        // A capture that ends with the power may lack the end of a frame.
+        let Ok(frame) = frame else { break };
+        let is_sent = frame.data().get(6..12) == Some(&[2, 0, 10, 78, 0, 2]);
+        own[usize::from(!is_sent)].push(frame.data().to_vec());
+    }
+    let capture = open(&bed.sweep("captured").join("capture.pcapng"));
+    let mut reader = pcap_file::pcapng::PcapNgReader::new(capture).unwrap();
+    let mut interfaces = Vec::new();
+    while let Some(block) = reader.next_block() {
+        match block.unwrap().0 {
+            pcap_file::pcapng::Block::InterfaceDescription(interface) => {
+                let is_board = interface.options.iter().any(|option| {
+                    matches!(option, InterfaceDescriptionOption::IfName(name) if name.as_ref() == "board:eth0")
+                });
+                interfaces.push(is_board);
+            }
+            pcap_file::pcapng::Block::EnhancedPacket(frame) => {
+                let is_sent = frame.options.iter().any(
+                    |option| matches!(option, EnhancedPacketOption::Flags(flags) if flags & 3 == 2),
+                );
+                if interfaces[frame.interface_id as usize] {
+                    ours[usize::from(!is_sent)].push(frame.data.to_vec());
+                }
+            }
+            _ => {}
+        }
+    }
+    [own, ours]
+}
+
 #[test]
 fn a_machine_behind_a_router_answers() {
     if !has_pc() || !has("busybox") {
@@ -211,6 +295,39 @@ fn a_machine_behind_a_router_answers() {
     let bed = Bed::new();
     let lab = Live::up(&bed, "routed", ROUTED);
     answers(&lab);
+}
+
+/// A machine that knows nothing of the plan: it has its planned IPv6 address by DHCP, its router by
+/// advertisements, and fetches a file behind it.
+const CONFIGURED: &str = "experiment: configured
+nodes:
+  router: {forward: true}
+  far: {run: [busybox, httpd, -f, -p, '[::]:80'], ready: {tcp: 80}}
+  board:
+    qemu: {memory: 64 MiB}
+    console:
+      - {wait: Ctrl-B, keys: \"\\x02\", every: 0.3 s}
+      - {wait: iPXE>, send: ifopen net0}
+      - {wait: iPXE>, send: ifconf --configurator ipv6 net0}
+      - {wait: iPXE>, send: route}
+      - {wait: 'fd00:1::1/64 gw fe80::', send: 'imgfetch http://[{far.address}]/e.yaml'}
+      - {wait: e.yaml... ok}
+networks:
+  lan: {attach: [board, router], subnet: 'fd00:1::/64', dhcp: true}
+  out: {attach: [router, far], subnet: 'fd00:2::/64'}
+workloads:
+  - command: {on: far, run: ['true']}
+duration: 1 s
+";
+
+#[test]
+fn a_machine_configures_itself_over_ipv6() {
+    if !has_pc() || !has("busybox") || !has("dnsmasq") {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("e.yaml", CONFIGURED);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn a_wrong_subnet_is_refused_with_its_line_and_the_fix() {
         ("[fd00::/64, fd01::/64]", &["e.yaml:7:25", "at most one subnet of IPv4 and one of IPv6"]),
         ("[]", &["the network has no subnet"]),
         ("fd00:6::/64\n    mtu: 127 B", &["e.yaml:7:13", "`mtu: 1280 B`"]),
-        ("fd00:6::/64\n    nat: true", &["e.yaml:8:10", "`subnet: [fd00:6::/64, 10.0.0.0/24]`"]),
+        ("fd1b:8c4f:7e2d::/48\n    nat: true", &["e.yaml:7:13", "overlaps fd1b:8c4f:7e2d:ff::/64"]),
     ] {
         bed.write("e.yaml", &experiment("e", subnet, "0 %"));
         bed.thingbed(&["check", "e.yaml"]).expect(2, words);

@@ -2,13 +2,13 @@
 
 use record::control::Status;
 use record::spec::{
-    CollectorSpec, ConsoleSpec, DeviceSpec, ExchangeSpec, InteractionSpec, LoadSpec, MqttSpec,
-    ProbeSpec, Spec,
+    CollectorSpec, ConsoleSpec, DeviceSpec, DhcpSpec, ExchangeSpec, InteractionSpec, LoadSpec,
+    MqttSpec, ProbeSpec, Spec,
 };
 use std::path::Path;
 use std::process::ExitCode;
 use workloads::{
-    Control, Error, collect, console, device, exchange, interaction, load, mqtt, probe, read,
+    Control, Error, collect, console, device, dhcp, exchange, interaction, load, mqtt, probe, read,
     zmq_info,
 };
 
@@ -21,6 +21,7 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload probe SPEC.json           measure CPU contention
        thingbed-workload collect SPEC.json         collect metrics of a node's programs
        thingbed-workload console SPEC.json         run a machine on a terminal
+       thingbed-workload dhcp SPEC.json            get an IPv6 address by DHCP
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         [ProbeSpec::PROGRAM, spec] => run(spec, probe),
         [CollectorSpec::PROGRAM, spec] => run(spec, collect),
         [ConsoleSpec::PROGRAM, spec] => run_console(spec),
+        [DhcpSpec::PROGRAM, spec] => run_dhcp(spec),
         ["zmq-info"] => {
             println!("{}", zmq_info());
             ExitCode::SUCCESS
@@ -71,6 +73,14 @@ fn run<S: Spec>(
 fn run_console(spec: &str) -> ExitCode {
     match read(Path::new(spec)).and_then(|spec: ConsoleSpec| console(&spec)) {
         Ok(status) => ExitCode::from(status),
+        Err(error) => report_failure(&error, None),
+    }
+}
+
+/// Gets an address, and ends.
+fn run_dhcp(spec: &str) -> ExitCode {
+    match read(Path::new(spec)).and_then(|spec: DhcpSpec| dhcp(&spec)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => report_failure(&error, None),
     }
 }

@@ -42,9 +42,15 @@ pub struct PlannedNode {
     /// Services that it runs for a network, if it is a service node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub services: Option<PlannedServices>,
-    /// Default gateway.
+    /// Default gateway of IPv4.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
+    /// Default gateway of IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway_ipv6: Option<IpAddr>,
+    /// Default gateways that it learns by DHCP and router advertisements, one of each family at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned_gateways: Vec<IpAddr>,
     /// Whether it forwards packets between its interfaces.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forward: bool,
@@ -85,6 +91,17 @@ impl PlannedNode {
     /// The TAP of its machine at one of its interfaces.
     pub fn tap(&self, interface: usize) -> Option<&String> {
         self.machine.as_ref()?.taps.get(interface)
+    }
+
+    /// Default gateways that the lab sets, one of each family at most.
+    pub fn gateways(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        [self.gateway, self.gateway_ipv6].into_iter().flatten()
+    }
+
+    /// All its next hops: those of routes, and gateways.
+    pub fn next_hops(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let learned = self.learned_gateways.iter().copied();
+        self.routes.iter().map(|route| route.via).chain(self.gateways()).chain(learned)
     }
 }
 
@@ -177,7 +194,7 @@ pub struct PlannedLink {
     /// Address of the other family, in a network with IPv4 and IPv6.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second_address: Option<IpAddr>,
-    /// Whether the node gets its IPv4 address by DHCP instead of from the lab.
+    /// Whether the node gets its addresses by DHCP instead of from the lab.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_dhcp: bool,
     /// Ethernet address.
@@ -200,9 +217,14 @@ impl PlannedLink {
         [Some(self.address), self.second_address].into_iter().flatten()
     }
 
+    /// Its address of a family.
+    pub fn address_of(&self, is_ipv6: bool) -> Option<IpAddr> {
+        self.addresses().find(|address| address.is_ipv6() == is_ipv6)
+    }
+
     /// Its IPv4 address.
     pub fn ipv4(&self) -> Option<IpAddr> {
-        self.addresses().find(IpAddr::is_ipv4)
+        self.address_of(false)
     }
 }
 

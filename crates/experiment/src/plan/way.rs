@@ -27,8 +27,9 @@ pub(crate) fn way<'a>(
         return Some(Way { link, address: link.address, via: None });
     }
     let to = network.subnet.address(0)?;
-    let gateway = node.gateway.map(|via| PlannedRoute { to: Destination::all(via.is_ipv6()), via });
-    let routes = node.routes.iter().copied().chain(gateway);
+    let gateways = node.gateways().chain(node.learned_gateways.iter().copied());
+    let default = |via: IpAddr| PlannedRoute { to: Destination::all(via.is_ipv6()), via };
+    let routes = node.routes.iter().copied().chain(gateways.map(default));
     let route = routes.filter(|route| route.to.contains(to)).max_by_key(|r| r.to.prefix())?;
     let link = node.links.iter().find(|link| {
         let on = networks.iter().find(|network| network.name == link.network);

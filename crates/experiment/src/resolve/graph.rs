@@ -88,7 +88,8 @@ impl<'p> Graph<'p> {
         let class_of = self.nodes.iter().enumerate().map(|(number, node)| {
             let by_dhcp: Vec<bool> = node.links.iter().map(|link| link.by_dhcp).collect();
             let only = self.has_all_routes(number) || node.external.is_some();
-            let key = (&self.links[number], by_dhcp, node.gateway, only.then_some(number));
+            let gateways: Vec<IpAddr> = node.gateways().collect();
+            let key = (&self.links[number], by_dhcp, gateways, only.then_some(number));
             *known.entry(key).or_insert_with(|| {
                 members.push(number);
                 members.len() - 1
@@ -137,13 +138,13 @@ impl<'p> Graph<'p> {
             return None;
         }
         let links = planned.links.iter().zip(&self.links[node]);
-        // An IPv4 address of DHCP is not there yet when the lab sets the routes.
-        let usable = links.filter(|(link, _)| is_ipv6 || !link.by_dhcp);
+        // An address of DHCP is not there yet when the lab sets the routes.
+        let usable = links.filter(|(link, _)| !link.by_dhcp);
         let hops = usable.filter_map(|(_, on)| Some((*on, next[*on]?)));
         let (on, Hop { router, hops }) = hops.min_by_key(|(_, hop)| hop.hops)?;
         let mut links = self.nodes[router].links.iter().zip(&self.links[router]);
         let (link, _) = links.find(|(_, network)| **network == on)?;
-        let via = link.addresses().find(|address| address.is_ipv6() == is_ipv6)?;
+        let via = link.address_of(is_ipv6)?;
         Some(Found { network, hops, via })
     }
 
@@ -163,12 +164,12 @@ impl<'p> Graph<'p> {
     /// to most networks. Routers have none without such a gateway.
     fn default_hop(&self, node: usize, found: &[Found], is_ipv6: bool) -> Option<IpAddr> {
         let planned = &self.nodes[node];
-        let has_gateway = planned.gateway.is_some_and(|via| via.is_ipv6() == is_ipv6);
+        let has_gateway = planned.gateways().any(|via| via.is_ipv6() == is_ipv6);
         if has_gateway || planned.services.is_some_and(|services| services.nat) {
             return None;
         }
         let outward = found.iter().filter(|found| self.outward.contains(&found.network));
-        if let Some(nearest) = outward.filter(|_| !is_ipv6).min_by_key(|found| found.hops) {
+        if let Some(nearest) = outward.min_by_key(|found| found.hops) {
             return Some(nearest.via);
         }
         if planned.forward {
@@ -271,6 +272,24 @@ networks:
         let back = ["10.0.0.0/24 via 10.2.0.1", "10.1.0.0/24 via 10.2.0.1"];
         assert_eq!(routes(&plan, "out-services"), back);
         assert_eq!(plan.node("s").unwrap().gateway, Some([10, 2, 0, 254].into()));
+    }
+
+    #[test]
+    fn each_family_has_its_gateway() {
+        let plan = plan(
+            "nodes: {h: {}, r: {forward: true}, s: {forward: true}}
+networks:
+  own: {attach: [h, r, s], subnet: [10.0.0.0/24, 'fd00::/64']}
+  old: {attach: r, subnet: 10.1.0.0/24, nat: true}
+  new: {attach: s, subnet: 'fd02::/64', nat: true}
+",
+        );
+        assert_eq!(routes(&plan, "h"), ["default via 10.0.0.2", "default via fd00::3"]);
+        assert_eq!(routes(&plan, "r"), ["default via fd00::3", "fd02::/64 via fd00::3"]);
+        assert_eq!(routes(&plan, "new-services"), ["fd00::/64 via fd02::1"]);
+        let gateways = |node: &str| plan.node(node).unwrap().gateways().collect::<Vec<_>>();
+        assert_eq!(gateways("r"), [std::net::IpAddr::from([10, 1, 0, 254])]);
+        assert_eq!(gateways("s"), ["fd02::ff:ffff".parse::<std::net::IpAddr>().unwrap()]);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl<'f> Networks<'f> {
                 let Planned { up, down, states, profile } = network.impairments(&link);
                 let interface = format!("eth{number}");
                 let mac = Mac::from(subnets::of_mac(address, second_address));
-                let by_dhcp = by_dhcp && network.leases_ipv4();
+                let by_dhcp = by_dhcp && network.services.dhcp;
                 let network = network.name.to_owned();
                 PlannedLink {
                     network,
@@ -161,11 +161,6 @@ impl<'f> Networks<'f> {
 }
 
 impl Resolved<'_> {
-    /// Whether a DHCP server leases IPv4 addresses.
-    pub(super) fn leases_ipv4(&self) -> bool {
-        self.services.dhcp && self.subnets.ipv4().is_some()
-    }
-
     /// Whether the node at `index` of `group` is attached.
     pub(super) fn has_node(&self, group: &str, index: u64) -> bool {
         self.members.find(group, index).is_some()

@@ -31,7 +31,9 @@ pub(super) fn planned(
         for (index, name) in nodes.names(group).into_iter().enumerate() {
             let index = index as u64;
             let mut links = networks.links(group, index, by_dhcp);
-            let (gateway, resolver) = services::of(group, index, by_dhcp, networks);
+            let gateway = |is_ipv6| services::gateway(group, index, by_dhcp, is_ipv6, networks);
+            let (gateway, gateway_ipv6) = (gateway(false), gateway(true));
+            let resolver = services::resolver(group, index, networks);
             let machine = typed.and_then(|typed| machine::of(typed, links.len(), base));
             if let (Some(mac), Some(first)) = (mac, links.first_mut()) {
                 first.mac = mac;
@@ -51,6 +53,8 @@ pub(super) fn planned(
                 cores: typed.map(cores::of).unwrap_or_default(),
                 services: None,
                 gateway,
+                gateway_ipv6,
+                learned_gateways: Vec::new(),
                 forward: typed.is_some_and(routes::is_router),
                 routes: Vec::new(),
                 resolver,

@@ -3,7 +3,7 @@
 use crate::destination::Destination;
 use crate::file::{Group, Routes};
 use crate::nearest::advice;
-use crate::plan::{PlannedNetwork, PlannedNode, PlannedRoute};
+use crate::plan::{PlannedNetwork, PlannedNode, PlannedRoute, learned_gateways};
 use crate::problem::Problem;
 use crate::read::{At, Named, Sink};
 use crate::resolve::graph;
@@ -22,6 +22,10 @@ pub(super) fn add(
     networks: &[PlannedNetwork],
     sink: &mut Sink,
 ) {
+    let learned = learned_gateways(nodes);
+    for (node, learned) in nodes.iter_mut().zip(learned) {
+        node.learned_gateways = learned;
+    }
     if nodes.iter().any(|node| node.forward) {
         let routes = graph::routes(nodes, networks);
         for (node, routes) in nodes.iter_mut().zip(routes) {
@@ -60,12 +64,14 @@ pub(super) fn add(
 /// Adds routes to a node, in place of those with the same destination. `None`: removes all.
 fn apply(node: &mut PlannedNode, change: Option<Vec<PlannedRoute>>) {
     let Some(routes) = change else {
-        (node.routes, node.gateway) = (Vec::new(), None);
+        (node.routes, node.gateway, node.gateway_ipv6) = (Vec::new(), None, None);
         return;
     };
     for route in routes {
         node.routes.retain(|own| own.to != route.to);
-        node.gateway = node.gateway.filter(|via| route.to != Destination::all(via.is_ipv6()));
+        for gateway in [&mut node.gateway, &mut node.gateway_ipv6] {
+            *gateway = gateway.filter(|via| route.to != Destination::all(via.is_ipv6()));
+        }
         node.routes.push(route);
     }
 }
@@ -168,7 +174,7 @@ impl<'p> Hops<'p> {
             let text = format!("the next hop `{}` is on no network of `{}`", via.value, node.name);
             return report(text, "use a node or an address on one of its networks".to_owned());
         }
-        let by_dhcp = |hop: &IpAddr| hop.is_ipv4() && on(hop).is_some_and(|link| link.by_dhcp);
+        let by_dhcp = |hop: &IpAddr| on(hop).is_some_and(|link| link.by_dhcp);
         if reachable.iter().any(by_dhcp) {
             let text =
                 format!("a route of `{}` via `{}`, on a network with `dhcp`", node.name, via.value);

@@ -13,6 +13,8 @@ use std::net::IpAddr;
 /// Subnet between gateways and the outside. It is part of the shared address space for carriers
 /// (RFC 6598), so it is unlikely to conflict with the user's or the outside's addresses.
 pub const OUTSIDE: &str = "100.127.255.0/24";
+/// The same for IPv6: a unique local prefix with a random number (RFC 4193).
+pub const OUTSIDE_IPV6: &str = "fd1b:8c4f:7e2d:ff::/64";
 
 /// Checks services of networks, and groups that use DHCP.
 pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
@@ -20,20 +22,19 @@ pub(super) fn check(file: &File, networks: &Networks<'_>, sink: &mut Sink) {
         let Some(at) = typed.address.as_ref().filter(|at| at.value == Addressing::Dhcp) else {
             continue;
         };
-        let served = |network: &Resolved<'_>| network.leases_ipv4() && network.has(group);
+        let served = |network: &Resolved<'_>| network.services.dhcp && network.has(group);
         if networks.complete && !networks.networks.iter().any(served) {
             let problem = Problem::new(format!("`{group}` has no DHCP server")).at(at.place);
-            let label = "add `dhcp: true` to a network with IPv4 that it is attached to";
+            let label = "add `dhcp: true` to a network that it is attached to";
             sink.add(problem.label(label));
         }
     }
-    let outside: Option<Subnet> = OUTSIDE.parse().ok();
+    let outside: Vec<Subnet> = [OUTSIDE, OUTSIDE_IPV6].iter().flat_map(|it| it.parse()).collect();
     let leads_out = networks.networks.iter().any(|network| network.services.nat);
     for (name, _, typed) in file.networks.iter().flat_map(Named::iter) {
-        if let Some(outside) = outside.filter(|_| leads_out)
-            && let Some(place) = overlapping(typed, outside)
-        {
-            let problem = Problem::new(format!("`{name}` overlaps {OUTSIDE}")).at(place);
+        for outside in outside.iter().filter(|_| leads_out) {
+            let Some(place) = overlapping(typed, *outside) else { continue };
+            let problem = Problem::new(format!("`{name}` overlaps {outside}")).at(place);
             sink.add(problem.label("`nat` uses these addresses for gateways; use another subnet"));
         }
     }
@@ -80,6 +81,8 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
             cores: Vec::new(),
             services: Some(network.services),
             gateway: None,
+            gateway_ipv6: None,
+            learned_gateways: Vec::new(),
             forward: false,
             routes: Vec::new(),
             resolver: None,
@@ -94,24 +97,41 @@ pub(super) fn nodes(networks: &Networks<'_>) -> Vec<PlannedNode> {
     networks.filter_map(node).collect()
 }
 
-/// Gateway and name server of a node, by its group and index there: those of its first network that
-/// has them. With DHCP, a node gets its gateway from the server.
-pub(super) fn of(
+/// Gateway in a family of a node, by its group and index there: that of its first network that has
+/// one. With DHCP, a node gets its gateway from the network.
+pub(super) fn gateway(
     group: &str,
     index: u64,
     by_dhcp: bool,
+    is_ipv6: bool,
     networks: &Networks<'_>,
-) -> (Option<IpAddr>, Option<IpAddr>) {
-    let mut on = networks.networks.iter().filter(|network| network.has_node(group, index));
-    let gateway = on.clone().find(|network| network.services.nat);
-    let gateway = gateway.filter(|network| !(by_dhcp && network.services.dhcp)).and_then(address);
-    (gateway, on.find(|network| network.services.dns).and_then(address))
+) -> Option<IpAddr> {
+    let leads_out =
+        |network: &&Resolved<'_>| network.services.nat && address(network, is_ipv6).is_some();
+    let network = on(group, index, networks).find(leads_out)?;
+    let is_leased = by_dhcp && network.services.dhcp;
+    if is_leased { None } else { address(network, is_ipv6) }
 }
 
-/// The subnet's last address, so that nodes keep their addresses: that of IPv4, if there is one.
-fn address(network: &Resolved<'_>) -> Option<IpAddr> {
+/// Name server of a node, by its group and index there: that of its first network that has one.
+pub(super) fn resolver(group: &str, index: u64, networks: &Networks<'_>) -> Option<IpAddr> {
+    let network = on(group, index, networks).find(|network| network.services.dns)?;
+    address(network, false).or_else(|| address(network, true))
+}
+
+/// The networks of a node.
+fn on<'n, 'f>(
+    group: &'n str,
+    index: u64,
+    networks: &'n Networks<'f>,
+) -> impl Iterator<Item = &'n Resolved<'f>> {
+    networks.networks.iter().filter(move |network| network.has_node(group, index))
+}
+
+/// The last address that all subnets of a network have, so that nodes keep their addresses.
+fn address(network: &Resolved<'_>, is_ipv6: bool) -> Option<IpAddr> {
     let (first, second) = network.subnets.addresses(network.subnets.last())?;
-    Some(of_mac(first, second))
+    [Some(first), second].into_iter().flatten().find(|address| address.is_ipv6() == is_ipv6)
 }
 
 /// A host name derived from the network's name.

@@ -30,7 +30,7 @@ impl Subnets {
             fits &= check_room(subnet, size, sink);
             fits &= check_mtu(subnet, mtu, sink);
         }
-        (fits && subnets.check_services(network, sink)).then_some(subnets)
+        fits.then_some(subnets)
     }
 
     fn read(at: &At<OneOrMore<At<Subnet>>>, sink: &mut Sink) -> Option<Self> {
@@ -50,23 +50,6 @@ impl Subnets {
         };
         sink.add(Problem::new(text).at(place).label(label));
         None
-    }
-
-    /// Refuses services that exist for IPv4 only.
-    fn check_services(self, network: &Network, sink: &mut Sink) -> bool {
-        if self.ipv4().is_some() {
-            return true;
-        }
-        let Some(at) = network.nat.as_ref().filter(|at| at.value) else { return true };
-        let problem = Problem::new("`nat` works for IPv4 only").at(at.place);
-        let example = format!("remove it, or add IPv4: `subnet: [{}, 10.0.0.0/24]`", self.first);
-        sink.add(problem.label(example));
-        false
-    }
-
-    /// The IPv4 subnet.
-    pub fn ipv4(self) -> Option<Subnet> {
-        self.iter().find(|subnet| !subnet.is_ipv6())
     }
 
     pub fn iter(self) -> impl Iterator<Item = Subnet> {

@@ -33,6 +33,7 @@ pub fn member(i: usize, count: usize, mtu: u32) -> Member {
         mtu,
         offload: false,
         neighbours: (0..count).map(|j| (address(j).into(), mac(j))).collect(),
+        is_advertised: false,
         tap: None,
     };
     let spec = NodeSpec {

@@ -3,6 +3,7 @@
 
 mod collector;
 mod console;
+mod dhcp;
 mod exchange;
 mod interaction;
 mod load;
@@ -13,6 +14,7 @@ pub use console::{
     CONSOLE_ATTACH, CONSOLE_DONE, CONSOLE_FOLLOW, CONSOLE_PREFIX, CONSOLE_SOCKET, ConsoleSpec,
     ConsoleStep,
 };
+pub use dhcp::DhcpSpec;
 pub use exchange::{ExchangeSpec, Side};
 pub use interaction::{InteractionSpec, Role};
 pub use load::{DeviceSpec, LoadSpec, ProbeSpec};

@@ -43,7 +43,7 @@ impl Design {
     /// The file, root or setting that does not work.
     pub fn of(plan: &Plan, programs: &Path, options: &BedOptions<'_>) -> Result<Self, Error> {
         let roots = Roots::of(plan)?;
-        let mut jobs = services::programs(plan, programs)?;
+        let mut jobs = services::programs(plan, options.workload, programs)?;
         jobs.extend(own_programs(
             plan,
             &plan.nodes,

@@ -1,11 +1,9 @@
 //! The configuration of a network's DHCP server.
 
+use crate::bed::advertisements::{Sender, ipv6_range, sender};
 use experiment::{POOL_LIMIT, Plan, PlannedLink, PlannedNetwork, PlannedServices};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
-
-/// Prefix length of IPv6 subnets in which hosts make their own addresses (RFC 4862).
-const OWN_ADDRESSES: u8 = 64;
 
 /// Lines of dnsmasq's configuration for a network whose server has the link `own`: nodes have
 /// permanent leases of their planned addresses, others get addresses of the pool.
@@ -18,20 +16,29 @@ pub(super) fn lease_lines(
     // By default, dnsmasq gives 1,000 leases.
     let most = 2 * (plan.nodes.len() + POOL_LIMIT as usize);
     let mut text = format!("dhcp-authoritative\nno-ping\nleasefile-ro\ndhcp-lease-max={most}\n");
-    for range in [ipv4_range(plan, network), ipv6_range(plan, network)].into_iter().flatten() {
+    let sender = sender(plan, network);
+    let advertises = !matches!(sender, Sender::Router(..));
+    let ranges = [ipv4_range(plan, network), ipv6_range(plan, network, advertises)];
+    for range in ranges.into_iter().flatten() {
         let _ = writeln!(text, "dhcp-range={range},infinite");
     }
     if let Some(own) = own.ipv4() {
         // Option 3 is the router, 6 the name server; without a value, neither is sent.
-        let router = plan.router(&network.name);
+        let router = plan.router(&network.name).and_then(|(_, link)| link.ipv4());
         for (number, value) in [(3, router), (6, services.dns.then_some(own))] {
             let value = value.map_or(String::new(), |address| format!(",{address}"));
             let _ = writeln!(text, "dhcp-option={number}{value}");
         }
     }
-    if let Some(own) = own.addresses().find(IpAddr::is_ipv6) {
-        // Announced without a lifetime as a router, which the server is not.
-        let _ = writeln!(text, "enable-ra\nra-param=eth0,0,0");
+    if let Some(own) = own.address_of(true) {
+        match sender {
+            Sender::Services { is_router: true } => text.push_str("enable-ra\n"),
+            // Announced without a lifetime as a router, which the server is not.
+            Sender::Services { is_router: false } => {
+                text.push_str("enable-ra\nra-param=eth0,0,0\n")
+            }
+            Sender::Router(..) => {}
+        }
         if services.dns {
             let _ = writeln!(text, "dhcp-option=option6:dns-server,[{own}]");
         }
@@ -57,12 +64,4 @@ fn ipv4_range(plan: &Plan, network: &PlannedNetwork) -> Option<String> {
         Some((first, last)) => format!("{first},{last},{mask}"),
         None => format!("{},static,{mask}", subnet.base()),
     })
-}
-
-/// The leases of IPv6. Hosts may also make their own addresses, if the prefix length allows it.
-fn ipv6_range(plan: &Plan, network: &PlannedNetwork) -> Option<String> {
-    let prefix = network.subnet_of(true)?.prefix();
-    let (first, last) = plan.pool(network, true)?;
-    let own = if prefix == OWN_ADDRESSES { "slaac," } else { "" };
-    Some(format!("{first},{last},{own}{prefix}"))
 }

@@ -4,6 +4,7 @@
 //! A bed forwards frames and answers control clients; its programs are started by a controller,
 //! which knows it as an [`environment::Environment`].
 
+mod advertisements;
 mod control;
 mod counters;
 mod design;

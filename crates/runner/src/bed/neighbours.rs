@@ -3,7 +3,7 @@
 
 use experiment::{Exchange, Plan, PlannedLink, PlannedNode, Workload};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// In networks of up to this many nodes all know each other: 4,032 entries.
 const MAX_ALL_NEIGHBOURS: usize = 64;
@@ -114,13 +114,28 @@ impl<'p> Known<'p> {
             if !(node.forward || self.ends.contains(&number)) {
                 continue;
             }
-            for hop in node.routes.iter().map(|route| route.via).chain(node.gateway) {
+            for hop in node.next_hops() {
                 if let Some((router, network)) = owner.get(&hop)
                     && let Some(segment) = self.segment.get(network).copied()
                 {
                     self.know_by_number(segment, number, *router);
+                    if hop.is_ipv6() && node.learned_gateways.contains(&hop) {
+                        self.know_advertised(segment, number, *router);
+                    }
                 }
             }
+        }
+    }
+
+    /// A node that learns a router by advertisements knows it by its link-local address.
+    fn know_advertised(&mut self, segment: usize, node: usize, router: usize) {
+        let (router, network) = (&self.plan.nodes[router], &self.plan.networks[segment].name);
+        let link = router.links.iter().find(|link| link.network == *network);
+        let Some(link) = link.filter(|_| router.has_planned_mac()) else { return };
+        let entry = (link_local(link.mac.0).into(), link.mac.0);
+        let entries = self.entries.entry((node, segment)).or_default();
+        if !entries.contains(&entry) {
+            entries.push(entry);
         }
     }
 
@@ -141,6 +156,13 @@ impl<'p> Known<'p> {
             }
         }
     }
+}
+
+/// The link-local address that a kernel makes of an Ethernet address (RFC 4291, appendix A).
+fn link_local(mac: [u8; 6]) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    let pair = |high, low| u16::from_be_bytes([high, low]);
+    Ipv6Addr::new(0xfe80, 0, 0, 0, pair(a ^ 2, b), pair(c, 0xff), pair(0xfe, d), pair(e, f))
 }
 
 /// The pairs of nodes that communicate in an exchange.

@@ -1,16 +1,19 @@
-//! The programs of network services: dnsmasq on a network's own node, and a DHCP client on nodes
-//! with `address: dhcp`.
+//! The programs of network services: dnsmasq on a network's own node and on routers, and DHCP clients
+//! on nodes with `address: dhcp`.
 
+use crate::bed::advertisements;
 use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::leases::lease_lines;
 use crate::bed::uplink::NAME_SERVER;
 use crate::error::Error;
-use experiment::{Plan, PlannedNode, PlannedServices, Ready};
+use experiment::{Plan, PlannedLink, PlannedNode, PlannedServices, Ready};
+use record::spec::{DhcpSpec, Spec};
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+const DHCPV6_PORT: u16 = 547;
 /// The script of the DHCP client, as described in its manual.
 const SCRIPT: &str = "#!/bin/sh
 case $1 in bound|renew) ;; *) exit 0 ;; esac
@@ -19,8 +22,8 @@ busybox ip addr add $ip/$mask broadcast + dev $interface || exit 1
 for gateway in $router; do busybox ip route replace default via $gateway; break; done
 ";
 
-/// The programs of `plan`, with their files in `dir`.
-pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
+/// The programs of `plan`, with their files in `dir`; `workload` implements the DHCPv6 client.
+pub(crate) fn programs(plan: &Plan, workload: &Path, dir: &Path) -> Result<Vec<Job>, Error> {
     let mut jobs = Vec::new();
     for (node, planned) in plan.nodes.iter().enumerate() {
         if let Some(services) = planned.services.filter(|services| services.dhcp || services.dns) {
@@ -35,24 +38,53 @@ pub(crate) fn programs(plan: &Plan, dir: &Path) -> Result<Vec<Job>, Error> {
                 }
             }
         }
+        if let Some(text) = advertisements::configuration(plan, planned) {
+            let name = format!("{}.advertisements", planned.name);
+            let mut job = dnsmasq(node, planned, &name, &text, dir)?;
+            job.ready = Some(Ready::Udp(DHCPV6_PORT));
+            jobs.push(job);
+        }
         // A machine has its own client.
         let links = planned.links.iter().filter(|_| planned.tap(0).is_none());
         for link in links.filter(|link| link.by_dhcp) {
-            let script = dir.join("dhcp.sh");
-            if !script.exists() {
-                fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
-                let mode = fs::Permissions::from_mode(0o755);
-                fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
+            let client = |version: &str, argv| {
+                let name = format!("{}.dhcp{version}-{}", planned.name, link.interface);
+                Job::new(node, planned, Role::Client, argv, dir, Files::named(dir, &name))
+            };
+            if link.ipv4().is_some() {
+                jobs.push(client("", ipv4_client(link, dir)?));
             }
-            // One lease without expiry: the client's work is done once it has it.
-            let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
-            let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
-            let argv = argv.into_iter().map(str::to_owned).chain(rest).collect();
-            let files = Files::named(dir, &format!("{}.dhcp-{}", planned.name, link.interface));
-            jobs.push(Job::new(node, planned, Role::Client, argv, dir, files));
+            if link.address_of(true).is_some() {
+                let mut job = client("v6", Vec::new());
+                job.argv = ipv6_client(link, workload, &job.files.spec)?;
+                jobs.push(job);
+            }
         }
     }
     Ok(jobs)
+}
+
+/// The command line of the DHCP client of IPv4.
+fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
+    let script = dir.join("dhcp.sh");
+    if !script.exists() {
+        fs::write(&script, SCRIPT).map_err(Error::write(&script))?;
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
+    }
+    // One lease without expiry: the client's work is done once it has it.
+    let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
+    let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
+    Ok(argv.into_iter().map(str::to_owned).chain(rest).collect())
+}
+
+/// The command line of the DHCP client of IPv6, which busybox does not have in all distributions.
+fn ipv6_client(link: &PlannedLink, workload: &Path, spec: &Path) -> Result<Vec<String>, Error> {
+    let client = DhcpSpec { interface: link.interface.clone(), mac: link.mac.0 };
+    let text = serde_json::to_vec(&client).unwrap_or_default();
+    fs::write(spec, text).map_err(Error::write(spec))?;
+    let argv = [workload, Path::new(DhcpSpec::PROGRAM), spec];
+    Ok(argv.map(|word| word.display().to_string()).into())
 }
 
 /// The server for the part `own` of a network's `services`.
@@ -68,24 +100,36 @@ fn server(
         true => format!("{}.dns", planned.name),
         false => planned.name.clone(),
     };
-    let path = dir.join(format!("{name}.conf"));
     let text = configuration(plan, planned, own, services);
+    let mut job = dnsmasq(node, planned, &name, &text, dir)?;
+    let has_ipv4 = planned.links.iter().any(|link| link.ipv4().is_some());
+    job.ready = Some(Ready::Udp(match (own.dns, has_ipv4) {
+        (true, _) => 53,
+        (false, true) => 67,
+        (false, false) => DHCPV6_PORT,
+    }));
+    Ok(job)
+}
+
+/// A dnsmasq on a node with the configuration `text`.
+fn dnsmasq(
+    node: usize,
+    planned: &PlannedNode,
+    name: &str,
+    text: &str,
+    dir: &Path,
+) -> Result<Job, Error> {
+    let path = dir.join(format!("{name}.conf"));
     fs::write(&path, text).map_err(Error::write(&path))?;
     // It keeps its user and groups in this mode: a user's nodes have no others to change to.
     let argv = ["dnsmasq", "--no-daemon", "--log-facility=-"];
     let argv =
         argv.into_iter().map(str::to_owned).chain([format!("--conf-file={}", path.display())]);
-    let files = Files::named(dir, &name);
+    let files = Files::named(dir, name);
     let mut job = Job::new(node, planned, Role::Service, argv.collect(), dir, files);
     // It is in a folder that may be missing in a user's PATH.
     let path = std::env::var("PATH").unwrap_or_default();
     job.env.push(("PATH".to_owned(), format!("{path}:/usr/sbin:/sbin")));
-    let has_ipv4 = planned.links.iter().any(|link| link.ipv4().is_some());
-    job.ready = Some(Ready::Udp(match (own.dns, has_ipv4) {
-        (true, _) => 53,
-        (false, true) => 67,
-        (false, false) => 547,
-    }));
     Ok(job)
 }
 

@@ -2,19 +2,28 @@ use super::programs;
 use crate::bed::jobs::Role;
 use crate::test_plan::plan;
 use std::fs;
+use std::path::Path;
 
 /// The configuration files of dnsmasq, and the roles of all programs of services.
 fn configured(network: &str) -> (Vec<(String, String)>, Vec<Role>) {
+    let nodes = "{a: {count: 1}, phone: {count: 2, address: dhcp}}";
+    configured_with(
+        nodes,
+        &format!("{{lan: {{attach: [a, phone], subnet: 10.0.0.0/24, {network}}}}}"),
+    )
+}
+
+fn configured_with(nodes: &str, networks: &str) -> (Vec<(String, String)>, Vec<Role>) {
     let plan = plan(&format!(
         "experiment: e
-nodes: {{a: {{count: 1}}, phone: {{count: 2, address: dhcp}}}}
-networks: {{lan: {{attach: [a, phone], subnet: 10.0.0.0/24, {network}}}}}
+nodes: {nodes}
+networks: {networks}
 workloads: [{{command: {{on: a, run: ['true']}}}}]
 duration: 1 s
 "
     ));
     let dir = tempfile::tempdir().unwrap();
-    let jobs = programs(&plan, dir.path()).unwrap();
+    let jobs = programs(&plan, Path::new("thingbed-workload"), dir.path()).unwrap();
     let files = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
     let files = files.filter(|path| path.extension().is_some_and(|end| end == "conf"));
     let mut texts: Vec<_> = files
@@ -52,4 +61,61 @@ fn leases_and_names_have_a_server_each() {
     assert!(leases.contains("port=0") && leases.contains("dhcp-option=6,10.0.0.254\n"), "{leases}");
     assert!(!resolution.contains("dhcp") && !resolution.contains("port=0"), "{resolution}");
     assert_eq!(roles.iter().filter(|role| **role == Role::Service).count(), 2);
+}
+
+/// Hosts that hear of two routers, of which one leads nowhere, would use either.
+#[test]
+fn one_node_of_a_network_advertises_the_router() {
+    let subnet = "subnet: ['fd00:1::/64', 10.1.0.0/24]";
+    let two = |own: &str, other: &str| {
+        let nodes = "{a: {}, r: {forward: true}, phone: {address: dhcp}}";
+        let networks = format!(
+            "{{lan: {{attach: [a, r, phone], {subnet}, {own}}}, out: {{attach: r, subnet: 'fd00:2::/80', {other}}}}}"
+        );
+        configured_with(nodes, &networks).0
+    };
+    let alone =
+        configured_with("{a: {}}", &format!("{{lan: {{attach: a, {subnet}, dhcp: true}}}}")).0;
+    let [(_, text)] = &alone[..] else { panic!("{alone:?}") };
+    assert!(
+        text.contains("enable-ra\nra-param=eth0,0,0\n") && text.contains(",slaac,64,"),
+        "{text}"
+    );
+
+    let gateway = two("dhcp: true, nat: true", "dhcp: false");
+    let [(_, text)] = &gateway[..] else { panic!("{gateway:?}") };
+    assert!(text.contains("enable-ra\n") && !text.contains("ra-param"), "{text}");
+
+    let router = two("dhcp: true, dns: true", "dhcp: true");
+    let names: Vec<&str> = router.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["lan-services", "lan-services.dns", "out-services", "r.advertisements"]);
+    for server in [&router[0].1, &router[2].1] {
+        assert!(!server.contains("enable-ra") && !server.contains("slaac"), "{server}");
+    }
+    let text = &router[3].1;
+    for line in [
+        "interface=eth0\ndhcp-range=fd00:1::ff:efff,fd00:1::ff:fffe,slaac,64,infinite\n",
+        "interface=eth1\ndhcp-range=fd00:2::ff:efff,fd00:2::ff:fffe,80,infinite\n",
+        "dhcp-option=tag:eth0,option6:dns-server,[fd00:1::fe]\n",
+        "dhcp-ignore=tag:!none\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn a_node_has_a_client_of_each_family() {
+    let nodes = "{a: {}, phone: {count: 2, address: dhcp}}";
+    for (subnet, count) in
+        [("10.0.0.0/24", 2), ("'fd00::/80'", 2), ("['fd00::/64', 10.0.0.0/24]", 4)]
+    {
+        let networks = format!("{{lan: {{attach: [a, phone], subnet: {subnet}, dhcp: true}}}}");
+        let (_, roles) = configured_with(nodes, &networks);
+        let clients = roles.iter().filter(|role| **role == Role::Client);
+        assert_eq!(clients.count(), count, "{subnet}");
+    }
+    // The smallest subnet, without addresses for others.
+    let full = "{lan: {attach: [a, phone], subnet: 'fd00::/125', dhcp: true}}";
+    let (texts, _) = configured_with("{a: {count: 4}, phone: {count: 2, address: dhcp}}", full);
+    assert!(texts[0].1.contains("dhcp-range=fd00::,static,125,infinite\n"), "{texts:?}");
 }

@@ -4,7 +4,8 @@ use crate::bed::neighbours::neighbours;
 use crate::bed::roots::Roots;
 use engine::{Change, Endpoint, Place, SegmentSpec};
 use experiment::{
-    Backend, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode, SourceAddresses,
+    Backend, Destination, Plan, PlannedChangeKind, PlannedLink, PlannedNetwork, PlannedNode,
+    SourceAddresses,
 };
 use lab::{Interface, Limits, Member, NodeSpec, Route, Setting};
 use link::Direction;
@@ -75,6 +76,9 @@ impl Topology {
                     mtu: network.mtu.get() as u32,
                     offload: network.offload,
                     neighbours: if tap.is_some() { Vec::new() } else { neighbours },
+                    is_advertised: link.by_dhcp
+                        && tap.is_none()
+                        && network.subnet_of(true).is_some(),
                     tap,
                 };
                 // Hardware has its own interface; its placeholder node in the lab has none.
@@ -146,8 +150,7 @@ impl Topology {
 
 /// The addresses of an interface that the lab sets, with their prefix lengths.
 fn addresses(link: &PlannedLink, network: &PlannedNetwork) -> Vec<(IpAddr, u8)> {
-    let both = link.addresses().zip(network.subnets());
-    let set = both.filter(|(address, _)| !(link.by_dhcp && address.is_ipv4()));
+    let set = link.addresses().zip(network.subnets()).filter(|_| !link.by_dhcp);
     set.map(|(address, subnet)| (address, subnet.prefix())).collect()
 }
 
@@ -159,7 +162,6 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
         clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
         cores: planned.cores.clone(),
         resolver: planned.resolver,
-        gateway: planned.gateway.filter(|_| planned.tap(0).is_none()),
         forwards: planned.services.is_some_and(|services| services.nat),
         is_router: planned.forward,
         // A machine with its own network stack has its own routes.
@@ -172,10 +174,10 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
 
 /// The routes of a node in the lab's terms.
 fn routes(planned: &PlannedNode) -> Vec<Route> {
-    let routes = planned.routes.iter();
-    routes
-        .map(|route| Route { to: route.to.base(), prefix: route.to.prefix(), via: route.via })
-        .collect()
+    let routes = planned.routes.iter().map(|route| (route.to, route.via));
+    let default = planned.gateways().map(|via| (Destination::all(via.is_ipv6()), via));
+    let all = routes.chain(default);
+    all.map(|(to, via)| Route { to: to.base(), prefix: to.prefix(), via }).collect()
 }
 
 /// The limits of a node in the lab's terms.

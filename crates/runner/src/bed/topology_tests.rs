@@ -80,3 +80,30 @@ duration: 1 s
     assert_eq!(topology.names[1], ["gateway:eth1", "b:eth0"]);
     assert_ne!(topology.segments[0].seed, topology.segments[1].seed);
 }
+
+/// A node that learns its routes has an entry for the address by which it learns the router.
+#[test]
+fn a_node_with_dhcp_knows_the_router_by_its_link_local_address() {
+    let topology = topology(
+        "experiment: e
+nodes: {phone: {address: dhcp}, r: {forward: true}, far: {}}
+networks:
+  lan: {attach: [phone, r], subnet: 'fd00:1::/64', dhcp: true}
+  out: {attach: [r, far], subnet: 'fd00:2::/64'}
+workloads:
+  - exchange: {sources: phone, sinks: far, protocol: udp, payload: 20 B, every: 1 s, repetitions: 1, network: out}
+duration: 1 s
+",
+    );
+    let of = |name: &str| {
+        let member = topology.members.iter().find(|member| member.spec.name == name).unwrap();
+        let interface = &member.spec.interfaces[0];
+        let known = interface.neighbours.iter().map(|(address, _)| address.to_string());
+        (interface, known.collect::<Vec<_>>())
+    };
+    let (phone, known) = of("phone");
+    assert!(phone.addresses.is_empty() && phone.is_advertised);
+    assert_eq!(known, ["fd00:1::2", "fe80::c6:ffff:fe00:2"]);
+    let (router, known) = of("r");
+    assert!(!router.is_advertised && known.contains(&"fd00:1::1".to_owned()), "{known:?}");
+}

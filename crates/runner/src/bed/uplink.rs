@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-/// The gateway's subnet of the uplink, from the addresses that the experiment reader reserves.
+/// The gateway's IPv4 subnet of the uplink, from the addresses that the experiment reader reserves.
 const OUTSIDE: &str = "100.127.255.0/24";
 /// The name server of slirp4netns there, which forwards to the host's.
 pub(crate) const NAME_SERVER: Ipv4Addr = Ipv4Addr::new(100, 127, 255, 3);
@@ -29,12 +29,14 @@ impl Uplink {
         let nodes = plan.nodes.iter().zip(lab.nodes());
         let gateways = nodes.filter(|(node, _)| node.services.is_some_and(|has| has.nat));
         let open = |(node, own): (&experiment::PlannedNode, &lab::Node)| {
-            Self::open(own.kind.pid()).map_err(|why| Error::Uplink { node: node.name.clone(), why })
+            let has_ipv6 = node.links.iter().any(|link| link.address_of(true).is_some());
+            let failed = |why| Error::Uplink { node: node.name.clone(), why };
+            Self::open(own.kind.pid(), has_ipv6).map_err(failed)
         };
         gateways.map(open).collect()
     }
 
-    fn open(pid: i32) -> Result<Self, String> {
+    fn open(pid: i32, has_ipv6: bool) -> Result<Self, String> {
         let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| e.to_string());
         let ((exit, alive), (ready, tell)) = (pipe()?, pipe()?);
         let mut command = Command::new("slirp4netns");
@@ -48,7 +50,17 @@ impl Uplink {
         command.args(["--configure", "--disable-host-loopback", "--mtu=1500", "--cidr", OUTSIDE]);
         command.arg(format!("--exit-fd={}", exit.as_raw_fd()));
         command.arg(format!("--ready-fd={}", tell.as_raw_fd()));
-        command.args(hardening());
+        let has = options();
+        command.args(hardening(&has, nix::unistd::geteuid().is_root()));
+        if has_ipv6 {
+            if !has.contains(IPV6) {
+                return Err(format!(
+                    "the installed slirp4netns has no {IPV6}, which a network with an IPv6 subnet \
+                     needs: install version 0.2 or later, or remove the IPv6 subnet"
+                ));
+            }
+            command.arg(IPV6);
+        }
         command.arg("--netns-type=path").arg(format!("/proc/{pid}/ns/net")).arg(lab::UPLINK);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         // Ctrl-C is for the tool only.
@@ -85,17 +97,22 @@ impl Uplink {
     }
 }
 
-/// The options that close slirp4netns off from the host's files and from system calls that it does
-/// not need, of those that the installed version has: before 0.4 it has none, and some
-/// distributions build it without libseccomp.
-fn hardening() -> Vec<&'static str> {
+/// The option for IPv6. The lab sets the uplink's address, since this program has no option for it.
+const IPV6: &str = "--enable-ipv6";
+
+/// Options that close slirp4netns off from the host's files, which it can do for root only, and from
+/// system calls that it does not need. Versions before 0.4 have none, and some distributions build it
+/// without libseccomp.
+fn hardening(has: &str, is_root: bool) -> Vec<&'static str> {
+    let files = is_root.then_some("--enable-sandbox");
+    files.into_iter().chain(["--enable-seccomp"]).filter(|flag| has.contains(flag)).collect()
+}
+
+/// The help of the installed slirp4netns, which has all its options.
+fn options() -> String {
     let help = Command::new("slirp4netns").arg("--help").stdin(Stdio::null()).output();
     let help = help.map(|output| [output.stdout, output.stderr].concat()).unwrap_or_default();
-    let help = String::from_utf8_lossy(&help);
-    ["--enable-sandbox", "--enable-seccomp"]
-        .into_iter()
-        .filter(|flag| help.contains(flag))
-        .collect()
+    String::from_utf8_lossy(&help).into_owned()
 }
 
 impl Drop for Uplink {
@@ -103,5 +120,37 @@ impl Drop for Uplink {
         drop(self.alive.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OUTSIDE, hardening};
+    use experiment::Experiment;
+
+    #[test]
+    fn only_root_closes_it_off_from_files() {
+        let help = "--enable-sandbox\n--enable-seccomp";
+        assert_eq!(hardening(help, true), ["--enable-sandbox", "--enable-seccomp"]);
+        assert_eq!(hardening(help, false), ["--enable-seccomp"]);
+        assert!(hardening("--enable-ipv6", true).is_empty());
+    }
+
+    /// The addresses of the lab and of this module are those that the reader refuses in a file.
+    #[test]
+    fn networks_have_no_addresses_of_the_uplink() {
+        let ipv6: Vec<String> =
+            lab::UPLINK_IPV6.segments()[..4].iter().map(|n| format!("{n:x}")).collect();
+        for subnet in [OUTSIDE.to_owned(), format!("{}::/64", ipv6.join(":"))] {
+            let text = format!(
+                "experiment: e
+nodes: {{a: {{}}}}
+networks: {{n: {{attach: a, subnet: '{subnet}', nat: true}}}}
+"
+            );
+            let refused = Experiment::parse(&text, "e.yaml", "").map(drop).unwrap_err();
+            let text = refused.to_string();
+            assert!(text.contains("`n` overlaps"), "{text}");
+        }
     }
 }

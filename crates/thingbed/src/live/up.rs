@@ -33,6 +33,9 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
     if arguments.detach {
         return detach(arguments);
     }
+    if let Some(why) = crate::outside::warning(&plan) {
+        remark(format_args!("warning: {why}"));
+    }
     let interrupted = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     // Before all else: the port may be taken.
@@ -82,10 +85,11 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
 fn list(plan: &Plan) -> String {
     let rows = plan.nodes.iter().take(LISTED).map(|node| {
         let addresses = node.links.iter().flat_map(|link| {
-            link.addresses().map(|address| match link.by_dhcp && address.is_ipv4() {
-                true => "by DHCP".to_owned(),
-                false => address.to_string(),
-            })
+            let addresses: Vec<String> = match link.by_dhcp {
+                true => vec!["by DHCP".to_owned()],
+                false => link.addresses().map(|address| address.to_string()).collect(),
+            };
+            addresses
         });
         let program = node.program.as_ref().map(|program| program.run.join(" "));
         let program = printable(&program.unwrap_or_default()).replace(['\n', '\t'], " ");

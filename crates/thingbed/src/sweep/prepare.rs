@@ -161,9 +161,14 @@ fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
     all.collect()
 }
 
-/// Warns once, before the first run, about cells that may overload this machine.
+/// Warns once, before the first run, about cells that may overload this machine, and about gateways
+/// that lead nowhere.
 fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
     let plans = cells.iter().filter_map(|cell| Some((cell, experiment.plan(cell, 0, seed).ok()?)));
+    let mut nowhere = plans.clone().filter_map(|(_, plan)| crate::outside::warning(&plan));
+    if let Some(why) = nowhere.next() {
+        remark(format_args!("warning: {why}"));
+    }
     let cores = crate::show::cores();
     let mut fears =
         plans.filter_map(|(cell, plan)| Some((cell, Forecast::of(&plan).warning(cores)?)));
