@@ -240,10 +240,19 @@ derived!(Board, BoardCpu, BoardRadio);
 derived!(ProgramExpect, Qemu, Ready);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
-    fn describe(_: &mut SchemaGenerator) -> Schema {
-        let keys: serde_json::Map<_, _> =
-            T::KEYS.iter().map(|key| ((*key).to_owned(), true.into())).collect();
-        json_schema!({ "type": "object", "properties": keys, "additionalProperties": false })
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        let key = |(key, about): &(&str, &str)| {
+            ((*key).to_owned(), json_schema!({ "description": about }).into())
+        };
+        let keys: serde_json::Map<_, _> = T::KEYS.iter().map(key).collect();
+        let model = json_schema!({
+            "type": "object",
+            "description": T::DOC,
+            "properties": keys,
+            "additionalProperties": false,
+        });
+        generator.definitions_mut().insert(T::NAME.to_owned(), model.into());
+        json_schema!({ "$ref": format!("#/$defs/{}", T::NAME) })
     }
 }
 
