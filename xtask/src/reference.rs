@@ -90,7 +90,8 @@ fn updated(schema: &Value, pages: &Pages) -> Result<Pages, String> {
                 let definition = definition(schema, &marker.name)?;
                 let links = values::Links { schema, sections: &sections, page: name };
                 let rows = table::table(definition, &marker, &links)?;
-                Ok(format!("{}\n{rows}", marker.text))
+                // Blank lines: some renderers take a comment next to a table as a part of it.
+                Ok(format!("{}\n\n{rows}\n", marker.text))
             }
         });
         texts.collect::<Result<String, String>>().map_err(|error| format!("{name}: {error}"))
@@ -162,11 +163,11 @@ mod tests {
                     <!-- generated: Group: run=b.md#c, count -->\nold\n<!-- end -->\n\nrest\n";
         let head = "| key | type | default | meaning |\n| --- | --- | --- | --- |\n";
         let expected = format!(
-            "# Top\n\n<!-- generated: Experiment -->\n{head}\
-             | `nodes` | map of [groups](#groups-of-nodes) | required | Groups |\n<!-- end -->\n\n\
-             ## Groups of nodes\n\n<!-- generated: Group: run=b.md#c, count -->\n{head}\
+            "# Top\n\n<!-- generated: Experiment -->\n\n{head}\
+             | `nodes` | map of [groups](#groups-of-nodes) | required | Groups |\n\n<!-- end -->\n\n\
+             ## Groups of nodes\n\n<!-- generated: Group: run=b.md#c, count -->\n\n{head}\
              | [`run`](b.md#c) | text | none | Program: a\\|b |\n\
-             | `count` | whole number, 1 or more | 1 | Number of nodes |\n<!-- end -->\n\nrest\n"
+             | `count` | whole number, 1 or more | 1 | Number of nodes |\n\n<!-- end -->\n\nrest\n"
         );
         assert_eq!(one(text).unwrap(), expected);
         assert_eq!(one(&expected).unwrap(), expected);

@@ -59,7 +59,7 @@ impl Stage for QueueSpec {
             "queue",
             Kind::Limit,
             "Queue limit before the rate or the channel, in frames or bytes; further frames are \
-             dropped (tail drop). Default: 1000.",
+             dropped (tail drop). Default: 1000 frames.",
         ),
         Key::new(
             "codel",

@@ -687,7 +687,8 @@ class Group(Part):
     """Resources guaranteed to each node when all nodes compete."""
     root: Text | None = None
     """Root file system of the node: a folder, or an image, which is an archive of `docker
-    save` or an OCI layout. Relative to this file. Values: path. Default: the host's files."""
+    save` or an OCI layout. Relative to the experiment file. Values: path. Default: the
+    host's files."""
     root_limit: Size | None = None
     """Maximum size of the unpacked image. Without this key, an image above 256 MiB must also
     be at most 100 times as large as its archive. Default: 10 GiB."""
@@ -786,7 +787,7 @@ class Impairment(Part):
     the Ethernet header. Range: may be negative. Default: 0 B."""
     queue: int | Size | None = None
     """Queue limit before the rate or the channel, in frames or bytes; further frames are
-    dropped (tail drop). Default: 1000."""
+    dropped (tail drop). Default: 1000 frames."""
     rate: Rate | None = None
     """Data rate of the link, including the Ethernet header. Not allowed for `up` on a `shared`
     or `csma` channel, which sets the rate. Default: unlimited."""
@@ -814,7 +815,7 @@ class Interaction(Part):
     model: Text
     """Protocols and patterns: a name in `models`. Values: name of a model."""
     payload: Text
-    """File with the content of each message, relative to this file. Values: path."""
+    """File with the content of each message, relative to the experiment file. Values: path."""
     sinks: Text | Sequence[Text]
     """Nodes that receive and answer. Values: group or node, or a list of these."""
     source: Text
@@ -1053,7 +1054,7 @@ class Metric(Part):
     node, `THINGBED_METRICS`."""
     unit: Text | None = None
     """Unit of the values. If the pattern has a group `unit`, values are converted to this
-    unit: times, rates and sizes in the units of this file."""
+    unit: times, rates and sizes in the units of the experiment file."""
 
 
 @dataclass(kw_only=True)
@@ -1148,7 +1149,7 @@ class Mqtt(Part):
     pattern: Literal["many-to-one", "one-to-one", "pairs"] | Axis
     """Topology of publishers and subscribers."""
     payload: Text
-    """File with the content of each message, relative to this file, numbered as for
+    """File with the content of each message, relative to the experiment file, numbered as for
     interactions. Values: path."""
     publishers: Text | Sequence[Text]
     """Publishing nodes. Values: group or node, or a list of these."""
@@ -1364,8 +1365,8 @@ class Qemu(Part):
     args: Sequence[Text] | None = None
     """Further arguments of QEMU."""
     bios: Text | None = None
-    """Firmware in place of QEMU's own, such as U-Boot. Paths are relative to this file.
-    Values: path. Default: QEMU's."""
+    """Firmware in place of QEMU's own, such as U-Boot. Paths are relative to the experiment
+    file. Values: path. Default: QEMU's."""
     cpu: Text | None = None
     """QEMU's name of the processor. Default: the machine's."""
     cpus: int | Axis | None = None
@@ -1518,15 +1519,16 @@ class Experiment(BaseExperiment):
     """How long messages are sent. Required if there are only commands, or if an interaction
     and its model both lack `duration` and `count`. Range: above 0."""
     edges: Sequence[Sequence[Text] | EdgeKeys] | None = None
-    """Links between two nodes, each a network that is named after its ends."""
+    """Links between two nodes, each a network that is named after its ends. Values: list of
+    edges."""
     expect: Sequence[Expect] | None = None
     """Expectations about the results."""
     faults: Sequence[Fault] | None = None
     """Faults injected into programs during a run."""
     files: Sequence[Text] | None = None
-    """Files and folders that programs open but that no command line names, relative to this
-    file. A guest with a separate file system (`--cpu N`, capsules) gets them too. Values:
-    list of paths."""
+    """Files and folders that programs open but that no command line names, relative to the
+    experiment file. A guest with a separate file system (`--cpu N`, capsules) gets them
+    too. Values: list of paths."""
     matrix: Mapping[str, Sequence[Text]] | None = None
     """Axes and their values. Every combination is a cell, which runs separately. Values: map
     of lists of texts."""
@@ -1538,7 +1540,7 @@ class Experiment(BaseExperiment):
     """Link impairments and channels by name; a network selects one with `profile`."""
     reference: Text | None = None
     """File of reference figures, which the report shows next to the measured ones; relative to
-    this file. Values: path."""
+    the experiment file. Values: path."""
     repeats: int | None = None
     """Number of runs of each cell. Range: 1 or more. Default: 1."""
     seed: int | None = None

@@ -15,16 +15,33 @@ const QUANTITIES: [(&str, &str); 8] = [
     ("Ah", "charge"),
 ];
 /// Definitions whose name is no plain word.
-const NAMES: [(&str, &str); 9] = [
-    ("CellChannel", "cell"),
-    ("CoapKeys", "keys of CoAP"),
+const NAMES: [(&str, &str); 7] = [
+    ("ConsoleStep", "step"),
     ("EdgeKeys", "edge"),
     ("Expect", "check"),
-    ("Gilbert", "probabilities"),
-    ("Markov", "probabilities"),
+    ("OutputKeys", "map"),
     ("ProgramExpect", "conditions"),
     ("Ready", "condition"),
     ("TlsFiles", "PEM files"),
+];
+/// Definitions that are things; others are maps of keys.
+const THINGS: [&str; 16] = [
+    "Change",
+    "Channel",
+    "Distribution",
+    "FanOut",
+    "Fault",
+    "Group",
+    "Impairment",
+    "Interaction",
+    "Link",
+    "Metric",
+    "Model",
+    "Network",
+    "Outage",
+    "Profile",
+    "Sweep",
+    "Workload",
 ];
 
 /// What links from one page need.
@@ -169,14 +186,17 @@ fn reference(name: &str, is_plural: bool, links: &Links<'_>) -> Result<String, S
         return kind(definition, links);
     };
     let word = NAMES.iter().find(|(own, _)| *own == name).map(|(_, word)| (*word).to_owned());
-    let mut word = word.unwrap_or_else(|| words(name));
+    let mut word = word.unwrap_or_else(|| match THINGS.contains(&name) {
+        true => words(name),
+        false => "map".to_owned(),
+    });
     if is_plural {
         word.push('s');
     }
     Ok(format!("[{word}]({link})"))
 }
 
-/// `BoardProfile` as "board profile".
+/// `FanOut` as "fan out".
 fn words(name: &str) -> String {
     let mut words = String::new();
     for c in name.chars() {

@@ -42,7 +42,7 @@ pub(crate) struct Group {
     /// map of destinations to next hops, or `none`. Default: those of the plan.
     pub routes: Option<At<Routes>>,
     /// Root file system of the node: a folder, or an image, which is an archive of `docker save` or
-    /// an OCI layout. Relative to this file. Values: path. Default: the host's files.
+    /// an OCI layout. Relative to the experiment file. Values: path. Default: the host's files.
     pub root: Option<At<String>>,
     /// Image in an archive with several, by name or by tag alone. Default: the only one.
     pub image: Option<At<String>>,

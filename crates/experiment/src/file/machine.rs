@@ -21,7 +21,7 @@ pub(crate) struct Qemu {
     pub cpus: Option<At<u32>>,
     /// Memory of the machine. Default: 128 MiB.
     pub memory: Option<At<Bytes>>,
-    /// Firmware in place of QEMU's own, such as U-Boot. Paths are relative to this file. Values:
+    /// Firmware in place of QEMU's own, such as U-Boot. Paths are relative to the experiment file. Values:
     /// path. Default: QEMU's.
     pub bios: Option<At<String>>,
     /// File of the kernel. Values: path.

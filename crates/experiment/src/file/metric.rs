@@ -37,7 +37,7 @@ pub(crate) struct Metric {
     /// How often the page is read. Only with `prometheus`. Range: 1 ms or more. Default: 1 s.
     pub every: Option<At<Span>>,
     /// Unit of the values. If the pattern has a group `unit`, values are converted to this unit:
-    /// times, rates and sizes in the units of this file.
+    /// times, rates and sizes in the units of the experiment file.
     pub unit: Option<At<String>>,
     /// Output to search. Only with `json` and `match`. Default: `stdout`.
     pub from: Option<At<Stream>>,

@@ -72,7 +72,7 @@ pub(crate) struct File {
     pub nodes: Option<Named<Group>>,
     /// Networks by name.
     pub networks: Option<Named<Network>>,
-    /// Links between two nodes, each a network that is named after its ends.
+    /// Links between two nodes, each a network that is named after its ends. Values: list of edges.
     #[schemars(rename = "edges")]
     pub _edges: Option<Vec<Edge>>,
     /// Link impairments and channels by name; a network selects one with `profile`.
@@ -109,12 +109,12 @@ pub(crate) struct File {
     pub affinity: Option<At<bool>>,
     /// Frames to write to `capture.pcapng`.
     pub capture: Option<Capture>,
-    /// Files and folders that programs open but that no command line names, relative to this file.
+    /// Files and folders that programs open but that no command line names, relative to the experiment file.
     /// A guest with a separate file system (`--cpu N`, capsules) gets them too. Values: list of
     /// paths.
     pub files: Option<Vec<Fixed<String>>>,
-    /// File of reference figures, which the report shows next to the measured ones; relative to
-    /// this file. Values: path.
+    /// File of reference figures, which the report shows next to the measured ones; relative to the
+    /// experiment file. Values: path.
     pub reference: Option<Fixed<String>>,
     /// Expectations about the results.
     pub expect: Option<Vec<Expect>>,

@@ -39,7 +39,7 @@ pub(crate) struct Mqtt {
     pub version: Option<At<MqttVersion>>,
     /// TLS: with certificates `generated` for the run, or with PEM files.
     pub tls: Option<At<Tls>>,
-    /// File with the content of each message, relative to this file, numbered as for interactions.
+    /// File with the content of each message, relative to the experiment file, numbered as for interactions.
     /// Values: path.
     #[schemars(required)]
     pub payload: Option<At<String>>,

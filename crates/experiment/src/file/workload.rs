@@ -140,7 +140,7 @@ pub(crate) struct Interaction {
     /// Protocols and patterns: a name in `models`. Values: name of a model.
     #[schemars(required)]
     pub model: Option<At<String>>,
-    /// File with the content of each message, relative to this file. Values: path.
+    /// File with the content of each message, relative to the experiment file. Values: path.
     #[schemars(required)]
     pub payload: Option<At<String>>,
     /// File with the content of each answer. Values: path. Default: `payload`.
