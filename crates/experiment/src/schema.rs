@@ -245,12 +245,15 @@ impl<T: ForeignModel> Describe for Foreign<T> {
             ((*key).to_owned(), json_schema!({ "description": about }).into())
         };
         let keys: serde_json::Map<_, _> = T::KEYS.iter().map(key).collect();
-        let model = json_schema!({
+        let mut model = json_schema!({
             "type": "object",
             "description": T::DOC,
             "properties": keys,
             "additionalProperties": false,
         });
+        if !T::REQUIRED.is_empty() {
+            model.insert("required".to_owned(), T::REQUIRED.into());
+        }
         generator.definitions_mut().insert(T::NAME.to_owned(), model.into());
         json_schema!({ "$ref": format!("#/$defs/{}", T::NAME) })
     }

@@ -670,8 +670,8 @@ class Group(Part):
     limits: Limits | None = None
     """Resource limits of each node."""
     mac: Text | None = None
-    """Ethernet address of the node's first interface. Values: Ethernet address. Default:
-    planned."""
+    """Ethernet address of the node's first interface, also of real hardware (`external`).
+    Values: Ethernet address. Default: planned."""
     metrics: Mapping[str, Metric] | None = None
     """Values of `run` that become figures, by name."""
     privileged: bool | Axis | None = None
@@ -886,14 +886,14 @@ class Link(Part):
 class LinkStates(Part):
     """States of a device's radio."""
 
+    states: object
+    """Radio states, from the lowest power to the highest capacity; at least one. Values: list
+    of maps."""
     half_duplex: object | None = None
     """The device does not receive while it sends, nor `guard` before and after that. Values:
     `{guard: TIME}`."""
     initial: object | None = None
     """State at the start. Values: name of a state. Default: the first."""
-    states: object | None = None
-    """Radio states, from the lowest power to the highest capacity; at least one. Values: list
-    of maps."""
 
 
 @dataclass(kw_only=True)
@@ -1188,7 +1188,8 @@ class Mqtt(Part):
     """Message rate of all publishers together, such as `100/s` or `6/min`. This or `every` is
     required. Values: number of messages per time."""
     reconnect: Reconnect | None = None
-    """Delay before clients connect again."""
+    """Delay before clients connect again. Default: 0.1 s, doubled after each failure up to 5
+    s."""
     tls: Literal["generated"] | TlsFiles | Axis | None = None
     """TLS: with certificates `generated` for the run, or with PEM files."""
     version: Literal["3.1.1", "5", 5] | Axis | None = None

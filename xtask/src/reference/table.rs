@@ -52,8 +52,9 @@ fn table_of_values(values: &[Value], links: &Links<'_>) -> Result<String, String
             Some(word) => format!("`{word}`"),
             None => {
                 let keys = value["properties"].as_object().into_iter().flatten();
-                let key = |(key, value): (&String, &Value)| {
-                    values::kind(value, links).map(|kind| format!("`{key}:` {kind}"))
+                let key = |(key, value): (&String, &Value)| match values::link(value, links) {
+                    Some(link) => Ok(format!("[`{key}:`]({link})")),
+                    None => values::kind(value, links).map(|kind| format!("`{key}:` {kind}")),
                 };
                 keys.map(key).collect::<Result<Vec<_>, _>>()?.join(", ")
             }

@@ -15,21 +15,21 @@ const QUANTITIES: [(&str, &str); 8] = [
     ("Ah", "charge"),
 ];
 /// Definitions whose name is no plain word.
-const NAMES: [(&str, &str); 7] = [
+const NAMES: [(&str, &str); 8] = [
     ("ConsoleStep", "step"),
     ("EdgeKeys", "edge"),
     ("Expect", "check"),
+    ("FanOut", "change"),
     ("OutputKeys", "map"),
     ("ProgramExpect", "conditions"),
     ("Ready", "condition"),
     ("TlsFiles", "PEM files"),
 ];
 /// Definitions that are things; others are maps of keys.
-const THINGS: [&str; 16] = [
+const THINGS: [&str; 15] = [
     "Change",
     "Channel",
     "Distribution",
-    "FanOut",
     "Fault",
     "Group",
     "Impairment",
@@ -170,6 +170,12 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// Link to the table of a definition, if the value is nothing else.
+pub fn link(value: &Value, links: &Links<'_>) -> Option<String> {
+    let [one] = alternatives(value)[..] else { return None };
+    links.to(one["$ref"].as_str()?.strip_prefix("#/$defs/")?)
+}
+
 fn plural(value: &Value, links: &Links<'_>) -> Result<String, String> {
     if let Some(name) = value["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
         return reference(name, true, links);
@@ -196,7 +202,7 @@ fn reference(name: &str, is_plural: bool, links: &Links<'_>) -> Result<String, S
     Ok(format!("[{word}]({link})"))
 }
 
-/// `FanOut` as "fan out".
+/// `OneTwo` as "one two".
 fn words(name: &str) -> String {
     let mut words = String::new();
     for c in name.chars() {

@@ -16,6 +16,8 @@ pub(crate) trait Model: DeserializeOwned + Clone {
     const NAME: &'static str;
     /// Its meaning.
     const DOC: &'static str;
+    /// Keys that must be given.
+    const REQUIRED: &'static [&'static str] = &[];
     /// Keys of the model and their meanings.
     const KEYS: &'static [(&'static str, &'static str)];
     /// Checks the values. The error says what is wrong and, after `; `, the fix.
@@ -87,6 +89,7 @@ impl Model for StatesSpec {
     const WHAT: &'static str = "a radio's states";
     const NAME: &'static str = "LinkStates";
     const DOC: &'static str = "States of a device's radio.";
+    const REQUIRED: &'static [&'static str] = &["states"];
     const KEYS: &'static [(&'static str, &'static str)] = &[
         (
             "states",

@@ -67,7 +67,7 @@ pub(crate) struct Group {
     /// TAP that the firmware opens for its network stack, such as `zeth`. Without it, the firmware
     /// uses the node's own interfaces. Values: name of an interface.
     pub tap: Option<At<String>>,
-    /// Ethernet address of the node's first interface. Values: Ethernet address. Default: planned.
+    /// Ethernet address of the node's first interface, also of real hardware (`external`). Values: Ethernet address. Default: planned.
     pub mac: Option<At<String>>,
     /// What to enter on the machine's console when it starts.
     pub console: Option<At<OneOrMore<ConsoleStep>>>,

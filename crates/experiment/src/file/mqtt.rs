@@ -64,7 +64,7 @@ pub(crate) struct Mqtt {
     pub keep_alive: Option<At<Span>>,
     /// Whether the broker discards the session of a client whose connection ends. Default: true.
     pub clean_session: Option<At<bool>>,
-    /// Delay before clients connect again.
+    /// Delay before clients connect again. Default: 0.1 s, doubled after each failure up to 5 s.
     pub reconnect: Option<Reconnect>,
     /// Network to use. Required if broker and clients share more than one. Values: name of a
     /// network. Default: the one that all share.
