@@ -9,6 +9,7 @@
 mod arrows;
 mod circles;
 mod exceptions;
+mod links;
 mod phrases;
 mod reference;
 mod retries;
@@ -126,6 +127,7 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
         }
     }
     problems.extend(arrows::problems(&files)?);
+    problems.extend(links::problems(&files, |path| root.join(path).exists()));
     let place = root.join("xtask/exceptions.txt");
     let exceptions = Exceptions::parse(&read(&place)?)?;
     if write {

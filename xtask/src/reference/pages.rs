@@ -1,5 +1,7 @@
 //! Markers in pages.
 
+use crate::links::headings;
+
 const BEGIN: &str = "<!-- generated: ";
 const CLOSE: &str = "-->";
 const END: &str = "<!-- end -->";
@@ -71,30 +73,7 @@ fn marker(inside: &str, section: String) -> Marker {
     }
 }
 
-/// Anchor of the last heading in `text`, as GitHub and mdBook make it.
+/// Anchor of the last heading in `text`.
 fn anchor(text: &str) -> String {
-    let mut is_code = false;
-    let mut last = "";
-    for line in text.lines() {
-        is_code ^= line.starts_with("```");
-        if !is_code && line.starts_with('#') {
-            last = line.trim_start_matches('#').trim();
-        }
-    }
-    let kept = last.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_anchor_is_that_of_the_last_heading() {
-        assert_eq!(
-            anchor("# A\n\n### What a `node` does: one-way!\n\ntext\n"),
-            "what-a-node-does-one-way"
-        );
-        assert_eq!(anchor("## A\n```yaml\n# no heading\n```\n"), "a");
-    }
+    headings(text).last().unwrap_or_default()
 }
