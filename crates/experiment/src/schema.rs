@@ -2,10 +2,10 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, Edge,
-    EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect, OutputKeys,
-    Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes, Sweep, Tls,
-    TlsFiles,
+    Addressing, Board, BoardCpu, BoardRadio, Carried, Cell, Channel, CoapKeys, Cpu, Directions,
+    Edge, EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect,
+    OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes,
+    ServiceKeys, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -100,6 +100,7 @@ macro_rules! words {
 words!(
     Addressing,
     Backend,
+    Carried,
     Clock,
     InteractionPattern,
     OutsideModel,
@@ -237,25 +238,11 @@ macro_rules! derived {
 }
 derived!(bool, f64, u32, u64, Channel, Cell);
 derived!(Board, BoardCpu, BoardRadio);
-derived!(ProgramExpect, Qemu, Ready);
+derived!(ProgramExpect, Qemu, Ready, ServiceKeys);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
     fn describe(generator: &mut SchemaGenerator) -> Schema {
-        let key = |(key, about): &(&str, &str)| {
-            ((*key).to_owned(), json_schema!({ "description": about }).into())
-        };
-        let keys: serde_json::Map<_, _> = T::KEYS.iter().map(key).collect();
-        let mut model = json_schema!({
-            "type": "object",
-            "description": T::DOC,
-            "properties": keys,
-            "additionalProperties": false,
-        });
-        if !T::REQUIRED.is_empty() {
-            model.insert("required".to_owned(), T::REQUIRED.into());
-        }
-        generator.definitions_mut().insert(T::NAME.to_owned(), model.into());
-        json_schema!({ "$ref": format!("#/$defs/{}", T::NAME) })
+        generator.subschema_for::<T::Keys>()
     }
 }
 

@@ -42,6 +42,7 @@ __all__ = [
     "Gilbert",
     "Grant",
     "Group",
+    "HalfDuplex",
     "Handover",
     "HttpKeys",
     "Impairment",
@@ -63,13 +64,20 @@ __all__ = [
     "Probe",
     "Profile",
     "ProgramExpect",
+    "Promotion",
     "Qemu",
     "QuicKeys",
+    "RadioService",
+    "RadioServiceSlow",
+    "RadioState",
+    "Reach",
     "Ready",
     "Reconnect",
     "Red",
     "Reserve",
+    "ServiceTime",
     "Slot",
+    "SlowService",
     "Sweep",
     "TlsFiles",
     "Workload",
@@ -302,49 +310,47 @@ class ConsoleStep(Part):
 class Csma(Part):
     """Unslotted CSMA-CA of IEEE 802.15.4. The defaults are the standard's values at 2.4 GHz."""
 
-    ack: object | None = None
-    """Length of an acknowledgement, without `phy_header`. Values: size. Default: 5 B."""
-    ack_wait: object | None = None
+    ack: Size | None = None
+    """Length of an acknowledgement, without `phy_header`. Default: 5 B."""
+    ack_wait: Time | None = None
     """Acknowledgement timeout after the end of a frame: macAckWaitDuration, 54 symbols.
-    Values: time. Default: 864 us."""
-    acknowledge: object | None = None
+    Default: 864 us."""
+    acknowledge: bool | Axis | None = None
     """Whether unicast frames are acknowledged, and retransmitted without acknowledgement.
-    Values: true or false. Default: true."""
-    carries: object | None = None
+    Default: true."""
+    carries: Literal["ethernet", "openthread", "zep"] | Axis | None = None
     """What the channel carries: Ethernet frames, or those of simulated radios, which
     acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no
-    effect. Values: `ethernet`, `openthread` or `zep`. Default: `ethernet`."""
-    cca: object | None = None
+    effect. Default: `ethernet`."""
+    cca: Time | None = None
     """Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
-    Values: time. Default: 128 us."""
-    lifs: object | None = None
+    Default: 128 us."""
+    lifs: Time | None = None
     """Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
-    Values: time. Default: 640 us."""
-    max_backoffs: object | None = None
-    """Maximum number of consecutive busy CCAs; after one more, the frame is given up. Values:
-    whole number, 0 to 5. Default: 4."""
-    max_be: object | None = None
-    """Maximum backoff exponent; each busy clear channel assessment (CCA) adds one. Values:
-    whole number, 3 to 8. Default: 5."""
-    min_be: object | None = None
-    """Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Values: whole
-    number, 0 to `max_be`. Default: 3."""
-    phy_header: object | None = None
+    Default: 640 us."""
+    max_backoffs: int | Axis | None = None
+    """Maximum number of consecutive busy CCAs; after one more, the frame is given up. Range: 0
+    to 5. Default: 4."""
+    max_be: int | Axis | None = None
+    """Maximum backoff exponent; each busy clear channel assessment (CCA) adds one. Range: 3 to
+    8. Default: 5."""
+    min_be: int | Axis | None = None
+    """Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Range: 0 to
+    `max_be`. Default: 3."""
+    phy_header: Size | None = None
     """Bytes before each frame and acknowledgement: preamble (4 B), start of frame (1 B),
-    length (1 B). Values: size. Default: 6 B."""
-    rate: object | None = None
-    """Data rate on air, also of headers and acknowledgements. Values: rate. Default: 250
-    kbit/s."""
-    retries: object | None = None
-    """Maximum number of retransmissions of an unacknowledged frame. Values: whole number, 0 to
-    7. Default: 3."""
-    sifs: object | None = None
-    """Interframe space after a shorter frame: 12 symbols. Values: time. Default: 192 us."""
-    turnaround: object | None = None
+    length (1 B). Default: 6 B."""
+    rate: Rate | None = None
+    """Data rate on air, also of headers and acknowledgements. Default: 250 kbit/s."""
+    retries: int | Axis | None = None
+    """Maximum number of retransmissions of an unacknowledged frame. Range: 0 to 7. Default: 3."""
+    sifs: Time | None = None
+    """Interframe space after a shorter frame: 12 symbols. Default: 192 us."""
+    turnaround: Time | None = None
     """Time to switch between reception and transmission: aTurnaroundTime, 12 symbols. Also the
-    time from the end of a frame to its acknowledgement. Values: time. Default: 192 us."""
-    unit_backoff: object | None = None
-    """Backoff unit: aUnitBackoffPeriod, 20 symbols. Values: time. Default: 320 us."""
+    time from the end of a frame to its acknowledgement. Default: 192 us."""
+    unit_backoff: Time | None = None
+    """Backoff unit: aUnitBackoffPeriod, 20 symbols. Default: 320 us."""
 
 
 @dataclass(kw_only=True)
@@ -705,6 +711,16 @@ class Group(Part):
 
 
 @dataclass(kw_only=True)
+class HalfDuplex(Part):
+    """A device that does not receive while it sends: half duplex of type B (3GPP TS 36.211,
+    6.2.5)."""
+
+    guard: Time | None = None
+    """Time from the end of a frame in one direction to the next in the other; 1 ms for type B.
+    Default: 0 s."""
+
+
+@dataclass(kw_only=True)
 class Handover(Part):
     """Handovers at fixed times, as of satellites in low orbit."""
 
@@ -886,13 +902,12 @@ class Link(Part):
 class LinkStates(Part):
     """States of a device's radio."""
 
-    states: object
-    """Radio states, from the lowest power to the highest capacity; at least one. Values: list
-    of maps."""
-    half_duplex: object | None = None
-    """The device does not receive while it sends, nor `guard` before and after that. Values:
-    `{guard: TIME}`."""
-    initial: object | None = None
+    states: Sequence[RadioState]
+    """Radio states, from the lowest power to the highest capacity; at least one."""
+    half_duplex: HalfDuplex | None = None
+    """Half duplex: the device does not receive while it sends, nor `guard` before and after
+    that."""
+    initial: Text | None = None
     """State at the start. Values: name of a state. Default: the first."""
 
 
@@ -1355,6 +1370,22 @@ class ProgramExpect(Part):
 
 
 @dataclass(kw_only=True)
+class Promotion(Part):
+    """Change of a radio to a higher state."""
+
+    delay: Time
+    """Duration of the promotion; frames of both directions wait meanwhile."""
+    down: Size | None = None
+    """The same threshold on the downlink. Default: 0 B."""
+    to: Text | None = None
+    """State to go to, after this one in the list. Values: name of a state. Default: the last
+    one."""
+    up: Size | None = None
+    """The promotion begins when more bytes of IP packets than this are queued on the uplink;
+    in a state without service, with any frame. Default: 0 B."""
+
+
+@dataclass(kw_only=True)
 class Qemu(Part):
     """A machine that QEMU emulates."""
 
@@ -1399,6 +1430,57 @@ class QuicKeys(Part):
     mtu_discovery: bool | Axis | None = None
     """Path MTU discovery for packets over 1,200 B; without it, no packet is larger. Default:
     false."""
+
+
+@dataclass(kw_only=True)
+class RadioServiceSlow(Part):
+    """Frames use this state's own service times, one after another in each direction."""
+
+    slow: SlowService
+
+
+@dataclass(kw_only=True)
+class RadioState(Part):
+    """A state of a radio."""
+
+    name: Text
+    """Name of the state."""
+    inactivity: Time | None = None
+    """After this time without data in either direction, the radio returns to the previous
+    state in the list. Default: never."""
+    promotion: Promotion | None = None
+    """Change to a higher state."""
+    reach: Reach | None = None
+    """When a device that saves energy receives. Default: always."""
+    service: RadioService | Axis | None = None
+    """What the state does with frames. Default: none, no frames pass."""
+
+
+@dataclass(kw_only=True)
+class Reach(Part):
+    """When a device that saves energy receives. Needs `paging` or `after_uplink`."""
+
+    active: Time | None = None
+    """Paging occasions count only until this time after the device became idle (PSM, timer
+    T3324)."""
+    after_uplink: Sequence[Time] | None = None
+    """The device receives at these times after the end of a frame that it sent, one frame: the
+    receive windows of LoRaWAN's class A. Not with `paging`."""
+    awake: Time | None = None
+    """In addition, the device receives all the time until this long after the last frame, as a
+    connected device with DRX does. Default: 0 s."""
+    cycle: Time | None = None
+    """Paging occasions count only in a window at the start of each cycle of this duration
+    (eDRX). Needs `window`."""
+    offset: Time | None = None
+    """First paging occasion; below `paging`. Default: 0 s."""
+    paging: Time | None = None
+    """The device receives at multiples of this time: its paging occasions (DRX)."""
+    periodic: Time | None = None
+    """They count again for `active` after each multiple of this time (PSM, timer T3412). Needs
+    `active`."""
+    window: Time | None = None
+    """Duration of the window; between `paging` and `cycle`."""
 
 
 @dataclass(kw_only=True)
@@ -1451,6 +1533,18 @@ class Reserve(Part):
 
 
 @dataclass(kw_only=True)
+class ServiceTime(Part):
+    """Service time of a frame: the sum of these."""
+
+    byte: Time | None = None
+    """Time for each byte of the IP packet. Default: 0 s."""
+    fixed: Time | None = None
+    """Time for each frame. Default: 0 s."""
+    square: Time | None = None
+    """Time that the number of bytes squared multiplies. Default: 0 s."""
+
+
+@dataclass(kw_only=True)
 class Slot(Part):
     """Slots: frames are collected and sent together."""
 
@@ -1462,6 +1556,16 @@ class Slot(Part):
     """Longest time from the first waiting frame to the start of its slot. Default: `min`."""
     packets: int | Axis | None = None
     """Largest number of frames of a slot. Default: all."""
+
+
+@dataclass(kw_only=True)
+class SlowService(Part):
+    """Service times of a state in each direction."""
+
+    down: ServiceTime
+    """Downlink: from the network to the device."""
+    up: ServiceTime
+    """Uplink: from the device to the network."""
 
 
 @dataclass(kw_only=True)
@@ -1566,6 +1670,9 @@ Distribution = (
     | DistributionTable
 )
 """Distribution of a delay's jitter."""
+
+RadioService = Literal["full"] | RadioServiceSlow
+"""What a state of a radio does with frames."""
 
 Workload = Interaction | Mqtt | Exchange | Load | Device | Probe | Command
 """A workload of nodes."""

@@ -26,7 +26,7 @@ const NAMES: [(&str, &str); 8] = [
     ("TlsFiles", "PEM files"),
 ];
 /// Definitions that are things; others are maps of keys.
-const THINGS: [&str; 15] = [
+const THINGS: [&str; 17] = [
     "Change",
     "Channel",
     "Distribution",
@@ -40,6 +40,8 @@ const THINGS: [&str; 15] = [
     "Network",
     "Outage",
     "Profile",
+    "RadioService",
+    "RadioState",
     "Sweep",
     "Workload",
 ];
