@@ -194,7 +194,10 @@ impl Describe for Resources {
         let text = String::describe(generator);
         let asked = json_schema!({
             "type": "object",
-            "properties": { "time": text, "mode": { "enum": ["sleep", "busy"] } },
+            "properties": {
+                "time": text,
+                "mode": { "anyOf": [{ "enum": ["sleep", "busy"] }, generator.subschema_for::<Axis>()] },
+            },
             "required": ["time"],
             "additionalProperties": false,
         });

@@ -369,7 +369,7 @@ class DeviceResources(Part):
     """Keys of this part of the experiment file."""
 
     time: Text
-    mode: Literal["sleep", "busy"] | None = None
+    mode: Literal["sleep", "busy"] | Axis | None = None
 
 
 @dataclass(kw_only=True)
