@@ -133,7 +133,7 @@ class Generator:
 
     def type_of(self, schema: Any, name: str) -> str:
         """The type of a value; `name` is for the class of an object that has none."""
-        if schema is True:
+        if schema is True or set(schema) == {"description"}:
             return "object"
         kinds = self.alternatives(schema, name)
         # A numeral of the matrix is a text: `Axis` adds nothing to types that contain texts.

@@ -75,7 +75,8 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
 
 
 def test_the_contents_list_all_pages_and_links_exist() -> None:
-    pages = {path for path in [*DOCS.glob("*.md"), *DOCS.glob("how-to/*.md")]}
+    folders = ["", "how-to/", "experiment-file/"]
+    pages = {path for folder in folders for path in DOCS.glob(f"{folder}*.md")}
     listed = re.findall(r"\]\(([^)]+)\)", (DOCS / "SUMMARY.md").read_text())
     assert {DOCS / name for name in listed} == pages - {DOCS / "SUMMARY.md"}
     for page in pages:

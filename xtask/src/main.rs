@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: what reviewers would otherwise have to look for. `cargo xtask test`: all tests.
-//! `cargo xtask sbom`: the list of all parts of the program.
+//! `cargo xtask sbom`: the list of all parts of the program. `cargo xtask reference`: the tables of
+//! keys in the reference of the experiment file.
 //!
 //! Limits that the tree does not meet yet are in `xtask/exceptions.txt`, each with its present
 //! number. A number may only become smaller: an exception that is larger than needed is an error,
@@ -8,7 +9,9 @@
 mod arrows;
 mod circles;
 mod exceptions;
+mod links;
 mod phrases;
+mod reference;
 mod retries;
 mod rust;
 mod sbom;
@@ -32,6 +35,9 @@ fn main() -> ExitCode {
     {
         return run_tests(jobs);
     }
+    if words == ["reference"] {
+        return write_reference();
+    }
     let write = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => false,
         ["tidy", "--write"] => true,
@@ -40,7 +46,8 @@ fn main() -> ExitCode {
                 "usage: cargo xtask tidy           check the tree\n       \
                  cargo xtask tidy --write   and store smaller numbers of exceptions\n       \
                  cargo xtask test [N]       run all tests, N test programs at a time\n       \
-                 cargo xtask sbom [FILE]    print or write the bill of materials (CycloneDX)"
+                 cargo xtask sbom [FILE]    print or write the bill of materials (CycloneDX)\n       \
+                 cargo xtask reference      write the tables of keys from the JSON Schema"
             );
             return ExitCode::from(2);
         }
@@ -67,6 +74,21 @@ fn run_tests(jobs: usize) -> ExitCode {
         Ok(failed) => {
             eprintln!("failed: {}", failed.join(", "));
             ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes the tables of keys into the pages of the reference.
+fn write_reference() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace".to_owned());
+    match root.and_then(reference::write) {
+        Ok(changed) => {
+            changed.iter().for_each(|page| eprintln!("wrote {page}"));
+            ExitCode::SUCCESS
         }
         Err(error) => {
             eprintln!("error: {error}");
@@ -105,6 +127,7 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
         }
     }
     problems.extend(arrows::problems(&files)?);
+    problems.extend(links::problems(&files, |path| root.join(path).exists()));
     let place = root.join("xtask/exceptions.txt");
     let exceptions = Exceptions::parse(&read(&place)?)?;
     if write {

@@ -17,27 +17,28 @@ pub struct Expect {
     /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub(crate) place: Place,
-    /// The check in words.
+    /// The expectation in words.
     #[schemars(required)]
     pub(crate) say: Option<Fixed<String>>,
-    /// Metric of `summary.json` to check, such as `messages.rtd_ms.mean`.
+    /// Figure of `summary.json` to check, such as `messages.rtd_ms.mean`. Values: path of a figure.
     #[schemars(required)]
     pub(crate) metric: Option<Fixed<String>>,
-    /// Cell to check: a value for each axis.
+    /// Cell to check: a value for each axis. Required with a matrix. Values: map of axes to values.
     pub(crate) of: Option<Fixed<Named<Fixed<String>>>>,
     /// Comparison.
     #[schemars(required)]
     pub(crate) is: Option<Fixed<Comparison>>,
-    /// Factor for the other cell's metric. Default: 1.
+    /// Multiplier of the figure of `than`. Only with `than` or `than_metric`. Default: 1.
     pub(crate) factor: Option<Fixed<f64>>,
-    /// Cell to compare with: a value for each axis.
+    /// Cell to compare with: a value for each axis. This, `than_metric` or `value` is required.
+    /// Values: map of axes to values.
     pub(crate) than: Option<Fixed<Named<Fixed<String>>>>,
-    /// Metric to compare with, of the cell `than`, or of the same cell without `than`. Default:
-    /// `metric`.
+    /// Figure to compare with, of the cell `than`, or of the same cell without `than`. Values: path
+    /// of a figure. Default: `metric`.
     pub(crate) than_metric: Option<Fixed<String>>,
-    /// Number to compare with, in place of `than`.
+    /// Number to compare with, in place of `than` and `than_metric`.
     pub(crate) value: Option<Fixed<f64>>,
-    /// Tolerance of `within`, as a share of the value to compare with.
+    /// Allowed difference, as a share of the other figure. Required with `within`, and only there.
     pub(crate) tolerance: Option<Fixed<Ratio>>,
 }
 

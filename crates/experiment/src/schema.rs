@@ -2,10 +2,10 @@
 
 use crate::expect::Comparison;
 use crate::file::{
-    Addressing, Board, BoardCpu, BoardRadio, Cell, Channel, CoapKeys, Cpu, Directions, Edge,
-    EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect, OutputKeys,
-    Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes, Sweep, Tls,
-    TlsFiles,
+    Addressing, Board, BoardCpu, BoardRadio, Carried, Cell, Channel, CoapKeys, Cpu, Directions,
+    Edge, EdgeKeys, File, Foreign, ForeignModel, HttpKeys, MqttKeys, OpcuaKeys, OutputExpect,
+    OutputKeys, Payload, ProgramExpect, Protocol, Qemu, QuicKeys, Ready, Resources, Routes,
+    ServiceKeys, Sweep, Tls, TlsFiles,
 };
 use crate::load::Contention;
 use crate::matrix::Matrix;
@@ -100,6 +100,7 @@ macro_rules! words {
 words!(
     Addressing,
     Backend,
+    Carried,
     Clock,
     InteractionPattern,
     OutsideModel,
@@ -193,7 +194,10 @@ impl Describe for Resources {
         let text = String::describe(generator);
         let asked = json_schema!({
             "type": "object",
-            "properties": { "time": text, "mode": { "enum": ["sleep", "busy"] } },
+            "properties": {
+                "time": text,
+                "mode": { "anyOf": [{ "enum": ["sleep", "busy"] }, generator.subschema_for::<Axis>()] },
+            },
             "required": ["time"],
             "additionalProperties": false,
         });
@@ -237,13 +241,11 @@ macro_rules! derived {
 }
 derived!(bool, f64, u32, u64, Channel, Cell);
 derived!(Board, BoardCpu, BoardRadio);
-derived!(ProgramExpect, Qemu, Ready);
+derived!(ProgramExpect, Qemu, Ready, ServiceKeys);
 
 impl<T: ForeignModel> Describe for Foreign<T> {
-    fn describe(_: &mut SchemaGenerator) -> Schema {
-        let keys: serde_json::Map<_, _> =
-            T::KEYS.iter().map(|key| ((*key).to_owned(), true.into())).collect();
-        json_schema!({ "type": "object", "properties": keys, "additionalProperties": false })
+    fn describe(generator: &mut SchemaGenerator) -> Schema {
+        generator.subschema_for::<T::Keys>()
     }
 }
 

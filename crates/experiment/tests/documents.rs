@@ -2,12 +2,29 @@
 
 use experiment::{Experiment, LinkProfile, Only};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The reference of the experiment file: an overview, and a folder of pages.
+const REFERENCE: &str = "docs/experiment-file";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// All pages of the reference, by their paths in the repository.
+fn reference() -> Vec<String> {
+    let entries = fs::read_dir(root().join(REFERENCE)).unwrap();
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut pages: Vec<String> =
+        entries.map(|entry| format!("{REFERENCE}/{}", name(entry.unwrap()))).collect();
+    pages.push(format!("{REFERENCE}.md"));
+    pages.sort();
+    pages
+}
 
 /// YAML blocks of a document.
 fn blocks(document: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(document);
-    let text = fs::read_to_string(&path).unwrap();
+    let text = fs::read_to_string(root().join(document)).unwrap();
     let parts = text.split("```yaml\n").skip(1);
     parts.map(|part| part.split("```").next().unwrap().to_owned()).collect()
 }
@@ -32,31 +49,44 @@ fn check(text: &str) {
 
 #[test]
 fn whole_examples_are_good() {
-    let whole = [
-        "README.md",
-        "docs/experiment-file.md",
-        "docs/lab.md",
-        "docs/profiles.md",
-        "docs/devices.md",
-    ]
-    .map(blocks)
-    .concat();
+    let others = ["README.md", "docs/lab.md", "docs/profiles.md", "docs/devices.md"];
+    let pages = others.map(str::to_owned).into_iter().chain(reference());
+    let whole: Vec<String> = pages.flat_map(|page| blocks(&page)).collect();
     let whole: Vec<_> = whole.iter().filter(|text| text.contains("experiment: ")).collect();
-    assert!(whole.len() >= 3);
+    assert!(whole.len() >= 25, "{} examples", whole.len());
     whole.into_iter().for_each(|text| check(text));
 }
 
 #[test]
 fn the_references_parts_make_one_experiment() {
-    let parts = blocks("docs/experiment-file.md");
-    let parts: Vec<_> = parts.into_iter().filter(|text| !text.contains("experiment: ")).collect();
-    assert!(parts.len() >= 7);
+    let parts = reference().into_iter().flat_map(|page| blocks(&page));
+    let parts: Vec<_> = parts.filter(|text| !text.contains("experiment: ")).collect();
+    assert!(parts.len() >= 10, "{} parts", parts.len());
     check(&format!("experiment: parts\nduration: 10 s\n{}", parts.concat()));
 }
 
 #[test]
+fn the_overview_and_the_book_list_all_pages_of_the_reference() {
+    for list in ["docs/experiment-file.md", "docs/SUMMARY.md"] {
+        let text = fs::read_to_string(root().join(list)).unwrap();
+        for page in reference() {
+            let link = format!("({})", page.strip_prefix("docs/").unwrap());
+            assert!(page == list || text.contains(&link), "{list} does not list {page}");
+        }
+    }
+}
+
+/// A reader of a page begins with an example that runs.
+#[test]
+fn each_page_of_the_reference_has_an_example() {
+    for page in reference() {
+        assert!(!blocks(&page).is_empty(), "{page} has no example");
+    }
+}
+
+#[test]
 fn the_page_of_profiles_lists_those_that_there_are() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profiles.md");
+    let path = root().join("docs/profiles.md");
     let page = fs::read_to_string(&path).unwrap();
     let rows: String = LinkProfile::known()
         .map(|name| LinkProfile::find(name, Path::new("")).unwrap_or_else(|e| panic!("{e}")))

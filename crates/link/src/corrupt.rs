@@ -15,11 +15,15 @@ pub struct Corruption;
 
 impl Effect for Corruption {
     const KEYS: &'static [Key; 2] = &[
-        Key::new("corrupt", Kind::Share, "Share of frames with one flipped bit."),
+        Key::new(
+            "corrupt",
+            Kind::Share,
+            "Share of frames with one flipped bit at a random position. Default: 0 %.",
+        ),
         Key::new(
             "corrupt_correlation",
             Kind::Share,
-            "Correlation of a corruption decision with the previous one.",
+            "Correlation of successive corruption decisions. Default: 0 %.",
         ),
     ];
     const ORDER: u8 = 5;

@@ -32,8 +32,12 @@ const TABLE: Model = Model {
     name: "Distribution",
     what: "a distribution",
     doc: "Distribution of a delay's jitter.",
-    keys: &[Key::new("table", Kind::File, "A table from a file in iproute2's `.dist` format.")
-        .required()],
+    keys: &[Key::new(
+        "table",
+        Kind::File,
+        "A table from a file in iproute2's `.dist` format, scaled by the jitter.",
+    )
+    .required()],
 };
 const WORDS: &[(&str, &str)] = &[
     ("uniform", "Uniform within delay ± jitter."),
@@ -64,30 +68,37 @@ impl Delay {
 
 impl Stage for Delay {
     const KEYS: &'static [Key] = &[
-        Key::new("delay", Kind::Time, "Mean delay from the end of serialisation to delivery."),
-        Key::new("jitter", Kind::Time, "Jitter: variation of the delay."),
+        Key::new(
+            "delay",
+            Kind::Time,
+            "Mean delay from the end of serialisation to delivery. Default: 0 s.",
+        ),
+        Key::new(
+            "jitter",
+            Kind::Time,
+            "Jitter: variation of the delay. A jitter above the delay needs `clip: true`. \
+             Default: 0 s.",
+        ),
         Key::new(
             "correlation",
             Kind::Share,
-            "Correlation of a frame's jitter with the previous frame's.",
+            "Correlation of a frame's delay variation with the previous frame's. Default: 0 %.",
         ),
         Key::new(
             "distribution",
             Kind::WordOr(WORDS, &TABLE),
-            "Distribution of the jitter: `uniform` within the jitter (default); `normal`, \
-             `pareto` or\n`paretonormal`, scaled by the jitter; or `{table: FILE}` in iproute2's \
-             format.",
+            "Distribution of the delay. Default: `uniform`.",
         ),
         Key::new(
             "clip",
             Kind::Flag,
-            "Whether negative delays are clipped to 0. Without it, a jitter above the delay is an \
-             error.",
+            "Whether negative delays are raised to 0, which makes the mean longer. Without it, a \
+             jitter above the delay is an error. Default: false.",
         ),
         Key::new(
             "keep_order",
             Kind::Flag,
-            "Whether frames keep their order. Without it, jitter reorders frames.",
+            "Whether frames keep their order. Without it, jitter reorders frames. Default: false.",
         ),
     ];
     const ORDER: u8 = 6;

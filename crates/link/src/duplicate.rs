@@ -14,11 +14,15 @@ pub struct Duplication;
 
 impl Effect for Duplication {
     const KEYS: &'static [Key; 2] = &[
-        Key::new("duplicate", Kind::Share, "Share of frames that are duplicated."),
+        Key::new(
+            "duplicate",
+            Kind::Share,
+            "Share of duplicated frames; the copy has independent loss and delay. Default: 0 %.",
+        ),
         Key::new(
             "duplicate_correlation",
             Kind::Share,
-            "Correlation of a duplication decision with the previous one.",
+            "Correlation of successive duplication decisions. Default: 0 %.",
         ),
     ];
     const ORDER: u8 = 1;

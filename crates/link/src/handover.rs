@@ -54,13 +54,14 @@ const HANDOVER: Model = Model {
         Key::new(
             "spread",
             Kind::Time,
-            "Largest delay that a path adds to `delay`. Each interval between handovers has a path, whose\n\
-             delay is uniform from 0 to this.",
+            "Largest delay that a path adds to `delay`. The delay of a path is drawn once, \
+             uniform from 0 to this, and holds until the next handover.",
         ),
         Key::new(
             "pause",
             Kind::Time,
-            "Time from a handover until the new path carries frames; those sent meanwhile wait.",
+            "Time from a handover until the new path carries frames; frames that leave meanwhile \
+             wait.",
         ),
     ],
 };
@@ -69,7 +70,7 @@ impl Stage for Handovers {
     const KEYS: &'static [Key] = &[Key::new(
         "handover",
         Kind::Map(&HANDOVER),
-        "Handovers at fixed times: another path each time, and a pause.",
+        "Handovers at fixed times, as of satellites: another path each time, and a pause.",
     )];
     const ORDER: u8 = 6;
     type Flow = ();

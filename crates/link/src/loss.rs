@@ -99,24 +99,33 @@ impl Loss {
 
 impl Stage for Loss {
     const KEYS: &'static [Key] = &[
-        Key::new("loss", Kind::Share, "Random loss: share of frames (or other units)."),
+        Key::new(
+            "loss",
+            Kind::Share,
+            "Random loss: share of frames, or of other units (`loss_unit`). Default: 0 %.",
+        ),
         Key::new(
             "loss_correlation",
             Kind::Share,
-            "Correlation of a loss decision with the previous one.",
+            "Correlation of successive random loss decisions. The loss share does not change. \
+             Default: 0 %.",
         ),
         Key::new(
             "loss_unit",
             Kind::Word("a unit of loss", &["frame", "datagram", "train"]),
-            "Unit of loss: `frame`; `datagram`, all its fragments; or `train`, a datagram or \
-             back-to-back\nsegments of a flow. Default: `frame`.",
+            "Unit of loss: `frame`; `datagram`, all fragments of an IP datagram; or `train`, \
+             these and back-to-back segments of one TCP flow up to 64 KiB. Default: `frame`.",
         ),
         Key::new(
             "gilbert_elliott",
             Kind::Map(&chains::GILBERT_ELLIOTT),
-            "Loss in a good and a bad state, in place of `loss`.",
+            "Burst loss in two states, good and bad, in place of `loss`.",
         ),
-        Key::new("markov", Kind::Map(&chains::MARKOV), "Loss in four states, in place of `loss`."),
+        Key::new(
+            "markov",
+            Kind::Map(&chains::MARKOV),
+            "Burst loss in place of `loss`: tc-netem's four-state model.",
+        ),
     ];
     const ORDER: u8 = 4;
     const MODELS: &'static [&'static [&'static str]] =

@@ -60,10 +60,10 @@ const OUTAGE: Model = Model {
         Key::new(
             "every",
             Kind::Time,
-            "Time from the start of one outage to the start of the next.",
+            "Time from the start of one outage to the start of the next, for a flapping link.",
         ),
-        Key::new("mean_up", Kind::Time, "Mean time to failure."),
-        Key::new("mean_down", Kind::Time, "Mean time to repair."),
+        Key::new("mean_up", Kind::Time, "Mean time to failure, of random outages."),
+        Key::new("mean_down", Kind::Time, "Mean time to repair, of random outages."),
     ],
 };
 
@@ -71,7 +71,7 @@ impl Stage for Outages {
     const KEYS: &'static [Key] = &[Key::new(
         "outage",
         Kind::OneOrMore(&OUTAGE),
-        "Outages: times without any transmission, scheduled or random.",
+        "Times in which the link carries nothing, scheduled or random.",
     )];
     const ORDER: u8 = 0;
     type Flow = ();

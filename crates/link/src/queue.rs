@@ -58,14 +58,19 @@ impl Stage for QueueSpec {
         Key::new(
             "queue",
             Kind::Limit,
-            "Queue limit in front of the rate: frames, or bytes with a unit. Default: 1000 frames.",
+            "Queue limit before the rate or the channel, in frames or bytes; further frames are \
+             dropped (tail drop). Default: 1000 frames.",
         ),
         Key::new(
             "codel",
             Kind::Map(&CODEL),
-            "CoDel: drops by the frames' waiting time (RFC 8289).",
+            "CoDel (RFC 8289): drops by queueing time. `codel: {}` uses the defaults.",
         ),
-        Key::new("red", Kind::Map(&RED), "RED: drops by the mean queue length."),
+        Key::new(
+            "red",
+            Kind::Map(&RED),
+            "Random early detection: drops by the queue's mean length in bytes.",
+        ),
     ];
     const ORDER: u8 = 3;
     type Flow = ();

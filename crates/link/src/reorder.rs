@@ -46,17 +46,19 @@ impl Stage for Reorder {
         Key::new(
             "reorder",
             Kind::Share,
-            "Share of frames that are not delayed, and so overtake others.",
+            "Share of frames that skip the delay and so overtake others. Needs a `delay`. \
+             Default: 0 %.",
         ),
         Key::new(
             "reorder_correlation",
             Kind::Share,
-            "Correlation of a reordering decision with the previous one.",
+            "Correlation of successive reordering decisions. Default: 0 %.",
         ),
         Key::new(
             "gap",
             Kind::Count,
-            "Distance in frames between candidates for reordering. Default: 1.",
+            "A frame may overtake only after `gap` - 1 delayed frames. Range: 1 or more. Default: \
+             1.",
         ),
     ];
     const ORDER: u8 = 7;

@@ -79,30 +79,42 @@ impl Stage for Transmission {
         Key::new(
             "rate",
             Kind::Rate,
-            "Data rate of the link, headers included. Default: unlimited.",
+            "Data rate of the link, including the Ethernet header. Not allowed for `up` on a \
+             `shared` or `csma` channel, which sets the rate. Default: unlimited.",
         ),
-        Key::new("burst", Kind::Size, "Burst that an idle link passes at once, B. Default: 0 B."),
+        Key::new(
+            "burst",
+            Kind::Size,
+            "Bytes that an idle link forwards at once (token bucket); with 0 B, the rate is a \
+             pure serialisation time. Only with `rate`. Default: 0 B.",
+        ),
         Key::new(
             "overhead",
             Kind::SignedSize,
-            "Overhead of each frame on the link, B, such as `24 B` or `-14 B`.",
+            "Bytes added to each frame's length on the link: `24 B`, or `-14 B` for a link \
+             without the Ethernet header. Range: may be negative. Default: 0 B.",
         ),
-        Key::new("cell", Kind::Map(&CELLS), "Cells that the link splits frames into, as ATM does."),
+        Key::new(
+            "cell",
+            Kind::Map(&CELLS),
+            "Cells that the link splits frames into, like ATM: `{size: 48 B, overhead: 5 B}`.",
+        ),
         Key::new(
             "trace",
             Kind::File,
-            "A file of delivery opportunities in Mahimahi's format, in place of `rate`.",
+            "File in Mahimahi's format, in place of `rate`: each line is a time in ms at which \
+             1,504 B may leave: an IP packet of up to 1,500 B plus 4 B, as in Mahimahi. The trace \
+             repeats after its last time. Values: path.",
         ),
         Key::new(
             "grant",
             Kind::Map(&GRANT),
-            "Uplink grants of a cellular network, in place of `rate`: transport blocks that are \
-             requested\nand granted.",
+            "Transport blocks granted by a cellular network, in place of `rate`.",
         ),
         Key::new(
             "lora",
             Kind::Map(&LORA),
-            "A LoRa radio, in place of `rate`: time on air, and duty cycle.",
+            "Time on air and duty cycle of a LoRa radio, in place of `rate`.",
         ),
     ];
     const ORDER: u8 = 2;

@@ -30,17 +30,28 @@ const SLOT: Model = Model {
     what: "a slot",
     doc: "Slots: frames are collected and sent together.",
     keys: &[
-        Key::new("min", Kind::Time, "Minimum time from the first waiting frame to its slot.")
-            .required(),
-        Key::new("max", Kind::Time, "Maximum time. Default: `min`."),
-        Key::new("packets", Kind::Count, "Maximum frames per slot. Default: all."),
-        Key::new("bytes", Kind::Size, "Maximum bytes per slot. Default: all."),
+        Key::new(
+            "min",
+            Kind::Time,
+            "Shortest time from the first waiting frame to the start of its slot.",
+        )
+        .required(),
+        Key::new(
+            "max",
+            Kind::Time,
+            "Longest time from the first waiting frame to the start of its slot. Default: `min`.",
+        ),
+        Key::new("packets", Kind::Count, "Largest number of frames of a slot. Default: all."),
+        Key::new("bytes", Kind::Size, "Largest number of bytes of a slot. Default: all."),
     ],
 };
 
 impl Stage for Slotting {
-    const KEYS: &'static [Key] =
-        &[Key::new("slot", Kind::Map(&SLOT), "Slots: frames are collected and sent together.")];
+    const KEYS: &'static [Key] = &[Key::new(
+        "slot",
+        Kind::Map(&SLOT),
+        "Slotted delivery: the frames that arrived until a slot starts leave together.",
+    )];
     const ORDER: u8 = 8;
     type Flow = ();
 

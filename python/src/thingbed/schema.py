@@ -21,12 +21,12 @@ __all__ = [
     "Channel",
     "ChannelCell",
     "ChannelCsma",
-    "ChannelCsmaCsma",
     "ChannelShared",
     "CoapKeys",
     "Codel",
     "Command",
     "ConsoleStep",
+    "Csma",
     "Defaults",
     "Device",
     "DeviceResources",
@@ -42,6 +42,7 @@ __all__ = [
     "Gilbert",
     "Grant",
     "Group",
+    "HalfDuplex",
     "Handover",
     "HttpKeys",
     "Impairment",
@@ -63,13 +64,20 @@ __all__ = [
     "Probe",
     "Profile",
     "ProgramExpect",
+    "Promotion",
     "Qemu",
     "QuicKeys",
+    "RadioService",
+    "RadioServiceSlow",
+    "RadioState",
+    "Reach",
     "Ready",
     "Reconnect",
     "Red",
     "Reserve",
+    "ServiceTime",
     "Slot",
+    "SlowService",
     "Sweep",
     "TlsFiles",
     "Workload",
@@ -81,11 +89,12 @@ class BoardCpu(Part):
     """Current of a board's CPU."""
 
     active: str
-    """Current while active."""
+    """Current while the CPU is active. Values: current (`nA`, `uA`, `mA`, `A`)."""
     idle: str
-    """Current while idle."""
+    """Current while the CPU is idle. Values: current (`nA`, `uA`, `mA`, `A`)."""
     scale: float | Axis | None = None
-    """Factor from CPU time on this host to CPU time on the board. Default: 1."""
+    """Seconds of CPU time on the board per second of CPU time on this host. Range: above 0.
+    Default: 1."""
 
 
 @dataclass(kw_only=True)
@@ -95,11 +104,12 @@ class BoardProfile(Part):
     cpu: BoardCpu | Axis
     """Current of the CPU."""
     supply: str
-    """Supply voltage at which the currents are drawn."""
+    """Supply voltage for the currents. Values: voltage (`mV`, `V`)."""
     battery: str | None = None
-    """Battery capacity."""
+    """Battery capacity. Values: charge (`mAh`, `Ah`)."""
     coremark: float | Axis | None = None
-    """EEMBC CoreMark score of one core, iterations per second."""
+    """EEMBC CoreMark score of one core, iterations per second, for `limits.cpu`. Range: above
+    0."""
     quality: Text | None = None
     """Quality of the figures: `data sheet`, `unchecked` or `estimate`."""
     radio: BoardRadio | Axis | None = None
@@ -113,17 +123,17 @@ class BoardRadio(Part):
     """Current of a board's radio, added to the CPU's."""
 
     receive: str
-    """Current while receiving a frame."""
+    """Additional current while the radio receives a frame."""
     transmit: str
-    """Current while sending."""
+    """Additional current while the radio sends."""
     listen: str | None = None
-    """Current while listening. Default: `receive`."""
+    """Additional current while the radio waits for a frame. Default: as `receive`."""
     listening: Share | None = None
     """Share of the time without frames in which the radio listens. Default: 100 %."""
     rate: Rate | None = None
     """Rate on air, for links without a configured rate."""
     sleep: str | None = None
-    """Current while off. Default: 0 A."""
+    """Additional current while the radio is off. Default: 0 A."""
 
 
 @dataclass(kw_only=True)
@@ -131,13 +141,15 @@ class Capture(Part):
     """Frames to write to `capture.pcapng`; without keys, all frames."""
 
     filter: Text | None = None
-    """Capture filter in tcpdump's syntax, e.g. `tcp port 1883`. Default: all frames."""
+    """Capture filter in tcpdump's syntax, such as `tcp port 1883`. Use addresses, not node
+    names. Default: all frames."""
     networks: Text | Sequence[Text] | None = None
-    """Networks to capture. Default: all."""
+    """Networks to capture. Values: network, or a list of networks. Default: all."""
     nodes: Text | Sequence[Text] | None = None
-    """Groups or nodes to capture. Default: all."""
+    """Nodes whose frames to capture. Values: group or node, or a list of these. Default: all."""
     snap: Size | None = None
-    """Snapshot length: bytes to keep of each frame. Default: the whole frame."""
+    """Snapshot length: bytes of each frame to keep, from its first byte. Range: 14 B or more.
+    Default: the whole frame."""
 
 
 @dataclass(kw_only=True)
@@ -167,64 +179,48 @@ class Change(Part):
     at: Time
     """Time of the change, from the start of the impairments."""
     down: Text | Sequence[Text] | None = None
-    """Groups or nodes whose links go down."""
+    """Links that carry nothing. Values: group or node, or a list of these."""
     lasts: Time | None = None
     """Duration of `down`, `partition` or `multicast: false`. Default: to the end."""
     links: Text | Sequence[Text] | None = None
-    """Groups or nodes whose links change."""
+    """Links to change. Required with `set`. Values: group or node, or a list of these."""
     multicast: bool | Axis | None = None
-    """Whether the network forwards multicast; `false` drops it."""
+    """Whether the network forwards multicast. `false` drops it, like a switch or an access
+    point that blocks it; link-local groups (224.0.0.0/24) and broadcast still pass.
+    Default: true."""
     over: Time | None = None
-    """Duration of a linear transition. Default: at once."""
+    """Ramp: quantities change linearly from `at` for this time. Default: at once."""
     partition: Sequence[Text | Sequence[Text]] | Axis | None = None
-    """Parts, each a list of groups and nodes. Frames pass only within a part. All other nodes
-    form one more part."""
+    """Parts of the network; frames pass only within a part. All nodes that are not listed form
+    another part. Values: list of parts; a part is a group, a node or a list of these."""
     set: Impairment | None = None
-    """Impairments from then on; keys that are missing stay as they are."""
+    """New values of impairments; other keys stay as they are."""
     way: Literal["up", "down", "both"] | Axis | None = None
-    """Direction of the links. Default: both."""
+    """Direction of the links. Default: `both`."""
 
 
 @dataclass(kw_only=True)
 class ChannelShared(Part):
-    """One half-duplex channel of this rate for all: one frame at a time."""
+    """One half-duplex channel of this rate for all links: one frame at a time, FIFO."""
 
     shared: Rate
 
 
 @dataclass(kw_only=True)
 class ChannelCell(Part):
-    """One capacity shared by all uplinks, and one by all downlinks."""
+    """One capacity shared by all uplinks and one by all downlinks; round robin between links,
+    so a flooding link does not delay the others."""
 
     cell: CellChannel
 
 
 @dataclass(kw_only=True)
-class ChannelCsmaCsma(Part):
-    """Keys of this part of the experiment file."""
-
-    ack: object | None = None
-    ack_wait: object | None = None
-    acknowledge: object | None = None
-    carries: object | None = None
-    cca: object | None = None
-    lifs: object | None = None
-    max_backoffs: object | None = None
-    max_be: object | None = None
-    min_be: object | None = None
-    phy_header: object | None = None
-    rate: object | None = None
-    retries: object | None = None
-    sifs: object | None = None
-    turnaround: object | None = None
-    unit_backoff: object | None = None
-
-
-@dataclass(kw_only=True)
 class ChannelCsma(Part):
-    """One half-duplex channel with contention (CSMA-CA, IEEE 802.15.4)."""
+    """One half-duplex channel with contention: unslotted CSMA-CA of IEEE 802.15.4, with
+    backoffs, collisions, acknowledgements and retransmissions. An `up` loss applies to each
+    transmission."""
 
-    csma: ChannelCsmaCsma | Axis
+    csma: Csma | Axis
 
 
 @dataclass(kw_only=True)
@@ -232,26 +228,32 @@ class CoapKeys(Part):
     """Options of CoAP."""
 
     ack_timeout: Time | None = None
-    """Initial acknowledgement timeout of a confirmable message. Default: 2 s."""
+    """Initial retransmission timeout of a confirmable message. Range: 1 s or more. Default: 2
+    s."""
     block: Size | None = None
-    """Block size, 16 B to 1024 B, a power of two. Default: 1024 B."""
+    """Block size. Range: 16 B to 1024 B, a power of two. Default: 1024 B."""
     confirmable: bool | Axis | None = None
-    """Whether messages are confirmable. Default: true."""
+    """Whether messages are confirmable: acknowledged and retransmitted. Default: true; false
+    with `group`."""
     group: bool | Axis | None = None
-    """Whether one multicast request goes to all nodes at the other end. Default: false."""
+    """Whether one node requests from all others at once by multicast; the payload must fit
+    into one block. Default: false."""
     leisure: Time | None = None
-    """Time within which members of a group answer. Default: 5 s."""
+    """Time within which group members answer. Range: 1 s or more. Default: 5 s."""
     max_retransmit: int | Axis | None = None
-    """Maximum retransmissions. Default: 4."""
+    """Largest number of retransmissions. Default: 4."""
     method: Literal["get", "put", "post", "delete"] | Axis | None = None
-    """`get`: the sink requests; `put`, `post`: the source sends; `delete`: the source deletes
-    the resource, without payload. Default: `get`."""
+    """`get`: the sink requests the payload, and needs a separate source; `put`, `post`: the
+    source sends it; `delete`: the source deletes the resource, without payload. Default:
+    `get`."""
     observe: bool | Axis | None = None
-    """Whether the sink observes the resource and the source notifies it. Default: false."""
+    """Whether the sink observes a resource of the source, which sends notifications. Default:
+    false."""
     q_block: bool | Axis | None = None
-    """Whether several blocks are sent at a time (Q-Block, RFC 9177). Default: false."""
+    """Whether several blocks are sent at a time: Q-Block (RFC 9177). Refused if libcoap does
+    not support it. Default: false."""
     transport: Literal["udp", "dtls", "tcp", "tls"] | Axis | None = None
-    """`udp`, `dtls`, `tcp` or `tls`. Default: `udp`."""
+    """Transport protocol. Default: `udp`."""
 
 
 @dataclass(kw_only=True)
@@ -271,19 +273,20 @@ class Command(Part):
     _workload: ClassVar[str] = "command"
 
     on: Text | Sequence[Text]
-    """Groups or nodes that run it."""
+    """Nodes that run the program, one instance each. Values: group or node, or a list of
+    these."""
     run: Sequence[Text]
     """The program and its arguments."""
     background: bool | Axis | None = None
     """Whether the run ends without waiting for the program. Default: false."""
     env: Mapping[str, Text] | None = None
-    """Variables added to its environment."""
+    """Environment variables to add to those of a node's `run`."""
     expect: ProgramExpect | Axis | None = None
-    """What it must do; otherwise the run is `failed`."""
+    """What the program must do; otherwise the run is `failed`."""
     metrics: Mapping[str, Metric] | None = None
-    """Values that become figures, by name."""
+    """Values of the program that become figures, by name."""
     name: Text | None = None
-    """Name in the results. Default: `command-1` and so on."""
+    """Name in the results. Letters, digits, `-`, `_`, `.`. Default: `command-1` and so on."""
 
 
 @dataclass(kw_only=True)
@@ -291,7 +294,8 @@ class ConsoleStep(Part):
     """A step on a machine's console: it waits, then enters a text."""
 
     every: Time | None = None
-    """Time after which to press the keys again, until the text of the next step comes."""
+    """Time after which to press the keys again, until the machine prints the text of the next
+    step."""
     keys: Text | None = None
     """Keys to press: the text as it is, such as `"\\x02"` for Ctrl-B."""
     pause: Time | None = None
@@ -303,14 +307,61 @@ class ConsoleStep(Part):
 
 
 @dataclass(kw_only=True)
+class Csma(Part):
+    """Unslotted CSMA-CA of IEEE 802.15.4. The defaults are the standard's values at 2.4 GHz."""
+
+    ack: Size | None = None
+    """Length of an acknowledgement, without `phy_header`. Default: 5 B."""
+    ack_wait: Time | None = None
+    """Acknowledgement timeout after the end of a frame: macAckWaitDuration, 54 symbols.
+    Default: 864 us."""
+    acknowledge: bool | Axis | None = None
+    """Whether unicast frames are acknowledged, and retransmitted without acknowledgement.
+    Default: true."""
+    carries: Literal["ethernet", "openthread", "zep"] | Axis | None = None
+    """What the channel carries: Ethernet frames, or those of simulated radios, which
+    acknowledge and retransmit themselves, so that `acknowledge` and `retries` have no
+    effect. Default: `ethernet`."""
+    cca: Time | None = None
+    """Duration of a CCA: 8 symbols. Any transmission during this time makes the channel busy.
+    Default: 128 us."""
+    lifs: Time | None = None
+    """Interframe space after a frame of more than 18 B and its acknowledgement: 40 symbols.
+    Default: 640 us."""
+    max_backoffs: int | Axis | None = None
+    """Maximum number of consecutive busy CCAs; after one more, the frame is given up. Range: 0
+    to 5. Default: 4."""
+    max_be: int | Axis | None = None
+    """Maximum backoff exponent; each busy clear channel assessment (CCA) adds one. Range: 3 to
+    8. Default: 5."""
+    min_be: int | Axis | None = None
+    """Initial backoff exponent: the first backoff is 0 to 2^`min_be` - 1 units. Range: 0 to
+    `max_be`. Default: 3."""
+    phy_header: Size | None = None
+    """Bytes before each frame and acknowledgement: preamble (4 B), start of frame (1 B),
+    length (1 B). Default: 6 B."""
+    rate: Rate | None = None
+    """Data rate on air, also of headers and acknowledgements. Default: 250 kbit/s."""
+    retries: int | Axis | None = None
+    """Maximum number of retransmissions of an unacknowledged frame. Range: 0 to 7. Default: 3."""
+    sifs: Time | None = None
+    """Interframe space after a shorter frame: 12 symbols. Default: 192 us."""
+    turnaround: Time | None = None
+    """Time to switch between reception and transmission: aTurnaroundTime, 12 symbols. Also the
+    time from the end of a frame to its acknowledgement. Default: 192 us."""
+    unit_backoff: Time | None = None
+    """Backoff unit: aUnitBackoffPeriod, 20 symbols. Default: 320 us."""
+
+
+@dataclass(kw_only=True)
 class Defaults(Part):
     """Values for groups of nodes and links that lack them."""
 
     links: Link | None = None
-    """Impairments of each link on networks without a profile."""
+    """Impairments of each link, in each direction, on networks without a profile."""
     nodes: Group | None = None
-    """Keys of each group of nodes, except real hardware (`external`). The entries of `limits`,
-    `reserve`, `env` and `metrics` are filled in one by one."""
+    """Keys of a group. Each group without the key gets it, except real hardware (`external`);
+    the entries of `limits`, `reserve`, `env` and `metrics` are filled in one by one."""
 
 
 @dataclass(kw_only=True)
@@ -318,7 +369,7 @@ class DeviceResources(Part):
     """Keys of this part of the experiment file."""
 
     time: Text
-    mode: Literal["sleep", "busy"] | None = None
+    mode: Literal["sleep", "busy"] | Axis | None = None
 
 
 @dataclass(kw_only=True)
@@ -328,47 +379,49 @@ class Device(Part):
     _workload: ClassVar[str] = "device"
 
     on: Text | Sequence[Text]
-    """Groups or nodes that are devices."""
+    """Nodes that act as devices. Values: group or node, or a list of these."""
     check: bool | Axis | None = None
-    """Whether the device checks the accuracy of its service times at the start. Default: true."""
+    """Whether the device tests the accuracy of its service times at the start. Default: true."""
     coap: int | Axis | None = None
-    """CoAP port. Default: 5683, if no port is given at all."""
+    """Port of the CoAP service. Range: 1 to 65535. Default: 5683 if no port is given."""
     corrupt: Share | None = None
-    """Share of requests answered with a corrupt message."""
+    """Misbehaviour: share of requests with an answer that is no valid message. Default: 0 %."""
     duplicate: Share | None = None
-    """Share of requests answered twice."""
+    """Misbehaviour: share of requests with two answers. Default: 0 %."""
     http: int | Axis | None = None
-    """HTTP/1.1 port."""
+    """Port of the HTTP/1.1 service. Range: 1 to 65535."""
     late: Share | None = None
-    """Share of requests answered late."""
+    """Misbehaviour: share of requests with a late answer. Default: 0 %."""
     late_by: Time | None = None
     """Delay of late answers. Default: 3 s."""
     name: Text | None = None
     """Name in the results. Default: `device-1` and so on."""
     notify: Text | None = None
-    """Time between changes of observed CoAP resources, such as `exponential:1s`. Without it,
-    no resource is observable."""
+    """Makes CoAP resources observable: time between changes of a value, such as
+    `exponential:1s`. Values: distribution. Default: none, not observable."""
     payload: Size | None = None
-    """Payload of an answer. Default: 4 B."""
+    """Payload of an answer, at most 1 MB; over CoAP, block-wise above 1024 B. Default: 4 B."""
     queue: int | Axis | None = None
-    """Queue limit in requests; the device refuses further ones. Default: 1000."""
+    """Queue limit in requests; further requests are refused. Default: 1000."""
     resources: Text | Mapping[str, Text | DeviceResources] | None = None
-    """Paths and their service times, or a file of resources."""
+    """Service times of the resources. A service time is a distribution, or `{time: ..., mode:
+    busy}`. In a file, a device's number is its index in `on`, from 0. Values: map of paths
+    to service times, or path of a file. Default: all are answered at once."""
     silent: Share | None = None
-    """Share of requests not answered."""
+    """Misbehaviour: share of requests without an answer. Default: 0 %."""
     spin: bool | Axis | None = None
-    """Whether the device busy-waits instead of sleeping. Default: false."""
+    """Whether the device busy-waits for requests. Default: false."""
     tcp: int | Axis | None = None
-    """TCP echo port."""
+    """Port of the TCP echo service. Range: 1 to 65535."""
     threads: int | Axis | None = None
-    """Worker threads. Default: 1."""
+    """Requests served concurrently. Range: 1 to 1024. Default: 1."""
     udp: int | Axis | None = None
-    """UDP echo port."""
+    """Port of the UDP echo service. Range: 1 to 65535."""
 
 
 @dataclass(kw_only=True)
 class DistributionTable(Part):
-    """A table from a file in iproute2's `.dist` format."""
+    """A table from a file in iproute2's `.dist` format, scaled by the jitter."""
 
     table: str
 
@@ -378,23 +431,25 @@ class EdgeKeys(Part):
     """An edge with more than its ends."""
 
     between: Sequence[Text]
-    """The nodes at its ends. Each pair in a longer list, one after the other, is an edge."""
+    """The nodes at its ends. Each pair in a longer list, one after the other, is an edge.
+    Values: list of nodes."""
     both: Impairment | None = None
     """Impairments of both directions."""
     down: Impairment | None = None
-    """Impairments from the second node to the first, in place of those of `both`."""
+    """Impairments from the second node to the first; they replace keys of `both`. Default:
+    those of `both`."""
     mtu: Size | None = None
     """MTU. Default: 1500 B."""
     profile: Text | None = None
-    """A link profile, with the first node as the device."""
+    """Link profile, with the first node as the device. Values: name, or path."""
     subnet: str | Sequence[str] | None = None
-    """Subnet, or one of each family, of an edge between two nodes. Default: the next free one
-    in 172.31.0.0/16."""
+    """Subnet of an edge between two nodes. Values: subnet, or a list of one of each family.
+    Default: the next free /30 of 172.31.0.0/16."""
     timetable: Sequence[Change] | None = None
-    """Changes during a run."""
+    """Changes during a run, such as `{at: 20 s, down: host}`."""
     up: Impairment | None = None
-    """Impairments from the first node to the second, in place of those of `both` with the same
-    key."""
+    """Impairments from the first node to the second; they replace keys of `both`. Default:
+    those of `both`."""
 
 
 @dataclass(kw_only=True)
@@ -418,39 +473,51 @@ class Exchange(Part):
     _workload: ClassVar[str] = "exchange"
 
     every: Time
-    """Time from the start of one exchange of a pair to the start of the next."""
+    """Interval between the starts of a pair's exchanges. Range: above 0."""
     payload: Size | Sequence[Size] | Sweep
-    """Payload size, B: a size, a list of sizes, or `{from, to, step}`."""
+    """Payload size, 0 B to 1 MB; at most 65503 B over `udp`. Values: size, list of sizes, or
+    `{from, to, step}`."""
     protocol: (
         Literal["udp", "tcp", "coap", "mqtt", "opcua", "http", "quic"] | ExchangeProtocol | Axis
     )
-    """Protocol: a word, or a map from the word to its options."""
+    """Protocol. Values: `udp`, `tcp`, `coap`, `mqtt`, `opcua`, `http`, `quic`, or a map from
+    one of these to its keys."""
     sinks: Text | Sequence[Text]
-    """Groups or nodes that receive payloads: as many as sources, or one for all."""
+    """Nodes that receive payloads: one per source, or one for all. Values: group or node, or a
+    list of these."""
     sources: Text | Sequence[Text]
-    """Groups or nodes that send payloads."""
+    """Nodes that send payloads. Values: group or node, or a list of these."""
     broker: Text | Sequence[Text] | None = None
-    """Groups or nodes with brokers: as many as sources, or one for all."""
+    """Nodes with brokers: one for all, or one per source. Required with `mqtt`; other
+    protocols ignore it, so that the protocol can be an axis. Values: group or node, or a
+    list of these."""
     connection: Literal["new", "kept"] | Axis | None = None
-    """Whether each exchange opens a new connection, or all share one."""
+    """`new`: each exchange uses a new connection, session or port; `kept`: a pair reuses one.
+    Default: `new`; `kept` with `observe` and `opcua`."""
     name: Text | None = None
-    """Name in the results. Default: `exchange-1` and so on."""
+    """Name in the results. Letters, digits, `-`, `_`, `.`. No `.` if `expect` uses it.
+    Default: `exchange-1` and so on."""
     network: Text | None = None
-    """Network to use, if the nodes share more than one."""
+    """Network to use, without `offload`. Required if the nodes share more than one. Values:
+    name of a network. Default: the one that all share."""
     pause: Time | None = None
-    """Minimum time from the end of one exchange to the start of the next. Default: 0 s."""
+    """Shortest time from the end of one exchange to the start of the next. Default: 0 s."""
     port: int | Axis | None = None
-    """Port of the server or broker. Default: the protocol's standard port."""
+    """Port of the server or the broker. Range: 1 to 65535. Default: 7000; `coap` 5683, with
+    DTLS and TLS 5684; `mqtt` 1883, with `tls` 8883; `opcua` 4840; `http` 80; `quic` 4433."""
     repetitions: int | Axis | None = None
-    """Repetitions of each size, over all pairs together. Default: 1."""
+    """Exchanges of each size, over all pairs together. Range: 1 or more. Default: 1."""
     tcp_timestamps: bool | Axis | None = None
-    """Whether TCP uses timestamps, 12 B per segment. Default: the kernel's setting."""
+    """TCP timestamps on these nodes, 12 B per segment. Default: the kernel's setting."""
     timeout: Time | None = None
-    """Time after which an exchange fails. Default: 60 s."""
+    """Time after which an exchange fails. Range: above 0. Default: 60 s."""
     tls: Literal["generated"] | TlsFiles | Axis | None = None
-    """`generated` for certificates made for the run, or files."""
+    """Certificates: `generated` for the run, or PEM files. MQTT: enables TLS. CoAP: replaces
+    the pre-shared key. QUIC: always used, default `generated`. OPC UA and HTTP are not
+    encrypted."""
     warmup: int | Axis | None = None
-    """Warm-up exchanges of each pair, excluded from all results. Default: 0."""
+    """First exchanges of each pair, which the figures of exchanges and messages exclude.
+    Default: 0."""
 
 
 @dataclass(kw_only=True)
@@ -462,22 +529,26 @@ class Expect(Part):
     is_: Literal["above", "below", "within"]
     """Comparison."""
     metric: Text
-    """Metric of `summary.json` to check, such as `messages.rtd_ms.mean`."""
+    """Figure of `summary.json` to check, such as `messages.rtd_ms.mean`. Values: path of a
+    figure."""
     say: Text
-    """The check in words."""
+    """The expectation in words."""
     factor: float | None = None
-    """Factor for the other cell's metric. Default: 1."""
+    """Multiplier of the figure of `than`. Only with `than` or `than_metric`. Default: 1."""
     of: Mapping[str, Text] | None = None
-    """Cell to check: a value for each axis."""
+    """Cell to check: a value for each axis. Required with a matrix. Values: map of axes to
+    values."""
     than: Mapping[str, Text] | None = None
-    """Cell to compare with: a value for each axis."""
+    """Cell to compare with: a value for each axis. This, `than_metric` or `value` is required.
+    Values: map of axes to values."""
     than_metric: Text | None = None
-    """Metric to compare with, of the cell `than`, or of the same cell without `than`. Default:
-    `metric`."""
+    """Figure to compare with, of the cell `than`, or of the same cell without `than`. Values:
+    path of a figure. Default: `metric`."""
     tolerance: Share | None = None
-    """Tolerance of `within`, as a share of the value to compare with."""
+    """Allowed difference, as a share of the other figure. Required with `within`, and only
+    there."""
     value: float | None = None
-    """Number to compare with, in place of `than`."""
+    """Number to compare with, in place of `than` and `than_metric`."""
 
 
 @dataclass(kw_only=True)
@@ -485,9 +556,9 @@ class FanOut(Part):
     """From a time on, messages go to the first N sinks."""
 
     at: Time
-    """Time, from the first message."""
+    """Time of the change, from the first message."""
     to: int | Axis
-    """Number of sinks."""
+    """Number of sinks: from then on, messages go to the first ones of the list only."""
 
 
 @dataclass(kw_only=True)
@@ -497,20 +568,24 @@ class Fault(Part):
     at: Time
     """Time of the fault, from the start of the schedules."""
     kill: Text | Sequence[Text] | None = None
-    """Groups or nodes whose programs are all killed at once."""
+    """All programs of these nodes get SIGKILL. Values: group or node, or a list of these."""
     lasts: Time | None = None
-    """Time until the program starts again, after `kill` and `stop`, or resumes, after `pause`.
-    Default: never."""
+    """After `kill` and `stop`: time until `run` starts again; after `pause`: time until the
+    programs continue. Default: to the end."""
     pause: Text | Sequence[Text] | None = None
-    """Groups or nodes whose programs are all frozen."""
+    """All programs of these nodes stop (SIGSTOP). A program that is still paused when the run
+    ends continues, to handle its SIGTERM. Values: group or node, or a list of these."""
     restart: Text | Sequence[Text] | None = None
-    """Groups or nodes whose `run` program is terminated and started again."""
+    """The program `run` gets SIGTERM, and starts again when it has ended. Values: group or
+    node, or a list of these."""
     resume: Text | Sequence[Text] | None = None
-    """Groups or nodes whose programs all resume after a pause."""
+    """All programs of these nodes continue after a pause (SIGCONT). Values: group or node, or
+    a list of these."""
     start: Text | Sequence[Text] | None = None
-    """Groups or nodes whose `run` program is started, if it is not running."""
+    """The program `run` starts, unless it still runs. Values: group or node, or a list of
+    these."""
     stop: Text | Sequence[Text] | None = None
-    """Groups or nodes whose `run` program is terminated."""
+    """The nodes' own program, `run`, gets SIGTERM. Values: group or node, or a list of these."""
 
 
 @dataclass(kw_only=True)
@@ -535,25 +610,26 @@ class Grant(Part):
     sender requests grants; without them it always has one."""
 
     transport_block: Size
-    """Bytes per transport block."""
+    """Bytes of a transport block."""
     tti: Time
-    """Duration of a transport block, and block period."""
+    """Time from one transport block to the next."""
     cycle: Time | None = None
-    """Time from data at an idle sender to the first grant."""
+    """Time from data at an idle sender to the first grant, if only the total is known."""
     delay: Time | None = None
     """Time from request to grant. Default: 0 s."""
     efficiency: Share | None = None
     """Share of a block that carries frames and their `overhead`. Default: 100 %."""
     hold: Time | None = None
-    """How long a grant lasts after the last block. Default: 0 s."""
+    """How long a sender with nothing to send keeps its grant. Default: 0 s."""
     initial: Size | None = None
-    """Bytes of the first grant. Default: no limit."""
+    """Bytes of the first grant; frames beyond that wait for a second grant, for the same time
+    again. Default: no limit."""
     offset: Time | None = None
-    """Start of the first block; below `tti`."""
+    """Start of the first block; below `tti`. Default: 0 s."""
     overhead: Size | None = None
-    """Bytes that the radio adds to each IP packet."""
+    """Bytes that the radio adds to each IP packet. Default: 0 B."""
     request_period: Time | None = None
-    """Requests are possible at multiples of this time."""
+    """Requests are possible only at multiples of this time."""
 
 
 @dataclass(kw_only=True)
@@ -561,67 +637,87 @@ class Group(Part):
     """Identical nodes."""
 
     address: Literal["planned", "dhcp"] | Axis | None = None
-    """How the node gets its addresses: `planned`, or `dhcp` on networks with a DHCP server."""
+    """Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks
+    with `dhcp`. Default: `planned`."""
     board: Board | Axis | None = None
-    """Board that the node emulates: a name, or a profile. Adds joules per message and days of
-    battery to the results."""
+    """Board that a node models. Adds joules per message and battery life in days to the
+    results. Values: name of a board such as `nrf52840`, or its power profile."""
     capabilities: Text | Sequence[Text] | None = None
-    """Capabilities of the node's programs in addition to those of its kind, such as
-    `SYS_TIME`."""
+    """Linux capabilities of the node's programs in addition to those of its kind, such as
+    `SYS_TIME`. Values: name, or list of names."""
     clock_offset: Time | None = None
-    """Offset of the node's monotonic clock ahead of the host's."""
+    """Offset of the node's monotonic clock ahead of the machine's."""
     console: ConsoleStep | Sequence[ConsoleStep] | Axis | None = None
     """What to enter on the machine's console when it starts."""
     cores: Text | Sequence[Text] | None = None
-    """CPU cores that the node's programs are pinned to, such as `1` or `0-3`. Default: all."""
+    """CPU cores that the node's programs are pinned to. Values: `1`, `0-3`, or a list of
+    these. Default: all."""
     count: int | Axis | None = None
-    """Number of nodes. Default: 1."""
+    """Number of nodes. Range: 1 or more. Default: 1."""
     device: Text | Sequence[Text] | None = None
-    """Character devices of the host that the node sees, such as `/dev/ttyUSB0`."""
+    """Character devices of the host for the node, such as `/dev/ttyUSB0`. Values: path, or
+    list of paths."""
     env: Mapping[str, Text] | None = None
-    """Variables added to the environment of `run`."""
+    """Environment variables to add for `run`."""
     expect: ProgramExpect | Axis | None = None
-    """What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end."""
+    """What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end
+    during the run."""
     external: Text | None = None
-    """Interface of the host that connects the node, which is real hardware."""
+    """Interface of the host that connects to the node, which is real hardware. Values: name of
+    an interface."""
     firmware: Sequence[Text] | None = None
     """Firmware that was built as a program for this system, and its arguments: it is the node,
     with a console."""
     forward: bool | Axis | None = None
-    """Whether the node is a router: it forwards packets between its networks. Default: false."""
+    """Whether the nodes are routers: they forward packets between their networks. Default:
+    false."""
     image: Text | None = None
-    """Name of the image, in an archive with several."""
+    """Image in an archive with several, by name or by tag alone. Default: the only one."""
     limits: Limits | None = None
     """Resource limits of each node."""
     mac: Text | None = None
-    """Ethernet address of the node on its first network. Default: derived from its address."""
+    """Ethernet address of the node's first interface, also of real hardware (`external`).
+    Values: Ethernet address. Default: planned."""
     metrics: Mapping[str, Metric] | None = None
     """Values of `run` that become figures, by name."""
     privileged: bool | Axis | None = None
     """Whether the node's programs have all capabilities and system calls. Then the node does
-    not protect the host from them."""
+    not protect the host. Default: false."""
     qemu: Qemu | Axis | None = None
     """Machine that QEMU emulates and that is the node, in place of programs on this machine's
     kernel."""
     ready: Ready | Axis | None = None
-    """When `run` is ready for others. Default: as soon as it has started."""
+    """Readiness check of `run`: other programs start when it is ready. Default: ready when
+    started; a machine, when all steps of `console` are done."""
     reserve: Reserve | None = None
-    """Resources reserved for each node, against other nodes."""
+    """Resources guaranteed to each node when all nodes compete."""
     root: Text | None = None
-    """Root file system of the node in place of the host's: a folder, or an image, which is an
-    archive of `docker save` or an OCI layout. Relative to this file."""
+    """Root file system of the node: a folder, or an image, which is an archive of `docker
+    save` or an OCI layout. Relative to the experiment file. Values: path. Default: the
+    host's files."""
     root_limit: Size | None = None
-    """Maximum size of the unpacked image. Default: 10 GiB, and above 256 MiB at most 100 times
-    the archive's size."""
+    """Maximum size of the unpacked image. Without this key, an image above 256 MiB must also
+    be at most 100 times as large as its archive. Default: 10 GiB."""
     routes: Literal["none"] | Mapping[str, Text] | Axis | None = None
     """Routes in addition to those that the plan computes: the next hop, a node or an address,
-    by destination, which is `default`, a prefix or an address. `none`: no routes at all."""
+    by destination, which is `default`, a prefix or an address. `none`: no routes at all.
+    Values: map of destinations to next hops, or `none`. Default: those of the plan."""
     run: Sequence[Text] | None = None
-    """Main program of each node and its arguments. Default: the image's. It starts before all
-    workloads and is terminated after them."""
+    """The node's own program and its arguments. It starts before all workloads and is
+    terminated after them. Default: the image's, or none."""
     tap: Text | None = None
-    """Name of the TAP that the firmware opens as its interface, such as `zeth`. Default: none;
-    it uses the node's own interfaces."""
+    """TAP that the firmware opens for its network stack, such as `zeth`. Without it, the
+    firmware uses the node's own interfaces. Values: name of an interface."""
+
+
+@dataclass(kw_only=True)
+class HalfDuplex(Part):
+    """A device that does not receive while it sends: half duplex of type B (3GPP TS 36.211,
+    6.2.5)."""
+
+    guard: Time | None = None
+    """Time from the end of a frame in one direction to the next in the other; 1 ms for type B.
+    Default: 0 s."""
 
 
 @dataclass(kw_only=True)
@@ -631,10 +727,11 @@ class Handover(Part):
     every: Time
     """Time from one handover to the next, from time 0."""
     pause: Time | None = None
-    """Time from a handover until the new path carries frames; those sent meanwhile wait."""
+    """Time from a handover until the new path carries frames; frames that leave meanwhile
+    wait."""
     spread: Time | None = None
-    """Largest delay that a path adds to `delay`. Each interval between handovers has a path,
-    whose delay is uniform from 0 to this."""
+    """Largest delay that a path adds to `delay`. The delay of a path is drawn once, uniform
+    from 0 to this, and holds until the next handover."""
 
 
 @dataclass(kw_only=True)
@@ -642,7 +739,8 @@ class HttpKeys(Part):
     """Options of HTTP."""
 
     method: Literal["get", "put", "post"] | Axis | None = None
-    """`get`: the sink requests; `put`, `post`: the source sends. Default: `get`."""
+    """`get`: the sink requests the payload, and needs a separate source; `put`, `post`: the
+    source sends it. Default: `get`."""
 
 
 @dataclass(kw_only=True)
@@ -650,71 +748,78 @@ class Impairment(Part):
     """Impairments of a link in one direction, in tc-netem's terms."""
 
     burst: Size | None = None
-    """Burst that an idle link passes at once, B. Default: 0 B."""
+    """Bytes that an idle link forwards at once (token bucket); with 0 B, the rate is a pure
+    serialisation time. Only with `rate`. Default: 0 B."""
     cell: Cells | Axis | None = None
-    """Cells that the link splits frames into, as ATM does."""
+    """Cells that the link splits frames into, like ATM: `{size: 48 B, overhead: 5 B}`."""
     clip: bool | Axis | None = None
-    """Whether negative delays are clipped to 0. Without it, a jitter above the delay is an
-    error."""
+    """Whether negative delays are raised to 0, which makes the mean longer. Without it, a
+    jitter above the delay is an error. Default: false."""
     codel: Codel | Axis | None = None
-    """CoDel: drops by the frames' waiting time (RFC 8289)."""
+    """CoDel (RFC 8289): drops by queueing time. `codel: {}` uses the defaults."""
     correlation: Share | None = None
-    """Correlation of a frame's jitter with the previous frame's."""
+    """Correlation of a frame's delay variation with the previous frame's. Default: 0 %."""
     corrupt: Share | None = None
-    """Share of frames with one flipped bit."""
+    """Share of frames with one flipped bit at a random position. Default: 0 %."""
     corrupt_correlation: Share | None = None
-    """Correlation of a corruption decision with the previous one."""
+    """Correlation of successive corruption decisions. Default: 0 %."""
     delay: Time | None = None
-    """Mean delay from the end of serialisation to delivery."""
+    """Mean delay from the end of serialisation to delivery. Default: 0 s."""
     distribution: Distribution | Axis | None = None
-    """Distribution of the jitter: `uniform` within the jitter (default); `normal`, `pareto` or
-    `paretonormal`, scaled by the jitter; or `{table: FILE}` in iproute2's format."""
+    """Distribution of the delay. Default: `uniform`."""
     duplicate: Share | None = None
-    """Share of frames that are duplicated."""
+    """Share of duplicated frames; the copy has independent loss and delay. Default: 0 %."""
     duplicate_correlation: Share | None = None
-    """Correlation of a duplication decision with the previous one."""
+    """Correlation of successive duplication decisions. Default: 0 %."""
     gap: int | Axis | None = None
-    """Distance in frames between candidates for reordering. Default: 1."""
+    """A frame may overtake only after `gap` - 1 delayed frames. Range: 1 or more. Default: 1."""
     gilbert_elliott: Gilbert | Axis | None = None
-    """Loss in a good and a bad state, in place of `loss`."""
+    """Burst loss in two states, good and bad, in place of `loss`."""
     grant: Grant | Axis | None = None
-    """Uplink grants of a cellular network, in place of `rate`: transport blocks that are
-    requested and granted."""
+    """Transport blocks granted by a cellular network, in place of `rate`."""
     handover: Handover | Axis | None = None
-    """Handovers at fixed times: another path each time, and a pause."""
+    """Handovers at fixed times, as of satellites: another path each time, and a pause."""
     jitter: Time | None = None
-    """Jitter: variation of the delay."""
+    """Jitter: variation of the delay. A jitter above the delay needs `clip: true`. Default: 0
+    s."""
     keep_order: bool | Axis | None = None
-    """Whether frames keep their order. Without it, jitter reorders frames."""
+    """Whether frames keep their order. Without it, jitter reorders frames. Default: false."""
     lora: Lora | Axis | None = None
-    """A LoRa radio, in place of `rate`: time on air, and duty cycle."""
+    """Time on air and duty cycle of a LoRa radio, in place of `rate`."""
     loss: Share | None = None
-    """Random loss: share of frames (or other units)."""
+    """Random loss: share of frames, or of other units (`loss_unit`). Default: 0 %."""
     loss_correlation: Share | None = None
-    """Correlation of a loss decision with the previous one."""
+    """Correlation of successive random loss decisions. The loss share does not change.
+    Default: 0 %."""
     loss_unit: Literal["frame", "datagram", "train"] | Axis | None = None
-    """Unit of loss: `frame`; `datagram`, all its fragments; or `train`, a datagram or back-to-
-    back segments of a flow. Default: `frame`."""
+    """Unit of loss: `frame`; `datagram`, all fragments of an IP datagram; or `train`, these
+    and back-to-back segments of one TCP flow up to 64 KiB. Default: `frame`."""
     markov: Markov | Axis | None = None
-    """Loss in four states, in place of `loss`."""
+    """Burst loss in place of `loss`: tc-netem's four-state model."""
     outage: Outage | Axis | Sequence[Outage | Axis] | None = None
-    """Outages: times without any transmission, scheduled or random."""
+    """Times in which the link carries nothing, scheduled or random."""
     overhead: str | None = None
-    """Overhead of each frame on the link, B, such as `24 B` or `-14 B`."""
+    """Bytes added to each frame's length on the link: `24 B`, or `-14 B` for a link without
+    the Ethernet header. Range: may be negative. Default: 0 B."""
     queue: int | Size | None = None
-    """Queue limit in front of the rate: frames, or bytes with a unit. Default: 1000 frames."""
+    """Queue limit before the rate or the channel, in frames or bytes; further frames are
+    dropped (tail drop). Default: 1000 frames."""
     rate: Rate | None = None
-    """Data rate of the link, headers included. Default: unlimited."""
+    """Data rate of the link, including the Ethernet header. Not allowed for `up` on a `shared`
+    or `csma` channel, which sets the rate. Default: unlimited."""
     red: Red | Axis | None = None
-    """RED: drops by the mean queue length."""
+    """Random early detection: drops by the queue's mean length in bytes."""
     reorder: Share | None = None
-    """Share of frames that are not delayed, and so overtake others."""
+    """Share of frames that skip the delay and so overtake others. Needs a `delay`. Default: 0
+    %."""
     reorder_correlation: Share | None = None
-    """Correlation of a reordering decision with the previous one."""
+    """Correlation of successive reordering decisions. Default: 0 %."""
     slot: Slot | Axis | None = None
-    """Slots: frames are collected and sent together."""
+    """Slotted delivery: the frames that arrived until a slot starts leave together."""
     trace: Text | None = None
-    """A file of delivery opportunities in Mahimahi's format, in place of `rate`."""
+    """File in Mahimahi's format, in place of `rate`: each line is a time in ms at which 1,504
+    B may leave: an IP packet of up to 1,500 B plus 4 B, as in Mahimahi. The trace repeats
+    after its last time. Values: path."""
 
 
 @dataclass(kw_only=True)
@@ -724,29 +829,32 @@ class Interaction(Part):
     _workload: ClassVar[str] = "interaction"
 
     model: Text
-    """Name of a model in `models`."""
+    """Protocols and patterns: a name in `models`. Values: name of a model."""
     payload: Text
-    """File with the payload of each message, relative to this file."""
+    """File with the content of each message, relative to the experiment file. Values: path."""
     sinks: Text | Sequence[Text]
-    """Groups or nodes that receive and answer."""
+    """Nodes that receive and answer. Values: group or node, or a list of these."""
     source: Text
-    """Node that sends: a group of one, or a node such as `meter-1`."""
+    """Node that sends. Values: a group of one, or a node such as `meter-1`."""
     count: int | Axis | None = None
-    """Number of messages; overrides the model's."""
+    """Number of messages. Range: 1 or more. Default: the model's."""
     drain: Time | None = None
-    """Maximum wait after the duration; overrides the model's and the experiment's."""
+    """Longest wait after that for outstanding messages; the run uses the longest of all
+    interactions. Default: the model's, else the experiment's."""
     duration: Time | None = None
-    """Duration of the messages; overrides the model's and the experiment's."""
+    """How long messages are sent. Range: above 0. Default: the model's, else the experiment's."""
     every: Time | None = None
-    """Time between two messages; overrides the model's."""
+    """Interval between messages. Range: above 0. Default: the model's."""
     fan_out: Sequence[FanOut] | Axis | None = None
-    """Changes of the number of sinks that receive messages. Only with the director."""
+    """Changes of the number of sinks that receive messages. Only with `director`. Default: all
+    sinks."""
     name: Text | None = None
-    """Name in the results. Default: `interaction-1` and so on."""
+    """Name in the results. Letters, digits, `-`, `_`, `.`. Default: `interaction-1` and so on."""
     network: Text | None = None
-    """Network to use, if source and sinks share more than one."""
+    """Network to use. Required if source and sinks share more than one. Values: name of a
+    network. Default: the one that they share."""
     reply_payload: Text | None = None
-    """File with the payload of each answer. Default: `payload`."""
+    """File with the content of each answer. Values: path. Default: `payload`."""
 
 
 @dataclass(kw_only=True)
@@ -754,28 +862,24 @@ class Limits(Part):
     """Resource limits of a node."""
 
     cpu: str | None = None
-    """CPU time as a clock frequency of the host, such as `200 MHz`, or as a share of a board,
-    such as `5 % of esp32`."""
+    """The same limit by CPU speed, in place of `cpus`: `200 MHz` of this host's clock, or `5 %
+    of esp32`, a share of a board. Values: frequency, or `SHARE of BOARD`."""
     cpus: float | Axis | None = None
-    """CPU time, in CPUs, such as `0.5`."""
+    """CPU limit for all programs of a node, in CPUs; `0.5` is half of one CPU. Range: 0.01 or
+    more."""
     memory: Size | None = None
-    """Memory of all its processes."""
+    """Memory limit for all programs of a node. At the limit the kernel kills a program, and
+    the run reports `killed: out of memory, limit 64 MiB`. Range: 1 MiB or more."""
     output: Size | None = None
-    """Size of each log of programs' output: standard output and standard error of a program
-    have one each. A longer one loses its middle. Default: 64 MiB."""
+    """Size of each log of the programs' output; standard output and standard error of a
+    program have one each. A longer one loses its middle. Range: 64 KiB or more. Default: 64
+    MiB."""
     processes: int | Axis | None = None
-    """Number of processes and threads. Default: 4096, where the machine can limit them."""
+    """Number of processes and threads of a node; when it is reached, a program cannot start
+    another (`EAGAIN`). Range: 4 or more. Default: 4096, where the machine can limit them."""
     storage: Size | None = None
-    """Size of what the node writes to its `root`, and of its `/dev/shm`. Default: 64 MiB."""
-
-
-@dataclass(kw_only=True)
-class LinkStates(Part):
-    """Keys of this part of the experiment file."""
-
-    half_duplex: object | None = None
-    initial: object | None = None
-    states: object | None = None
+    """Size of what the node writes to its `root`, and of its `/dev/shm`; both are in memory.
+    When it is full, writes fail (`ENOSPC`). Range: 1 MiB or more. Default: 64 MiB."""
 
 
 @dataclass(kw_only=True)
@@ -785,13 +889,26 @@ class Link(Part):
     down: Impairment | None = None
     """Downlink: from the network to the node."""
     profile: Text | None = None
-    """A link profile, by its name (`thingbed profiles`) or the path of its file. `up`, `down`
-    and `states` override its values. `none` if the network has a profile and this group has
-    none."""
+    """Technology profile, by its name (`thingbed profiles`) or the path of its file, for all
+    values that are not set here. `none` if the network has a profile and this group has
+    none. Values: name, path or `none`. Default: the network's."""
     states: LinkStates | Axis | None = None
-    """States of the node's radio, which apply to both directions."""
+    """Radio states of each node, for both directions."""
     up: Impairment | None = None
     """Uplink: from the node into the network."""
+
+
+@dataclass(kw_only=True)
+class LinkStates(Part):
+    """States of a device's radio."""
+
+    states: Sequence[RadioState]
+    """Radio states, from the lowest power to the highest capacity; at least one."""
+    half_duplex: HalfDuplex | None = None
+    """Half duplex: the device does not receive while it sends, nor `guard` before and after
+    that."""
+    initial: Text | None = None
+    """State at the start. Values: name of a state. Default: the first."""
 
 
 @dataclass(kw_only=True)
@@ -802,68 +919,82 @@ class Load(Part):
     _workload: ClassVar[str] = "load"
 
     on: Text | Sequence[Text]
-    """Groups or nodes that send, each on a separate schedule."""
+    """Nodes that send; each has a separate schedule. Values: group or node, or a list of
+    these."""
     ack_random_factor: float | Axis | None = None
-    """Maximum time until retransmission, as a multiple of the minimum. Default: 1.5."""
+    """Longest time before the first retransmission, as a multiple of the shortest. Range: 1 to
+    10. Default: 1.5."""
     ack_timeout: Time | None = None
-    """Minimum time until a CoAP message is retransmitted. Default: 2 s."""
+    """Shortest time before the first retransmission of a CoAP message; it doubles each time.
+    Default: 2 s."""
     answers: bool | Axis | None = None
-    """Whether senders wait for answers. Default: true. UDP and TCP can do without."""
+    """Whether senders wait for answers; can be false for `udp` and `tcp`. Default: true."""
     arrivals: Text | None = None
-    """Arrivals of requests at each receiver, such as `exponential:300us`."""
+    """Arrival process of the requests to each device, such as `exponential:300us`. Required in
+    an open loop."""
     block: Size | None = None
-    """CoAP block size, 16 B to 1024 B, a power of two: larger requests are sent in such
-    blocks, and answers are requested in them. Default: 1024 B for requests, the device's
-    choice for answers."""
+    """Block size of larger CoAP requests, and requested block size of answers. Range: 16 B to
+    1024 B, a power of two. Default: 1024 B; the device chooses for answers."""
     confirmable: bool | Axis | None = None
-    """Whether CoAP requests are confirmable. Default: false."""
+    """Confirmable CoAP requests; without `max_retransmit`, there are no retransmissions.
+    Default: false."""
     connections: int | Axis | None = None
-    """Maximum HTTP connections per device. Default: 16."""
+    """Largest number of HTTP connections per device; requests wait for a free one. Range: 1 to
+    10000. Default: 16."""
     count: int | Axis | None = None
-    """Maximum number of requests of each sender."""
+    """Largest number of requests per sender."""
     duration: Time | None = None
-    """Duration of the load. Default: the experiment's."""
+    """How long requests are sent. Default: the experiment's."""
     max_retransmit: int | Axis | None = None
-    """Maximum retransmissions of an unacknowledged confirmable CoAP message. Default: 0."""
+    """Largest number of retransmissions of an unacknowledged confirmable CoAP message. Needs
+    `confirmable`, and a `timeout` longer than `ack_timeout`. Range: 0 to 16. Default: 0."""
     method: Text | None = None
-    """Mix of methods, such as `GET=9,POST=1`."""
+    """Weighted mix of methods, such as `GET=9,POST=1`. Default: the protocol's."""
     name: Text | None = None
     """Name in the results. Default: `load-1` and so on."""
     network: Text | None = None
-    """Network to use, if the nodes share more than one."""
+    """Network to use. Required if the nodes share more than one. Values: name of a network.
+    Default: the one that all share."""
     nstart: int | Axis | None = None
-    """Maximum outstanding CoAP interactions per device. Default: unlimited."""
+    """Largest number of outstanding CoAP interactions per device; further requests wait.
+    Range: 1 or more. Default: no limit."""
     observe: Time | None = None
-    """How long CoAP GETs observe their resource. Default: one request, no observation."""
+    """How long each CoAP GET observes its resource; the device needs `notify`. Default: none,
+    no observation."""
     path: Text | None = None
-    """Mix of resources, such as `temperature=3,humidity`."""
+    """Weighted mix of resource paths, such as `temperature=3,humidity`."""
     patience: Time | None = None
-    """Maximum lag behind the schedule before the load is aborted. Default: 10 s."""
+    """The load stops when this machine is this far behind the schedule. Default: 10 s."""
     port: int | Axis | None = None
-    """Port of the receivers. Default: the protocol's standard port."""
+    """Port of the devices. Range: 1 to 65535. Default: the protocol's; 7000 for `udp` and
+    `tcp`."""
     protocol: Literal["coap", "http", "mqtt", "udp", "tcp"] | Axis | None = None
-    """`coap`, `http`, `mqtt`, `udp` or `tcp`. Default: `coap`."""
+    """Protocol of the requests. Default: `coap`."""
     qos: int | Axis | None = None
-    """Quality of service of MQTT messages, 0 or 1. Default: 0."""
+    """Quality of service of MQTT messages. Range: 0 or 1. Default: 0."""
     senders: int | Axis | None = None
-    """Sender threads per node. Default: 1."""
+    """Sender threads per node. Range: 1 to 256. Default: 1."""
     size: Text | None = None
-    """Mix of request payload sizes, such as `20B=9,200B=1`."""
+    """Weighted mix of request payload sizes, such as `20B=9,200B=1`. Default: empty requests."""
     spin: bool | Axis | None = None
     """Whether senders busy-wait instead of sleeping. Default: false."""
     think: Text | None = None
-    """Think time after an answer, such as `exponential:1s`."""
+    """Think time: wait of a user after an answer, such as `exponential:1s`. Values:
+    distribution."""
     timeout: Time | None = None
-    """Timeout of an answer, and of the wait for a free connection. Default: 2 s."""
+    """Longest wait for an answer, and for a free connection. Default: 2 s."""
     to: Text | Sequence[Text] | None = None
-    """Groups or nodes that receive the requests."""
+    """Targets; a node's index in the list is its device number. Required without `trace`.
+    Values: group or node, or a list of these."""
     together: bool | Axis | None = None
-    """Whether `arrivals` is the total of all receivers. Default: false."""
+    """Whether `arrivals` is for all devices together. Default: false."""
     trace: Text | None = None
-    """A file of requests, in place of `to`, `arrivals` and so on."""
+    """Trace file with requests, in place of `to`, `protocol`, `arrivals` and so on. URIs may
+    contain node names. Values: path."""
     users: int | Axis | None = None
     """Number of users of a closed loop: each waits for the answer before it sends the next
-    request. `count` ends it."""
+    request. Needs `count`. Reports label the figures as closed loop. Range: 1 to 100000.
+    Default: none, an open loop."""
 
 
 @dataclass(kw_only=True)
@@ -871,18 +1002,18 @@ class Lora(Part):
     """The sender of a LoRa radio: time on air, and duty cycle."""
 
     spreading_factor: int | Axis
-    """Spreading factor, 7 to 12."""
+    """Spreading factor. Range: 7 to 12."""
     bandwidth: Literal["125 kHz", "250 kHz", "500 kHz"] | Axis | None = None
-    """Default: 125 kHz."""
+    """Bandwidth. Default: 125 kHz."""
     coding_rate: Literal["4/5", "4/6", "4/7", "4/8"] | Axis | None = None
-    """Default: 4/5."""
+    """Coding rate. Default: 4/5."""
     duty_cycle: Share | None = None
     """Share of the time in which the radio may send. Default: 100 %."""
     duty_period: Time | None = None
-    """Time over which the duty cycle counts, such as `1 h`. Default: a pause after each
-    packet."""
+    """Time over which the duty cycle counts, such as `1 h`: the radio may send its share at
+    any time in it. Default: a pause after each packet."""
     preamble: int | Axis | None = None
-    """Symbols of the preamble, 6 to 65535. Default: 8."""
+    """Symbols of the preamble, without the 4.25 of its end. Range: 6 to 65535. Default: 8."""
 
 
 @dataclass(kw_only=True)
@@ -910,35 +1041,35 @@ class Metric(Part):
     _keys: ClassVar[Mapping[str, str]] = {"from_": "from"}
 
     every: Time | None = None
-    """Interval between two reads of the page, 1 ms or more. Only with `prometheus`. Default: 1
-    s."""
+    """How often the page is read. Only with `prometheus`. Range: 1 ms or more. Default: 1 s."""
     from_: Literal["stdout", "stderr"] | Axis | None = None
-    """Output to search: `stdout` or `stderr`. Only with `json` or `match`. Default: `stdout`."""
+    """Output to search. Only with `json` and `match`. Default: `stdout`."""
     json: Text | None = None
-    """Path of keys in the JSON that the program prints, such as `end.sum.bits_per_second`. `*`
-    stands for all keys or items, a number for an item."""
+    """Path of keys in JSON output, with dots between: `end.sum.bits_per_second`. A number is
+    an item of a list, `*` all keys or items. The output is one document, several, or one
+    per line; other lines are skipped."""
     match: Text | None = None
     """Regular expression for each line of the output. Its group `value`, or else its first
-    group, is the value; without a group, each match counts as 1."""
+    group, is the value. A pattern without a group counts its matches."""
     opentelemetry: Text | None = None
-    """Metric that the program sends with an SDK of OpenTelemetry, with optional attributes,
-    such as `http.requests{code="200"}`. Several matching series are added. A histogram
-    needs a statistic: `http.duration.p99`, or `count`, `sum`, `mean`, `min`, `max`."""
+    """Metric that the program sends with an SDK of OpenTelemetry, with optional attributes:
+    `http.requests{code="200"}`. Matching series are added. A histogram needs a statistic:
+    `http.duration.p99`, or `count`, `sum`, `mean`, `min`, `max`."""
     optional: bool | Axis | None = None
-    """Whether a program may print no value. Default: false; then the run is `failed`."""
+    """Whether a program may have no value. Otherwise such a run is `failed`. Default: false."""
     path: Text | None = None
     """Path of the page. Only with `prometheus`. Default: `/metrics`."""
     port: int | Axis | None = None
-    """TCP port of the page on the node. Only with `prometheus`."""
+    """TCP port of the page. Required with `prometheus`, and only there."""
     prometheus: Text | None = None
-    """Series of a page in Prometheus's text format, which Thingbed reads repeatedly: a name
-    with optional labels, such as `requests_total{code="200"}`. Needs `port`. Several
-    matching series are added."""
+    """Series of a page in Prometheus's text format that the program serves, with optional
+    labels: `requests_total{code="200"}`. Needs `port`. Several matching series are added."""
     statsd: Text | None = None
     """Name of a metric that the program sends in StatsD's line format to UDP port 8125 of its
     node, `THINGBED_METRICS`."""
     unit: Text | None = None
-    """Unit of the values. Values with a group `unit` are converted to it."""
+    """Unit of the values. If the pattern has a group `unit`, values are converted to this
+    unit: times, rates and sizes in the units of the experiment file."""
 
 
 @dataclass(kw_only=True)
@@ -967,7 +1098,7 @@ class Model(Part):
         ]
         | Axis
     )
-    """Pattern of messages from the source to the sinks."""
+    """Pattern of messages from the source to the sinks. Values: pattern."""
     up: (
         Literal[
             "udp/request-response",
@@ -990,25 +1121,26 @@ class Model(Part):
         ]
         | Axis
     )
-    """Pattern of answers from the sinks to the source."""
+    """Pattern of answers from the sinks to the source. Values: pattern."""
     assume_loss: Share | None = None
-    """The director's assumption of frame loss before its first measurement."""
+    """Frame loss that the director assumes before its first measurement. Default: 0 %."""
     assume_round_trip: Time | None = None
-    """The director's assumption of the round-trip time before its first measurement."""
+    """Round-trip time that the director assumes before its first measurement. Default: 20 ms."""
     broker: Text | None = None
-    """Node of the MQTT broker, on port 1883: a group of one, or a node."""
+    """Node of the director's MQTT broker, at port 1883. Best started by the node's `run`, with
+    `ready`. Values: a group of one, or a node."""
     count: int | Axis | None = None
-    """Number of messages. Default: as many as fit into the duration."""
+    """Number of messages. Range: 1 or more. Default: as many as fit into `duration`."""
     drain: Time | None = None
-    """Maximum wait for messages in flight. Default: the experiment's. It can be short where
-    lost messages are never retransmitted."""
+    """Longest wait after that for outstanding messages. It can be short where lost messages
+    are never retransmitted. Default: the experiment's."""
     duration: Time | None = None
-    """Duration of the messages. Default: the experiment's."""
+    """How long messages are sent. Range: above 0. Default: the experiment's."""
     every: Time | None = None
-    """Time between two messages of the source."""
+    """Interval between messages of the source. Range: above 0."""
     multicast_rate: Rate | None = None
-    """Multicast send rate. Default: the network's shared rate, else the rate of its slowest
-    link, else 100 Mbit/s."""
+    """Sending rate of PGM and of the director. Range: 8 kbit/s to 10 Gbit/s. Default: the rate
+    of the network's shared channel, else of its slowest link, else 100 Mbit/s."""
     outside: (
         Literal["tcp-router-dealer", "tcp-publish-subscribe", "pgm-publish-subscribe", "mqtt"]
         | Axis
@@ -1018,7 +1150,7 @@ class Model(Part):
         ]
         | None
     ) = None
-    """Models of other protocol stacks that the director may also choose."""
+    """Models of external protocol stacks that `director` may also choose."""
 
 
 @dataclass(kw_only=True)
@@ -1028,47 +1160,55 @@ class Mqtt(Part):
     _workload: ClassVar[str] = "mqtt"
 
     broker: Text
-    """Node of the broker: a group of one, or a node."""
+    """The broker's node. Values: a group of one, or a node."""
     pattern: Literal["many-to-one", "one-to-one", "pairs"] | Axis
-    """Pattern: which clients publish to which."""
+    """Topology of publishers and subscribers."""
     payload: Text
-    """File with the payload of each message, relative to this file."""
+    """File with the content of each message, relative to the experiment file, numbered as for
+    interactions. Values: path."""
     publishers: Text | Sequence[Text]
-    """Groups or nodes that publish."""
+    """Publishing nodes. Values: group or node, or a list of these."""
     subscribers: Text | Sequence[Text]
-    """Groups or nodes that subscribe."""
+    """Subscribing nodes. Values: group or node, or a list of these."""
     clean_session: bool | Axis | None = None
-    """Whether the broker discards the session of a client when its connection ends. Default:
+    """Whether the broker discards the session of a client whose connection ends. Default:
     true."""
     count: int | Axis | None = None
-    """Number of messages after all clients have joined, in place of `duration`."""
+    """Number of messages after all clients have joined. Range: 1 or more. Default: as many as
+    fit into `duration`."""
     drain: Time | None = None
-    """Maximum wait after the duration. Default: the experiment's."""
+    """Longest wait after that for outstanding messages. Default: the experiment's."""
     duration: Time | None = None
-    """Duration of the messages after all clients have joined. Default: the experiment's."""
+    """How long messages are sent after all clients have joined. Range: above 0. Default: the
+    experiment's."""
     every: Time | None = None
-    """Time between two messages of all publishers together, in place of `rate`."""
+    """Interval between messages of all publishers together, in place of `rate`. Range: above
+    0."""
     join: Time | None = None
-    """Time between two clients' joins, from the start of the run. Without it, all clients join
-    before the start."""
+    """Interval at which clients join, from the start of the run. Range: above 0. Default: all
+    join before the start."""
     keep_alive: Time | None = None
-    """Keep-alive: an idle client sends a ping after this time. Default: 60 s."""
+    """MQTT keep-alive interval: an idle client sends a ping after this time. Range: 5 s to
+    65535 s, whole seconds. Default: 60 s."""
     name: Text | None = None
-    """Name in the results. Default: `mqtt-1` and so on."""
+    """Name in the results. Letters, digits, `-`, `_`, `.`. Default: `mqtt-1` and so on."""
     network: Text | None = None
-    """Network to use, if broker and clients share more than one."""
+    """Network to use. Required if broker and clients share more than one. Values: name of a
+    network. Default: the one that all share."""
     port: int | Axis | None = None
-    """Port of the broker. Default: 1883, or 8883 with `tls`."""
+    """Port of the broker. Range: 1 to 65535. Default: 1883; 8883 with `tls`."""
     qos: int | Axis | None = None
-    """Quality of service of messages and subscriptions, 0 to 2. Default: 0."""
+    """Quality of service of messages and subscriptions. Range: 0, 1 or 2. Default: 0."""
     rate: Time | None = None
-    """Message rate of all publishers together, such as `100/s`."""
+    """Message rate of all publishers together, such as `100/s` or `6/min`. This or `every` is
+    required. Values: number of messages per time."""
     reconnect: Reconnect | None = None
-    """Wait before clients reconnect."""
+    """Delay before clients connect again. Default: 0.1 s, doubled after each failure up to 5
+    s."""
     tls: Literal["generated"] | TlsFiles | Axis | None = None
-    """`generated` for certificates made for the run, or files."""
+    """TLS: with certificates `generated` for the run, or with PEM files."""
     version: Literal["3.1.1", "5", 5] | Axis | None = None
-    """Protocol version. Default: 3.1.1."""
+    """Protocol version. Default: `3.1.1`."""
 
 
 @dataclass(kw_only=True)
@@ -1076,9 +1216,9 @@ class MqttKeys(Part):
     """Options of MQTT."""
 
     qos: int | Axis | None = None
-    """Quality of service, 0 to 2. Default: 0."""
+    """Quality of service. Range: 0, 1 or 2. Default: 0."""
     version: Literal["3.1.1", "5", 5] | Axis | None = None
-    """Protocol version. Default: 3.1.1."""
+    """Protocol version. Default: `3.1.1`."""
 
 
 @dataclass(kw_only=True)
@@ -1086,39 +1226,52 @@ class Network(Part):
     """A network segment that nodes attach to."""
 
     attach: Text | Sequence[Text]
-    """Groups, or single nodes of groups, on the network; they get addresses in this order."""
+    """Nodes on the network: whole groups (`meter`), or single nodes of them (`meter-3`). They
+    get addresses in this order, from `.1`. Values: group or node, or a list of these."""
     subnet: str | Sequence[str]
-    """Subnet of its addresses, such as `10.0.0.0/16` or `fd00::/64`, or a list of one of IPv4
-    and one of IPv6. Workloads use the first."""
+    """Address range, such as `10.0.0.0/16` or `fd00::/64`; networks must not overlap.
+    Workloads use the first one. Values: IPv4 subnet with a prefix of 8 to 30, IPv6 subnet
+    with a prefix of 16 to 126, or a list of one of each."""
     backend: Literal["medium", "netem"] | Axis | None = None
-    """Backend of the impairments: `medium`, or the kernel's `netem`. Default: `medium`."""
+    """Implementation of the impairments: Thingbed's `medium`, or the kernel's `netem`.
+    Default: `medium`."""
     channel: Channel | Axis | None = None
-    """How the links share the network. Default: `switch`."""
+    """How the links share the network. With a technology profile, it overrides the profile's;
+    with one of the experiment's own profiles, it is not allowed. Default: `switch`."""
     dhcp: bool | Axis | None = None
     """Whether a DHCP server assigns addresses. Default: false."""
     dns: bool | Axis | None = None
     """Whether a DNS server resolves the names of all nodes. Default: false."""
     links: Mapping[str, Link] | None = None
-    """Impairments by group, or by node where a node differs from its group."""
+    """Impairments by group, or by node where a node differs from its group. With a technology
+    profile, they override its values; with one of the experiment's own profiles, they are
+    not allowed."""
     mtu: Size | None = None
-    """MTU: the largest IP packet. Default: 1500 B."""
+    """MTU: the largest IP packet, without the Ethernet header. Range: 68 B to 65521 B.
+    Default: 1500 B."""
     nat: bool | Axis | None = None
     """Whether a gateway connects the network to the outside by NAT. Default: false."""
     offload: bool | Axis | None = None
-    """Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do.
-    Only with `backend: netem`, which treats all segments of a write as one packet."""
+    """Segmentation offload: the nodes' kernels pass on unsegmented TCP, as with fast network
+    cards. Only with `backend: netem`. Default: false."""
     profile: Text | None = None
-    """Impairments: a name from `profiles`, or a link profile, by its name (`thingbed
-    profiles`) or the path of its file. With a link profile, `channel`, `links` and `mtu`
-    override its values. Default: the network's `channel` and `links`, else no impairments."""
+    """Link impairments: one of the experiment's `profiles`, a technology profile such as
+    `edge-lab` (`thingbed profiles`), or the path of a profile file. Without `profile`,
+    `channel` and `links`, the network has no impairments. Values: name of a profile, or
+    path."""
     query_interval: Time | None = None
-    """Interval of multicast group queries (IGMP, MLD). They start when a node joins a group or
-    sends to one. Default: 125 s; `0 s` disables them."""
+    """Interval of multicast group queries (IGMPv3 and MLDv2 querier, as in a switch without a
+    router), from the first multicast activity on; `0 s`: no queries. A node whose report
+    was lost gets multicast after the next query. If a router on the network sends queries,
+    the network does not, and forwards reports to it. Range: 1 s or more, or `0 s`. Default:
+    125 s."""
     source_addresses: Literal["any", "own"] | Axis | None = None
-    """Source Ethernet addresses that nodes may use: `any`, as on a switch, so that bridges and
-    virtual machines in nodes work, or `own`. Default: `any`."""
+    """Source Ethernet addresses that nodes may use. `any`: as on an ordinary switch, which
+    learns up to 1,024 addresses per node, so that bridges, macvlan and virtual machines
+    inside a node work; a node cannot use another node's address. `own`: only the
+    interface's own address. Rejected frames are counted. Default: `any`."""
     timetable: Sequence[Change] | None = None
-    """Timetable: changes during a run, each at a time from the start of the impairments."""
+    """Link changes during a run, each at a time from the start of the impairments."""
 
 
 @dataclass(kw_only=True)
@@ -1126,9 +1279,10 @@ class OpcuaKeys(Part):
     """Options of OPC UA."""
 
     timestamps: Literal["source", "server", "both", "neither"] | Axis | None = None
-    """Timestamps of each value: `source`, `server`, `both` or `neither`. Default: `source`."""
+    """Timestamps returned with each value, 8 B each. Default: `source`."""
     variables: int | Axis | None = None
-    """Number of variables that hold a payload together, 1 to 10. Default: 1."""
+    """Number of variables that share a payload; one Read requests all. Range: 1 to 10.
+    Default: 1."""
 
 
 @dataclass(kw_only=True)
@@ -1139,13 +1293,13 @@ class Outage(Part):
     at: Time | None = None
     """Start of the outage, from the start of the impairments."""
     every: Time | None = None
-    """Time from the start of one outage to the start of the next."""
+    """Time from the start of one outage to the start of the next, for a flapping link."""
     lasts: Time | None = None
     """Duration of the outage."""
     mean_down: Time | None = None
-    """Mean time to repair."""
+    """Mean time to repair, of random outages."""
     mean_up: Time | None = None
-    """Mean time to failure."""
+    """Mean time to failure, of random outages."""
 
 
 @dataclass(kw_only=True)
@@ -1155,11 +1309,11 @@ class OutputKeys(Part):
     _keys: ClassVar[Mapping[str, str]] = {"from_": "from"}
 
     contains: Text | None = None
-    """A text."""
+    """Text that a line contains."""
     from_: Literal["stdout", "stderr"] | Axis | None = None
-    """The output: `stdout` or `stderr`. Default: `stdout`."""
+    """Output with the line. Default: `stdout`."""
     matches: Text | None = None
-    """A regular expression."""
+    """Regular expression that a line matches."""
 
 
 @dataclass(kw_only=True)
@@ -1170,21 +1324,24 @@ class Probe(Part):
     _workload: ClassVar[str] = "probe"
 
     on: Text | Sequence[Text]
-    """Nodes that probe; one node covers all cores."""
+    """Probing nodes; one node probes all cores, and needs no network. Values: group or node,
+    or a list of these."""
     contention: Literal["report", "abort"] | Axis | None = None
-    """`report` or `abort`: whether contention aborts the run. Default: `report`."""
+    """What contention does: `report`, or `abort`, which ends the run when three consecutive
+    probes, on one core and in one mode, exceed the limit. Default: `report`."""
     cores: int | Axis | Sequence[int | Axis] | None = None
     """Cores to probe. Default: all."""
     every: Time | None = None
-    """Time from one request of a probe to the next. Default: 1 s."""
+    """Interval between requests of a probe. Default: 1 s."""
     limit: Share | None = None
-    """Tolerance of the answer time above the service time. Default: 10 %."""
+    """Largest excess over the service time. Default: 10 %."""
     mode: Text | Sequence[Text] | None = None
-    """`sleep`, `busy`, or both. Default: both."""
+    """How the device spends the service time. Values: `sleep`, `busy`, or a list of both.
+    Default: both."""
     name: Text | None = None
     """Name in the results. Default: `probe-1` and so on."""
     service: Time | None = None
-    """Service time. Default: the mean of the devices', or 5 ms."""
+    """Service time. Default: the mean of the resources of all `device` workloads, or 5 ms."""
 
 
 @dataclass(kw_only=True)
@@ -1192,11 +1349,12 @@ class Profile(Part):
     """Impairments of a network."""
 
     channel: Channel | Axis | None = None
-    """How the links share the network. Default: `switch`."""
+    """How the links share the network's capacity. Default: `switch`."""
     links: Mapping[str, Link] | None = None
-    """Impairments by group; other groups have none."""
+    """Impairments by group; a group that is not listed has none. The entry of a single node
+    (`meter-3`) replaces that of its group."""
     timetable: Sequence[Change] | None = None
-    """Changes during a run, in addition to the network's timetable."""
+    """Link changes during a run, in addition to the network's timetable."""
 
 
 @dataclass(kw_only=True)
@@ -1204,11 +1362,27 @@ class ProgramExpect(Part):
     """What a program must do; otherwise the run is `failed`."""
 
     exit: int | Axis | Sequence[int | Axis] | None = None
-    """Exit status, or list of statuses, that mean success. Default: 0."""
+    """Exit statuses that mean success. Default: 0."""
     output: Text | OutputKeys | Sequence[Text | OutputKeys] | None = None
-    """Texts that its output must have: one, or a list."""
+    """What a line of the standard output must have; each of a list in some line."""
     within: Time | None = None
-    """Time from its start within which it must end by itself."""
+    """The program must end by itself within this time from its start."""
+
+
+@dataclass(kw_only=True)
+class Promotion(Part):
+    """Change of a radio to a higher state."""
+
+    delay: Time
+    """Duration of the promotion; frames of both directions wait meanwhile."""
+    down: Size | None = None
+    """The same threshold on the downlink. Default: 0 B."""
+    to: Text | None = None
+    """State to go to, after this one in the list. Values: name of a state. Default: the last
+    one."""
+    up: Size | None = None
+    """The promotion begins when more bytes of IP packets than this are queued on the uplink;
+    in a state without service, with any frame. Default: 0 B."""
 
 
 @dataclass(kw_only=True)
@@ -1216,34 +1390,35 @@ class Qemu(Part):
     """A machine that QEMU emulates."""
 
     append: Text | None = None
-    """The kernel's command line."""
+    """Command line of the kernel."""
     arch: Text | None = None
-    """Processor architecture as in QEMU's name, such as `arm`, `aarch64` or `riscv64`.
-    Default: `x86_64`."""
+    """Architecture as in the name of QEMU's program: `arm` starts `qemu-system-arm`. Default:
+    `x86_64`."""
     args: Sequence[Text] | None = None
     """Further arguments of QEMU."""
     bios: Text | None = None
-    """File of the firmware in place of QEMU's own, such as U-Boot. Paths are relative to this
-    file."""
+    """Firmware in place of QEMU's own, such as U-Boot. Paths are relative to the experiment
+    file. Values: path. Default: QEMU's."""
     cpu: Text | None = None
     """QEMU's name of the processor. Default: the machine's."""
     cpus: int | Axis | None = None
     """Number of processors. Default: 1."""
     disk: Text | None = None
-    """File of the disk: qcow2 if it is named so, else raw. It stays as it is: changes end with
-    the machine."""
+    """File of the disk: qcow2 if it is named so, else raw. The file stays as it is: changes
+    are lost when the machine ends. Values: path."""
     dtb: Text | None = None
-    """File of the device tree."""
+    """File of the device tree. Values: path."""
     initrd: Text | None = None
-    """File of the kernel's first file system."""
+    """File of the kernel's first file system. Values: path."""
     kernel: Text | None = None
-    """File of the kernel."""
+    """File of the kernel. Values: path."""
     machine: Text | None = None
-    """QEMU's name of the machine. Default: `virt`, and `pc` for `x86_64` and `i386`."""
+    """QEMU's name of the machine. Default: `virt`; `pc` for `x86_64` and `i386`."""
     memory: Size | None = None
-    """Memory. Default: 128 MiB."""
+    """Memory of the machine. Default: 128 MiB."""
     nic: Text | None = None
-    """QEMU's name of the network adapter. Default: `virtio-net-pci`."""
+    """QEMU's name of the network adapter; the machine has one for each network of the node.
+    Default: `virtio-net-pci`."""
 
 
 @dataclass(kw_only=True)
@@ -1251,10 +1426,61 @@ class QuicKeys(Part):
     """Options of QUIC."""
 
     early_data: bool | Axis | None = None
-    """Whether a new connection to a known sink carries payload at once (0-RTT). Default:
-    false."""
+    """0-RTT: whether a new connection to a known sink sends payload at once. Default: false."""
     mtu_discovery: bool | Axis | None = None
-    """Whether QUIC probes for packets larger than 1200 B. Default: false."""
+    """Path MTU discovery for packets over 1,200 B; without it, no packet is larger. Default:
+    false."""
+
+
+@dataclass(kw_only=True)
+class RadioServiceSlow(Part):
+    """Frames use this state's own service times, one after another in each direction."""
+
+    slow: SlowService
+
+
+@dataclass(kw_only=True)
+class RadioState(Part):
+    """A state of a radio."""
+
+    name: Text
+    """Name of the state."""
+    inactivity: Time | None = None
+    """After this time without data in either direction, the radio returns to the previous
+    state in the list. Default: never."""
+    promotion: Promotion | None = None
+    """Change to a higher state."""
+    reach: Reach | None = None
+    """When a device that saves energy receives. Default: always."""
+    service: RadioService | Axis | None = None
+    """What the state does with frames. Default: none, no frames pass."""
+
+
+@dataclass(kw_only=True)
+class Reach(Part):
+    """When a device that saves energy receives. Needs `paging` or `after_uplink`."""
+
+    active: Time | None = None
+    """Paging occasions count only until this time after the device became idle (PSM, timer
+    T3324)."""
+    after_uplink: Sequence[Time] | None = None
+    """The device receives at these times after the end of a frame that it sent, one frame: the
+    receive windows of LoRaWAN's class A. Not with `paging`."""
+    awake: Time | None = None
+    """In addition, the device receives all the time until this long after the last frame, as a
+    connected device with DRX does. Default: 0 s."""
+    cycle: Time | None = None
+    """Paging occasions count only in a window at the start of each cycle of this duration
+    (eDRX). Needs `window`."""
+    offset: Time | None = None
+    """First paging occasion; below `paging`. Default: 0 s."""
+    paging: Time | None = None
+    """The device receives at multiples of this time: its paging occasions (DRX)."""
+    periodic: Time | None = None
+    """They count again for `active` after each multiple of this time (PSM, timer T3412). Needs
+    `active`."""
+    window: Time | None = None
+    """Duration of the window; between `paging` and `cycle`."""
 
 
 @dataclass(kw_only=True)
@@ -1264,11 +1490,11 @@ class Ready(Part):
     console: Text | None = None
     """Ready when the machine has printed this text on its console."""
     log: Text | None = None
-    """Ready when standard output or standard error contains this text."""
+    """Ready when `run` has printed this text on standard output or standard error."""
     tcp: int | Axis | None = None
-    """Ready when a process in the node listens on this TCP port."""
+    """Ready when a program in the node listens on this TCP port. Range: 1 to 65535."""
     udp: int | Axis | None = None
-    """Ready when a process in the node has bound this UDP port."""
+    """Ready when a program in the node has bound this UDP port. Range: 1 to 65535."""
 
 
 @dataclass(kw_only=True)
@@ -1277,9 +1503,9 @@ class Reconnect(Part):
     `max`."""
 
     max: Time | None = None
-    """Maximum wait. Default: 5 s."""
+    """Largest delay. Default: 5 s."""
     min: Time | None = None
-    """First wait. Default: 0.1 s."""
+    """First delay; it doubles after each failure. Default: 0.1 s."""
 
 
 @dataclass(kw_only=True)
@@ -1301,9 +1527,21 @@ class Reserve(Part):
     """Resources reserved for a node."""
 
     cpus: float | Axis | None = None
-    """CPU time, in CPUs, that the node gets when other nodes compete for it."""
+    """CPUs guaranteed to the node when all nodes compete. Range: 0.01 or more."""
     memory: Size | None = None
-    """Memory that the kernel reclaims last."""
+    """Memory that the kernel reclaims last when the machine runs short."""
+
+
+@dataclass(kw_only=True)
+class ServiceTime(Part):
+    """Service time of a frame: the sum of these."""
+
+    byte: Time | None = None
+    """Time for each byte of the IP packet. Default: 0 s."""
+    fixed: Time | None = None
+    """Time for each frame. Default: 0 s."""
+    square: Time | None = None
+    """Time that the number of bytes squared multiplies. Default: 0 s."""
 
 
 @dataclass(kw_only=True)
@@ -1311,13 +1549,23 @@ class Slot(Part):
     """Slots: frames are collected and sent together."""
 
     min: Time
-    """Minimum time from the first waiting frame to its slot."""
+    """Shortest time from the first waiting frame to the start of its slot."""
     bytes: Size | None = None
-    """Maximum bytes per slot. Default: all."""
+    """Largest number of bytes of a slot. Default: all."""
     max: Time | None = None
-    """Maximum time. Default: `min`."""
+    """Longest time from the first waiting frame to the start of its slot. Default: `min`."""
     packets: int | Axis | None = None
-    """Maximum frames per slot. Default: all."""
+    """Largest number of frames of a slot. Default: all."""
+
+
+@dataclass(kw_only=True)
+class SlowService(Part):
+    """Service times of a state in each direction."""
+
+    down: ServiceTime
+    """Downlink: from the network to the device."""
+    up: ServiceTime
+    """Uplink: from the device to the network."""
 
 
 @dataclass(kw_only=True)
@@ -1339,11 +1587,11 @@ class TlsFiles(Part):
     """PEM files, relative to the experiment file."""
 
     ca: Text
-    """Certificate of the authority (CA) that signed the broker's certificate."""
+    """Certificate of the authority (CA) that signed the server's certificate. Values: path."""
     cert: Text | None = None
-    """Client certificate, if the broker requires one."""
+    """Client certificate, if the server requires one. Values: path."""
     key: Text | None = None
-    """Private key of the client certificate."""
+    """Private key of the client certificate. Values: path."""
 
 
 @dataclass(kw_only=True)
@@ -1353,53 +1601,59 @@ class Experiment(BaseExperiment):
     quantity carries its unit."""
 
     experiment: Text
-    """Name of the experiment and of its results folder."""
+    """Name of the experiment and of its results folder: letters, digits, `-`, `_`, `.`; not
+    starting with `.`; at most 100 characters."""
     nodes: Mapping[str, Group]
     """Groups of nodes by name. A group of one is a node of that name; the nodes of larger
     groups are `name-1`, `name-2` and so on."""
     affinity: bool | Axis | None = None
-    """Whether the medium, the senders of loads and all other nodes are pinned to separate CPU
-    cores, if the machine has four or more. Default: false."""
+    """CPU pinning on a machine with four cores or more: the host, the medium, the senders of
+    loads and all other nodes have separate cores. Default: false."""
     capture: Capture | None = None
-    """Frames to write to `capture.pcapng`. Default: none."""
+    """Frames to write to `capture.pcapng`."""
     clock: Literal["real", "virtual"] | None = None
     """Clock of the runs: `real`, this machine's, or `virtual`, that of a guest kernel in which
-    programs cost no time. Default: `real`."""
+    programs cost no time. `--clock` takes precedence. Default: `real`."""
     defaults: Defaults | None = None
-    """Values for groups of nodes and links that lack them."""
+    """Values for all groups of nodes and all links that lack them."""
     description: Text | None = None
-    """Description, for people."""
+    """Description for readers."""
     drain: Time | None = None
-    """Maximum wait after the duration for messages in flight. Default: 30 s."""
+    """Longest wait after that for outstanding messages. Default: 30 s."""
     duration: Time | None = None
-    """Duration of the messages. Optional if every interaction has its own duration or count."""
+    """How long messages are sent. Required if there are only commands, or if an interaction
+    and its model both lack `duration` and `count`. Range: above 0."""
     edges: Sequence[Sequence[Text] | EdgeKeys] | None = None
-    """Point-to-point links, each a network that is named after its ends."""
+    """Links between two nodes, each a network that is named after its ends. Values: list of
+    edges."""
     expect: Sequence[Expect] | None = None
-    """Checks of the results after the runs."""
+    """Expectations about the results."""
     faults: Sequence[Fault] | None = None
-    """Faults injected into nodes' programs during a run."""
+    """Faults injected into programs during a run."""
     files: Sequence[Text] | None = None
-    """Files and folders that programs open although no command line names them, relative to
-    this file. Guests with a separate file system (`--cpu N`, capsules) get them too."""
+    """Files and folders that programs open but that no command line names, relative to the
+    experiment file. A guest with a separate file system (`--cpu N`, capsules) gets them
+    too. Values: list of paths."""
     matrix: Mapping[str, Sequence[Text]] | None = None
-    """Axes and their values. Every combination is a cell, which runs separately."""
+    """Axes and their values. Every combination is a cell, which runs separately. Values: map
+    of lists of texts."""
     models: Mapping[str, Model] | None = None
     """Interaction models by name; an interaction selects one with `model`."""
     networks: Mapping[str, Network] | None = None
     """Networks by name."""
     profiles: Mapping[str, Profile] | None = None
-    """Network profiles by name; a network selects one with `profile`."""
+    """Link impairments and channels by name; a network selects one with `profile`."""
     reference: Text | None = None
-    """A file of reference figures to compare the results with, relative to this file."""
+    """File of reference figures, which the report shows next to the measured ones; relative to
+    the experiment file. Values: path."""
     repeats: int | None = None
-    """Number of runs of each cell. Default: 1."""
+    """Number of runs of each cell. Range: 1 or more. Default: 1."""
     seed: int | None = None
-    """Seed of all random draws. Default: 1."""
+    """Seed of all random streams. Default: 1."""
     setup_limit: Time | None = None
-    """Maximum time until all programs are ready. Default: 60 s."""
+    """Time limit for the interactions' programs to become ready. Default: 60 s."""
     workloads: Sequence[Workload] | None = None
-    """Workloads of the nodes, in addition to their `run` programs."""
+    """Traffic and programs on the nodes, in addition to the nodes' own programs (`run`)."""
 
 
 Board = str | BoardProfile
@@ -1416,6 +1670,9 @@ Distribution = (
     | DistributionTable
 )
 """Distribution of a delay's jitter."""
+
+RadioService = Literal["full"] | RadioServiceSlow
+"""What a state of a radio does with frames."""
 
 Workload = Interaction | Mqtt | Exchange | Load | Device | Probe | Command
 """A workload of nodes."""

@@ -33,45 +33,46 @@ model! {
     optional source as "source": String,
     /// Quality of the figures: `data sheet`, `unchecked` or `estimate`.
     optional quality as "quality": String,
-    /// Supply voltage at which the currents are drawn.
+    /// Supply voltage for the currents. Values: voltage (`mV`, `V`).
     #[schemars(required)]
     required supply as "supply": Voltage,
-    /// Battery capacity.
+    /// Battery capacity. Values: charge (`mAh`, `Ah`).
     optional battery as "battery": Charge,
     /// Current of the CPU.
     #[schemars(required)]
     required cpu as "cpu": BoardCpu,
     /// Current of the radio, added to the CPU's.
     optional radio as "radio": BoardRadio,
-    /// EEMBC CoreMark score of one core, iterations per second.
+    /// EEMBC CoreMark score of one core, iterations per second, for `limits.cpu`. Range: above 0.
     optional coremark as "coremark": f64,
 }
 
 model! {
     /// Current of a board's CPU.
     BoardCpu, "a board's CPU",
-    /// Current while active.
+    /// Current while the CPU is active. Values: current (`nA`, `uA`, `mA`, `A`).
     #[schemars(required)]
     required active as "active": Current,
-    /// Current while idle.
+    /// Current while the CPU is idle. Values: current (`nA`, `uA`, `mA`, `A`).
     #[schemars(required)]
     required idle as "idle": Current,
-    /// Factor from CPU time on this host to CPU time on the board. Default: 1.
+    /// Seconds of CPU time on the board per second of CPU time on this host. Range: above 0.
+    /// Default: 1.
     optional scale as "scale": f64,
 }
 
 model! {
     /// Current of a board's radio, added to the CPU's.
     BoardRadio, "a board's radio",
-    /// Current while sending.
+    /// Additional current while the radio sends.
     #[schemars(required)]
     required transmit as "transmit": Current,
-    /// Current while receiving a frame.
+    /// Additional current while the radio receives a frame.
     #[schemars(required)]
     required receive as "receive": Current,
-    /// Current while listening. Default: `receive`.
+    /// Additional current while the radio waits for a frame. Default: as `receive`.
     optional listen as "listen": Current,
-    /// Current while off. Default: 0 A.
+    /// Additional current while the radio is off. Default: 0 A.
     optional sleep as "sleep": Current,
     /// Share of the time without frames in which the radio listens. Default: 100 %.
     optional listening as "listening": Ratio,

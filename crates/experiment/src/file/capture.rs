@@ -10,13 +10,15 @@ use units::Bytes;
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Capture {
-    /// Groups or nodes to capture. Default: all.
+    /// Nodes whose frames to capture. Values: group or node, or a list of these. Default: all.
     pub nodes: Option<At<Names>>,
-    /// Networks to capture. Default: all.
+    /// Networks to capture. Values: network, or a list of networks. Default: all.
     pub networks: Option<At<Names>>,
-    /// Capture filter in tcpdump's syntax, e.g. `tcp port 1883`. Default: all frames.
+    /// Capture filter in tcpdump's syntax, such as `tcp port 1883`. Use addresses, not node names.
+    /// Default: all frames.
     pub filter: Option<At<String>>,
-    /// Snapshot length: bytes to keep of each frame. Default: the whole frame.
+    /// Snapshot length: bytes of each frame to keep, from its first byte. Range: 14 B or more.
+    /// Default: the whole frame.
     pub snap: Option<At<Bytes>>,
 }
 

@@ -10,10 +10,10 @@ use schemars::JsonSchema;
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "`defaults::expand` has filled the values in; here they are checked")]
 pub(crate) struct Defaults {
-    /// Keys of each group of nodes, except real hardware (`external`). The entries of `limits`,
-    /// `reserve`, `env` and `metrics` are filled in one by one.
+    /// Keys of a group. Each group without the key gets it, except real hardware (`external`); the
+    /// entries of `limits`, `reserve`, `env` and `metrics` are filled in one by one.
     pub nodes: Option<Group>,
-    /// Impairments of each link on networks without a profile.
+    /// Impairments of each link, in each direction, on networks without a profile.
     pub links: Option<Link>,
 }
 

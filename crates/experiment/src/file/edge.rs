@@ -18,23 +18,26 @@ pub(crate) struct Edge;
 #[schemars(deny_unknown_fields)]
 #[expect(dead_code, reason = "`edges::expand` has made networks of them; here they are checked")]
 pub(crate) struct EdgeKeys {
-    /// The nodes at its ends. Each pair in a longer list, one after the other, is an edge.
+    /// The nodes at its ends. Each pair in a longer list, one after the other, is an edge. Values:
+    /// list of nodes.
     #[schemars(required)]
     between: Option<Vec<At<String>>>,
     /// Impairments of both directions.
     both: Option<Impairment>,
-    /// Impairments from the first node to the second, in place of those of `both` with the same key.
+    /// Impairments from the first node to the second; they replace keys of `both`. Default: those
+    /// of `both`.
     up: Option<Impairment>,
-    /// Impairments from the second node to the first, in place of those of `both`.
+    /// Impairments from the second node to the first; they replace keys of `both`. Default: those
+    /// of `both`.
     down: Option<Impairment>,
-    /// A link profile, with the first node as the device.
+    /// Link profile, with the first node as the device. Values: name, or path.
     profile: Option<At<String>>,
     /// MTU. Default: 1500 B.
     mtu: Option<At<Bytes>>,
-    /// Subnet, or one of each family, of an edge between two nodes. Default: the next free one in
-    /// 172.31.0.0/16.
+    /// Subnet of an edge between two nodes. Values: subnet, or a list of one of each family.
+    /// Default: the next free /30 of 172.31.0.0/16.
     subnet: Option<At<OneOrMore<At<Subnet>>>>,
-    /// Changes during a run.
+    /// Changes during a run, such as `{at: 20 s, down: host}`.
     timetable: Option<Vec<Change>>,
 }
 

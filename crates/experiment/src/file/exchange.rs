@@ -20,42 +20,52 @@ pub(crate) struct Exchange {
     /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Name in the results. Default: `exchange-1` and so on.
+    /// Name in the results. Letters, digits, `-`, `_`, `.`. No `.` if `expect` uses it. Default:
+    /// `exchange-1` and so on.
     pub name: Option<At<String>>,
-    /// Groups or nodes that send payloads.
+    /// Nodes that send payloads. Values: group or node, or a list of these.
     #[schemars(required)]
     pub sources: Option<At<OneOrMore<At<String>>>>,
-    /// Groups or nodes that receive payloads: as many as sources, or one for all.
+    /// Nodes that receive payloads: one per source, or one for all. Values: group or node, or a
+    /// list of these.
     #[schemars(required)]
     pub sinks: Option<At<OneOrMore<At<String>>>>,
-    /// Groups or nodes with brokers: as many as sources, or one for all.
+    /// Nodes with brokers: one for all, or one per source. Required with `mqtt`; other protocols
+    /// ignore it, so that the protocol can be an axis. Values: group or node, or a list of these.
     pub broker: Option<At<OneOrMore<At<String>>>>,
-    /// Protocol: a word, or a map from the word to its options.
+    /// Protocol. Values: `udp`, `tcp`, `coap`, `mqtt`, `opcua`, `http`, `quic`, or a map from one
+    /// of these to its keys.
     #[schemars(required)]
     pub protocol: Option<At<Protocol>>,
-    /// Whether each exchange opens a new connection, or all share one.
+    /// `new`: each exchange uses a new connection, session or port; `kept`: a pair reuses one.
+    /// Default: `new`; `kept` with `observe` and `opcua`.
     pub connection: Option<At<Connection>>,
-    /// Payload size, B: a size, a list of sizes, or `{from, to, step}`.
+    /// Payload size, 0 B to 1 MB; at most 65503 B over `udp`. Values: size, list of sizes, or
+    /// `{from, to, step}`.
     #[schemars(required)]
     pub payload: Option<At<Payload>>,
-    /// Repetitions of each size, over all pairs together. Default: 1.
+    /// Exchanges of each size, over all pairs together. Range: 1 or more. Default: 1.
     pub repetitions: Option<At<u64>>,
-    /// Warm-up exchanges of each pair, excluded from all results. Default: 0.
+    /// First exchanges of each pair, which the figures of exchanges and messages exclude. Default:
+    /// 0.
     pub warmup: Option<At<u64>>,
-    /// Time from the start of one exchange of a pair to the start of the next.
+    /// Interval between the starts of a pair's exchanges. Range: above 0.
     #[schemars(required)]
     pub every: Option<At<Span>>,
-    /// Minimum time from the end of one exchange to the start of the next. Default: 0 s.
+    /// Shortest time from the end of one exchange to the start of the next. Default: 0 s.
     pub pause: Option<At<Span>>,
-    /// Time after which an exchange fails. Default: 60 s.
+    /// Time after which an exchange fails. Range: above 0. Default: 60 s.
     pub timeout: Option<At<Span>>,
-    /// Port of the server or broker. Default: the protocol's standard port.
+    /// Port of the server or the broker. Range: 1 to 65535. Default: 7000; `coap` 5683, with DTLS
+    /// and TLS 5684; `mqtt` 1883, with `tls` 8883; `opcua` 4840; `http` 80; `quic` 4433.
     pub port: Option<At<u32>>,
-    /// `generated` for certificates made for the run, or files.
+    /// Certificates: `generated` for the run, or PEM files. MQTT: enables TLS. CoAP: replaces the
+    /// pre-shared key. QUIC: always used, default `generated`. OPC UA and HTTP are not encrypted.
     pub tls: Option<At<Tls>>,
-    /// Whether TCP uses timestamps, 12 B per segment. Default: the kernel's setting.
+    /// TCP timestamps on these nodes, 12 B per segment. Default: the kernel's setting.
     pub tcp_timestamps: Option<At<bool>>,
-    /// Network to use, if the nodes share more than one.
+    /// Network to use, without `offload`. Required if the nodes share more than one. Values: name
+    /// of a network. Default: the one that all share.
     pub network: Option<At<String>>,
 }
 
@@ -154,35 +164,39 @@ impl Read for Protocol {
 super::models::model! {
     /// Options of CoAP.
     CoapKeys, "options of CoAP",
-    /// `get`: the sink requests; `put`, `post`: the source sends; `delete`: the source deletes the
-    /// resource, without payload. Default: `get`.
+    /// `get`: the sink requests the payload, and needs a separate source; `put`, `post`: the source
+    /// sends it; `delete`: the source deletes the resource, without payload. Default: `get`.
     optional method as "method": Method,
-    /// Whether messages are confirmable. Default: true.
+    /// Whether messages are confirmable: acknowledged and retransmitted. Default: true; false with
+    /// `group`.
     optional confirmable as "confirmable": bool,
-    /// Block size, 16 B to 1024 B, a power of two. Default: 1024 B.
+    /// Block size. Range: 16 B to 1024 B, a power of two. Default: 1024 B.
     optional block as "block": Bytes,
-    /// `udp`, `dtls`, `tcp` or `tls`. Default: `udp`.
+    /// Transport protocol. Default: `udp`.
     optional transport as "transport": CoapTransport,
-    /// Whether the sink observes the resource and the source notifies it. Default: false.
+    /// Whether the sink observes a resource of the source, which sends notifications. Default:
+    /// false.
     optional observe as "observe": bool,
-    /// Whether one multicast request goes to all nodes at the other end. Default: false.
+    /// Whether one node requests from all others at once by multicast; the payload must fit into
+    /// one block. Default: false.
     optional group as "group": bool,
-    /// Whether several blocks are sent at a time (Q-Block, RFC 9177). Default: false.
+    /// Whether several blocks are sent at a time: Q-Block (RFC 9177). Refused if libcoap does not
+    /// support it. Default: false.
     optional q_block as "q_block": bool,
-    /// Time within which members of a group answer. Default: 5 s.
+    /// Time within which group members answer. Range: 1 s or more. Default: 5 s.
     optional leisure as "leisure": Span,
-    /// Initial acknowledgement timeout of a confirmable message. Default: 2 s.
+    /// Initial retransmission timeout of a confirmable message. Range: 1 s or more. Default: 2 s.
     optional ack_timeout as "ack_timeout": Span,
-    /// Maximum retransmissions. Default: 4.
+    /// Largest number of retransmissions. Default: 4.
     optional max_retransmit as "max_retransmit": u32,
 }
 
 super::models::model! {
     /// Options of MQTT.
     MqttKeys, "options of MQTT",
-    /// Quality of service, 0 to 2. Default: 0.
+    /// Quality of service. Range: 0, 1 or 2. Default: 0.
     optional qos as "qos": u32,
-    /// Protocol version. Default: 3.1.1.
+    /// Protocol version. Default: `3.1.1`.
     optional version as "version": MqttVersion,
 }
 

@@ -13,20 +13,23 @@ pub(crate) struct Fault {
     /// Time of the fault, from the start of the schedules.
     #[schemars(required)]
     pub at: Option<At<Span>>,
-    /// Groups or nodes whose programs are all killed at once.
+    /// All programs of these nodes get SIGKILL. Values: group or node, or a list of these.
     pub kill: Option<At<Names>>,
-    /// Groups or nodes whose `run` program is terminated.
+    /// The nodes' own program, `run`, gets SIGTERM. Values: group or node, or a list of these.
     pub stop: Option<At<Names>>,
-    /// Groups or nodes whose `run` program is started, if it is not running.
+    /// The program `run` starts, unless it still runs. Values: group or node, or a list of these.
     pub start: Option<At<Names>>,
-    /// Groups or nodes whose `run` program is terminated and started again.
+    /// The program `run` gets SIGTERM, and starts again when it has ended. Values: group or node,
+    /// or a list of these.
     pub restart: Option<At<Names>>,
-    /// Groups or nodes whose programs are all frozen.
+    /// All programs of these nodes stop (SIGSTOP). A program that is still paused when the run ends
+    /// continues, to handle its SIGTERM. Values: group or node, or a list of these.
     pub pause: Option<At<Names>>,
-    /// Groups or nodes whose programs all resume after a pause.
+    /// All programs of these nodes continue after a pause (SIGCONT). Values: group or node, or a
+    /// list of these.
     pub resume: Option<At<Names>>,
-    /// Time until the program starts again, after `kill` and `stop`, or resumes, after `pause`.
-    /// Default: never.
+    /// After `kill` and `stop`: time until `run` starts again; after `pause`: time until the
+    /// programs continue. Default: to the end.
     pub lasts: Option<At<Span>>,
 }
 

@@ -1,10 +1,12 @@
 //! Models of the medium that deserialise themselves.
 
+use crate::file::radio::{CsmaKeys, StatesKeys};
 use crate::problem::Problem;
 use crate::read::{Read, Sink};
 use crate::source::Place;
 use crate::tree::{Content, Node};
 use link::{CsmaSpec, StatesSpec};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -12,7 +14,9 @@ use serde_json::Value;
 pub(crate) trait Model: DeserializeOwned + Clone {
     /// Name of the model, for errors.
     const WHAT: &'static str;
-    /// Keys of the model, for the schema.
+    /// Its keys with types and meanings, for the schema.
+    type Keys: JsonSchema;
+    /// Names of the keys, for errors.
     const KEYS: &'static [&'static str];
     /// Checks the values. The error says what is wrong and, after `; `, the fix.
     fn check(&self) -> Result<(), String>;
@@ -80,6 +84,7 @@ fn find(node: &Node, word: &str) -> Option<Place> {
 
 impl Model for StatesSpec {
     const WHAT: &'static str = "a radio's states";
+    type Keys = StatesKeys;
     const KEYS: &'static [&'static str] = &["states", "initial", "half_duplex"];
     fn check(&self) -> Result<(), String> {
         self.check()
@@ -88,6 +93,7 @@ impl Model for StatesSpec {
 
 impl Model for CsmaSpec {
     const WHAT: &'static str = "a channel under CSMA-CA";
+    type Keys = CsmaKeys;
     const KEYS: &'static [&'static str] = &[
         "rate",
         "phy_header",

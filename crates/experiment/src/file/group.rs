@@ -12,65 +12,74 @@ use units::{Bytes, Span};
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Group {
-    /// Number of nodes. Default: 1.
+    /// Number of nodes. Range: 1 or more. Default: 1.
     pub count: Option<At<u32>>,
     /// Resource limits of each node.
     pub limits: Option<Limits>,
-    /// Resources reserved for each node, against other nodes.
+    /// Resources guaranteed to each node when all nodes compete.
     pub reserve: Option<Reserve>,
-    /// Board that the node emulates: a name, or a profile. Adds joules per message and days of
-    /// battery to the results.
+    /// Board that a node models. Adds joules per message and battery life in days to the results.
+    /// Values: name of a board such as `nrf52840`, or its power profile.
     pub board: Option<At<Board>>,
-    /// Interface of the host that connects the node, which is real hardware.
+    /// Interface of the host that connects to the node, which is real hardware. Values: name of an
+    /// interface.
     pub external: Option<At<String>>,
-    /// Character devices of the host that the node sees, such as `/dev/ttyUSB0`.
+    /// Character devices of the host for the node, such as `/dev/ttyUSB0`. Values: path, or list of
+    /// paths.
     pub device: Option<At<OneOrMore<At<String>>>>,
-    /// Offset of the node's monotonic clock ahead of the host's.
+    /// Offset of the node's monotonic clock ahead of the machine's.
     pub clock_offset: Option<At<Span>>,
-    /// CPU cores that the node's programs are pinned to, such as `1` or `0-3`. Default: all.
+    /// CPU cores that the node's programs are pinned to. Values: `1`, `0-3`, or a list of these.
+    /// Default: all.
     pub cores: Option<At<OneOrMore<At<String>>>>,
-    /// How the node gets its addresses: `planned`, or `dhcp` on networks with a DHCP server.
+    /// Source of the addresses: `planned`, by the lab, or `dhcp`, by a DHCP client on networks with
+    /// `dhcp`. Default: `planned`.
     pub address: Option<At<Addressing>>,
-    /// Whether the node is a router: it forwards packets between its networks. Default: false.
+    /// Whether the nodes are routers: they forward packets between their networks. Default: false.
     pub forward: Option<At<bool>>,
     /// Routes in addition to those that the plan computes: the next hop, a node or an address, by
-    /// destination, which is `default`, a prefix or an address. `none`: no routes at all.
+    /// destination, which is `default`, a prefix or an address. `none`: no routes at all. Values:
+    /// map of destinations to next hops, or `none`. Default: those of the plan.
     pub routes: Option<At<Routes>>,
-    /// Root file system of the node in place of the host's: a folder, or an image, which is an
-    /// archive of `docker save` or an OCI layout. Relative to this file.
+    /// Root file system of the node: a folder, or an image, which is an archive of `docker save` or
+    /// an OCI layout. Relative to the experiment file. Values: path. Default: the host's files.
     pub root: Option<At<String>>,
-    /// Name of the image, in an archive with several.
+    /// Image in an archive with several, by name or by tag alone. Default: the only one.
     pub image: Option<At<String>>,
-    /// Maximum size of the unpacked image. Default: 10 GiB, and above 256 MiB at most 100 times the
-    /// archive's size.
+    /// Maximum size of the unpacked image. Without this key, an image above 256 MiB must also be at
+    /// most 100 times as large as its archive. Default: 10 GiB.
     pub root_limit: Option<At<Bytes>>,
-    /// Capabilities of the node's programs in addition to those of its kind, such as `SYS_TIME`.
+    /// Linux capabilities of the node's programs in addition to those of its kind, such as
+    /// `SYS_TIME`. Values: name, or list of names.
     pub capabilities: Option<At<OneOrMore<At<String>>>>,
     /// Whether the node's programs have all capabilities and system calls. Then the node does not
-    /// protect the host from them.
+    /// protect the host. Default: false.
     pub privileged: Option<At<bool>>,
-    /// Main program of each node and its arguments. Default: the image's. It starts before all
-    /// workloads and is terminated after them.
+    /// The node's own program and its arguments. It starts before all workloads and is terminated
+    /// after them. Default: the image's, or none.
     pub run: Option<Fixed<Vec<At<String>>>>,
-    /// Machine that QEMU emulates and that is the node, in place of programs on this machine's kernel.
+    /// Machine that QEMU emulates and that is the node, in place of programs on this machine's
+    /// kernel.
     pub qemu: Option<At<Qemu>>,
-    /// Firmware that was built as a program for this system, and its arguments: it is the node, with a
-    /// console.
+    /// Firmware that was built as a program for this system, and its arguments: it is the node,
+    /// with a console.
     pub firmware: Option<Fixed<Vec<At<String>>>>,
-    /// Name of the TAP that the firmware opens as its interface, such as `zeth`. Default: none; it uses
-    /// the node's own interfaces.
+    /// TAP that the firmware opens for its network stack, such as `zeth`. Without it, the firmware
+    /// uses the node's own interfaces. Values: name of an interface.
     pub tap: Option<At<String>>,
-    /// Ethernet address of the node on its first network. Default: derived from its address.
+    /// Ethernet address of the node's first interface, also of real hardware (`external`). Values: Ethernet address. Default: planned.
     pub mac: Option<At<String>>,
     /// What to enter on the machine's console when it starts.
     pub console: Option<At<OneOrMore<ConsoleStep>>>,
-    /// Variables added to the environment of `run`.
+    /// Environment variables to add for `run`.
     pub env: Option<Named<At<String>>>,
-    /// When `run` is ready for others. Default: as soon as it has started.
+    /// Readiness check of `run`: other programs start when it is ready. Default: ready when
+    /// started; a machine, when all steps of `console` are done.
     pub ready: Option<At<Ready>>,
     /// Values of `run` that become figures, by name.
     pub metrics: Option<Named<Metric>>,
-    /// What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end.
+    /// What `run` must do; otherwise the run is `failed`. With `exit` or `within`, it may end
+    /// during the run.
     pub expect: Option<At<ProgramExpect>>,
 }
 
@@ -135,11 +144,11 @@ impl Read for Addressing {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Ready {
-    /// Ready when a process in the node listens on this TCP port.
+    /// Ready when a program in the node listens on this TCP port. Range: 1 to 65535.
     pub tcp: Option<At<u32>>,
-    /// Ready when a process in the node has bound this UDP port.
+    /// Ready when a program in the node has bound this UDP port. Range: 1 to 65535.
     pub udp: Option<At<u32>>,
-    /// Ready when standard output or standard error contains this text.
+    /// Ready when `run` has printed this text on standard output or standard error.
     pub log: Option<At<String>>,
     /// Ready when the machine has printed this text on its console.
     pub console: Option<At<String>>,
@@ -178,19 +187,23 @@ impl Read for Ready {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Limits {
-    /// CPU time, in CPUs, such as `0.5`.
+    /// CPU limit for all programs of a node, in CPUs; `0.5` is half of one CPU. Range: 0.01 or
+    /// more.
     pub cpus: Option<At<f64>>,
-    /// CPU time as a clock frequency of the host, such as `200 MHz`, or as a share of a board, such
-    /// as `5 % of esp32`.
+    /// The same limit by CPU speed, in place of `cpus`: `200 MHz` of this host's clock, or `5 % of
+    /// esp32`, a share of a board. Values: frequency, or `SHARE of BOARD`.
     pub cpu: Option<At<Cpu>>,
-    /// Memory of all its processes.
+    /// Memory limit for all programs of a node. At the limit the kernel kills a program, and the
+    /// run reports `killed: out of memory, limit 64 MiB`. Range: 1 MiB or more.
     pub memory: Option<At<Bytes>>,
-    /// Number of processes and threads. Default: 4096, where the machine can limit them.
+    /// Number of processes and threads of a node; when it is reached, a program cannot start
+    /// another (`EAGAIN`). Range: 4 or more. Default: 4096, where the machine can limit them.
     pub processes: Option<At<u32>>,
-    /// Size of what the node writes to its `root`, and of its `/dev/shm`. Default: 64 MiB.
+    /// Size of what the node writes to its `root`, and of its `/dev/shm`; both are in memory. When
+    /// it is full, writes fail (`ENOSPC`). Range: 1 MiB or more. Default: 64 MiB.
     pub storage: Option<At<Bytes>>,
-    /// Size of each log of programs' output: standard output and standard error of a program have
-    /// one each. A longer one loses its middle. Default: 64 MiB.
+    /// Size of each log of the programs' output; standard output and standard error of a program
+    /// have one each. A longer one loses its middle. Range: 64 KiB or more. Default: 64 MiB.
     pub output: Option<At<Bytes>>,
 }
 
@@ -198,9 +211,9 @@ pub(crate) struct Limits {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Reserve {
-    /// CPU time, in CPUs, that the node gets when other nodes compete for it.
+    /// CPUs guaranteed to the node when all nodes compete. Range: 0.01 or more.
     pub cpus: Option<At<f64>>,
-    /// Memory that the kernel reclaims last.
+    /// Memory that the kernel reclaims last when the machine runs short.
     pub memory: Option<At<Bytes>>,
 }
 

@@ -15,67 +15,78 @@ model! {
     Load, "a load",
     /// Name in the results. Default: `load-1` and so on.
     optional name as "name": String,
-    /// Groups or nodes that send, each on a separate schedule.
+    /// Nodes that send; each has a separate schedule. Values: group or node, or a list of these.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// Groups or nodes that receive the requests.
+    /// Targets; a node's index in the list is its device number. Required without `trace`. Values:
+    /// group or node, or a list of these.
     optional to as "to": OneOrMore<At<String>>,
-    /// A file of requests, in place of `to`, `arrivals` and so on.
+    /// Trace file with requests, in place of `to`, `protocol`, `arrivals` and so on. URIs may
+    /// contain node names. Values: path.
     optional trace as "trace": String,
-    /// `coap`, `http`, `mqtt`, `udp` or `tcp`. Default: `coap`.
+    /// Protocol of the requests. Default: `coap`.
     optional protocol as "protocol": Scheme,
-    /// Port of the receivers. Default: the protocol's standard port.
+    /// Port of the devices. Range: 1 to 65535. Default: the protocol's; 7000 for `udp` and `tcp`.
     optional port as "port": u32,
-    /// Arrivals of requests at each receiver, such as `exponential:300us`.
+    /// Arrival process of the requests to each device, such as `exponential:300us`. Required in an
+    /// open loop.
     optional arrivals as "arrivals": String,
-    /// Whether `arrivals` is the total of all receivers. Default: false.
+    /// Whether `arrivals` is for all devices together. Default: false.
     optional together as "together": bool,
-    /// Mix of methods, such as `GET=9,POST=1`.
+    /// Weighted mix of methods, such as `GET=9,POST=1`. Default: the protocol's.
     optional method as "method": String,
-    /// Mix of resources, such as `temperature=3,humidity`.
+    /// Weighted mix of resource paths, such as `temperature=3,humidity`.
     optional path as "path": String,
-    /// Mix of request payload sizes, such as `20B=9,200B=1`.
+    /// Weighted mix of request payload sizes, such as `20B=9,200B=1`. Default: empty requests.
     optional size as "size": String,
-    /// Maximum number of requests of each sender.
+    /// Largest number of requests per sender.
     optional count as "count": u64,
-    /// Duration of the load. Default: the experiment's.
+    /// How long requests are sent. Default: the experiment's.
     optional duration as "duration": Span,
     /// Number of users of a closed loop: each waits for the answer before it sends the next
-    /// request. `count` ends it.
+    /// request. Needs `count`. Reports label the figures as closed loop. Range: 1 to 100000.
+    /// Default: none, an open loop.
     optional users as "users": u32,
-    /// Think time after an answer, such as `exponential:1s`.
+    /// Think time: wait of a user after an answer, such as `exponential:1s`. Values: distribution.
     optional think as "think": String,
-    /// Timeout of an answer, and of the wait for a free connection. Default: 2 s.
+    /// Longest wait for an answer, and for a free connection. Default: 2 s.
     optional timeout as "timeout": Span,
-    /// Whether CoAP requests are confirmable. Default: false.
+    /// Confirmable CoAP requests; without `max_retransmit`, there are no retransmissions. Default:
+    /// false.
     optional confirmable as "confirmable": bool,
-    /// CoAP block size, 16 B to 1024 B, a power of two: larger requests are sent in such blocks,
-    /// and answers are requested in them. Default: 1024 B for requests, the device's choice for
-    /// answers.
+    /// Block size of larger CoAP requests, and requested block size of answers. Range: 16 B to 1024
+    /// B, a power of two. Default: 1024 B; the device chooses for answers.
     optional block as "block": Bytes,
-    /// Maximum retransmissions of an unacknowledged confirmable CoAP message. Default: 0.
+    /// Largest number of retransmissions of an unacknowledged confirmable CoAP message. Needs
+    /// `confirmable`, and a `timeout` longer than `ack_timeout`. Range: 0 to 16. Default: 0.
     optional max_retransmit as "max_retransmit": u32,
-    /// Minimum time until a CoAP message is retransmitted. Default: 2 s.
+    /// Shortest time before the first retransmission of a CoAP message; it doubles each time.
+    /// Default: 2 s.
     optional ack_timeout as "ack_timeout": Span,
-    /// Maximum time until retransmission, as a multiple of the minimum. Default: 1.5.
+    /// Longest time before the first retransmission, as a multiple of the shortest. Range: 1 to 10.
+    /// Default: 1.5.
     optional ack_random_factor as "ack_random_factor": f64,
-    /// Maximum outstanding CoAP interactions per device. Default: unlimited.
+    /// Largest number of outstanding CoAP interactions per device; further requests wait. Range: 1
+    /// or more. Default: no limit.
     optional nstart as "nstart": u32,
-    /// How long CoAP GETs observe their resource. Default: one request, no observation.
+    /// How long each CoAP GET observes its resource; the device needs `notify`. Default: none, no
+    /// observation.
     optional observe as "observe": Span,
-    /// Whether senders wait for answers. Default: true. UDP and TCP can do without.
+    /// Whether senders wait for answers; can be false for `udp` and `tcp`. Default: true.
     optional answers as "answers": bool,
-    /// Quality of service of MQTT messages, 0 or 1. Default: 0.
+    /// Quality of service of MQTT messages. Range: 0 or 1. Default: 0.
     optional qos as "qos": u32,
-    /// Maximum HTTP connections per device. Default: 16.
+    /// Largest number of HTTP connections per device; requests wait for a free one. Range: 1 to
+    /// 10000. Default: 16.
     optional connections as "connections": u32,
-    /// Sender threads per node. Default: 1.
+    /// Sender threads per node. Range: 1 to 256. Default: 1.
     optional senders as "senders": u32,
     /// Whether senders busy-wait instead of sleeping. Default: false.
     optional spin as "spin": bool,
-    /// Maximum lag behind the schedule before the load is aborted. Default: 10 s.
+    /// The load stops when this machine is this far behind the schedule. Default: 10 s.
     optional patience as "patience": Span,
-    /// Network to use, if the nodes share more than one.
+    /// Network to use. Required if the nodes share more than one. Values: name of a network.
+    /// Default: the one that all share.
     optional network as "network": String,
 }
 
@@ -84,41 +95,43 @@ model! {
     Device, "a device",
     /// Name in the results. Default: `device-1` and so on.
     optional name as "name": String,
-    /// Groups or nodes that are devices.
+    /// Nodes that act as devices. Values: group or node, or a list of these.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// CoAP port. Default: 5683, if no port is given at all.
+    /// Port of the CoAP service. Range: 1 to 65535. Default: 5683 if no port is given.
     optional coap as "coap": u32,
-    /// HTTP/1.1 port.
+    /// Port of the HTTP/1.1 service. Range: 1 to 65535.
     optional http as "http": u32,
-    /// UDP echo port.
+    /// Port of the UDP echo service. Range: 1 to 65535.
     optional udp as "udp": u32,
-    /// TCP echo port.
+    /// Port of the TCP echo service. Range: 1 to 65535.
     optional tcp as "tcp": u32,
-    /// Paths and their service times, or a file of resources.
+    /// Service times of the resources. A service time is a distribution, or `{time: ..., mode:
+    /// busy}`. In a file, a device's number is its index in `on`, from 0. Values: map of paths to
+    /// service times, or path of a file. Default: all are answered at once.
     optional resources as "resources": Resources,
-    /// Worker threads. Default: 1.
+    /// Requests served concurrently. Range: 1 to 1024. Default: 1.
     optional threads as "threads": u32,
-    /// Queue limit in requests; the device refuses further ones. Default: 1000.
+    /// Queue limit in requests; further requests are refused. Default: 1000.
     optional queue as "queue": u32,
-    /// Payload of an answer. Default: 4 B.
+    /// Payload of an answer, at most 1 MB; over CoAP, block-wise above 1024 B. Default: 4 B.
     optional payload as "payload": Bytes,
-    /// Time between changes of observed CoAP resources, such as `exponential:1s`. Without it, no
-    /// resource is observable.
+    /// Makes CoAP resources observable: time between changes of a value, such as `exponential:1s`.
+    /// Values: distribution. Default: none, not observable.
     optional notify as "notify": String,
-    /// Share of requests answered with a corrupt message.
+    /// Misbehaviour: share of requests with an answer that is no valid message. Default: 0 %.
     optional corrupt as "corrupt": Ratio,
-    /// Share of requests answered twice.
+    /// Misbehaviour: share of requests with two answers. Default: 0 %.
     optional duplicate as "duplicate": Ratio,
-    /// Share of requests answered late.
+    /// Misbehaviour: share of requests with a late answer. Default: 0 %.
     optional late as "late": Ratio,
     /// Delay of late answers. Default: 3 s.
     optional late_by as "late_by": Span,
-    /// Share of requests not answered.
+    /// Misbehaviour: share of requests without an answer. Default: 0 %.
     optional silent as "silent": Ratio,
-    /// Whether the device busy-waits instead of sleeping. Default: false.
+    /// Whether the device busy-waits for requests. Default: false.
     optional spin as "spin": bool,
-    /// Whether the device checks the accuracy of its service times at the start. Default: true.
+    /// Whether the device tests the accuracy of its service times at the start. Default: true.
     optional check as "check": bool,
 }
 
@@ -128,20 +141,23 @@ model! {
     Probe, "a probe",
     /// Name in the results. Default: `probe-1` and so on.
     optional name as "name": String,
-    /// Nodes that probe; one node covers all cores.
+    /// Probing nodes; one node probes all cores, and needs no network. Values: group or node, or a
+    /// list of these.
     #[schemars(required)]
     required on as "on": OneOrMore<At<String>>,
-    /// Service time. Default: the mean of the devices', or 5 ms.
+    /// Service time. Default: the mean of the resources of all `device` workloads, or 5 ms.
     optional service as "service": Span,
-    /// `sleep`, `busy`, or both. Default: both.
+    /// How the device spends the service time. Values: `sleep`, `busy`, or a list of both. Default:
+    /// both.
     optional mode as "mode": OneOrMore<At<String>>,
-    /// Time from one request of a probe to the next. Default: 1 s.
+    /// Interval between requests of a probe. Default: 1 s.
     optional every as "every": Span,
     /// Cores to probe. Default: all.
     optional cores as "cores": OneOrMore<At<u32>>,
-    /// `report` or `abort`: whether contention aborts the run. Default: `report`.
+    /// What contention does: `report`, or `abort`, which ends the run when three consecutive
+    /// probes, on one core and in one mode, exceed the limit. Default: `report`.
     optional contention as "contention": Contention,
-    /// Tolerance of the answer time above the service time. Default: 10 %.
+    /// Largest excess over the service time. Default: 10 %.
     optional limit as "limit": Ratio,
 }
 

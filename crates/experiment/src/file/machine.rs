@@ -10,31 +10,33 @@ use units::{Bytes, Span};
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Qemu {
-    /// Processor architecture as in QEMU's name, such as `arm`, `aarch64` or `riscv64`. Default:
+    /// Architecture as in the name of QEMU's program: `arm` starts `qemu-system-arm`. Default:
     /// `x86_64`.
     pub arch: Option<At<String>>,
-    /// QEMU's name of the machine. Default: `virt`, and `pc` for `x86_64` and `i386`.
+    /// QEMU's name of the machine. Default: `virt`; `pc` for `x86_64` and `i386`.
     pub machine: Option<At<String>>,
     /// QEMU's name of the processor. Default: the machine's.
     pub cpu: Option<At<String>>,
     /// Number of processors. Default: 1.
     pub cpus: Option<At<u32>>,
-    /// Memory. Default: 128 MiB.
+    /// Memory of the machine. Default: 128 MiB.
     pub memory: Option<At<Bytes>>,
-    /// File of the firmware in place of QEMU's own, such as U-Boot. Paths are relative to this file.
+    /// Firmware in place of QEMU's own, such as U-Boot. Paths are relative to the experiment file. Values:
+    /// path. Default: QEMU's.
     pub bios: Option<At<String>>,
-    /// File of the kernel.
+    /// File of the kernel. Values: path.
     pub kernel: Option<At<String>>,
-    /// File of the kernel's first file system.
+    /// File of the kernel's first file system. Values: path.
     pub initrd: Option<At<String>>,
-    /// File of the device tree.
+    /// File of the device tree. Values: path.
     pub dtb: Option<At<String>>,
-    /// The kernel's command line.
+    /// Command line of the kernel.
     pub append: Option<At<String>>,
-    /// File of the disk: qcow2 if it is named so, else raw. It stays as it is: changes end with the
-    /// machine.
+    /// File of the disk: qcow2 if it is named so, else raw. The file stays as it is: changes are
+    /// lost when the machine ends. Values: path.
     pub disk: Option<At<String>>,
-    /// QEMU's name of the network adapter. Default: `virtio-net-pci`.
+    /// QEMU's name of the network adapter; the machine has one for each network of the node.
+    /// Default: `virtio-net-pci`.
     pub nic: Option<At<String>>,
     /// Further arguments of QEMU.
     pub args: Option<Fixed<Vec<At<String>>>>,
@@ -75,7 +77,8 @@ pub(crate) struct ConsoleStep {
     pub send: Option<At<String>>,
     /// Keys to press: the text as it is, such as `"\x02"` for Ctrl-B.
     pub keys: Option<At<String>>,
-    /// Time after which to press the keys again, until the text of the next step comes.
+    /// Time after which to press the keys again, until the machine prints the text of the next
+    /// step.
     pub every: Option<At<Span>>,
 }
 

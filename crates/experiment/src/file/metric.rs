@@ -12,35 +12,36 @@ use units::Span;
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Metric {
-    /// Path of keys in the JSON that the program prints, such as `end.sum.bits_per_second`. `*`
-    /// stands for all keys or items, a number for an item.
+    /// Path of keys in JSON output, with dots between: `end.sum.bits_per_second`. A number is an
+    /// item of a list, `*` all keys or items. The output is one document, several, or one per line;
+    /// other lines are skipped.
     pub json: Option<At<String>>,
     /// Regular expression for each line of the output. Its group `value`, or else its first group,
-    /// is the value; without a group, each match counts as 1.
+    /// is the value. A pattern without a group counts its matches.
     #[schemars(rename = "match")]
     pub pattern: Option<At<String>>,
-    /// Name of a metric that the program sends in StatsD's line format to UDP port 8125 of its node,
-    /// `THINGBED_METRICS`.
+    /// Name of a metric that the program sends in StatsD's line format to UDP port 8125 of its
+    /// node, `THINGBED_METRICS`.
     pub statsd: Option<At<String>>,
-    /// Series of a page in Prometheus's text format, which Thingbed reads repeatedly: a name with
-    /// optional labels, such as `requests_total{code="200"}`. Needs `port`. Several matching series
-    /// are added.
+    /// Series of a page in Prometheus's text format that the program serves, with optional labels:
+    /// `requests_total{code="200"}`. Needs `port`. Several matching series are added.
     pub prometheus: Option<At<String>>,
-    /// Metric that the program sends with an SDK of OpenTelemetry, with optional attributes, such as
-    /// `http.requests{code="200"}`. Several matching series are added. A histogram needs a statistic:
+    /// Metric that the program sends with an SDK of OpenTelemetry, with optional attributes:
+    /// `http.requests{code="200"}`. Matching series are added. A histogram needs a statistic:
     /// `http.duration.p99`, or `count`, `sum`, `mean`, `min`, `max`.
     pub opentelemetry: Option<At<String>>,
-    /// TCP port of the page on the node. Only with `prometheus`.
+    /// TCP port of the page. Required with `prometheus`, and only there.
     pub port: Option<At<u32>>,
     /// Path of the page. Only with `prometheus`. Default: `/metrics`.
     pub path: Option<At<String>>,
-    /// Interval between two reads of the page, 1 ms or more. Only with `prometheus`. Default: 1 s.
+    /// How often the page is read. Only with `prometheus`. Range: 1 ms or more. Default: 1 s.
     pub every: Option<At<Span>>,
-    /// Unit of the values. Values with a group `unit` are converted to it.
+    /// Unit of the values. If the pattern has a group `unit`, values are converted to this unit:
+    /// times, rates and sizes in the units of the experiment file.
     pub unit: Option<At<String>>,
-    /// Output to search: `stdout` or `stderr`. Only with `json` or `match`. Default: `stdout`.
+    /// Output to search. Only with `json` and `match`. Default: `stdout`.
     pub from: Option<At<Stream>>,
-    /// Whether a program may print no value. Default: false; then the run is `failed`.
+    /// Whether a program may have no value. Otherwise such a run is `failed`. Default: false.
     pub optional: Option<At<bool>>,
 }
 

@@ -17,6 +17,7 @@ mod models;
 mod mqtt;
 mod network;
 mod program_check;
+mod radio;
 mod routes;
 mod stacks;
 mod timetable;
@@ -39,6 +40,7 @@ pub(crate) use mqtt::Reconnect;
 pub(crate) use mqtt::{Mqtt, Tls, TlsFiles};
 pub(crate) use network::{Cell, Channel, Link, Network, Profile};
 pub(crate) use program_check::{OutputExpect, OutputKeys, ProgramExpect};
+pub(crate) use radio::{Carried, ServiceKeys};
 pub(crate) use routes::Routes;
 pub(crate) use stacks::{HttpKeys, OpcuaKeys, QuicKeys};
 pub(crate) use timetable::{Change, Directions};
@@ -59,10 +61,11 @@ use units::Span;
 #[derive(Debug, JsonSchema)]
 #[schemars(title = "Thingbed experiment", deny_unknown_fields)]
 pub(crate) struct File {
-    /// Name of the experiment and of its results folder.
+    /// Name of the experiment and of its results folder: letters, digits, `-`, `_`, `.`; not
+    /// starting with `.`; at most 100 characters.
     #[schemars(required)]
     pub experiment: Option<Fixed<String>>,
-    /// Description, for people.
+    /// Description for readers.
     #[schemars(rename = "description")]
     pub _description: Option<Fixed<String>>,
     /// Groups of nodes by name. A group of one is a node of that name; the nodes of larger groups
@@ -71,47 +74,51 @@ pub(crate) struct File {
     pub nodes: Option<Named<Group>>,
     /// Networks by name.
     pub networks: Option<Named<Network>>,
-    /// Point-to-point links, each a network that is named after its ends.
+    /// Links between two nodes, each a network that is named after its ends. Values: list of edges.
     #[schemars(rename = "edges")]
     pub _edges: Option<Vec<Edge>>,
-    /// Network profiles by name; a network selects one with `profile`.
+    /// Link impairments and channels by name; a network selects one with `profile`.
     pub profiles: Option<Named<Profile>>,
-    /// Values for groups of nodes and links that lack them.
+    /// Values for all groups of nodes and all links that lack them.
     #[schemars(rename = "defaults")]
     pub _defaults: Option<Defaults>,
     /// Interaction models by name; an interaction selects one with `model`.
     pub models: Option<Named<Model>>,
-    /// Workloads of the nodes, in addition to their `run` programs.
+    /// Traffic and programs on the nodes, in addition to the nodes' own programs (`run`).
     pub workloads: Option<Vec<Workload>>,
-    /// Faults injected into nodes' programs during a run.
+    /// Faults injected into programs during a run.
     pub faults: Option<Vec<Fault>>,
-    /// Axes and their values. Every combination is a cell, which runs separately.
+    /// Axes and their values. Every combination is a cell, which runs separately. Values: map of
+    /// lists of texts.
     #[schemars(rename = "matrix", with = "Option<Matrix>")]
     pub _matrix: (),
-    /// Number of runs of each cell. Default: 1.
+    /// Number of runs of each cell. Range: 1 or more. Default: 1.
     pub repeats: Option<Fixed<u32>>,
-    /// Seed of all random draws. Default: 1.
+    /// Seed of all random streams. Default: 1.
     pub seed: Option<Fixed<u64>>,
     /// Clock of the runs: `real`, this machine's, or `virtual`, that of a guest kernel in which
-    /// programs cost no time. Default: `real`.
+    /// programs cost no time. `--clock` takes precedence. Default: `real`.
     pub clock: Option<Fixed<Clock>>,
-    /// Duration of the messages. Optional if every interaction has its own duration or count.
+    /// How long messages are sent. Required if there are only commands, or if an interaction and
+    /// its model both lack `duration` and `count`. Range: above 0.
     pub duration: Option<At<Span>>,
-    /// Maximum wait after the duration for messages in flight. Default: 30 s.
+    /// Longest wait after that for outstanding messages. Default: 30 s.
     pub drain: Option<At<Span>>,
-    /// Maximum time until all programs are ready. Default: 60 s.
+    /// Time limit for the interactions' programs to become ready. Default: 60 s.
     pub setup_limit: Option<At<Span>>,
-    /// Whether the medium, the senders of loads and all other nodes are pinned to separate CPU
-    /// cores, if the machine has four or more. Default: false.
+    /// CPU pinning on a machine with four cores or more: the host, the medium, the senders of loads
+    /// and all other nodes have separate cores. Default: false.
     pub affinity: Option<At<bool>>,
-    /// Frames to write to `capture.pcapng`. Default: none.
+    /// Frames to write to `capture.pcapng`.
     pub capture: Option<Capture>,
-    /// Files and folders that programs open although no command line names them, relative to this
-    /// file. Guests with a separate file system (`--cpu N`, capsules) get them too.
+    /// Files and folders that programs open but that no command line names, relative to the experiment file.
+    /// A guest with a separate file system (`--cpu N`, capsules) gets them too. Values: list of
+    /// paths.
     pub files: Option<Vec<Fixed<String>>>,
-    /// A file of reference figures to compare the results with, relative to this file.
+    /// File of reference figures, which the report shows next to the measured ones; relative to the
+    /// experiment file. Values: path.
     pub reference: Option<Fixed<String>>,
-    /// Checks of the results after the runs.
+    /// Expectations about the results.
     pub expect: Option<Vec<Expect>>,
 }
 

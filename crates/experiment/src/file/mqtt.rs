@@ -17,51 +17,57 @@ pub(crate) struct Mqtt {
     /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Name in the results. Default: `mqtt-1` and so on.
+    /// Name in the results. Letters, digits, `-`, `_`, `.`. Default: `mqtt-1` and so on.
     pub name: Option<At<String>>,
-    /// Node of the broker: a group of one, or a node.
+    /// The broker's node. Values: a group of one, or a node.
     #[schemars(required)]
     pub broker: Option<At<String>>,
-    /// Port of the broker. Default: 1883, or 8883 with `tls`.
+    /// Port of the broker. Range: 1 to 65535. Default: 1883; 8883 with `tls`.
     pub port: Option<At<u32>>,
-    /// Groups or nodes that publish.
+    /// Publishing nodes. Values: group or node, or a list of these.
     #[schemars(required)]
     pub publishers: Option<At<OneOrMore<At<String>>>>,
-    /// Groups or nodes that subscribe.
+    /// Subscribing nodes. Values: group or node, or a list of these.
     #[schemars(required)]
     pub subscribers: Option<At<OneOrMore<At<String>>>>,
-    /// Pattern: which clients publish to which.
+    /// Topology of publishers and subscribers.
     #[schemars(required)]
     pub pattern: Option<At<MqttPattern>>,
-    /// Quality of service of messages and subscriptions, 0 to 2. Default: 0.
+    /// Quality of service of messages and subscriptions. Range: 0, 1 or 2. Default: 0.
     pub qos: Option<At<u32>>,
-    /// Protocol version. Default: 3.1.1.
+    /// Protocol version. Default: `3.1.1`.
     pub version: Option<At<MqttVersion>>,
-    /// `generated` for certificates made for the run, or files.
+    /// TLS: with certificates `generated` for the run, or with PEM files.
     pub tls: Option<At<Tls>>,
-    /// File with the payload of each message, relative to this file.
+    /// File with the content of each message, relative to the experiment file, numbered as for interactions.
+    /// Values: path.
     #[schemars(required)]
     pub payload: Option<At<String>>,
-    /// Message rate of all publishers together, such as `100/s`.
+    /// Message rate of all publishers together, such as `100/s` or `6/min`. This or `every` is
+    /// required. Values: number of messages per time.
     pub rate: Option<At<Frequency>>,
-    /// Time between two messages of all publishers together, in place of `rate`.
+    /// Interval between messages of all publishers together, in place of `rate`. Range: above 0.
     pub every: Option<At<Span>>,
-    /// Number of messages after all clients have joined, in place of `duration`.
+    /// Number of messages after all clients have joined. Range: 1 or more. Default: as many as fit
+    /// into `duration`.
     pub count: Option<At<u64>>,
-    /// Duration of the messages after all clients have joined. Default: the experiment's.
+    /// How long messages are sent after all clients have joined. Range: above 0. Default: the
+    /// experiment's.
     pub duration: Option<At<Span>>,
-    /// Maximum wait after the duration. Default: the experiment's.
+    /// Longest wait after that for outstanding messages. Default: the experiment's.
     pub drain: Option<At<Span>>,
-    /// Time between two clients' joins, from the start of the run. Without it, all clients join
+    /// Interval at which clients join, from the start of the run. Range: above 0. Default: all join
     /// before the start.
     pub join: Option<At<Span>>,
-    /// Keep-alive: an idle client sends a ping after this time. Default: 60 s.
+    /// MQTT keep-alive interval: an idle client sends a ping after this time. Range: 5 s to 65535
+    /// s, whole seconds. Default: 60 s.
     pub keep_alive: Option<At<Span>>,
-    /// Whether the broker discards the session of a client when its connection ends. Default: true.
+    /// Whether the broker discards the session of a client whose connection ends. Default: true.
     pub clean_session: Option<At<bool>>,
-    /// Wait before clients reconnect.
+    /// Delay before clients connect again. Default: 0.1 s, doubled after each failure up to 5 s.
     pub reconnect: Option<Reconnect>,
-    /// Network to use, if broker and clients share more than one.
+    /// Network to use. Required if broker and clients share more than one. Values: name of a
+    /// network. Default: the one that all share.
     pub network: Option<At<String>>,
 }
 
@@ -101,9 +107,9 @@ impl Read for Mqtt {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Reconnect {
-    /// First wait. Default: 0.1 s.
+    /// First delay; it doubles after each failure. Default: 0.1 s.
     pub min: Option<At<Span>>,
-    /// Maximum wait. Default: 5 s.
+    /// Largest delay. Default: 5 s.
     pub max: Option<At<Span>>,
 }
 
@@ -143,12 +149,12 @@ impl Read for Tls {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct TlsFiles {
-    /// Certificate of the authority (CA) that signed the broker's certificate.
+    /// Certificate of the authority (CA) that signed the server's certificate. Values: path.
     #[schemars(required)]
     pub ca: Option<At<String>>,
-    /// Client certificate, if the broker requires one.
+    /// Client certificate, if the server requires one. Values: path.
     pub cert: Option<At<String>>,
-    /// Private key of the client certificate.
+    /// Private key of the client certificate. Values: path.
     pub key: Option<At<String>>,
 }
 

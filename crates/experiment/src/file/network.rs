@@ -17,27 +17,34 @@ use units::{Bytes, Rate, Span};
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Network {
-    /// Groups, or single nodes of groups, on the network; they get addresses in this order.
+    /// Nodes on the network: whole groups (`meter`), or single nodes of them (`meter-3`). They get
+    /// addresses in this order, from `.1`. Values: group or node, or a list of these.
     #[schemars(required)]
     pub attach: Option<At<OneOrMore<At<String>>>>,
-    /// Subnet of its addresses, such as `10.0.0.0/16` or `fd00::/64`, or a list of one of IPv4 and
-    /// one of IPv6. Workloads use the first.
+    /// Address range, such as `10.0.0.0/16` or `fd00::/64`; networks must not overlap. Workloads
+    /// use the first one. Values: IPv4 subnet with a prefix of 8 to 30, IPv6 subnet with a prefix
+    /// of 16 to 126, or a list of one of each.
     #[schemars(required)]
     pub subnet: Option<At<OneOrMore<At<Subnet>>>>,
-    /// MTU: the largest IP packet. Default: 1500 B.
+    /// MTU: the largest IP packet, without the Ethernet header. Range: 68 B to 65521 B. Default:
+    /// 1500 B.
     pub mtu: Option<At<Bytes>>,
-    /// Whether nodes leave TCP segmentation to their interfaces (offload), as fast machines do. Only
-    /// with `backend: netem`, which treats all segments of a write as one packet.
+    /// Segmentation offload: the nodes' kernels pass on unsegmented TCP, as with fast network
+    /// cards. Only with `backend: netem`. Default: false.
     pub offload: Option<At<bool>>,
-    /// Impairments: a name from `profiles`, or a link profile, by its name (`thingbed profiles`) or
-    /// the path of its file. With a link profile, `channel`, `links` and `mtu` override its values.
-    /// Default: the network's `channel` and `links`, else no impairments.
+    /// Link impairments: one of the experiment's `profiles`, a technology profile such as
+    /// `edge-lab` (`thingbed profiles`), or the path of a profile file. Without `profile`,
+    /// `channel` and `links`, the network has no impairments. Values: name of a profile, or path.
     pub profile: Option<At<String>>,
-    /// Backend of the impairments: `medium`, or the kernel's `netem`. Default: `medium`.
+    /// Implementation of the impairments: Thingbed's `medium`, or the kernel's `netem`. Default:
+    /// `medium`.
     pub backend: Option<At<Backend>>,
-    /// How the links share the network. Default: `switch`.
+    /// How the links share the network. With a technology profile, it overrides the profile's; with
+    /// one of the experiment's own profiles, it is not allowed. Default: `switch`.
     pub channel: Option<At<Channel>>,
-    /// Impairments by group, or by node where a node differs from its group.
+    /// Impairments by group, or by node where a node differs from its group. With a technology
+    /// profile, they override its values; with one of the experiment's own profiles, they are not
+    /// allowed.
     pub links: Option<Named<Link>>,
     /// Whether a gateway connects the network to the outside by NAT. Default: false.
     pub nat: Option<At<bool>>,
@@ -45,13 +52,17 @@ pub(crate) struct Network {
     pub dhcp: Option<At<bool>>,
     /// Whether a DNS server resolves the names of all nodes. Default: false.
     pub dns: Option<At<bool>>,
-    /// Source Ethernet addresses that nodes may use: `any`, as on a switch, so that bridges and
-    /// virtual machines in nodes work, or `own`. Default: `any`.
+    /// Source Ethernet addresses that nodes may use. `any`: as on an ordinary switch, which learns
+    /// up to 1,024 addresses per node, so that bridges, macvlan and virtual machines inside a node
+    /// work; a node cannot use another node's address. `own`: only the interface's own address.
+    /// Rejected frames are counted. Default: `any`.
     pub source_addresses: Option<At<SourceAddresses>>,
-    /// Interval of multicast group queries (IGMP, MLD). They start when a node joins a group or
-    /// sends to one. Default: 125 s; `0 s` disables them.
+    /// Interval of multicast group queries (IGMPv3 and MLDv2 querier, as in a switch without a
+    /// router), from the first multicast activity on; `0 s`: no queries. A node whose report was
+    /// lost gets multicast after the next query. If a router on the network sends queries, the
+    /// network does not, and forwards reports to it. Range: 1 s or more, or `0 s`. Default: 125 s.
     pub query_interval: Option<At<Span>>,
-    /// Timetable: changes during a run, each at a time from the start of the impairments.
+    /// Link changes during a run, each at a time from the start of the impairments.
     pub timetable: Option<Vec<Change>>,
 }
 
@@ -116,11 +127,12 @@ impl Read for Backend {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Profile {
-    /// How the links share the network. Default: `switch`.
+    /// How the links share the network's capacity. Default: `switch`.
     pub channel: Option<At<Channel>>,
-    /// Impairments by group; other groups have none.
+    /// Impairments by group; a group that is not listed has none. The entry of a single node
+    /// (`meter-3`) replaces that of its group.
     pub links: Option<Named<Link>>,
-    /// Changes during a run, in addition to the network's timetable.
+    /// Link changes during a run, in addition to the network's timetable.
     pub timetable: Option<Vec<Change>>,
 }
 
@@ -141,13 +153,15 @@ impl Read for Profile {
 #[derive(Debug, Clone, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Channel {
-    /// Separate full-duplex links.
+    /// Independent full-duplex links.
     Switch,
-    /// One half-duplex channel of this rate for all: one frame at a time.
+    /// One half-duplex channel of this rate for all links: one frame at a time, FIFO.
     Shared(#[schemars(with = "At<Rate>")] Rate),
-    /// One capacity shared by all uplinks, and one by all downlinks.
+    /// One capacity shared by all uplinks and one by all downlinks; round robin between links, so a
+    /// flooding link does not delay the others.
     Cell(#[schemars(with = "Cell")] Cell),
-    /// One half-duplex channel with contention (CSMA-CA, IEEE 802.15.4).
+    /// One half-duplex channel with contention: unslotted CSMA-CA of IEEE 802.15.4, with backoffs,
+    /// collisions, acknowledgements and retransmissions. An `up` loss applies to each transmission.
     Csma(#[schemars(with = "At<Foreign<CsmaSpec>>")] CsmaSpec),
 }
 
@@ -213,10 +227,11 @@ pub(crate) struct Link {
     pub up: Option<Impairment>,
     /// Downlink: from the network to the node.
     pub down: Option<Impairment>,
-    /// States of the node's radio, which apply to both directions.
+    /// Radio states of each node, for both directions.
     pub states: Option<At<Foreign<StatesSpec>>>,
-    /// A link profile, by its name (`thingbed profiles`) or the path of its file. `up`, `down` and
-    /// `states` override its values. `none` if the network has a profile and this group has none.
+    /// Technology profile, by its name (`thingbed profiles`) or the path of its file, for all
+    /// values that are not set here. `none` if the network has a profile and this group has none.
+    /// Values: name, path or `none`. Default: the network's.
     pub profile: Option<At<String>>,
 }
 

@@ -10,11 +10,11 @@ use units::Span;
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct ProgramExpect {
-    /// Exit status, or list of statuses, that mean success. Default: 0.
+    /// Exit statuses that mean success. Default: 0.
     pub exit: Option<At<OneOrMore<At<u32>>>>,
-    /// Texts that its output must have: one, or a list.
+    /// What a line of the standard output must have; each of a list in some line.
     pub output: Option<At<OneOrMore<OutputExpect>>>,
-    /// Time from its start within which it must end by itself.
+    /// The program must end by itself within this time from its start.
     pub within: Option<At<Span>>,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct OutputExpect(pub OutputKeys);
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct OutputKeys {
-    /// A text.
+    /// Text that a line contains.
     pub contains: Option<At<String>>,
-    /// A regular expression.
+    /// Regular expression that a line matches.
     pub matches: Option<At<String>>,
-    /// The output: `stdout` or `stderr`. Default: `stdout`.
+    /// Output with the line. Default: `stdout`.
     pub from: Option<At<Stream>>,
 }
 

@@ -10,25 +10,27 @@ use schemars::JsonSchema;
 model! {
     /// Options of OPC UA.
     OpcuaKeys, "options of OPC UA",
-    /// Number of variables that hold a payload together, 1 to 10. Default: 1.
+    /// Number of variables that share a payload; one Read requests all. Range: 1 to 10. Default: 1.
     optional variables as "variables": u32,
-    /// Timestamps of each value: `source`, `server`, `both` or `neither`. Default: `source`.
+    /// Timestamps returned with each value, 8 B each. Default: `source`.
     optional timestamps as "timestamps": Timestamps,
 }
 
 model! {
     /// Options of HTTP.
     HttpKeys, "options of HTTP",
-    /// `get`: the sink requests; `put`, `post`: the source sends. Default: `get`.
+    /// `get`: the sink requests the payload, and needs a separate source; `put`, `post`: the source
+    /// sends it. Default: `get`.
     optional method as "method": HttpMethod,
 }
 
 model! {
     /// Options of QUIC.
     QuicKeys, "options of QUIC",
-    /// Whether a new connection to a known sink carries payload at once (0-RTT). Default: false.
+    /// 0-RTT: whether a new connection to a known sink sends payload at once. Default: false.
     optional early_data as "early_data": bool,
-    /// Whether QUIC probes for packets larger than 1200 B. Default: false.
+    /// Path MTU discovery for packets over 1,200 B; without it, no packet is larger. Default:
+    /// false.
     optional mtu_discovery as "mtu_discovery": bool,
 }
 

@@ -17,20 +17,21 @@ pub(crate) struct Change {
     /// Time of the change, from the start of the impairments.
     #[schemars(required)]
     pub at: Option<At<Span>>,
-    /// Groups or nodes whose links change.
+    /// Links to change. Required with `set`. Values: group or node, or a list of these.
     pub links: Option<At<Names>>,
-    /// Direction of the links. Default: both.
+    /// Direction of the links. Default: `both`.
     pub way: Option<At<Directions>>,
-    /// Impairments from then on; keys that are missing stay as they are.
+    /// New values of impairments; other keys stay as they are.
     pub set: Option<Impairment>,
-    /// Duration of a linear transition. Default: at once.
+    /// Ramp: quantities change linearly from `at` for this time. Default: at once.
     pub over: Option<At<Span>>,
-    /// Groups or nodes whose links go down.
+    /// Links that carry nothing. Values: group or node, or a list of these.
     pub down: Option<At<Names>>,
-    /// Parts, each a list of groups and nodes. Frames pass only within a part. All other nodes form
-    /// one more part.
+    /// Parts of the network; frames pass only within a part. All nodes that are not listed form
+    /// another part. Values: list of parts; a part is a group, a node or a list of these.
     pub partition: Option<At<Vec<At<Names>>>>,
-    /// Whether the network forwards multicast; `false` drops it.
+    /// Whether the network forwards multicast. `false` drops it, like a switch or an access point
+    /// that blocks it; link-local groups (224.0.0.0/24) and broadcast still pass. Default: true.
     pub multicast: Option<At<bool>>,
     /// Duration of `down`, `partition` or `multicast: false`. Default: to the end.
     pub lasts: Option<At<Span>>,

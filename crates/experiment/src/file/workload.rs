@@ -14,31 +14,32 @@ use units::{Rate, Ratio, Span};
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Model {
-    /// Pattern of messages from the source to the sinks.
+    /// Pattern of messages from the source to the sinks. Values: pattern.
     #[schemars(required)]
     pub down: Option<At<InteractionPattern>>,
-    /// Pattern of answers from the sinks to the source.
+    /// Pattern of answers from the sinks to the source. Values: pattern.
     #[schemars(required)]
     pub up: Option<At<InteractionPattern>>,
-    /// Time between two messages of the source.
+    /// Interval between messages of the source. Range: above 0.
     pub every: Option<At<Span>>,
-    /// Number of messages. Default: as many as fit into the duration.
+    /// Number of messages. Range: 1 or more. Default: as many as fit into `duration`.
     pub count: Option<At<u64>>,
-    /// Duration of the messages. Default: the experiment's.
+    /// How long messages are sent. Range: above 0. Default: the experiment's.
     pub duration: Option<At<Span>>,
-    /// Maximum wait for messages in flight. Default: the experiment's. It can be short where lost
-    /// messages are never retransmitted.
+    /// Longest wait after that for outstanding messages. It can be short where lost messages are
+    /// never retransmitted. Default: the experiment's.
     pub drain: Option<At<Span>>,
-    /// Multicast send rate. Default: the network's shared rate, else the rate of its slowest link,
-    /// else 100 Mbit/s.
+    /// Sending rate of PGM and of the director. Range: 8 kbit/s to 10 Gbit/s. Default: the rate of
+    /// the network's shared channel, else of its slowest link, else 100 Mbit/s.
     pub multicast_rate: Option<At<Rate>>,
-    /// The director's assumption of frame loss before its first measurement.
+    /// Frame loss that the director assumes before its first measurement. Default: 0 %.
     pub assume_loss: Option<At<Ratio>>,
-    /// The director's assumption of the round-trip time before its first measurement.
+    /// Round-trip time that the director assumes before its first measurement. Default: 20 ms.
     pub assume_round_trip: Option<At<Span>>,
-    /// Models of other protocol stacks that the director may also choose.
+    /// Models of external protocol stacks that `director` may also choose.
     pub outside: Option<At<OneOrMore<At<OutsideModel>>>>,
-    /// Node of the MQTT broker, on port 1883: a group of one, or a node.
+    /// Node of the director's MQTT broker, at port 1883. Best started by the node's `run`, with
+    /// `ready`. Values: a group of one, or a node.
     pub broker: Option<At<String>>,
 }
 
@@ -67,19 +68,19 @@ impl Read for Model {
 #[derive(Debug, JsonSchema)]
 #[schemars(rename_all = "snake_case")]
 pub(crate) enum Workload {
-    /// Messages from a source to sinks, each answered; both directions are measured.
+    /// Messages from one source to sinks, each answered; both directions are measured.
     Interaction(Box<Interaction>),
-    /// Messages that clients publish through a broker to subscribers.
+    /// Messages that MQTT clients publish to subscribers through a broker.
     Mqtt(Box<Mqtt>),
-    /// Payloads that sources send to sinks, each exchange measured separately.
+    /// Payloads of given sizes from sources to sinks, each exchange measured separately.
     Exchange(Box<Exchange>),
-    /// Requests on a schedule.
+    /// Requests at scheduled times.
     Load(Box<Load>),
-    /// Devices that answer requests after configured service times.
+    /// Emulated devices that answer requests after configured service times.
     Device(Box<Device>),
-    /// Probes for contention.
+    /// Probes that detect CPU contention.
     Probe(Box<Probe>),
-    /// An unmodified program, from the start of the run.
+    /// An unmodified program.
     Command(Box<Command>),
 }
 
@@ -128,33 +129,36 @@ pub(crate) struct Interaction {
     /// Position in the file, for errors about missing keys.
     #[schemars(skip)]
     pub place: Place,
-    /// Name in the results. Default: `interaction-1` and so on.
+    /// Name in the results. Letters, digits, `-`, `_`, `.`. Default: `interaction-1` and so on.
     pub name: Option<At<String>>,
-    /// Node that sends: a group of one, or a node such as `meter-1`.
+    /// Node that sends. Values: a group of one, or a node such as `meter-1`.
     #[schemars(required)]
     pub source: Option<At<String>>,
-    /// Groups or nodes that receive and answer.
+    /// Nodes that receive and answer. Values: group or node, or a list of these.
     #[schemars(required)]
     pub sinks: Option<At<OneOrMore<At<String>>>>,
-    /// Name of a model in `models`.
+    /// Protocols and patterns: a name in `models`. Values: name of a model.
     #[schemars(required)]
     pub model: Option<At<String>>,
-    /// File with the payload of each message, relative to this file.
+    /// File with the content of each message, relative to the experiment file. Values: path.
     #[schemars(required)]
     pub payload: Option<At<String>>,
-    /// File with the payload of each answer. Default: `payload`.
+    /// File with the content of each answer. Values: path. Default: `payload`.
     pub reply_payload: Option<At<String>>,
-    /// Time between two messages; overrides the model's.
+    /// Interval between messages. Range: above 0. Default: the model's.
     pub every: Option<At<Span>>,
-    /// Number of messages; overrides the model's.
+    /// Number of messages. Range: 1 or more. Default: the model's.
     pub count: Option<At<u64>>,
-    /// Duration of the messages; overrides the model's and the experiment's.
+    /// How long messages are sent. Range: above 0. Default: the model's, else the experiment's.
     pub duration: Option<At<Span>>,
-    /// Maximum wait after the duration; overrides the model's and the experiment's.
+    /// Longest wait after that for outstanding messages; the run uses the longest of all
+    /// interactions. Default: the model's, else the experiment's.
     pub drain: Option<At<Span>>,
-    /// Changes of the number of sinks that receive messages. Only with the director.
+    /// Changes of the number of sinks that receive messages. Only with `director`. Default: all
+    /// sinks.
     pub fan_out: Option<At<Vec<FanOut>>>,
-    /// Network to use, if source and sinks share more than one.
+    /// Network to use. Required if source and sinks share more than one. Values: name of a network.
+    /// Default: the one that they share.
     pub network: Option<At<String>>,
 }
 
@@ -162,10 +166,10 @@ pub(crate) struct Interaction {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct FanOut {
-    /// Time, from the first message.
+    /// Time of the change, from the first message.
     #[schemars(required)]
     pub at: Option<At<Span>>,
-    /// Number of sinks.
+    /// Number of sinks: from then on, messages go to the first ones of the list only.
     #[schemars(required)]
     pub to: Option<At<u64>>,
 }
@@ -207,21 +211,21 @@ impl Read for Interaction {
 #[derive(Debug, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Command {
-    /// Name in the results. Default: `command-1` and so on.
+    /// Name in the results. Letters, digits, `-`, `_`, `.`. Default: `command-1` and so on.
     pub name: Option<At<String>>,
-    /// Groups or nodes that run it.
+    /// Nodes that run the program, one instance each. Values: group or node, or a list of these.
     #[schemars(required)]
     pub on: Option<At<OneOrMore<At<String>>>>,
     /// The program and its arguments.
     #[schemars(required)]
     pub run: Option<Fixed<Vec<At<String>>>>,
-    /// Variables added to its environment.
+    /// Environment variables to add to those of a node's `run`.
     pub env: Option<Named<At<String>>>,
     /// Whether the run ends without waiting for the program. Default: false.
     pub background: Option<At<bool>>,
-    /// Values that become figures, by name.
+    /// Values of the program that become figures, by name.
     pub metrics: Option<Named<Metric>>,
-    /// What it must do; otherwise the run is `failed`.
+    /// What the program must do; otherwise the run is `failed`.
     pub expect: Option<At<ProgramExpect>>,
 }
 

@@ -51,20 +51,41 @@ pub(crate) const GRANT: Model = Model {
     doc: "Grants of a cellular network. With `cycle`, or with `request_period` and `delay`, the \
           sender\nrequests grants; without them it always has one.",
     keys: &[
-        Key::new("tti", Kind::Time, "Duration of a transport block, and block period.").required(),
-        Key::new("transport_block", Kind::Size, "Bytes per transport block.").required(),
+        Key::new("tti", Kind::Time, "Time from one transport block to the next.").required(),
+        Key::new("transport_block", Kind::Size, "Bytes of a transport block.").required(),
         Key::new(
             "efficiency",
             Kind::Share,
             "Share of a block that carries frames and their `overhead`. Default: 100 %.",
         ),
-        Key::new("overhead", Kind::Size, "Bytes that the radio adds to each IP packet."),
-        Key::new("offset", Kind::Time, "Start of the first block; below `tti`."),
-        Key::new("cycle", Kind::Time, "Time from data at an idle sender to the first grant."),
-        Key::new("request_period", Kind::Time, "Requests are possible at multiples of this time."),
+        Key::new(
+            "overhead",
+            Kind::Size,
+            "Bytes that the radio adds to each IP packet. Default: 0 B.",
+        ),
+        Key::new("offset", Kind::Time, "Start of the first block; below `tti`. Default: 0 s."),
+        Key::new(
+            "cycle",
+            Kind::Time,
+            "Time from data at an idle sender to the first grant, if only the total is known.",
+        ),
+        Key::new(
+            "request_period",
+            Kind::Time,
+            "Requests are possible only at multiples of this time.",
+        ),
         Key::new("delay", Kind::Time, "Time from request to grant. Default: 0 s."),
-        Key::new("initial", Kind::Size, "Bytes of the first grant. Default: no limit."),
-        Key::new("hold", Kind::Time, "How long a grant lasts after the last block. Default: 0 s."),
+        Key::new(
+            "initial",
+            Kind::Size,
+            "Bytes of the first grant; frames beyond that wait for a second grant, for the same \
+             time again. Default: no limit.",
+        ),
+        Key::new(
+            "hold",
+            Kind::Time,
+            "How long a sender with nothing to send keeps its grant. Default: 0 s.",
+        ),
     ],
 };
 

@@ -92,18 +92,22 @@ pub(crate) const LORA: Model = Model {
     what: "a LoRa radio",
     doc: "The sender of a LoRa radio: time on air, and duty cycle.",
     keys: &[
-        Key::new("spreading_factor", Kind::Count, "Spreading factor, 7 to 12.").required(),
+        Key::new("spreading_factor", Kind::Count, "Spreading factor. Range: 7 to 12.").required(),
         Key::new(
             "bandwidth",
             Kind::Word("a bandwidth of LoRa", Bandwidth::WORDS),
-            "Default: 125 kHz.",
+            "Bandwidth. Default: 125 kHz.",
         ),
         Key::new(
             "coding_rate",
             Kind::Word("a coding rate of LoRa", CodingRate::WORDS),
-            "Default: 4/5.",
+            "Coding rate. Default: 4/5.",
         ),
-        Key::new("preamble", Kind::Count, "Symbols of the preamble, 6 to 65535. Default: 8."),
+        Key::new(
+            "preamble",
+            Kind::Count,
+            "Symbols of the preamble, without the 4.25 of its end. Range: 6 to 65535. Default: 8.",
+        ),
         Key::new(
             "duty_cycle",
             Kind::Share,
@@ -112,7 +116,8 @@ pub(crate) const LORA: Model = Model {
         Key::new(
             "duty_period",
             Kind::Time,
-            "Time over which the duty cycle counts, such as `1 h`. Default: a pause after each\npacket.",
+            "Time over which the duty cycle counts, such as `1 h`: the radio may send its share \
+             at any time in it. Default: a pause after each packet.",
         ),
     ],
 };
