@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
 const MAX_OPEN: usize = 32;
-/// Maximum number of complete messages whose answer can be requested: as many as a hub has open.
+/// Maximum number of complete messages with state; the oldest is dropped.
 const MAX_COMPLETE: usize = 64;
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
@@ -190,10 +190,14 @@ impl FecMember {
         }
         self.complete.insert(message, complete);
         self.schedule(message);
-        if self.complete.len() > MAX_COMPLETE
-            && let Some((oldest, _)) = self.complete.pop_first()
-        {
-            self.scheduled.remove(&oldest);
+        if self.complete.len() > MAX_COMPLETE {
+            // Rather one whose answer the hub has.
+            let over = self.complete.iter().find(|(_, complete)| complete.is_over);
+            let dropped = over.or(self.complete.first_key_value()).map(|(message, _)| *message);
+            if let Some(dropped) = dropped {
+                self.complete.remove(&dropped);
+                self.scheduled.remove(&dropped);
+            }
         }
         Some((message, rest.to_vec()))
     }
