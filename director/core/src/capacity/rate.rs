@@ -11,6 +11,8 @@ const GROWTH: [f64; 2] = [1.25, 2.0];
 const MAX_DROP: f64 = 4.0;
 /// Delivery rates whose maximum is the path's while a queue stands.
 const RECENT: usize = 4;
+/// Configured rate in bit/s from which the ends are slower than the path.
+const FAST: f64 = 1e9;
 /// Share of lost datagrams up to which arrivals are not slowed down by repairs.
 const CLEAN: f64 = 0.01;
 
@@ -44,7 +46,8 @@ impl Capacity {
         if self.silent {
             return true;
         }
-        if self.configured.is_none() && !self.flight.trained && !self.queues(self.flight.longest) {
+        let slow = self.configured.is_some_and(|rate| rate < FAST);
+        if !slow && !self.flight.trained && !self.queues(self.flight.longest) {
             return false;
         }
         let clean = self.loss < CLEAN && !self.flight.losses;

@@ -15,9 +15,10 @@ use crate::window::Window;
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
+/// Beyond this number of complete messages, one whose answer the hub has is dropped.
 const MAX_OPEN: usize = 32;
-/// Maximum number of complete messages whose answer can be requested: as many as a hub has open.
-const MAX_COMPLETE: usize = 64;
+/// Maximum number of complete messages whose answer the hub may lack: as many as it has open.
+const MAX_COMPLETE: usize = 1_024;
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
 /// A slot of this length, in ns, is that of a single receiver, which answers at once.
@@ -192,10 +193,15 @@ impl FecMember {
         }
         self.complete.insert(message, complete);
         self.schedule(message);
-        if self.complete.len() > MAX_COMPLETE
-            && let Some((oldest, _)) = self.complete.pop_first()
-        {
-            self.scheduled.remove(&oldest);
+        if self.complete.len() > MAX_OPEN {
+            // First those whose answer the hub has.
+            let over = self.complete.iter().find(|(_, complete)| complete.is_over);
+            let many = self.complete.len() > MAX_COMPLETE;
+            let oldest = self.complete.first_key_value().filter(|_| many);
+            if let Some(dropped) = over.or(oldest).map(|(message, _)| *message) {
+                self.complete.remove(&dropped);
+                self.scheduled.remove(&dropped);
+            }
         }
         Some((message, rest.to_vec()))
     }

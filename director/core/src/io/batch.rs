@@ -36,7 +36,7 @@ pub fn receive_segments(socket: impl AsFd) {
 /// Buffers for datagrams that have arrived.
 struct Buffers {
     bytes: Box<[u8]>,
-    names: [sockaddr_storage; BUFFERS],
+    names: Box<[sockaddr_storage; BUFFERS]>,
     controls: [Control; BUFFERS],
     /// Length of what a buffer has, and of a datagram in it.
     lengths: [(usize, usize); BUFFERS],
@@ -44,12 +44,12 @@ struct Buffers {
 
 thread_local! {
     /// Used by all sessions of a thread: their tasks do not wait while they handle datagrams.
-    static SHARED: RefCell<Vec<Box<Buffers>>> = const { RefCell::new(Vec::new()) };
+    static SHARED: RefCell<Vec<Buffers>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Datagrams that have arrived.
 pub struct Batch {
-    buffers: Option<Box<Buffers>>,
+    buffers: Option<Buffers>,
     count: usize,
 }
 
@@ -87,11 +87,11 @@ impl Drop for Batch {
 }
 
 impl Buffers {
-    fn new() -> Box<Self> {
+    fn new() -> Self {
         // SAFETY: all bytes of these structures may be zero.
-        let names = unsafe { zeroed() };
+        let names = Box::new(unsafe { zeroed() });
         let (controls, lengths) = ([Control::default(); BUFFERS], [(0, 0); BUFFERS]);
-        Box::new(Self { bytes: vec![0; BUFFERS * LONGEST].into(), names, controls, lengths })
+        Self { bytes: vec![0; BUFFERS * LONGEST].into(), names, controls, lengths }
     }
 
     fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<usize> {
@@ -110,8 +110,8 @@ impl Buffers {
             head.msg_hdr.msg_controllen = size_of::<Control>();
         }
         let (fd, wait) = (socket.as_raw_fd(), libc::MSG_DONTWAIT);
-        // SAFETY: the descriptor is open. Each header points to a buffer, a name and a control
-        // buffer of its own with their sizes, which outlive the call.
+        // SAFETY: the descriptor is open. Each header points to a separate buffer, name and
+        // control buffer with their sizes, which outlive the call.
         let count = unsafe {
             libc::recvmmsg(fd, heads.as_mut_ptr(), BUFFERS as u32, wait, std::ptr::null_mut())
         };

@@ -136,11 +136,11 @@ impl Driver {
             let group = self.group.as_ref().map(|(_, socket)| socket);
             tokio::select! {
                 Some(command) = commands.recv() => self.execute(command),
-                Some(answer) = answered.recv() => {
-                    self.answer(answer);
+                Some((number, answer)) = answered.recv() => {
+                    self.answer(number, &answer);
                     for _ in 1..AT_ONCE {
-                        let Ok(answer) = answered.try_recv() else { break };
-                        self.answer(answer);
+                        let Ok((number, answer)) = answered.try_recv() else { break };
+                        self.answer(number, &answer);
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
@@ -182,9 +182,9 @@ impl Driver {
         true
     }
 
-    fn answer(&mut self, (number, answer): (MessageId, Vec<u8>)) {
+    fn answer(&mut self, number: MessageId, answer: &[u8]) {
         // An answer that no model can carry is lost; the hub sees its deadline pass.
-        let _ = self.member.answer(number, &answer, self.clock.now());
+        let _ = self.member.answer(number, answer, self.clock.now());
     }
 
     /// Reads what the group's socket has received: a datagram to this member alone can ask for it,

@@ -161,7 +161,7 @@ impl Hub {
         let psks = config.security.of_hub(members)?;
         // Without a known member, the choice of the first model is for one.
         let present = known.clamp(1, members) as u16;
-        let mut rng = Rng::new(seed);
+        let (mut rng, all) = (Rng::new(seed), 0..u32::from(count));
         let mut models = carrier::available();
         models.extend(config.outside.iter().copied().filter(|model| model.is_outside()));
         models.retain(|model| config.models.is_empty() || config.models.contains(model));
@@ -178,7 +178,6 @@ impl Hub {
         let estimator = Estimator::new();
         policy.may_lose(estimator.upper_loss(assumed.loss));
         let first = policy.begin(&assumed, &map);
-        let all = 0..u32::from(count);
         let mut hub = Self {
             switch: Switch::new(first, all.clone(), asking_time(&assumed, present)),
             stages: BTreeMap::new(),
