@@ -21,13 +21,13 @@ pub(crate) mod prelude {
     pub(crate) use num_traits::Float;
 }
 
-/// The content of a mutex; `None` if it cannot be had now.
+/// The content of a mutex; `None` if another one uses it now.
 #[cfg(feature = "std")]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<std::sync::MutexGuard<'_, T>> {
     mutex.lock().ok()
 }
 
-/// The content of a mutex; `None` if it cannot be had now.
+/// The content of a mutex; `None` if another one uses it now.
 #[cfg(not(feature = "std"))]
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> Option<spin::MutexGuard<'_, T>> {
     mutex.try_lock()

@@ -34,8 +34,8 @@ fn heap_used() -> usize {
 fn main() -> ! {
     // SAFETY: called once, before anything is allocated, with memory that nothing else uses.
     unsafe { HEAP.init(addr_of_mut!(MEMORY) as usize, HEAP_BYTES) };
-    print!("{} B per member at rest; ", session::member_bytes());
-    match session::run() {
+    print!("{} B per member at rest; ", session::member_bytes(heap_used));
+    match session::run(heap_used) {
         Ok(report) => {
             println!("{report}");
             process::exit(0)

@@ -1,6 +1,5 @@
 //! Members and a hub, with simulated time and path.
 
-use crate::heap_used;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -22,7 +21,7 @@ fn member(number: u64) -> Member {
 }
 
 /// Heap that a member needs before it has joined, in bytes.
-pub fn member_bytes() -> usize {
+pub fn member_bytes(heap_used: fn() -> usize) -> usize {
     let before = heap_used();
     let mut member = member(1);
     // A hello is made, so nothing is left out of the program.
@@ -33,7 +32,7 @@ pub fn member_bytes() -> usize {
 }
 
 #[cfg(not(feature = "hub"))]
-pub fn run() -> Result<String, String> {
+pub fn run(_: fn() -> usize) -> Result<String, String> {
     let mut member = member(1);
     let mut datagrams = Vec::new();
     for now in 0..100 {
@@ -80,6 +79,7 @@ mod with_hub {
         published: u64,
         /// Greatest use of the heap, in bytes.
         heap: usize,
+        heap_used: fn() -> usize,
     }
 
     impl World {
@@ -119,7 +119,7 @@ mod with_hub {
                     _ => {}
                 }
             }
-            self.heap = self.heap.max(heap_used());
+            self.heap = self.heap.max((self.heap_used)());
         }
 
         fn step(&mut self) {
@@ -135,7 +135,7 @@ mod with_hub {
         }
     }
 
-    fn session(model: ModelId) -> Result<World, String> {
+    fn session(model: ModelId, heap_used: fn() -> usize) -> Result<World, String> {
         let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
         config.models = Vec::from([model]);
         let hub = Hub::new(config, PerformanceMap::shipped(), MEMBERS, &Seed::reproducible(9));
@@ -148,6 +148,7 @@ mod with_hub {
             answers: 0,
             published: 0,
             heap: 0,
+            heap_used,
         };
         while !world.hub.is_ready() && world.now < 60_000 * MS {
             world.step();
@@ -162,14 +163,17 @@ mod with_hub {
         let all = MESSAGES * MEMBERS as u64;
         match (world.answers == all, world.published == MESSAGES) {
             (true, true) => Ok(world),
-            _ => Err(format!("{model}: {} of {all} answers, {} of {MESSAGES} readings", world.answers, world.published)),
+            _ => Err(format!(
+                "{model}: {} of {all} answers, {} of {MESSAGES} readings",
+                world.answers, world.published
+            )),
         }
     }
 
-    pub fn run() -> Result<String, String> {
+    pub fn run(heap_used: fn() -> usize) -> Result<String, String> {
         let mut report = String::new();
         for model in [ModelId::UdpArq, ModelId::MulticastFec] {
-            let world = session(model)?;
+            let world = session(model, heap_used)?;
             report += &format!(
                 "{model}: {} answers and {} readings, {} datagrams, {} B of heap at most for a hub and {MEMBERS} members; ",
                 world.answers, world.published, world.sent, world.heap
