@@ -48,6 +48,9 @@ impl Default for FecSettings {
     }
 }
 
+/// Time in which an end handles a frame, in ns: on a faster channel, shorter slots and answers that
+/// are due earlier would only cause requests for what is under way.
+const HANDLING: Nanos = 10_000;
 /// Higher loss is not compensated in advance.
 const MAX_LOSS: f64 = 0.9;
 /// Slots are longer than an answer's mean duration by the loss, at most by this share: repairs
@@ -64,9 +67,10 @@ impl FecSettings {
         self.loss.clamp(0.0, MAX_LOSS)
     }
 
-    /// Airtime of a datagram of `bytes`, in ns.
+    /// Airtime of a datagram of `bytes`, in ns; at least the time in which the ends handle it.
     pub fn airtime(&self, bytes: usize) -> Nanos {
-        ((bytes + self.below) as f64 * 8e9 / self.rate_bit_s.max(1.0)).ceil() as Nanos
+        let air = (bytes + self.below) as f64 * 8e9 / self.rate_bit_s.max(1.0);
+        (air.ceil() as Nanos).max(HANDLING)
     }
 
     /// Header size and maximum symbol size in bytes for a message of `bytes`, with `code` bytes
