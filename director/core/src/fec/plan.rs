@@ -50,7 +50,7 @@ impl Default for FecSettings {
 
 /// Time in which an end handles a frame, in ns: on a faster channel, shorter slots and answers that
 /// are due earlier would only cause requests for what is under way.
-const HANDLING: Nanos = 10_000;
+pub(super) const HANDLING: Nanos = 10_000;
 /// Higher loss is not compensated in advance.
 const MAX_LOSS: f64 = 0.9;
 /// Slots are longer than an answer's mean duration by the loss, at most by this share: repairs

@@ -2,7 +2,7 @@
 
 use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
-use super::plan::{FecSettings, ResponseKind, slot_index};
+use super::plan::{FecSettings, HANDLING, ResponseKind, slot_index};
 use crate::Nanos;
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
@@ -161,6 +161,8 @@ pub(super) struct Shape {
     pub settings: FecSettings,
     /// Length of a frame's authentication code, in bytes.
     pub code: usize,
+    /// Number of awaited answers of all messages.
+    pub awaited: usize,
 }
 
 /// Copies of a request: it is short, and a lost one costs a round.
@@ -171,6 +173,14 @@ impl Shape {
     fn queue(&self, most: u16) -> Nanos {
         let frames = self.settings.members.saturating_add(1).min(most);
         self.settings.airtime(self.settings.datagram) * Nanos::from(frames)
+    }
+
+    /// Time in which the hub handles the answers to other messages than one, of which `own` answers
+    /// are awaited.
+    fn others(&self, own: usize) -> Nanos {
+        let others = self.awaited.saturating_sub(own) as Nanos;
+        let symbols = self.settings.answer_symbols(self.code) as Nanos;
+        others * symbols * HANDLING
     }
 }
 
@@ -234,7 +244,10 @@ impl Sending {
         }
         // Without slots, answers are requested at once.
         let grace = if self.slot > 0 {
-            shape.settings.round_trip.max(TICK) + shape.queue(8) + shape.settings.patience
+            shape.settings.round_trip.max(TICK)
+                + shape.queue(8)
+                + shape.settings.patience
+                + shape.others(self.awaited.len())
         } else {
             0
         };
@@ -242,7 +255,7 @@ impl Sending {
         self.slots_at = Some(over);
         self.ask_at = over + grace;
         if self.slot > 0 && self.response == ResponseKind::Answers {
-            let Shape { settings, code } = shape;
+            let Shape { settings, code, .. } = shape;
             let each = settings.answer_burst(settings.answer_symbols(*code));
             self.arrivals.asked =
                 f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
@@ -307,7 +320,8 @@ impl Sending {
             awaited.unanswered += 1;
             requests.push(Request { member: *member, symbols });
         }
-        let copies = shape.queue(4) + frame * COPIES as Nanos;
+        let queue = shape.queue(4) + shape.others(self.awaited.len());
+        let copies = queue + frame * COPIES as Nanos;
         let answered = now
             + (settings.round_trip * 5 / 4).max(TICK)
             + settings.patience

@@ -246,7 +246,8 @@ impl FecHub {
     }
 
     fn shape(&self) -> Shape {
-        Shape { settings: self.settings, code: self.own.code_len() }
+        let awaited = self.sending.values().map(|sending| sending.awaited.len()).sum();
+        Shape { settings: self.settings, code: self.own.code_len(), awaited }
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
