@@ -54,7 +54,7 @@ const FOREIGN: [Foreign; 7] = [
 
 /// The bill of materials of the workspace in `root`, from `cargo metadata` and `Cargo.lock`.
 pub fn sbom(root: &Path) -> Result<String, String> {
-    let arguments = ["metadata", "--format-version", "1", "--locked"];
+    let arguments = ["metadata", "--format-version", "1", "--locked", "--all-features"];
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let run = Command::new(cargo).args(arguments).current_dir(root).output();
     let run = run.map_err(|error| format!("run cargo metadata: {error}"))?;
