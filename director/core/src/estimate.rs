@@ -166,7 +166,7 @@ impl Estimator {
 
 /// Wilson interval for `hits` of `of` trials (fractions allowed), `z` standard deviations to
 /// each side.
-fn wilson(hits: f64, of: f64, z: f64) -> Interval {
+pub(crate) fn wilson(hits: f64, of: f64, z: f64) -> Interval {
     if of <= 0.0 {
         return Interval { value: 0.0, low: 0.0, high: 1.0 };
     }

@@ -1,6 +1,7 @@
 //! Members that lose far more than the others. They say nothing of the network of the others, and
 //! get more than these by unicast.
 
+use crate::estimate::wilson;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
@@ -40,12 +41,8 @@ impl Frames {
     /// Lower limit of the loss: Wilson's interval (1927). Frames that are lost `burst` in a row are
     /// one observation.
     fn least(self, burst: f64) -> f64 {
-        if self.weight <= 0.0 {
-            return 0.0;
-        }
-        let (share, n, z2) = (self.share(), self.weight / burst.max(1.0), Z * Z);
-        let spread = Z * (share * (1.0 - share) / n + z2 / (4.0 * n * n)).sqrt();
-        ((share + z2 / (2.0 * n) - spread) / (1.0 + z2 / n)).max(0.0)
+        let each = burst.max(1.0);
+        wilson(self.lost / each, self.weight / each, Z).low
     }
 }
 
