@@ -155,3 +155,32 @@ duration: 60 s
     );
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
 }
+
+/// The same over IPv6, with a hub that is bound to an address and with one that is not.
+#[test]
+fn a_device_finds_its_hub_over_ipv6() {
+    let bed = Bed::new();
+    bed.write("key", "a key of all the gateways");
+    let gateway = gateway();
+    for (name, hub, device) in [("bound", "[fd00::1]", "[fd00::2]"), ("all", "[::]", "[::]")] {
+        bed.write(
+            "e.yaml",
+            &format!(
+                "experiment: {name}
+nodes: {{hub: {{}}, device: {{}}}}
+networks: {{field: {{attach: [hub, device], subnet: 'fd00::/64'}}}}
+workloads:
+  - command: {{on: hub, background: true, run: [{gateway}, hub, --key, key, --local, '{hub}:5700', --places, '1', --announce, site]}}
+  - command: {{on: device, background: true, run: [{gateway}, device, --key, key, --local, '{device}:5700', --hub, site._tb-director._udp.local]}}
+  - command:
+      on: hub
+      run: [sh, -c, 'until mosquitto_sub -E -c -i s -q 1 -t r; do sleep 0.1; done; touch {name}; exec mosquitto_sub -c -i s -q 1 -t r -C 1 -W 50']
+      expect: {{output: kWh}}
+  - command: {{on: device, run: [sh, -c, 'until [ -e {name} ] && mosquitto_pub -t r -q 1 -m kWh; do sleep 0.2; done']}}
+duration: 60 s
+"
+            ),
+        );
+        bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
+    }
+}

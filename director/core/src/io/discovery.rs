@@ -4,10 +4,11 @@
 //! keys decide whose session a member joins, so a false one only delays that.
 
 use super::Error;
+use super::socket::interface_of;
 use crate::rng::{Rng, Seed};
 use mdns_sd::{IfKind, ResolvedService, ScopedIp, ServiceDaemon, ServiceEvent, ServiceInfo};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
 /// The type of the service, with its domain.
@@ -16,6 +17,8 @@ const SERVICE: &str = "_tb-director._udp.local.";
 const SUFFIX: &str = "._tb-director._udp.local";
 /// Maximum length of a name, in bytes (RFC 6763, 4.1.1).
 const MAX_NAME: usize = 63;
+/// The property with the address that a hub is bound to, if it is bound to one.
+const BOUND: &str = "address";
 /// Time to wait for an announcement: the hub may start after its members.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -49,18 +52,24 @@ impl Announcement {
         let failed = |source| error(format!("cannot announce the hub {name}"), source);
         // Host names are unique, as several hubs can be on a machine, or machines have one name.
         let host = format!("director-{:016x}.local.", Rng::new(&Seed::from_system()?).bits());
-        let none: [(&str, &str); 0] = [];
         let own = local.ip();
-        let info = match own.is_unspecified() {
-            true => ServiceInfo::new(SERVICE, name, &host, "", local.port(), &none[..])
+        let named = own.to_string();
+        let named = [(BOUND, named.as_str())];
+        let named = if own.is_unspecified() { &[] } else { &named[..] };
+        let info = match own {
+            IpAddr::V4(own) if !own.is_unspecified() => {
+                ServiceInfo::new(SERVICE, name, &host, IpAddr::V4(own), local.port(), named)
+            }
+            // With a single IPv6 address, members did not find the hub (mdns-sd 0.21.7).
+            _ => ServiceInfo::new(SERVICE, name, &host, "", local.port(), named)
                 .map(ServiceInfo::enable_addr_auto),
-            false => ServiceInfo::new(SERVICE, name, &host, own, local.port(), &none[..]),
         };
         let mut info = info.map_err(failed)?;
         let interface = match own {
-            own if !own.is_unspecified() => IfKind::Addr(own),
-            own if own.is_ipv4() => IfKind::IPv4,
-            _ => IfKind::IPv6,
+            IpAddr::V4(own) if own.is_unspecified() => IfKind::IPv4,
+            IpAddr::V6(own) if own.is_unspecified() => IfKind::IPv6,
+            IpAddr::V4(own) => IfKind::Addr(own.into()),
+            IpAddr::V6(own) => IfKind::IndexV6(interface_of(own)),
         };
         info.set_interfaces(vec![interface]);
         let full_name = info.get_fullname().to_owned();
@@ -122,6 +131,12 @@ fn address(service: &ResolvedService) -> Option<SocketAddr> {
         }
         ip => SocketAddr::new(ip.to_ip_addr(), service.port),
     };
+    let bound = service.txt_properties.get_property_val_str(BOUND);
+    let bound: Option<IpAddr> = bound.and_then(|address| address.parse().ok());
+    let is_bound = |ip: &&ScopedIp| Some(ip.to_ip_addr()) == bound;
+    if let Some(ip) = service.addresses.iter().find(is_bound) {
+        return Some(address(ip));
+    }
     // The order of a set is random; the smallest address is always the same.
     service.addresses.iter().map(address).min_by_key(|at| (at.is_ipv6(), *at))
 }

@@ -26,7 +26,7 @@ fn finish(socket: Socket) -> IoResult<UdpSocket> {
 }
 
 /// The index of the interface with an IPv6 address; 0, which lets the system choose, if unknown.
-fn interface_of(own: Ipv6Addr) -> u32 {
+pub(super) fn interface_of(own: Ipv6Addr) -> u32 {
     let text = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let index = |line: &str| {
         let mut fields = line.split_whitespace();
