@@ -126,13 +126,18 @@ fn greet(lab: &lab::Lab, count: usize) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn floods(lab: &lab::Lab, count: usize, frames: impl Fn() -> u64) -> Result<(), Box<dyn Error>> {
+fn floods(
+    lab: &lab::Lab,
+    count: usize,
+    flood: &str,
+    frames: impl Fn() -> u64,
+) -> Result<(), Box<dyn Error>> {
     greet(lab, count)?;
     while frames() < count as u64 / 2 {
         std::thread::sleep(Duration::from_millis(10));
     }
     for node in (0..count).step_by(2) {
-        load::start(lab, node, &[load::FLOOD, &nodes::address(node + 1).to_string(), "0"])?;
+        load::start(lab, node, &[flood, &nodes::address(node + 1).to_string(), "0"])?;
     }
     Ok(())
 }
@@ -167,7 +172,7 @@ fn load_round(count: usize) -> Result<f64, Box<dyn Error>> {
 fn bare_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error>> {
     let (lab, carrier) = pairs(path, count)?;
     let bare = Bare::start(carrier, count, false)?;
-    floods(&lab, count, || bare.frames())?;
+    floods(&lab, count, load::FLOOD, || bare.frames())?;
     let rate = rate(|| bare.frames());
     drop(lab);
     bare.stop()?;
@@ -184,7 +189,7 @@ fn medium_round(
     let accounting = Accounting::new(vec![(0..count).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, Span::ZERO)?;
     engine.begin();
-    floods(&lab, count, || engine.frames())?;
+    floods(&lab, count, load::FLOOD, || engine.frames())?;
     let rate = rate(|| engine.frames());
     drop(lab);
     engine.stop()?;
@@ -266,29 +271,35 @@ fn multicast_medium(path: FramePath, members: usize) -> Result<[f64; 2], Box<dyn
 }
 
 /// Prints the throughput of two networks, each with a node that floods its neighbour, on one and on
-/// two threads of the engine, in interleaved rounds; medians. The floods and the threads share all
-/// CPUs, so the ratio is below 2 unless the machine has one for each.
+/// two threads of the engine, and the threads' CPU time per frame, in interleaved rounds; medians.
+/// The floods and the threads share all CPUs, so the ratio of throughputs is below 2 unless the
+/// machine has a CPU for each of the four.
 pub fn threads() -> Result<(), Box<dyn Error>> {
     println!(
-        "\nthreads: two networks, all impairments, frames\n{:>7} {:>7} {:>12} {:>13} {:>6}",
-        "path", "CPUs", "1 thread k/s", "2 threads k/s", "ratio"
+        "\nthreads: two networks, all impairments, frames\n{:>7} {:>5} {:>12} {:>7} {:>13} {:>7} {:>6}",
+        "path", "CPUs", "1 thread k/s", "CPU ns", "2 threads k/s", "CPU ns", "ratio"
     );
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     for path in paths() {
-        let mut rounds = [Vec::new(), Vec::new()];
+        let mut rounds = [(); 4].map(|()| Vec::new());
         for _ in 0..ROUNDS {
-            for (count, rates) in (1..).zip(&mut rounds) {
-                rates.push(threads_round(path, count)?);
-            }
+            let both = [threads_round(path, 1)?, threads_round(path, 2)?].concat();
+            rounds.iter_mut().zip(both).for_each(|(values, value)| values.push(value));
         }
-        let [one, two] = rounds.map(crate::median);
-        println!("{:>7} {cpus:>7} {one:>12.0} {two:>13.0} {:>6.2}", path.name(), two / one);
+        let [one, one_ns, two, two_ns] = rounds.map(crate::median);
+        println!(
+            "{:>7} {cpus:>5} {one:>12.0} {one_ns:>7.0} {two:>13.0} {two_ns:>7.0} {:>6.2}",
+            path.name(),
+            two / one
+        );
     }
     Ok(())
 }
 
-/// Forwarded frames of two networks on `count` threads, in thousands per second.
-fn threads_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
+/// Forwarded frames of two networks on `count` threads, in thousands per second, and the threads'
+/// CPU time per frame in ns. Floods run on any CPU: on the one of a thread with real-time priority
+/// a pinned flood would send a tenth of what it sends next to it.
+fn threads_round(path: FramePath, count: usize) -> Result<[f64; 2], Box<dyn Error>> {
     const NODES: usize = 4;
     let (mut lab, ends) = nodes::up(NODES, |node| vec![node ^ 1], nodes::link(path))?;
     let endpoints = vec![all_impairments()?; NODES / 2];
@@ -303,27 +314,26 @@ fn threads_round(path: FramePath, count: usize) -> Result<f64, Box<dyn Error>> {
     let engine =
         Engine::start_threads(&threads, backends, segments, places, accounting, Span::ZERO)?;
     engine.begin();
-    floods(&lab, NODES, || engine.frames())?;
-    std::thread::sleep(WARM_UP);
-    let (before, begin) = (engine.frames(), Instant::now());
-    std::thread::sleep(ROUND);
-    let rate = (engine.frames() - before) as f64 / begin.elapsed().as_secs_f64() / 1e3;
+    floods(&lab, NODES, load::FLOOD_ANYWHERE, || engine.frames())?;
+    let rate = rate(|| engine.frames());
     drop(lab);
     engine.stop()?;
     Ok(rate)
 }
 
-/// CPU time of the medium's thread, in ns.
+/// CPU time of the medium's threads, in ns.
 pub fn medium_cpu_ns() -> u64 {
-    of_medium("schedstat").split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    let time =
+        |schedstat: String| schedstat.split(' ').next().and_then(|ns| ns.parse::<u64>().ok());
+    of_medium("schedstat").filter_map(time).sum()
 }
 
-/// A /proc file of the medium's thread; empty if there is no such thread.
-pub fn of_medium(file: &str) -> String {
+/// A /proc file of each of the medium's threads.
+pub fn of_medium(file: &str) -> impl Iterator<Item = String> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let read = |task: &std::fs::DirEntry, file: &str| {
         std::fs::read_to_string(task.path().join(file)).unwrap_or_default()
     };
-    let mut ours = tasks.filter(|task| read(task, "comm").trim() == "medium");
-    ours.next().map(|task| read(&task, file)).unwrap_or_default()
+    let ours = tasks.filter(move |task| read(task, "comm").starts_with("medium"));
+    ours.map(move |task| read(&task, file))
 }

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// A waiting program announces its address to the switch with a group report, which has no
 /// receivers.
 pub const FLOOD: &str = "__flood";
+/// The same, on any CPU.
+pub const FLOOD_ANYWHERE: &str = "__flood-anywhere";
 /// Sends datagrams as programs do, on any CPU: sleeps until the next is due, or polls the clock:
 /// `<address> <frames per second> [spin]`.
 pub const SEND: &str = "__send";
@@ -85,12 +87,12 @@ pub fn pin_to(cpu: Cpu) {
     }
 }
 
-/// Runs a flood.
-pub fn flood(args: &[String]) -> ExitCode {
+/// Runs a flood, on `cpu` if it takes all of one.
+pub fn flood(args: &[String], cpu: Cpu) -> ExitCode {
     let (Some(address), Some(rate)) = (args.first(), args.get(1)) else { return ExitCode::from(2) };
     let rate: f64 = rate.parse().unwrap_or(0.0);
     if rate == 0.0 || rate >= SPIN_FROM {
-        pin_to(Cpu::Last);
+        pin_to(cpu);
     }
     let Ok(socket) = UdpSocket::bind("0.0.0.0:0") else { return ExitCode::FAILURE };
     if socket.connect((address.as_str(), PORT)).is_err() {

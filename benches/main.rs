@@ -28,7 +28,8 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     match args.first().map(String::as_str) {
         Some(lab::FORK_SERVER) => return lab::fork_server(),
-        Some(load::FLOOD) => return load::flood(&args[1..]),
+        Some(load::FLOOD) => return load::flood(&args[1..], load::Cpu::Last),
+        Some(load::FLOOD_ANYWHERE) => return load::flood(&args[1..], load::Cpu::Any),
         Some(load::SEND) => return load::send(&args[1..]),
         Some(load::READ) => return load::read(),
         Some(load::HELLO) => return load::hello(&args[1..]),

@@ -87,9 +87,11 @@ fn settled(lab: &lab::Lab, frames: impl Fn() -> u64) -> Result<[f64; 3], Box<dyn
 
 /// Number of voluntary context switches of the forwarder's thread.
 fn sleeps() -> u64 {
-    let status = crate::frames::of_medium("status");
-    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-    line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+    let switches = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.and_then(|count| count.trim().parse::<u64>().ok())
+    };
+    crate::frames::of_medium("status").filter_map(switches).sum()
 }
 
 /// Memory of this process, without the nodes' programs, in MB. Memory that the medium shares with
