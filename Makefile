@@ -55,6 +55,11 @@ test:
 evidence-embedded:
 	scripts/director-embedded.sh run
 
+# The documentation as a book, in target/book: cargo install mdbook --locked.
+.PHONY: book
+book:
+	cargo xtask book
+
 # What users install, in target/packages: an archive, a Debian package, a wheel, a recipe for a container image.
 # docs/how-to/install.md. LINUX=no leaves out the guest kernel for virtual time.
 .PHONY: dist

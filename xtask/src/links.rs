@@ -28,6 +28,13 @@ pub fn problems(files: &BTreeMap<String, String>, exists: impl Fn(&str) -> bool)
     found
 }
 
+/// Files and folders of the tree that a page links to.
+pub fn targets(name: &str, text: &str) -> impl Iterator<Item = String> {
+    let paths = prose(text).flat_map(|(_, line)| links(line));
+    let paths = paths.filter_map(|link| link.split('#').next()).filter(|path| !path.is_empty());
+    paths.map(move |path| joined(name, path))
+}
+
 /// Anchors of the headings of a page, as GitHub and mdBook make them.
 pub fn headings(text: &str) -> impl Iterator<Item = String> {
     let headings = prose(text).filter_map(|(_, line)| line.strip_prefix('#'));

@@ -1,12 +1,13 @@
 //! `cargo xtask tidy`: what reviewers would otherwise have to look for. `cargo xtask test`: all tests.
 //! `cargo xtask sbom`: the list of all parts of the program. `cargo xtask reference`: the tables of
-//! keys in the reference of the experiment file.
+//! keys in the reference of the experiment file. `cargo xtask book`: the documentation as a book.
 //!
 //! Limits that the tree does not meet yet are in `xtask/exceptions.txt`, each with its present
 //! number. A number may only become smaller: an exception that is larger than needed is an error,
 //! too, so that what was improved stays improved.
 
 mod arrows;
+mod book;
 mod circles;
 mod exceptions;
 mod links;
@@ -38,6 +39,9 @@ fn main() -> ExitCode {
     if words == ["reference"] {
         return write_reference();
     }
+    if words == ["book"] {
+        return build_book();
+    }
     let write = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => false,
         ["tidy", "--write"] => true,
@@ -47,7 +51,8 @@ fn main() -> ExitCode {
                  cargo xtask tidy --write   and store smaller numbers of exceptions\n       \
                  cargo xtask test [N]       run all tests, N test programs at a time\n       \
                  cargo xtask sbom [FILE]    print or write the bill of materials (CycloneDX)\n       \
-                 cargo xtask reference      write the tables of keys from the JSON Schema"
+                 cargo xtask reference      write the tables of keys from the JSON Schema\n       \
+                 cargo xtask book           build the documentation as a book, with mdBook"
             );
             return ExitCode::from(2);
         }
@@ -90,6 +95,18 @@ fn write_reference() -> ExitCode {
             changed.iter().for_each(|page| eprintln!("wrote {page}"));
             ExitCode::SUCCESS
         }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Builds the book.
+fn build_book() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no workspace".to_owned());
+    match root.and_then(|root| book::build(root, &files(root)?, &names(root)?)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -141,11 +158,19 @@ fn tidy(write: bool) -> Result<Vec<String>, String> {
 
 /// The texts of the repository, by their names relative to `root`.
 fn files(root: &Path) -> Result<BTreeMap<String, String>, String> {
+    let text = |name: String| {
+        let text = std::fs::read_to_string(root.join(&name)).ok()?;
+        Some((name, text))
+    };
+    Ok(names(root)?.into_iter().filter_map(text).collect())
+}
+
+/// The names of all files that git tracks, relative to `root`.
+fn names(root: &Path) -> Result<Vec<String>, String> {
     let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output();
     let listed = listed.map_err(|error| format!("run git ls-files: {error}"))?;
     let names = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let text = |name: &str| Some((name.to_owned(), std::fs::read_to_string(root.join(name)).ok()?));
-    Ok(names.split('\0').filter(|name| !name.is_empty()).filter_map(text).collect())
+    Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -30,6 +30,11 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
         Err(status) => return Ok(status),
     };
     let plan = plan(arguments, &experiment)?;
+    // The process of a detached lab has no terminal to warn on.
+    let threads = arguments.forwarding.warning(plan.networks.len(), show::cores());
+    if let Some(why) = threads.filter(|_| arguments.tell.is_none()) {
+        remark(format_args!("warning: {why}"));
+    }
     if arguments.detach {
         return detach(arguments);
     }

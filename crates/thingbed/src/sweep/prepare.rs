@@ -117,7 +117,7 @@ pub(crate) fn prepare<'a>(
         return Err(if wrong { Status::Wrong } else { Status::Failed });
     }
     if arguments.clock(&experiment) == Clock::Real {
-        foretell(&experiment, &cells, seed);
+        foretell(arguments, &experiment, &cells, seed);
     }
     let out = arguments.resume.as_deref().unwrap_or(&arguments.out);
     match disk::preflight(arguments, &experiment, &cells, repeats.len(), seed) {
@@ -161,15 +161,19 @@ fn by_cpu(cells: Vec<Cell>, cpus: &[Cpu]) -> Vec<Cell> {
     all.collect()
 }
 
-/// Warns once, before the first run, about cells that may overload this machine, and about gateways
-/// that lead nowhere.
-fn foretell(experiment: &Experiment, cells: &[Cell], seed: u64) {
+/// Warns once, before the first run, about cells that may overload this machine, about too many
+/// threads, and about gateways that lead nowhere.
+fn foretell(arguments: &Run, experiment: &Experiment, cells: &[Cell], seed: u64) {
     let plans = cells.iter().filter_map(|cell| Some((cell, experiment.plan(cell, 0, seed).ok()?)));
     let mut nowhere = plans.clone().filter_map(|(_, plan)| crate::outside::warning(&plan));
     if let Some(why) = nowhere.next() {
         remark(format_args!("warning: {why}"));
     }
     let cores = crate::show::cores();
+    let networks = plans.clone().map(|(_, plan)| plan.networks.len()).max();
+    if let Some(why) = arguments.forwarding.warning(networks.unwrap_or(0), cores) {
+        remark(format_args!("warning: {why}"));
+    }
     let mut fears =
         plans.filter_map(|(cell, plan)| Some((cell, Forecast::of(&plan).warning(cores)?)));
     if let Some((cell, why)) = fears.next() {
