@@ -37,9 +37,10 @@ var report = (function () {
 
   function shown(value) {
     if (value === null || value === undefined || isNaN(value)) return "–";
+    if (value === 0) return "0";
     var size = Math.abs(value);
     return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) :
-      size >= 0.1 || size === 0 ? value.toFixed(2) : value.toPrecision(2);
+      size >= 0.1 ? value.toFixed(2) : value.toPrecision(2);
   }
 
   function fill(title, rows) {
@@ -206,10 +207,11 @@ var report = (function () {
   });
   addEventListener("beforeprint", function () { drawn.forEach(draw); });
 
-  // Wide tables scroll; then the keyboard must reach them.
+  // Wide and long tables scroll; then the keyboard must reach them.
   function scrollers() {
     document.querySelectorAll(".table").forEach(function (box) {
-      if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0; else box.removeAttribute("tabindex");
+      var scrolls = box.scrollWidth > box.clientWidth + 1 || box.scrollHeight > box.clientHeight + 1;
+      if (scrolls) box.tabIndex = 0; else box.removeAttribute("tabindex");
     });
   }
 
