@@ -8,6 +8,7 @@ import nbformat
 import pytest
 from conftest import ROOT
 from nbclient import NotebookClient
+from test_search import program
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 
@@ -22,7 +23,7 @@ def test_the_examples_of_a_document_run(name: str, tmp_path: Path) -> None:
     """One after the other, in one namespace. Blocks with tests are only compiled."""
     found = blocks(ROOT / name)
     assert found
-    (tmp_path / "first.yaml").write_text(first_yaml())
+    write_files(tmp_path)
     names: dict[str, object] = {"__name__": "document"}
     for line, code in found:
         code = "\n" * (line - 1) + code.replace('"python3"', f'"{sys.executable}"')
@@ -31,10 +32,37 @@ def test_the_examples_of_a_document_run(name: str, tmp_path: Path) -> None:
             exec(compiled, names)
 
 
-def first_yaml() -> str:
-    """The first experiment of the README."""
-    text = (ROOT / "README.md").read_text()
-    found = re.search(r"```yaml\n(experiment: first\n.*?)```", text, re.S)
+#: A link of 64 kbit/s to all meters, each of which gets 154 B five times a second: ten have room.
+GATEWAY = """\
+experiment: gateway
+nodes: {gateway: {}, meter: {count: '${meters}'}}
+networks:
+  field:
+    attach: [gateway, meter]
+    subnet: 10.0.0.0/24
+    links: {gateway: {up: {rate: 64 kbit/s}}}
+models: {udp: {down: udp/request-response, up: udp/request-response, every: 0.2 s}}
+workloads: [{interaction: {source: gateway, sinks: meter, model: udp, payload: reading.txt}}]
+matrix: {meters: [4]}
+duration: 4 s
+drain: 1 s
+"""
+
+
+def write_files(folder: Path) -> None:
+    """The files that the documents name."""
+    (folder / "first.yaml").write_text(experiment_in("README.md", "first"))
+    (folder / "builds.yaml").write_text(experiment_in("docs/compare.md", "builds"))
+    (folder / "gateway.yaml").write_text(GATEWAY)
+    (folder / "reading.txt").write_text("x" * 100)
+    for name in ("old", "new"):
+        program(folder, name, 100)
+
+
+def experiment_in(document: str, name: str) -> str:
+    """The experiment file of this name in a document."""
+    text = (ROOT / document).read_text()
+    found = re.search(rf"```yaml\n(experiment: {name}\n.*?)```", text, re.S)
     assert found is not None
     return found[1]
 

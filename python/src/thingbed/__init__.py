@@ -24,6 +24,8 @@ It uses the program `thingbed`: `THINGBED_BIN`, or the one in `PATH`. docs/pytho
 """
 
 from .asynchronous import AsyncLab, AsyncLink, AsyncNode, run_async, up_async
+from .capacities import Capacity, TestedValue, capacity
+from .comparison import Comparison, Difference, compare
 from .errors import (
     FailedError,
     InputError,
@@ -51,7 +53,10 @@ __all__ = [
     "AsyncLink",
     "AsyncNode",
     "Axis",
+    "Capacity",
+    "Comparison",
     "Completed",
+    "Difference",
     "Expectation",
     "FailedError",
     "InputError",
@@ -68,10 +73,13 @@ __all__ = [
     "Result",
     "Run",
     "RunError",
+    "TestedValue",
     "ThingbedError",
     "ToolError",
     "ToolNotFoundError",
     "axis",
+    "capacity",
+    "compare",
     "labs",
     "read",
     "run",

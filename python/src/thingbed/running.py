@@ -149,8 +149,14 @@ def judge(result: Result, status: int) -> None:
         raise FailedError(result.problems(), result)
 
 
-def _folder(output: Sequence[str], options: Mapping[str, Any]) -> Path | None:
+def folder_of(output: Sequence[str]) -> Path | None:
+    """Return the folder of the results that the tool has printed."""
     found = [match[1] for line in output if (match := _REPORT.match(line))]
-    if found:
-        return Path(found[-1])
+    return Path(found[-1]) if found else None
+
+
+def _folder(output: Sequence[str], options: Mapping[str, Any]) -> Path | None:
+    folder = folder_of(output)
+    if folder is not None:
+        return folder
     return Path(options["resume"]).absolute() if "resume" in options else None
