@@ -125,6 +125,7 @@ impl Pattern {
             }
         })?;
         let named = regex.capture_names().position(|name| name == Some(VALUE));
+        // Group 0 is the whole match.
         let first = regex.capture_names().skip(1).position(|name| name != Some(UNIT));
         let value = named.or(first.map(|number| number + 1));
         Ok(Self { regex, value })

@@ -266,6 +266,7 @@ fn notes(service: &Node, what: &str, reader: &mut Reader) {
 
 /// Capabilities, all or some.
 fn rights(service: &Node, what: &str, group: &mut Group, reader: &mut Reader) {
+    // A foreign text goes into the file only if it is the name of a capability.
     let known: HashSet<String> = caps::all().iter().map(ToString::to_string).collect();
     let (mut names, mut all) = (Vec::new(), is(service, "privileged"));
     for node in get(service, "cap_add").map(list).unwrap_or_default() {

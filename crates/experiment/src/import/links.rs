@@ -32,6 +32,7 @@ impl Bridges {
 
     /// The number of the first bridge of the network of this one.
     fn first(&mut self, mut number: usize) -> usize {
+        // Union-find with path halving: chains of bridges may be as long as the file.
         while self.before[number] != number {
             self.before[number] = self.before[self.before[number]];
             number = self.before[number];
@@ -41,6 +42,7 @@ impl Bridges {
 
     fn join(&mut self, one: usize, two: usize) {
         let (one, two) = (self.first(one), self.first(two));
+        // The first bridge in the file names the network, in whatever order links come.
         self.before[one.max(two)] = one.min(two);
     }
 

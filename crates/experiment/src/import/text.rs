@@ -36,6 +36,7 @@ pub(super) fn list(items: &[String]) -> String {
 /// A text as YAML, quoted if it could mean something else.
 pub(super) fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+    // YAML 1.1 has more booleans than 1.2, and other programs may read the file, too.
     let words = ["null", "~", "true", "false", "yes", "no", "on", "off"];
     let safe = text.chars().all(plain)
         && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')

@@ -157,6 +157,7 @@ impl LinkProfile {
                 return radio;
             }
             let own = impairment.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
+            // Bits per byte, and nanoseconds per second.
             own.or(slow.map(|slow| 8e9 / slow.byte.as_ns().max(1) as f64))
         };
         [of(&self.up, slow[0]), of(&self.down, slow[1])]

@@ -108,6 +108,7 @@ impl Context<'_, '_> {
             None => Vec::new(),
         };
         let (sources, sinks) = (sources?, sinks?);
+        // Between programs of one node, frames use the loopback interface.
         let lists = [(&typed.sinks, &sinks), (&typed.broker, &brokers)];
         for (at, nodes) in lists {
             let twice = nodes.iter().find(|node| sources.contains(node));

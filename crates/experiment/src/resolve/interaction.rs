@@ -16,6 +16,8 @@ pub(super) const MAX_ROWS: u64 = 20_000_000;
 const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 
 /// Maximum payload of a UDP datagram over IPv4, B.
+/// The length field of IP has 16 bits (RFC 791, 3.1): 65,535 B without 20 B of IP's and 8 B of
+/// UDP's header.
 const MAX_UDP: u64 = 65_507;
 
 /// Other stacks' models of an interaction model: those that it lists, or the one that it is fixed

@@ -48,7 +48,7 @@ pub(super) fn add(
             Routes::Via(list) => {
                 for (to, place, via) in list.iter() {
                     let to = At { value: to.to_owned(), place };
-                    // The nodes of a group are on the same networks, so one problem is enough.
+                    // One problem is enough: most nodes of a group are on the same networks.
                     changes.extend(members.iter().map_while(|(number, node)| {
                         Some((*number, Some(hops.resolve(node, &to, via, sink)?)))
                     }));

@@ -125,6 +125,7 @@ impl Scope<'_, '_> {
             );
             return None;
         };
+        // Problems of other entries must not make this one look invalid.
         let known = sink.problems.len();
         let overlay = changed_keys(set, sink);
         if sink.problems.len() > known {
