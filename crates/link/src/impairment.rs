@@ -182,6 +182,7 @@ macro_rules! stages {
 
             /// Long-term share of frames lost.
             pub fn mean_loss(&self) -> f64 {
+                // One loss alone stays as configured: 1 - (1 - x) would round it.
                 let passes = |lost: f64, share: f64| match (lost, share) {
                     (0.0, share) => share,
                     (lost, 0.0) => lost,
