@@ -96,6 +96,7 @@ fn serve(
     settings: &ProbeSettings,
     stop: &AtomicBool,
 ) -> Result<(), String> {
+    // A probe without its core measures nothing, and its partner would wait for it.
     set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = scheduling::margin();
     let mut request = [0; 16];
@@ -153,6 +154,7 @@ fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Instant>
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
     while clock::now() < until && !stop.load(Relaxed) {
+        // Answers to earlier requests, which have timed out, are skipped.
         if let Ok(length) = socket.recv(&mut answer)
             && answer[..length] == number.to_be_bytes()
         {
