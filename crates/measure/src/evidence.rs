@@ -133,6 +133,7 @@ impl Found {
         if let Some(slip) = facts.slip_ms {
             self.look(Subject::ScheduleSlip, slip.p99, Some((SLIP_SUSPECT_MS, SLIP_INVALID_MS)));
         }
+        // A single one is invalid: the load was not the configured one.
         self.look(Subject::MessagesNeverSent, facts.unsent as f64, Some((0.0, 0.0)));
     }
 
@@ -195,6 +196,7 @@ impl Found {
         )
         .meaning
         .insert_str(0, what);
+        // Judged in any case: time that another virtual machine takes is never configured.
         self.look(Subject::CpuSteal, 100.0 * facts.host.steal(), Some((1.0, 10.0)));
         if let Some(pressure) = facts.host.pressure() {
             let limits = judged.map(|()| (25.0, 60.0));
@@ -239,6 +241,7 @@ impl Found {
             (Subject::OutputDropped, output),
         ] {
             if *count > 0 {
+                // Output in MB; all others are numbers.
                 let scale = if subject == Subject::OutputDropped { 1e6 } else { 1.0 };
                 self.look(subject, *count as f64 / scale, None).detail =
                     format!("most of them: {worst}");

@@ -142,6 +142,8 @@ impl Classifier {
                 let Ok(tcp) = TcpHeaderSlice::from_slice(rest) else { return split(0, false) };
                 let header = tcp.slice().len();
                 let carried = rest.len() - header;
+                // SYN and FIN take a sequence number each (RFC 9293, section 3.4). Pure
+                // acknowledgements take none, and are never retransmissions.
                 let length = carried as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
                 let flow = flow((tcp.source_port(), tcp.destination_port()));
                 let again =
