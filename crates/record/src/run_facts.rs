@@ -187,6 +187,7 @@ impl RunFacts {
     /// When it is damaged, or of a newer format.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         let facts: Self = serde_json::from_str(text)?;
+        // Only newer formats: all earlier ones are read with defaults.
         if facts.format > RUN_FORMAT {
             return Err(serde::de::Error::custom(format!(
                 "it has format {}, and this version of Thingbed reads up to {RUN_FORMAT}; use the \

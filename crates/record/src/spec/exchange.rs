@@ -106,6 +106,7 @@ impl Spec for ExchangeSpec {
         {
             return Err(format!("variables is {variables}; it must be from 1 to 10"));
         }
+        // A server of OPC UA has variables for these sizes only.
         if let Some((number, size)) =
             self.exchanges.iter().find(|(_, size)| !self.sizes.contains(size))
         {
