@@ -40,6 +40,7 @@ fn fill(text: &str, node: &PlannedNode, plan: &Plan) -> String {
                 behind
             }
             None => {
+                // Not a placeholder, such as a brace of JSON: the text goes on after it.
                 filled.push('{');
                 after
             }

@@ -156,6 +156,7 @@ impl<'t> Builder<'t> {
         let (content, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.report_tag(tag.as_ref(), place);
+                // In quotes, these words are texts (YAML 1.2, 10.3.2).
                 let plain = style == ScalarStyle::Plain;
                 let nothing = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
                 let text = text.into_owned();
@@ -175,8 +176,10 @@ impl<'t> Builder<'t> {
                 return Err(Problem::new(text).at(place));
             }
         };
+        // The parser's span of a collection is only that of its begin.
         place.end = place.end.max(end_of(&content));
         let node = Node { place, content };
+        // 0 means no anchor.
         if anchor != 0 {
             self.anchors.insert(anchor, (node.clone(), self.nodes - before + 1));
         }

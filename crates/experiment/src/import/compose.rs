@@ -130,6 +130,7 @@ impl<'n> Service<'n> {
             reader.note(key.place, format!("{what}: it has no replicas"));
             return None;
         }
+        // A group of one node has a name without a number.
         let count = count.filter(|count| count.text.trim() != "1");
         Some(Self { key, node, what, count })
     }

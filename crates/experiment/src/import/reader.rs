@@ -21,6 +21,7 @@ impl Reader {
     /// Adds a note about the text at `place`.
     pub fn note(&mut self, place: Place, text: impl Into<String>) {
         let note = Note { line: self.source.excerpt(place).line, text: line(&text.into()) };
+        // Several services may merge the same part of the file.
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }

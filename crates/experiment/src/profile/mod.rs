@@ -110,6 +110,7 @@ impl LinkProfile {
 
     /// Reads and checks `text`; errors call it `file`.
     pub fn parse(text: &str, file: &Path) -> Result<Self, Errors> {
+        // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
         let source = Arc::new(Source { file: file.to_owned(), text });
         let fail = |problems| Errors::new(source.clone(), problems);

@@ -292,6 +292,7 @@ impl Context<'_, '_> {
         sink: &mut Sink,
     ) -> Option<(Span, u64, Span)> {
         let given = if typed.every.is_some() { &typed.every } else { &model.every };
+        // Otherwise it may only be missing because its value was reported as invalid.
         if given.is_none() && sink.is_clean() {
             let problem = Problem::new("the message rate is not defined");
             let label = "add `every: 0.15 s` here or to the model";
@@ -320,6 +321,7 @@ impl Context<'_, '_> {
             return None;
         };
         let every = every?;
+        // The first message is at 0, so an interval that has begun has one as well.
         Some((every, lasts.as_ns().div_ceil(every.as_ns()), lasts))
     }
 }

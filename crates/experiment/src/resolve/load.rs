@@ -300,6 +300,7 @@ impl Context<'_, '_> {
             service: None,
             sizes: None,
         };
+        // Address, seed and length do not matter: only the texts are checked.
         let recipe = TraceSpec { seed: 1, groups: vec![group], span: None, requests: Some(1) };
         if let Err(error) = recipe.requests() {
             let at = if typed.method.is_some() { &typed.method } else { &typed.path };

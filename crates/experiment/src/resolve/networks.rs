@@ -230,6 +230,7 @@ fn resolve<'f>(
         dns: given(&network.dns),
     };
     // The node of services has the last address of the subnet (decision 19).
+    // The node of the services needs an address, too.
     let size = members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {

@@ -153,6 +153,7 @@ impl<'p> Hops<'p> {
                 let Some(hop) = self.nodes.get(via.value.as_str()) else {
                     let text = format!("unknown next hop `{}`", via.value);
                     let mut names: Vec<&str> = self.nodes.keys().copied().collect();
+                    // A hash map has no order, and errors should be the same each time.
                     names.sort_unstable();
                     return report(text, advice(&via.value, names));
                 };

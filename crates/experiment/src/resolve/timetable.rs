@@ -44,6 +44,7 @@ pub(super) fn of<'f, 'e>(
     let mut state = State::new();
     let mut changes: Vec<_> =
         entries.iter().flat_map(|entry| scope.entry(entry, &mut state, sink)).collect();
+    // Again, since the end of an entry may be after the begin of later ones.
     changes.sort_by_key(|change| change.at);
     changes
 }
