@@ -94,6 +94,7 @@ impl SharedLink {
         events: &mut Vec<ChannelEvent>,
     ) {
         let busy = self.busy_until > now;
+        // Frames that wait go first, even if the channel is idle at this moment.
         if !busy && self.turns.is_empty() {
             return self.serve(link, frame, now, events);
         }

@@ -51,6 +51,7 @@ macro_rules! stages {
             pub fn decide(&mut self, config: &Impairment, frame: &Arrival<'_>) -> Decision {
                 let mut decision = Decision::default();
                 $(config.$stage.decide(&mut self.$stage, frame, &mut decision);)*
+                // Last, since a frame that overtakes has no delay.
                 $(config.$stage.decide_delay(&mut self.$stage, frame, &mut decision);)*
                 decision
             }
