@@ -81,6 +81,8 @@ fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
 /// Pins the thread to a core, with raised or normal priority: a probe must be delayed as
 /// much as the devices that it stands in for.
 fn set_affinity(core: usize, settings: &ProbeSettings) -> Result<(), String> {
+    // Otherwise each computing device delays the probe, which then reports contention that no
+    // device has (decision 31).
     if settings.before {
         scheduling::pin_with_priority(Some(core))
     } else {

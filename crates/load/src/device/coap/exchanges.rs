@@ -146,6 +146,7 @@ impl Exchanges {
     pub fn register(&mut self, key: Key, digest: u64, now: Instant) -> RequestStatus<'_> {
         // Two lookups, since the borrow checker does not allow returning the first.
         let again = self.find(key).is_some_and(|known| {
+            // A load sends more messages within the lifetime than there are IDs (decision 40).
             known.digest == digest
                 && now - known.at < LIFETIME
                 && known.progress != Progress::Forgotten
