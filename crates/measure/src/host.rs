@@ -124,6 +124,7 @@ fn work(
             for (node, (name, (now, before))) in names.iter().zip(pairs).enumerate() {
                 log.add(node, &row(name.clone(), second, now, before));
             }
+            // Each second, so that the rows of a killed run are readable up to there (decision 61).
             log.flush();
             nodes_before = nodes_now;
         }

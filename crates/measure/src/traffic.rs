@@ -108,6 +108,7 @@ const RDATA: u8 = 5;
 impl Classifier {
     /// A classifier for a network where UDP on `pgm_ports` carries PGM.
     pub fn new(pgm_ports: Vec<u16>) -> Self {
+        // A node that opens flows without end forgets its own, not those of others (decision 59).
         Self { pgm_ports, next: BoundedTable::new(MAX_FLOWS) }
     }
 
