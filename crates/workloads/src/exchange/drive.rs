@@ -64,6 +64,7 @@ pub fn run(
     let (mut succeeded, mut progress_at) = (0, Instant::START);
     for (place, (number, size)) in spec.exchanges.iter().enumerate() {
         let scheduled = start + Span::from_ns(spec.every_ns) * place as u64;
+        // A late exchange delays the next one, not all that follow (decision 28).
         let intended = last_end.map_or(scheduled, |end| scheduled.max(end + pause));
         if driver.rest(&mut watch, intended).is_err() {
             break;

@@ -101,6 +101,7 @@ fn make(
         }
         config.maxSecureChannels = MAX_CLIENTS;
         config.maxSessions = MAX_CLIENTS;
+        // The server may shorten what the client requests.
         config.maxSecurityTokenLifetime = LIFETIME_MS;
         config.maxSessionTimeout = f64::from(LIFETIME_MS);
         let raw = UA_Server_newWithConfig(&raw mut config);
