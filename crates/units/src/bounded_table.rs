@@ -140,6 +140,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
     fn evict(&mut self) {
         let requested = (self.capacity / EVICTED_PART).max(1);
         let level = self.level(requested);
+        // Only of owners above the level: a flood does not evict the entries of others (decision
+        // 59).
         let large = |entry: &Entry<V>| self.size_of(entry.owner) > level;
         let candidates = self.entries.iter().filter(|(_, entry)| large(entry));
         let mut candidates: Vec<Candidate<K>> = candidates
