@@ -55,6 +55,8 @@ impl Distribution {
         // Below 1, where unbounded distributions are infinite.
         let u = u.clamp(0.0, 1.0 - f64::EPSILON);
         let ns = |span: &Span| span.as_ns() as f64;
+        // By inversion for all of them: one draw gives one time, so that a draw belongs to its
+        // position (decision 30).
         let value = match self {
             Self::Constant(time) => ns(time),
             Self::Uniform(low, high) => ns(low) + (ns(high) - ns(low)) * u,
