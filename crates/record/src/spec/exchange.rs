@@ -29,7 +29,7 @@ pub struct ExchangeSpec {
     pub protocol: ExchangeProtocol,
     /// Lifetime of connections.
     pub connection: Connection,
-    /// This node's IPv4 address.
+    /// This node's address.
     pub address: IpAddr,
     /// Interface of that address; frames are counted there.
     pub interface: String,
