@@ -42,6 +42,7 @@ impl InFlight {
     pub fn new(due: Due, frame: StampedFrame, spot: Spot) -> Self {
         let StampedFrame { frame, arrived } = frame;
         let Spot { link, direction, gathers } = spot;
+        // 30 bits are left for the link.
         let spot = link << 2 | u32::from(gathers) << 1 | direction as u32;
         Self { at: due.at, frame, arrived, order: due.order, spot }
     }

@@ -31,6 +31,7 @@ impl Priority {
 /// priority first.
 const WINDOW: Span = Span::from_ms(250);
 /// From this share of run time, in percent, the thread lowers its priority.
+/// A little below the kernel's 95 % (decision 18).
 const TOO_MUCH: u64 = 92;
 /// With more than this share of wait time, in percent, it raises its priority again. Low
 /// run time is no criterion: an ordinary thread also has it while others run.
@@ -111,6 +112,7 @@ fn lock_memory() {
 }
 
 fn set(real_time: bool) -> bool {
+    // Threads and programs that this one starts are ordinary again: SCHED_RESET_ON_FORK.
     let (policy, level) = if real_time { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
     let param = libc::sched_param { sched_priority: level };
     // SAFETY: the parameter lives over the call; 0 is the calling thread.

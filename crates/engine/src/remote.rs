@@ -87,6 +87,7 @@ struct Outlet<O> {
 impl<O> Outlet<O> {
     fn send(&self, command: Command<O>) {
         self.commands.commands.lock().unwrap_or_else(PoisonError::into_inner).push(command);
+        // After the command: a thread that sees the flag finds it.
         self.commands.any.store(true, Relaxed);
         self.waker.wake();
     }
@@ -181,6 +182,7 @@ impl<O> Remote<O> {
         let answer = from.recv_timeout(ANSWER_TIMEOUT);
         let place = answer
             .unwrap_or_else(|_| Err(io::Error::other("the forwarding thread does not answer")))?;
+        // Only then, and before the next port: a port has one number in all threads.
         let own = self.0.threads.of(segment);
         for (_, other) in self.0.outlets.iter().enumerate().filter(|(thread, _)| *thread != own) {
             other.send(Command::Reserve(place));

@@ -145,6 +145,7 @@ impl Segment {
             self.links.iter().map(|link| link.pipes().each_ref().map(LinkPipe::totals)).collect();
         let usage = self.channels[Direction::Up as usize].iter().flat_map(SharedChannel::usage);
         for ([up, _], usage) in totals.iter_mut().zip(usage) {
+            // The channel, not the pipe, knows how long a frame was on the air.
             (up.busy, up.retried, up.collided) = (usage.airtime, usage.retries, usage.collisions);
         }
         totals
@@ -212,6 +213,7 @@ impl Segment {
         if self.impaired {
             return self.enter(endpoint, Direction::Up, frame, endpoint, now);
         }
+        // Through the event queue also without impairments: the switch learns in order of time.
         let spot = Spot { link: endpoint as u32, direction: Direction::Up, gathers: false };
         self.pending.push_frame(now, frame, spot);
     }
@@ -287,6 +289,7 @@ impl Segment {
 /// Shares the settings of consecutive links with equal settings: each frame reads them, and
 /// hundreds of copies would not stay in the CPU caches.
 #[derive(Debug, Default)]
+// Two, because the settings up and down of equal links alternate.
 struct SharedConfigs([Option<Arc<Impairment>>; 2]);
 
 impl SharedConfigs {

@@ -164,6 +164,7 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             control.frames.fetch_add(taken as u64, Relaxed);
             let waiting = self.segments.iter().map(Segment::waiting).sum::<usize>();
             control.waiting.store(waiting as u64, Relaxed);
+            // After commands and signals, which may add earlier events.
             let until = self.segments.iter().filter_map(Segment::next).min();
             // Until then only frames in flight can become due, whatever has arrived since.
             let lookahead = self.segments.iter_mut().map(Segment::lookahead).min();
@@ -173,6 +174,8 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             let pause = moderation.pause(taken, now);
             let due = until.is_some_and(|until| until <= now + self.spin);
             if taken >= BATCH || due {
+                // A turn without a wait counts as well: a flooded thread must lower its priority,
+                // too.
                 governor.waited(now, now);
                 continue;
             }
@@ -268,6 +271,8 @@ impl<Io: FrameIo, O: Observer> Worker<Io, O> {
             (taken, row) = (taken + 1, row + 1);
         }
         own.into_iter().for_each(|segment| self.deliver(segment, last));
+        // Arrivals up to `last` are read. Older ones may follow, so frames due after `last` wait
+        // for them, but not for long.
         (taken, if last + MAX_REORDER_WAIT < now { now } else { last.min(now) })
     }
 

@@ -33,6 +33,7 @@ impl Plan {
         while clones.len() < count {
             number += 1;
             let name = format!("{}-{number}", original.group);
+            // A single node of another group may have this name, such as a group `meter-2`.
             if !names.insert(name.clone()) {
                 continue;
             }
@@ -67,6 +68,7 @@ impl Plan {
                 "`{name}` runs the services of its network, which has only one such node"
             ));
         }
+        // netem is configured with the nodes, when impairments begin (decisions 16 and 27).
         let by_netem = |link: &&PlannedLink| {
             self.network(&link.network).is_some_and(|own| own.backend == Backend::Netem)
         };
@@ -101,6 +103,8 @@ impl Plan {
     ) -> Result<PlannedLink, String> {
         let network = self.network(&link.network);
         let free = network.and_then(|network| {
+            // A clone has a fixed address. From the pool, the server would lease the same one to a
+            // host.
             let pools = match self.serves_dhcp(network) {
                 true => [false, true].map(|is_ipv6| self.pool_of(planned, network, is_ipv6)),
                 false => [None, None],
@@ -125,9 +129,11 @@ impl Plan {
                 link.network
             ));
         };
+        // The plan does not change, so only `taken` keeps clones of one call apart.
         taken.extend(second_address);
         taken.insert(address);
         let mac = Mac::from(of_mac(address, second_address));
+        // The server's leases are those of the plan at the start, without clones (decision 27).
         Ok(PlannedLink { address, second_address, mac, by_dhcp: false, ..link.clone() })
     }
 

@@ -25,6 +25,8 @@ pub(crate) fn expand(root: &Node) -> Node {
                 }
             }),
             "networks" => each(value, |network| {
+                // A profile's values belong together: a default in between would change the
+                // technology.
                 if let Some(links) = defaults.get("links")
                     && network.get("profile").is_none()
                 {
@@ -72,6 +74,7 @@ fn fill_links(network: &mut Node, defaults: &Node, all: Option<&Node>) {
     }
     let links = entries.iter_mut().find(|(key, _)| key.text == "links");
     let Some((_, links)) = links else { return };
+    // `links:` without a value is an empty map, as for the reader.
     if links.content == Content::Nothing {
         links.content = Content::Map(Vec::new());
     }
@@ -89,6 +92,8 @@ fn fill_links(network: &mut Node, defaults: &Node, all: Option<&Node>) {
     for (_, link) in links.iter_mut().filter(|(_, link)| link.get("profile").is_none()) {
         match &mut link.content {
             Content::Map(keys) if keys.iter().any(|(key, _)| key.text == WITHOUT_DEFAULTS) => {
+                // The second end of an edge: with defaults, too, they would act twice on each
+                // frame.
                 keys.clear();
             }
             _ => fill(link, defaults, |_| true),

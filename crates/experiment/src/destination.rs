@@ -67,6 +67,7 @@ impl FromStr for Destination {
                 .ok_or_else(|| format!("use a prefix length between 0 and {longest}"))?,
         };
         let found = Self { base: base(address, prefix), prefix };
+        // Likely a mistake in one of the two.
         if found.base != address {
             return Err(format!("`{text}` has bits after its prefix; write `{found}`"));
         }

@@ -46,6 +46,7 @@ impl DiskForecast {
         let all_s = duration_s + plan.drain.as_ns() as f64 / 1e9;
         let nodes = plan.nodes.len() as f64;
         let links: usize = plan.nodes.iter().map(|node| node.links.len()).sum();
+        // A row for each direction; the last interval is shorter and has a row, too.
         let intervals = 2.0 * links as f64 * (1.0 + all_s / INTERVAL_S);
         let (usage, host) = (nodes * all_s, HOST * all_s);
         let messages = load.messages_s * duration_s;
@@ -54,6 +55,7 @@ impl DiskForecast {
         let rows = usage * USAGE_LINE + intervals * INTERVAL_LINE + host + events;
         // A frame is captured when it is sent and when it is delivered.
         let captured = 2.0 * (load.bytes_s + load.frames_s * CAPTURED) * duration_s;
+        // The sender's uplink and the receiver's downlink each decide about a frame.
         let decisions = 2.0 * load.frames_s * DECISION * duration_s;
         let is_captured = is_captured || plan.capture.is_some();
         Self {

@@ -7,6 +7,7 @@ use crate::tree::{Content, Key, Node};
 use std::collections::HashSet;
 
 /// First address of the subnets of edges without one, and their number: 172.31.0.0/16.
+// An edge has two nodes, so a /30 (two host addresses) is enough: 2^16 / 4 of them in a /16.
 const POOL: [u8; 2] = [172, 31];
 const SUBNETS: u32 = 1 << 14;
 
@@ -27,6 +28,7 @@ pub(crate) fn expand(root: &Node) -> Node {
     for edge in edges {
         let ends = edge.get("between").unwrap_or(edge);
         let Content::List(ends) = &ends.content else { continue };
+        // A chain of more nodes becomes several networks, which cannot share a subnet.
         let subnet = edge.get("subnet").filter(|_| ends.len() == 2);
         for pair in ends.windows(2) {
             let [
@@ -77,6 +79,7 @@ fn network(edge: &Node, pair: &[Node], names: [&str; 2], subnet: Node, has_defau
         .collect();
     link.extend(given("profile").map(|profile| entry("profile", profile)));
     let mut links = vec![entry(names[0], node(Content::Map(link)))];
+    // Both ends would get the defaults, and a frame passes both: see `defaults::expand`.
     if has_defaults {
         let none = entry(WITHOUT_DEFAULTS, node(Content::Nothing));
         links.push(entry(names[1], node(Content::Map(vec![none]))));
@@ -141,6 +144,7 @@ impl Free {
     fn take(&mut self, place: Place) -> Node {
         let [a, b] = POOL;
         loop {
+            // 64 subnets of four addresses fit into the last byte.
             let text = format!("{a}.{b}.{}.{}/30", self.next >> 6, (self.next & 63) << 2);
             let is_last = self.next + 1 >= SUBNETS;
             self.next += u32::from(!is_last);

@@ -75,9 +75,11 @@ pub(crate) fn replace(
     if node.content == Content::Nothing {
         let written = text[colon..].trim_start_matches([' ', '\t']);
         let start = text.len() - written.len();
+        // The forms of null in the core schema (YAML 1.2.2, 10.3.2).
         let word = ["null", "Null", "NULL", "~"].into_iter().find(|word| written.starts_with(word));
         return Ok(splice(text, colon, start + word.map_or(0, str::len), &format!(" {value} ")));
     }
+    // An alias has the place of its anchor, where a change would also affect other uses.
     if node.place.start < colon {
         let problem = Problem::new(format!("the value of `{}` is an alias", key.text));
         return Err(problem.at(key.place).label("change it where its anchor (`&`) is"));
@@ -102,6 +104,7 @@ pub(crate) fn insert(text: &str, node: &Node, key: &str, value: &str) -> Result<
     let Some((first, _)) = entries.first() else {
         return Err("has no keys".to_owned());
     };
+    // In front of the first entry, whose indentation is known: comments may follow the last one.
     let at = first.place.start;
     let line = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let indent = " ".repeat(text[line..at].chars().count());
@@ -121,6 +124,7 @@ pub(crate) fn lines(text: &str, place: Place, new: &str) -> String {
 /// Whether a scalar is a text in several lines, whose place has only the lines.
 pub(crate) fn is_block(text: &str, place: Place) -> bool {
     let before = &text[..place.start];
+    // The header may have indentation and chomping indicators, as in `|2-` (YAML 1.2.2, 8.1.1).
     let head = before.trim_end_matches([' ', '\t', '\n', '\r']);
     let indicator = head.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
     before[head.len()..].contains('\n') && indicator.ends_with(['|', '>'])
@@ -147,6 +151,7 @@ fn end(text: &str, node: &Node) -> usize {
 
 /// The position after the next closing bracket; comments are skipped.
 fn closing(text: &str, from: usize) -> usize {
+    // `from` is behind the last item, so a bracket can only be in a comment, not in a text.
     let mut comment = false;
     for (at, c) in text[from..].char_indices() {
         match c {

@@ -129,11 +129,14 @@ impl Exchange {
         let mut all: Vec<u64> = (0..self.repetitions).flat_map(|_| once.clone()).collect();
         // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);
+        // Fisher-Yates (Knuth, TAOCP 2, 3.4.2, algorithm P). The product may round up to `last +
+        // 1`.
         for last in (1..all.len()).rev() {
             let share = draw.uniform(Purpose::Order, last as u64);
             all.swap(last, ((share * (last + 1) as f64) as usize).min(last));
         }
         let pairs = self.pairs().len().max(1);
+        // Behind the draws of the shuffle, so that warm-up does not change the order.
         let mut next = all.len() as u64;
         let mut warm = |_: u64| {
             let share = draw.uniform(Purpose::Order, next);

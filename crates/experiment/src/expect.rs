@@ -93,6 +93,7 @@ impl Read for Expect {
             let problem = Problem::new("`factor` multiplies the figure of `than`, not a `value`");
             fields.sink.add(problem.at(factor.place));
         }
+        // An invalid comparison is reported; its tolerance is not a second problem.
         let within = expect.is.as_ref().is_none_or(|is| is.value == Comparison::Within);
         if let Some(tolerance) = expect.tolerance.as_ref().filter(|_| !within) {
             let problem = Problem::new("only `within` has a `tolerance`").at(tolerance.place);

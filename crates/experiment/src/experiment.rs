@@ -72,6 +72,7 @@ impl Experiment {
             let text = format!("could not read the experiment file {}: {why}", path.display());
             Errors::bare(Problem::new(text).label(advice))
         };
+        // A frequent slip, for which the error of `input` has no useful advice.
         match std::fs::metadata(path) {
             Ok(found) if found.is_dir() => {
                 return Err(cannot("it is a folder".to_owned(), "name the .yaml file in it"));
@@ -156,11 +157,13 @@ impl Experiment {
         for cell in &cells {
             let (file, plan, mut sink) = resolve_cell(&tree, &matrix, cell, &base, &mut used);
             nodes += plan.as_ref().map_or(0, |plan| plan.nodes.len());
+            // One cell alone has to be resolved anyway, to run it.
             if nodes > MAX_NODES && cells.len() > 1 {
                 problems.push(too_many_nodes(&matrix, cells.len()));
                 return Err(fail(distinct(problems)));
             }
             if let (None, Some(file), Some(plan)) = (&first, file, plan) {
+                // Expectations are the same in all cells, so no note may name this cell's values.
                 sink.replaced.clear();
                 first = Some(finish(file, plan, &matrix, &base, other_axes, &mut sink));
             }
@@ -281,6 +284,8 @@ fn resolve_cell(
         replaced: substitution.replaced,
         cell: cell.to_string(),
     };
+    // Networks of edges may have profiles, so edges come first. Defaults come last and fill only
+    // what neither the file nor a profile sets.
     let tree = defaults::expand(&profile::expand(&edges::expand(&tree), base, &mut sink));
     let file = File::read(&tree, &mut sink);
     let plan = file.as_ref().map(|file| resolve(file, cell, base, &mut sink));
@@ -309,6 +314,7 @@ fn finish(
 ) -> Settings {
     let mut expect = file.expect.unwrap_or_default();
     let all = expect.len();
+    // `--set` may remove the values that a check names; the rest of the checks still count.
     expect.retain(|expect| !other_axes || !expect.names_missing_value(matrix));
     let skipped_expectations = all - expect.len();
     if let Some(groups) = &file.nodes {

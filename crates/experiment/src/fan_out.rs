@@ -6,6 +6,7 @@ impl Interaction {
     /// Changes of the fan-out: first message, and number of sinks, in order. Before the first
     /// change, messages go to all sinks.
     pub fn fan_outs(&self) -> impl Iterator<Item = (u64, u64)> {
+        // A change applies from the first message that is sent at or after its time.
         let every = self.every.as_ns().max(1);
         self.fan_out.iter().map(move |change| (change.at.as_ns().div_ceil(every), change.to))
     }

@@ -89,6 +89,7 @@ impl Forecast {
         self.frames_s += rate * sinks * both * 1.5;
         let payload = (it.payload_bytes + it.reply_payload_bytes) as f64;
         self.bytes_s += rate * sinks * (payload + both * 1.5 * FRAME_BYTES);
+        // A message and its answer, each sent once and received once.
         self.messages_s += rate * sinks * 4.0;
     }
 
@@ -96,7 +97,9 @@ impl Forecast {
         let rate = per_second(mqtt.every);
         let frames = frames(plan, &mqtt.network, mqtt.payload_bytes);
         // Each hop carries the message, TCP's acknowledgement and the packets of the QoS level.
+        // QoS 1 adds PUBACK; QoS 2 adds PUBREC, PUBREL and PUBCOMP (MQTT 3.1.1, 4.3).
         let packets = [1.0, 2.0, 4.0][usize::from(mqtt.qos.min(2))];
+        // Two hops: publisher to broker, broker to subscriber.
         self.frames_s += rate * 2.0 * (frames + packets);
         let payload = mqtt.payload_bytes as f64;
         self.bytes_s += rate * 2.0 * (payload + (frames + packets) * FRAME_BYTES);
@@ -111,6 +114,7 @@ impl Forecast {
             ExchangeProtocol::Udp => 2.0,
             // Each block needs a request.
             ExchangeProtocol::Coap(ref coap) => 2.0 * (bytes / f64::from(coap.block)).ceil(),
+            // Connecting and closing; TCP acknowledges every second segment (RFC 5681, 4.2).
             _ => 10.0 + frames / 2.0,
         };
         self.frames_s += rate * (frames + around);

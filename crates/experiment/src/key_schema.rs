@@ -109,6 +109,7 @@ fn defined(
     generator: &mut SchemaGenerator,
     schema: impl FnOnce(&mut SchemaGenerator) -> Schema,
 ) -> Schema {
+    // Once: all links of all networks refer to the same definition.
     if !generator.definitions().contains_key(model.name) {
         let schema = schema(generator);
         generator.definitions_mut().insert(model.name.to_owned(), schema.into());

@@ -31,6 +31,7 @@ pub struct RunningLink<'a> {
 /// If a file with these keys would be invalid, or a key contradicts the configured impairments of a
 /// link.
 pub fn link_change(keys: &[(String, String)], links: &[RunningLink<'_>]) -> Result<Keys, Errors> {
+    // Alone first, so that an invalid key is one error and not one for each link.
     let changes = read(keys)?;
     links.iter().try_for_each(|link| check(keys, link))?;
     Ok(changes)

@@ -121,6 +121,8 @@ impl Load {
             Requests::Made(made) => matches!(made.protocol, Scheme::Coap | Scheme::Udp),
             Requests::Trace(_) => false,
         };
+        // Each of these may take the timeout: the wait for a connection or for NSTART (decision
+        // 39), the answer, and the end of an observation.
         let waits = !datagrams || self.coap.nstart.is_some();
         let times = 1 + u64::from(waits) + u64::from(self.coap.observe.is_some());
         let observed = self.coap.observe.map_or(0, Span::as_ns);

@@ -16,6 +16,7 @@ impl From<IpAddr> for Mac {
         match address {
             IpAddr::V4(address) => {
                 let [a, b, c, d] = address.octets();
+                // Bit 1 of the first byte marks a locally administered address (IEEE 802).
                 Self([2, 0, a, b, c, d])
             }
             IpAddr::V6(address) => {

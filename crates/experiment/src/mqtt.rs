@@ -130,6 +130,7 @@ impl Mqtt {
             .filter_map(|(k, node)| Some((*place.get(node)?, k.min(self.subscribers.len() - 1))))
             .collect();
         let receiver = |client: usize| match self.pattern {
+            // The ring of the vNET validation (decision 21).
             MqttPattern::OneToOne => Some((client + nodes.len() - 1) % nodes.len()),
             MqttPattern::ManyToOne => pairs.contains_key(&client).then_some(0),
             MqttPattern::Pairs => pairs.get(&client).copied(),
@@ -176,6 +177,7 @@ impl Mqtt {
         }
         // A client has joined by the time the next one joins.
         let join = self.join.unwrap_or(Span::ZERO);
+        // Otherwise a slow handshake would show as messages sent late (decision 21).
         let there = |client: usize| times(join, client as u64 + 1);
         // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);

@@ -25,6 +25,7 @@ const RENAMED: [(&str, &str); 2] = [("garbage", "corrupt"), ("twice", "duplicate
 
 /// Advice for an unknown key: its name now if it was renamed, or as [`advice`].
 pub(crate) fn key_advice(key: &str, known: &[&str]) -> String {
+    // An error and no alias: two names of a key would stay in files for ever (decision 72).
     match RENAMED.iter().find(|(former, name)| *former == key && known.contains(name)) {
         Some((_, name)) => format!("this key is now `{name}`"),
         None => advice(key, known),

@@ -149,6 +149,7 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
         };
         cell.axes().all(|(axis, value)| text(axis).is_some_and(|text| text == value))
     };
+    // In such a run the machine or a failure determined the figures (decision 7).
     let trusted = |summary: &&&Value| {
         !matches!(
             Summary::verdict_in(summary).status,
@@ -168,6 +169,7 @@ fn figure(metric: &str, cell: &Cell, summaries: &[Value]) -> Result<f64, Missing
     let middle = found.len() / 2;
     match found.len() {
         0 => Err(Missing::NoFigure),
+        // The median, not the mean: one repeat with an outlier does not decide a check.
         n if n % 2 == 1 => Ok(found[middle]),
         _ => Ok((found[middle - 1] + found[middle]) / 2.0),
     }

@@ -40,6 +40,7 @@ fn fill(text: &str, node: &PlannedNode, plan: &Plan) -> String {
                 behind
             }
             None => {
+                // Not a placeholder, such as a brace of JSON: the text goes on after it.
                 filled.push('{');
                 after
             }
@@ -63,6 +64,7 @@ fn value(name: &str, node: &PlannedNode, plan: &Plan) -> Option<String> {
         ("prefix", Some(link)) => Some(plan.network(&link.network)?.prefix.to_string()),
         ("netmask", Some(link)) => {
             let prefix = u32::from(plan.network(&link.network)?.prefix);
+            // Prefix 0 is a shift by all 32 bits, which overflows.
             let mask = u32::MAX.checked_shl(32 - prefix.min(32)).unwrap_or(0);
             link.address.is_ipv4().then(|| IpAddr::from(mask.to_be_bytes()).to_string())
         }

@@ -118,6 +118,8 @@ impl Plan {
     /// repeats differ, and all cells of a repeat see the same.
     pub fn impairment_seed(&self) -> u64 {
         // A large odd constant, so that seed 7 repeat 1 differs from seed 8 repeat 0.
+        // It is 2^64 divided by the golden ratio, the increment of SplitMix64 (Steele et al.,
+        // 2014).
         self.seed.wrapping_add(u64::from(self.repeat).wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
 }

@@ -62,6 +62,7 @@ const MAX_SHOWN: usize = 20;
 impl Errors {
     /// Problems of `source`, in the order of its text.
     pub(crate) fn new(source: Arc<Source>, mut problems: Vec<Problem>) -> Self {
+        // They are found in several passes over the file.
         problems.sort_by_key(|problem| problem.place.map_or(0, |place| place.start));
         Self { source: Some(source), problems }
     }

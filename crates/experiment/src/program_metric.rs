@@ -124,7 +124,9 @@ impl Pattern {
                 last.trim_start_matches("error: ").to_owned()
             }
         })?;
+        // Group 0 is the whole match and has no name.
         let named = regex.capture_names().position(|name| name == Some(VALUE));
+        // Group 0 is the whole match.
         let first = regex.capture_names().skip(1).position(|name| name != Some(UNIT));
         let value = named.or(first.map(|number| number + 1));
         Ok(Self { regex, value })

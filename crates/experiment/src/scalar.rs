@@ -50,6 +50,8 @@ impl Read for String {
 impl Read for bool {
     fn read(node: &Node, sink: &mut Sink) -> Option<Self> {
         match text(node, "true or false", sink)? {
+            // The forms of the core schema (YAML 1.2.2, 10.3.2); `yes` and `on` were those of YAML
+            // 1.1.
             "true" | "True" | "TRUE" => Some(true),
             "false" | "False" | "FALSE" => Some(false),
             _ => {
@@ -185,6 +187,7 @@ fn quantity_advice(error: &units::ParseError) -> Option<String> {
         // Many tools write a share as a fraction: 0.3 is 30 % here.
         units::ParseError::MissingUnit { text, example } if example.ends_with('%') => {
             let fraction = text.trim().parse().ok().filter(|share| (0.0..=1.0).contains(share));
+            // Rounded to a millionth of a percent: 0.07 x 100 is 7.000000000000001 in binary.
             let percent = |share: f64| (share * 1e8).round() / 1e6;
             fraction.map(|share| format!("a share of {share} is `{} %`", percent(share)))
         }

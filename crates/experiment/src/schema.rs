@@ -216,6 +216,7 @@ impl Describe for Protocol {
             generator.subschema_for::<HttpKeys>(),
             generator.subschema_for::<QuicKeys>(),
         );
+        // `udp:` without a value is null in YAML.
         let nothing = json_schema!({ "type": ["object", "null"], "maxProperties": 0 });
         let chosen = json_schema!({
             "type": "object",

@@ -49,6 +49,7 @@ impl Source {
         let chars: Vec<char> =
             text[line_start..line_end].trim_end_matches('\r').chars().map(printable).collect();
         let marks = text[start..end.min(line_end)].trim_end().chars().count().max(1);
+        // The marked part stays in the middle of a cut line.
         let skip = if chars.len() > MAX_WIDTH { before.saturating_sub(MAX_WIDTH / 2) } else { 0 };
         let mut shown: String = chars.iter().skip(skip).take(MAX_WIDTH).collect();
         let mut indent = before - skip;
@@ -77,6 +78,7 @@ fn floor(text: &str, at: usize) -> usize {
 fn printable(c: char) -> char {
     match c {
         '\t' => ' ',
+        // Files may be those of others: an escape sequence would reach the terminal.
         c if c.is_control() => char::REPLACEMENT_CHARACTER,
         c => c,
     }

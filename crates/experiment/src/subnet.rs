@@ -98,6 +98,7 @@ fn address(family: IpAddr, number: u128) -> IpAddr {
 /// The address with all bits after the prefix cleared.
 pub(crate) fn base(of: IpAddr, prefix: u8) -> IpAddr {
     let bits = if of.is_ipv6() { 128 } else { 32 };
+    // Prefix 0 of IPv6 is a shift by all 128 bits, which overflows.
     let mask = u128::MAX.checked_shl(bits - u32::from(prefix)).unwrap_or(0);
     address(of, number(of) & mask)
 }
@@ -106,6 +107,8 @@ pub(crate) fn base(of: IpAddr, prefix: u8) -> IpAddr {
 fn reserved(base: IpAddr) -> Option<&'static str> {
     match base {
         IpAddr::V4(v4) => {
+            // 0.0.0.0/8 is "this network" (RFC 1122, 3.2.1.3); from 224 on are groups (RFC 5771)
+            // and class E.
             let first = v4.octets()[0];
             (v4.is_loopback() || first == 0 || first >= 224).then_some("it is a reserved range")
         }
@@ -114,6 +117,8 @@ fn reserved(base: IpAddr) -> Option<&'static str> {
                 "these are IPv4 addresses written as IPv6; write the IPv4 subnet, such as \
                  `10.0.0.0/24`",
             ),
+            // ff00::/8 (RFC 4291, 2.7), fe80::/10 (2.5.6), and ::/8 with unspecified and loopback
+            // address (2.5.2, 2.5.3).
             [first, ..] if first >> 8 == 0xff => {
                 Some("it is for multicast groups; write for example `fd00::/64`")
             }

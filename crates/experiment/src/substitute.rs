@@ -106,6 +106,8 @@ impl<'a> Substitution<'a> {
                     None
                 }
             };
+            // Many references to one long value would expand a small file to gigabytes. Text
+            // without an axis is no longer than the file.
             if any && !self.has_room(part.map_or(0, str::len), place) {
                 return Content::Broken;
             }

@@ -77,6 +77,7 @@ const MAX_VALUES: usize = 200_000;
 /// Parses the document in `text`, and returns it with its duplicate keys as problems.
 pub(crate) fn parse(text: &str) -> Result<(Node, Vec<Problem>), Problem> {
     let mut options = Options::default();
+    // The reader below and all that walk the tree recurse: depth is stack.
     options.flow_nesting_limit = MAX_DEPTH;
     options.block_nesting_limit = MAX_DEPTH;
     let mut builder = Builder {
@@ -155,6 +156,7 @@ impl<'t> Builder<'t> {
         let (content, anchor) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 self.report_tag(tag.as_ref(), place);
+                // In quotes, these words are texts (YAML 1.2, 10.3.2).
                 let plain = style == ScalarStyle::Plain;
                 let nothing = plain && matches!(&*text, "" | "~" | "null" | "Null" | "NULL");
                 let text = text.into_owned();
@@ -174,8 +176,10 @@ impl<'t> Builder<'t> {
                 return Err(Problem::new(text).at(place));
             }
         };
+        // The parser's span of a collection is only that of its begin.
         place.end = place.end.max(end_of(&content));
         let node = Node { place, content };
+        // 0 means no anchor.
         if anchor != 0 {
             self.anchors.insert(anchor, (node.clone(), self.nodes - before + 1));
         }
@@ -187,6 +191,7 @@ impl<'t> Builder<'t> {
         let Some((node, size)) = self.anchors.get(&id) else {
             return Err(Problem::new("an alias inside its own anchor").at(place));
         };
+        // Nested aliases multiply ("billion laughs"): each use counts before it is copied.
         self.nodes += size;
         if self.nodes > MAX_VALUES {
             return Err(Problem::new("the aliases expand to too many values").at(place));
@@ -227,6 +232,7 @@ impl<'t> Builder<'t> {
                     continue;
                 }
             };
+            // YAML 1.2.2, 3.2.1.1 requires unique keys; taking the last one would hide a slip.
             if let Some(first) = seen.get(&text) {
                 let line = self.text[..first.start].matches('\n').count() + 1;
                 self.problems.push(

@@ -71,6 +71,8 @@ fn datagram(frame: &[u8]) -> Option<(bool, u16, &[u8])> {
     let (is_group, udp) = match (frame.get(12..14)?, packet.first()? >> 4) {
         ([8, 0], 4) => {
             let length = usize::from(packet[0] & 15) * 4;
+            // More fragments, or an offset (RFC 791, 3.1): only the first fragment has UDP's
+            // header.
             let is_fragment = (packet.get(6)? & 0x3f, packet.get(7)?) != (0, &0);
             let is_udp = packet.get(9)? == &17 && !is_fragment;
             let to = packet.get(16..20)?;
@@ -91,6 +93,7 @@ fn datagram(frame: &[u8]) -> Option<(bool, u16, &[u8])> {
 
 /// The radio's frame in a datagram of ZEP, version 2.
 fn zep(payload: &[u8]) -> Option<&[u8]> {
+    // Preamble, version 2, type "data"; other types carry no frame.
     let is_data = payload.starts_with(b"EX\x02\x01");
     payload.get(ZEP_HEADER..).filter(|_| is_data)
 }

@@ -94,6 +94,7 @@ impl SharedLink {
         events: &mut Vec<ChannelEvent>,
     ) {
         let busy = self.busy_until > now;
+        // Frames that wait go first, even if the channel is idle at this moment.
         if !busy && self.turns.is_empty() {
             return self.serve(link, frame, now, events);
         }
@@ -111,10 +112,12 @@ impl SharedLink {
     /// Sends the next queued frame, as requested by [`ChannelEvent::Turn`].
     pub fn turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         self.turn_requested = false;
+        // CoDel may drop all frames of a link, which passes the turn on to the next one.
         while let Some(link) = self.turns.pop_front().map(|link| link as usize) {
             let next = self.queues[link].pop(now, &mut self.dropped);
             events
                 .extend(self.dropped.drain(..).map(|_| ChannelEvent::Drop(link, Cause::Overflow)));
+            // Behind all others: a link that floods has one frame per round (decision 14).
             if self.fair && !self.queues[link].is_empty() {
                 self.turns.push_back(link as u32);
             }

@@ -97,6 +97,8 @@ impl CodelState {
         // its delay. If the last dropping state ended recently, drops resume at nearly the
         // same rate.
         self.dropping = true;
+        // 16 intervals and the difference of the counts are those of the pseudocode in RFC 8289,
+        // section 5.
         let recent = now - self.drop_next < self.config.interval * 16;
         let before = self.count - self.last_count.min(self.count);
         self.count = if before > 1 && recent { before } else { 1 };
@@ -115,6 +117,7 @@ impl CodelState {
 
     /// Whether the delay has exceeded the target for a whole interval.
     fn is_above(&mut self, waited: Span, behind: u64, now: Instant) -> bool {
+        // Less than one frame behind is no standing queue: dropping could only idle the link.
         if waited < self.config.target || behind <= self.largest {
             self.first_above = None;
             return false;

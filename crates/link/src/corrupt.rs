@@ -37,6 +37,7 @@ impl Effect for Corruption {
 
 /// `frame` with one bit flipped, at `place` / 2^32 of its length.
 pub(crate) fn with_flipped_bit(frame: &Frame, place: u32) -> Frame {
+    // A copy: other receivers of a multicast share the frame's bytes.
     let mut bytes = frame.to_vec();
     let bit = (u64::from(place) * (8 * bytes.len() as u64)) >> 32;
     if let Some(byte) = bytes.get_mut((bit / 8) as usize) {

@@ -224,6 +224,7 @@ impl Csma {
             | u64::from(frame.backoff);
         let units = self.draw.uniform(Purpose::Backoff, place) * f64::from(1u32 << exponent);
         let wait = units as u64 * self.spec.unit_backoff + self.spec.cca;
+        // Only the last CCA can end the attempt, so the caller need not wake for the others.
         let last = frame.backoff == self.spec.max_backoffs;
         match last {
             true => self.report_at(from + wait, Step::CcaEnds, link),
@@ -245,6 +246,7 @@ impl Csma {
         frame.backoff += 1;
         if frame.backoff > self.spec.max_backoffs {
             self.links[link].usage.access_failures += 1;
+            // Nothing was sent, so there is no interframe space.
             return self.finish(link, at, Ending::NoAccess, at);
         }
         self.back_off(link, at);
@@ -320,6 +322,7 @@ impl Csma {
         if collided {
             frame.collided = true;
             let took = self.spec.turnaround + self.spec.ack_airtime();
+            // The wait counts from the end of the frame, which was this long ago.
             let missed = at + (self.spec.ack_wait - took);
             self.report_at(missed, Step::AckMissed, link);
             return None;

@@ -143,6 +143,7 @@ fn ports(protocol: u8, transport: Option<&[u8]>) -> [u16; 2] {
     let port = |at| word(transport, at).filter(|port| *port < EPHEMERAL).unwrap_or(0);
     match protocol {
         TCP | UDP => [port(0), port(2)],
+        // Without the identifier of a ping, which differs between runs (decision 45).
         ICMP | ICMPV6 => [transport.first().copied().map_or(0, u16::from), 0],
         _ => [0; 2],
     }

@@ -68,6 +68,7 @@ impl Grant {
         let bytes = packet.saturating_add(self.spec.overhead.get()).saturating_mul(1_000).max(1);
         let tti = self.spec.tti;
         let mut block = match self.block {
+            // Queued before that block begins, so it may use what the block has left (rule 2).
             Some(block) if now <= block => block,
             Some(block) if now < block + tti => {
                 // That block has already begun; this frame starts in the next one.
@@ -108,6 +109,7 @@ impl Grant {
         self.limit = None;
         let granted = self.granted.max(now) + self.answer();
         let second = self.boundary(granted);
+        // Blocks of the first grant reach beyond the second one: nothing has to wait.
         if second <= block {
             return block;
         }

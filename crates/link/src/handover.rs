@@ -39,7 +39,9 @@ impl Handover {
     pub fn delay(&self, draw: Draw, since: Span) -> Span {
         let (since, every) = (since.as_ns(), self.every.as_ns().max(1));
         let (interval, within) = (since / every, Span::from_ns(since % every));
+        // Drawn by interval and not by frame: all frames of one path have its delay.
         let spread = draw.uniform(Purpose::Handover, interval) * self.spread.as_ns() as f64;
+        // The difference of spans saturates, so it is 0 behind the pause.
         Span::from_ns(spread as u64) + (self.pause - within)
     }
 }

@@ -51,6 +51,7 @@ macro_rules! stages {
             pub fn decide(&mut self, config: &Impairment, frame: &Arrival<'_>) -> Decision {
                 let mut decision = Decision::default();
                 $(config.$stage.decide(&mut self.$stage, frame, &mut decision);)*
+                // Last, since a frame that overtakes has no delay.
                 $(config.$stage.decide_delay(&mut self.$stage, frame, &mut decision);)*
                 decision
             }
@@ -182,6 +183,7 @@ macro_rules! stages {
 
             /// Long-term share of frames lost.
             pub fn mean_loss(&self) -> f64 {
+                // One loss alone stays as configured: 1 - (1 - x) would round it.
                 let passes = |lost: f64, share: f64| match (lost, share) {
                     (0.0, share) => share,
                     (lost, 0.0) => lost,

@@ -197,6 +197,7 @@ impl LinkPipe {
             None => Ramps::at_rest((*self.config).clone()),
         };
         let made = ramps.target().with(set).map(|target| {
+            // Before the change: the counters so far belong to the former settings.
             self.record.end_interval(&self.config, changing, now);
             ramps.set(set.0.keys().map(String::as_str), target, now, over);
             self.configure(ramps.at(now));
@@ -211,6 +212,7 @@ impl LinkPipe {
     fn configure(&mut self, config: Impairment) {
         self.decisions.change(&config);
         Server::change(&mut self.server, &self.config.transmission, &config.transmission);
+        // Parts whose settings stay keep their state: frames that wait, the progress of slots.
         if self.config.queue != config.queue {
             self.queue.change(config.queue);
         }
@@ -345,6 +347,7 @@ impl LinkPipe {
             return steps.push(Step::Drop(Cause::Outage));
         }
         let decision = frame.decision;
+        // Loss takes effect behind the serialisation, as on a wire (decision 13).
         if decision.lost {
             self.record.totals.lost += 1;
             return steps.push(Step::Drop(Cause::Lost));

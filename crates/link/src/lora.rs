@@ -48,6 +48,8 @@ impl Lora {
             (Some(_), None) => self.full_at,
             // A packet that is longer than the whole budget is sent when the budget is full.
             (Some(_), Some(period)) => {
+                // A virtual schedule: `full_at` is when the budget is full again, so it covers the
+                // packet as soon as all debts refill within one period.
                 let after = (self.full_at + used).since_start().as_ns();
                 let after = after.saturating_sub(period.as_ns());
                 Instant::from_ns(after).min(self.full_at)

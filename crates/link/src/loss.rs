@@ -171,7 +171,9 @@ impl Stage for Loss {
         found.add_without(keys, "loss_correlation", "loss", text);
         let Some(markov) = keys.get::<Keys>("markov") else { return };
         for (one, other) in [("p13", "p14"), ("p31", "p32")] {
+            // A little more than 1: sums of decimal shares such as 90 % and 10 % are rounded.
             let [a, b] = [one, other].map(|key| markov.get::<Ratio>(key).unwrap_or_default());
+            // The tolerance is for percentages, which are not exact in binary.
             if markov.has(one) && markov.has(other) && a.fraction() + b.fraction() > 1.0 + 1e-9 {
                 let text = format!("{one} and {other} exceed 100 % together");
                 let fix = "both are transitions from the same state";
@@ -273,6 +275,7 @@ impl Stage for Loss {
     }
 
     fn decide_copy(&self, draw: Draw, index: u64, decision: &mut Decision) {
+        // By the long-term share: a copy must not move the state of its flow's model.
         decision.lost |= draw.uniform(Purpose::Loss, index) < self.mean_loss();
     }
 }

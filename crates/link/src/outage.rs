@@ -205,6 +205,8 @@ impl Gate {
                     let mean = if self.down { mean_down } else { mean_up };
                     let place = (self.number << 48) | self.changes;
                     let u = self.draw.uniform(Purpose::Outage, place);
+                    // Inversion of the exponential distribution; 1 - u is above 0, so the logarithm
+                    // is finite.
                     let span = -(1.0 - u).ln() * mean.as_ns() as f64;
                     // At least 1 ns, so that the loop ends.
                     self.until += Span::from_ns((span as u64).max(1));

@@ -217,6 +217,8 @@ impl<T> Queue<T> {
                 self.bytes + in_service.unwrap_or(0) as u64 + len as u64 > most.get()
             }
         };
+        // Also at a full queue: RED's mean and count are of all arrivals.
+        // Also if the queue is full: RED's mean length is of all arrivals.
         let early = match &mut self.discipline {
             DisciplineState::Red(red) => red.drops(self.bytes, now, draw, index),
             _ => false,

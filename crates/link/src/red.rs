@@ -22,6 +22,7 @@ pub struct Red {
 }
 
 fn probability() -> Ratio {
+    // The paper's simulations use a maximum of 1/50, and a weight of 0.002.
     Ratio::from_fraction(0.02).unwrap_or_default()
 }
 

@@ -225,6 +225,7 @@ impl Stage for Transmission {
     fn keep_loaded(&mut self, before: &Self) {
         if let (Some(Scheduler::Trace(trace)), Some(Scheduler::Trace(loaded))) =
             (&mut self.scheduler, &before.scheduler)
+            // Another key has changed: the file is not read again.
             && trace.file == loaded.file
         {
             *trace = loaded.clone();
@@ -280,6 +281,7 @@ impl Server {
             (Some(Self::Grant(_)), Some(Scheduler::Grant(_)))
             | (Some(Self::Lora(_)), Some(Scheduler::Lora(_)))
                 if before.scheduler == now.scheduler => {}
+            // Another kind, or other parameters of a radio: it begins idle.
             (server, scheduler) => *server = Self::new(scheduler.as_ref()),
         }
     }

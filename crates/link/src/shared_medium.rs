@@ -79,6 +79,7 @@ impl SharedMedium {
         let on_air = match self.csma.carried().on_air(&frame.frame) {
             AirFrame::Contends(_) => None,
             AirFrame::Acknowledgement(len) => Some(self.csma.airtime(len)),
+            // Frames of the host, which the simulated radio does not send, take no airtime.
             AirFrame::Nothing => Some(Span::ZERO),
         };
         if let Some(airtime) = on_air {
@@ -139,6 +140,7 @@ impl SharedMedium {
 
     fn request_turn(&mut self, now: Instant, events: &mut Vec<ChannelEvent>) {
         let Some(next) = self.csma.next() else { return };
+        // A requested turn cannot be taken back, so only an earlier one is requested in addition.
         if self.next_turn.is_none_or(|turn| turn <= now || next < turn) {
             self.next_turn = Some(next);
             events.push(ChannelEvent::Turn(next));
@@ -167,6 +169,7 @@ fn received(
     };
     if !lost && !arrival.duplicate {
         let mut frame = head.clone();
+        // The channel has decided; else the pipe behind it would drop the frame.
         frame.decision.lost = false;
         events.push(ChannelEvent::Left(link, frame, arrival.at));
     }

@@ -125,6 +125,7 @@ impl Slots {
     pub fn send(&mut self, len: u64, ready: Instant) -> Instant {
         let at = match self.at {
             Some(at) if at >= ready && !self.is_full() => at,
+            // Full: the next slot follows it.
             Some(at) if at >= ready => self.open(at),
             _ => self.open(ready),
         };

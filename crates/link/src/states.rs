@@ -112,6 +112,8 @@ impl States {
             from = from.max(other + guard);
         }
         if let Some(windows) = self.windows(state) {
+            // A device of class A sends again only after its receive windows, or after it has
+            // received in one of them (LoRaWAN 1.0.x, 3.3.7).
             self.sent.retain(|end| *end + windows >= now);
             match (way, self.sent.back()) {
                 (Direction::Up, Some(end)) => from = from.max(*end + windows),

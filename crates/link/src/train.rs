@@ -88,6 +88,7 @@ impl Trains {
 /// the last two are 0 for a fragment.
 fn key(frame: &[u8]) -> Option<(TrainKey, u32, usize)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
+    // Packets of IPv6 are trains of one frame.
     let NetSlice::Ipv4(ip) = packet.net? else { return None };
     let header = ip.header();
     let mut addresses = [0; 8];

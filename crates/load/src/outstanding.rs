@@ -253,6 +253,7 @@ impl Outstanding {
                 self.waiting -= 1;
                 self.finished += 1;
             }
+            // The timeout passed before the loop checked it.
             State::Waiting => {
                 time_out(slot, &mut self.series);
                 slot.answered = at;

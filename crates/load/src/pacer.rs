@@ -131,6 +131,7 @@ impl Pacer {
                 outstanding.unsent(operation.series);
             }
             self.at = 0;
+            // Waits for the feed to end: operations that it has not read yet count as unsent, too.
             match self.from.recv() {
                 Ok(chunk) => self.take(chunk, outstanding),
                 Err(_) => return,

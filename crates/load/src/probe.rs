@@ -81,6 +81,8 @@ fn sockets() -> io::Result<(UdpSocket, UdpSocket)> {
 /// Pins the thread to a core, with raised or normal priority: a probe must be delayed as
 /// much as the devices that it stands in for.
 fn set_affinity(core: usize, settings: &ProbeSettings) -> Result<(), String> {
+    // Otherwise each computing device delays the probe, which then reports contention that no
+    // device has (decision 31).
     if settings.before {
         scheduling::pin_with_priority(Some(core))
     } else {
@@ -96,6 +98,7 @@ fn serve(
     settings: &ProbeSettings,
     stop: &AtomicBool,
 ) -> Result<(), String> {
+    // A probe without its core measures nothing, and its partner would wait for it.
     set_affinity(core, settings).inspect_err(|_| stop.store(true, Relaxed))?;
     let margin = scheduling::margin();
     let mut request = [0; 16];
@@ -153,6 +156,7 @@ fn answer(socket: &UdpSocket, number: u64, stop: &AtomicBool) -> Option<Instant>
     let _ = socket.set_read_timeout(Some(Duration::from_millis(100)));
     let mut answer = [0; 16];
     while clock::now() < until && !stop.load(Relaxed) {
+        // Answers to earlier requests, which have timed out, are skipped.
         if let Ok(length) = socket.recv(&mut answer)
             && answer[..length] == number.to_be_bytes()
         {

@@ -190,6 +190,7 @@ impl RequestFeed {
             ));
         }
         let count = parts.len();
+        // A device belongs to one sender, so its requests stay in order.
         let part = &mut parts[request.device as usize % count];
         let template = match part.known(&request) {
             Some(template) => template,

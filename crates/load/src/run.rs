@@ -70,6 +70,8 @@ pub fn run(
             return Err(Error::Nothing(why.map(|why| format!("; {why}")).unwrap_or_default()));
         };
         settings.coap.check(Some(first.scheme), settings.confirmable, settings.timeout)?;
+        // The schedule begins when the channels are full, so that senders do not starve at the
+        // start.
         while !ready.load(Relaxed) && !stop.load(Relaxed) {
             thread::sleep(Duration::from_millis(1));
         }

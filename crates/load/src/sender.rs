@@ -107,6 +107,7 @@ impl<'a> Core<'a> {
     /// How long to sleep if nothing is due before `until`; None to spin.
     fn sleep(&self, until: Instant, now: Instant) -> Option<Span> {
         let left = until - now;
+        // At most ten intervals, so that timeouts and a stop are noticed.
         (left > self.margin).then(|| (left - self.margin).min(10 * CHECK_INTERVAL))
     }
 }

@@ -106,6 +106,7 @@ impl Datagrams {
         for (forced, plain) in
             [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
         {
+            // The forced options exceed the system's limit, and need CAP_NET_ADMIN (socket(7)).
             if this.set(libc::SOL_SOCKET, forced, BUFFER).is_err() {
                 this.set(libc::SOL_SOCKET, plain, BUFFER)?;
             }

@@ -92,6 +92,7 @@ impl<'a> Sender<'a> {
                 Scheme::Http => self.core.settings.connections,
                 _ => 1,
             };
+            // No more connections than requests that wait for one.
             let opening = pool.connections.iter().filter(|c| is(**c, Connection::is_opening));
             if pool.connections.len() < most && opening.count() < pool.queue.len() {
                 self.open(target);
@@ -285,6 +286,7 @@ impl<'a> Transport<'a> for Sender<'a> {
                 } else {
                     "connection closed after an answer timed out".to_owned()
                 };
+                // Only the oldest has timed out; the others are lost with the connection.
                 if let Some(number) = connection.in_flight().next() {
                     self.core.outstanding.time_out(number);
                 }

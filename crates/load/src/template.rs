@@ -43,6 +43,8 @@ impl Template {
             }
             Scheme::Http => http(method, target, size),
             Scheme::Mqtt => {
+                // Behind type and remaining length, the topic's length (2 B) and the topic (MQTT
+                // 3.1.1, 3.3.2).
                 number_at = 2 + remaining_length(mqtt_length(target, size, settings)) - 1
                     + 2
                     + target.path.len();

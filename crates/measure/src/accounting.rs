@@ -192,6 +192,7 @@ impl Observer for Accounting {
     fn sent(&mut self, from: Place, frame: &[u8], at: Instant) {
         let owner = self.owners[from.segment][from.endpoint];
         let node = &mut self.nodes[owner];
+        // Always, as the kernel's interface counters do.
         node.all_tx[0] += 1;
         node.all_tx[1] += frame.len() as u64;
         self.tallies[owner].sent(node.all_tx);
@@ -221,6 +222,7 @@ impl Observer for Accounting {
         }
         node.rx += traffic;
         let late = (at - delivery.intended).as_ns();
+        // A frame that is due on arrival has neither a delay nor a wait for the rate.
         match delivery.intended > delivery.arrived {
             true => self.delayed.record(late),
             false => self.undelayed.record(late),

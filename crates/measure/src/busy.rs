@@ -52,6 +52,7 @@ impl HostLoad {
         self.has_pressure |= pressure.is_some();
         self.open[0] += seconds;
         self.open[1] += busy * seconds;
+        // Intervals are not exact: ten of 0.1 s may add up to slightly less than a second.
         if self.open[0] >= 0.999 {
             self.end_second();
         }

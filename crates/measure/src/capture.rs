@@ -308,6 +308,8 @@ fn write_or_give_up(
         written => written?,
     };
     if disk.is_given_up(Auxiliary::Capture) {
+        // Takes them until the end of the run: otherwise they would count as missed because of a
+        // slow disk.
         let frames = records.iter().filter(|record| matches!(record, Record::Frame { .. }));
         stored.given_up += frames.count() as u64;
     }
@@ -331,6 +333,8 @@ fn write(
     {
         match record {
             Record::Event(from, text) => {
+                // Comments arrive in the order of frames, so they mark the frames of the
+                // measurement exactly.
                 measuring = (measuring || text == BEGINS) && text != ENDS;
                 let place = events.partition_point(|(other, _)| *other > from);
                 events.insert(place, (from, text));
@@ -353,6 +357,7 @@ fn write(
                 writer.write_pcapng_block(block).map_err(as_io)?;
                 if measuring {
                     let place = interface as usize;
+                    // Bytes on the wire, even if only the begin of the frame is kept.
                     written.resize(written.len().max(place + 1), [0; 2]);
                     written[place][usize::from(inbound)] += u64::from(length);
                 }

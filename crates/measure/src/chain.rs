@@ -71,6 +71,8 @@ impl ChainBound {
         let mut starts = vec![start];
         let mut power = *moves;
         for _ in 0..POWERS {
+            // After 1, 2, 4, ... frames: the distribution converges, so these are close to all that
+            // occur.
             starts.push(row_times(&start, &power));
             power = product(&power, &power);
         }
@@ -99,6 +101,7 @@ impl ChainBound {
             let worst = self.starts.iter().map(mean).fold(0.0, f64::max);
             worst.ln() + log - tilted.t * lost as f64
         });
+        // A probability is at most 1, whose logarithm is 0.
         exponents.fold(0.0, f64::min).exp()
     }
 }
@@ -126,6 +129,7 @@ impl Tilted {
                 ends = std::array::from_fn(|i| (0..STATES).map(|j| power[i][j] * ends[j]).sum());
                 log += scale;
                 let most = ends.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+                // Without scaling, e^(tS) of millions of frames exceeds the range of a double.
                 ends.iter_mut().for_each(|value| *value /= most);
                 log += most.ln();
             }

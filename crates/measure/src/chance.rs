@@ -134,6 +134,7 @@ pub(crate) fn mean_tolerance(deviation: f64, bound: f64, n: f64, alpha: f64) -> 
     let log = (2.0 / alpha).ln();
     let linear = bound * log / (3.0 * n);
     let tolerance = linear + (linear * linear + 2.0 * deviation * deviation * log / n).sqrt();
+    // No mean can deviate more than each of its variables.
     tolerance.min(bound)
 }
 

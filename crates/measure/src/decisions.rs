@@ -60,6 +60,7 @@ impl Decisions {
     fn pass_on(&mut self) {
         let piece = std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE));
         let count = piece.len() as u64;
+        // Never waits: a decision is worth less than a frame on time.
         let passed = self.sender.as_ref().is_some_and(|sender| sender.try_send(piece).is_ok());
         self.missed += if passed { 0 } else { count };
     }
@@ -88,6 +89,7 @@ fn write(rows: Rows, pieces: &Receiver<Piece>, disk: &FullDisk) -> Result<u64, T
     let (mut open, mut stored, mut lost, mut group) = (Some(rows), 0, 0, Piece::new());
     for piece in pieces {
         group.extend(piece);
+        // Given up by another writer, which needs the room.
         if disk.is_given_up(Auxiliary::Decisions)
             && let Some(rows) = open.take()
         {
@@ -194,6 +196,7 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
     let file = input::open(path, input::ANY_SIZE).map_err(|error| failed(error.to_string()))?;
     let reader = SerializedFileReader::new(file).map_err(|error| failed(error.to_string()))?;
     let columns = reader.metadata().file_metadata().schema_descr();
+    // Older tables number the frames of a link, not those of a flow.
     if columns.num_columns() < 11 || columns.column(3).name() != "flow" {
         return Err(failed(
             "it was written by an older version of Thingbed: repeat that run".into(),
@@ -209,6 +212,8 @@ fn read(path: &Path, endpoints: &[usize]) -> Result<Vec<Vec<[Replay; 2]>>, Repla
                 lost: row.get_uint(6)? == 1,
                 duplicated: row.get_uint(7)? == 1,
                 overtakes: row.get_uint(8)? == 1,
+                // A frame that was not corrupted has no value here, which the reader reports as an
+                // error.
                 corrupt: row.get_long(9).ok().map(|place| place as u32),
                 delay: Span::from_ns(row.get_ulong(10)?),
             };

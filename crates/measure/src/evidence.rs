@@ -22,6 +22,7 @@ const UNHURT: f64 = 0.05;
 
 /// All evidence, in display order.
 pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
+    // Most limits were set before any run, from what a reader would notice (decision 7).
     let mut found = Found(Vec::new());
     found.lateness(facts);
     if !facts.costless {
@@ -36,6 +37,7 @@ pub(crate) fn evidence(facts: &Facts) -> Vec<Evidence> {
     found.drops(facts);
     found.links(facts);
     found.counts(facts);
+    // Never invalid: no figure depends on the capture.
     found.look(Subject::CaptureMissed, facts.capture_missed as f64, Some((0.0, f64::INFINITY)));
     found.full_disk(facts);
     found.0
@@ -86,6 +88,8 @@ impl Found {
     }
 
     fn lateness(&mut self, facts: &Facts) {
+        // Judged separately: a multicast to hundreds of members is late by milliseconds at the last
+        // one, which matters only for its round trip (decision 11).
         let kinds = [
             (
                 [Subject::DelayedLatenessP99, Subject::DelayedLatenessMax],
@@ -133,6 +137,7 @@ impl Found {
         if let Some(slip) = facts.slip_ms {
             self.look(Subject::ScheduleSlip, slip.p99, Some((SLIP_SUSPECT_MS, SLIP_INVALID_MS)));
         }
+        // A single one is invalid: the load was not the configured one.
         self.look(Subject::MessagesNeverSent, facts.unsent as f64, Some((0.0, 0.0)));
     }
 
@@ -162,6 +167,7 @@ impl Found {
             format!("worst: {node}");
         let waits = open.iter().filter_map(|load| Some((load.wait_p99_us?, load.node.as_str())));
         if let Some((wait, node)) = waits.max_by(|a, b| a.0.total_cmp(&b.0)) {
+            // Without limits: that time is the target's, not this machine's (decision 39).
             self.look(Subject::ConnectionWait, wait / 1e3, None).detail =
                 format!("longest: {node}");
         }
@@ -182,6 +188,7 @@ impl Found {
     }
 
     fn processors(&mut self, facts: &Facts) {
+        // A busy machine alone does no harm: what counts is how long programs waited (decision 41).
         let unhurt = is_unhurt(facts);
         let (judged, what) = match (facts.configured_cpu, unhurt) {
             (true, _) => (None, "informational, since this is the configured CPU: "),
@@ -195,6 +202,7 @@ impl Found {
         )
         .meaning
         .insert_str(0, what);
+        // Judged in any case: time that another virtual machine takes is never configured.
         self.look(Subject::CpuSteal, 100.0 * facts.host.steal(), Some((1.0, 10.0)));
         if let Some(pressure) = facts.host.pressure() {
             let limits = judged.map(|()| (25.0, 60.0));
@@ -239,7 +247,9 @@ impl Found {
             (Subject::OutputDropped, output),
         ] {
             if *count > 0 {
+                // Output in MB; all others are numbers.
                 let scale = if subject == Subject::OutputDropped { 1e6 } else { 1.0 };
+                // Informational: beyond a limit, delivery stays correct (decision 59).
                 self.look(subject, *count as f64 / scale, None).detail =
                     format!("most of them: {worst}");
             }
@@ -257,6 +267,7 @@ impl Found {
         };
         let texts: Vec<String> = facts.lost.iter().map(text).collect();
         let limits = Some((0.0, f64::INFINITY));
+        // Never invalid: what is given up changes no figure (decision 61).
         self.look(Subject::LostToFullDisk, facts.lost.len() as f64, limits).detail =
             texts.join("; ");
     }

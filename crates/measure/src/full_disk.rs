@@ -25,6 +25,7 @@ pub struct FullDisk([AtomicU64; 3]);
 impl FullDisk {
     /// Gives up a part from now on.
     pub fn give_up(&self, part: Auxiliary) {
+        // 0 means that the part is still written.
         let now = clock::now_ns().max(1);
         // The first time counts.
         let _ = self.0[part as usize].compare_exchange(0, now, Relaxed, Relaxed);

@@ -101,6 +101,7 @@ fn work(
     let mut looked = begin;
     for round in 1u32.. {
         let until = begin + INTERVAL * round;
+        // `park_timeout` may return early.
         while !stop.load(Relaxed) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -116,12 +117,14 @@ fn work(
         log.add_host(&host.since(&host_before, seconds));
         host_before = host;
         if round % NODES_EVERY == 0 || last {
+            // The last row may be of a part of a second.
             let second = (round - 1) / NODES_EVERY;
             let nodes_now = look(&mut meter, counts);
             let pairs = nodes_now.iter().zip(&nodes_before);
             for (node, (name, (now, before))) in names.iter().zip(pairs).enumerate() {
                 log.add(node, &row(name.clone(), second, now, before));
             }
+            // Each second, so that the rows of a killed run are readable up to there (decision 61).
             log.flush();
             nodes_before = nodes_now;
         }
@@ -188,6 +191,7 @@ impl Host {
     }
 
     fn since(&self, before: &Self, seconds: f64) -> HostUse {
+        // Counters of single CPUs, and so their sum, may decrease slightly (proc(5), iowait).
         let total = self.total.saturating_sub(before.total).max(1) as f64;
         let idle = self.idle.saturating_sub(before.idle) as f64;
         let steal = self.steal.saturating_sub(before.steal) as f64;

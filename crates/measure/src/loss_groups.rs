@@ -67,6 +67,7 @@ impl LossGroups {
 
     /// The groups of several intervals whose total loss deviates more than chance allows.
     pub fn deviations(&self, tolerances: &Tolerances) -> Vec<Deviation> {
+        // A group of one interval was tested as that interval already.
         let several = self.groups.iter().filter(|(_, parts)| *parts > 1);
         let off = several.filter(|(sum, _)| !tolerances.is_likely_loss(sum));
         off.map(|(sum, _)| Deviation {

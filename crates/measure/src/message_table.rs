@@ -72,6 +72,7 @@ impl MessageTable {
             return;
         }
         if self.further == 0 {
+            // Without it, further rows stay in memory.
             self.file = create(&self.folder).ok();
         }
         self.put(self.further, row);

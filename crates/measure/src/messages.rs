@@ -148,6 +148,7 @@ pub fn under_way(messages: &MessageTable) -> io::Result<Vec<(i64, i64)>> {
         if spans.len() == 2 * SPANS {
             spans = merged(spans, gap);
             while spans.len() > SPANS {
+                // Starts at 1 us, since doubling 0 has no effect.
                 gap = (2 * gap).max(1_000);
                 spans = merged(spans, gap);
             }

@@ -48,6 +48,7 @@ impl Packet {
         };
         Some(Self {
             start,
+            // The length is what the sender wrote, which may be anything.
             end: (link + usize::from(header.total_len())).clamp(start, frame.len()),
             protocol: header.protocol(),
             is_later_fragment: header.fragments_offset().value() > 0,

@@ -274,6 +274,8 @@ fn write_column(
             writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
         }
         Column::Whole(values) => {
+            // Parquet has unsigned numbers only as annotations of signed ones; the bits are the
+            // same.
             let values: Vec<_> = values.into_iter().map(|value| value as i64).collect();
             writer.typed::<Int64Type>().write_batch(&values, None, None)?;
         }
@@ -285,6 +287,7 @@ fn write_column(
             writer.typed::<Int64Type>().write_batch(&values, None, None)?;
         }
         Column::Maybe(values) => {
+            // Definition levels: 1 for a value, 0 for none. Only values that exist are stored.
             let levels: Vec<i16> = values.iter().map(|value| value.is_some().into()).collect();
             let values: Vec<_> = values.into_iter().flatten().collect();
             writer.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;

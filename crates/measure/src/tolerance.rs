@@ -97,6 +97,7 @@ impl Tolerances {
         let delay = configured.delay.mean.as_ms();
         let (deviation, bound) = variation_ms(configured);
         let correlation = configured.delay.correlation.fraction();
+        // The number of independent draws with the same variance of the mean.
         let draws = passed * (1.0 - correlation).max(1e-3) / (1.0 + correlation);
         let spread = mean_tolerance(deviation, bound, draws, self.alpha);
         // With few frames, a single late one moves the mean; the verdict judges the lateness of
@@ -155,6 +156,7 @@ impl Tolerances {
             let (configured, measured) = (row.loss_configured_pct(), row.loss_measured_pct());
             return Some(found("loss", configured, measured, self.loss_pct(row), "%"));
         }
+        // With a burst, frames leave faster than the rate; a trace's rate varies.
         let plain = matches!(
             row.configured.transmission.scheduler,
             Some(Scheduler::Rate { burst: Bytes::ZERO, .. })

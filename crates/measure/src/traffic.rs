@@ -108,6 +108,7 @@ const RDATA: u8 = 5;
 impl Classifier {
     /// A classifier for a network where UDP on `pgm_ports` carries PGM.
     pub fn new(pgm_ports: Vec<u16>) -> Self {
+        // A node that opens flows without end forgets its own, not those of others (decision 59).
         Self { pgm_ports, next: BoundedTable::new(MAX_FLOWS) }
     }
 
@@ -142,6 +143,8 @@ impl Classifier {
                 let Ok(tcp) = TcpHeaderSlice::from_slice(rest) else { return split(0, false) };
                 let header = tcp.slice().len();
                 let carried = rest.len() - header;
+                // SYN and FIN take a sequence number each (RFC 9293, section 3.4). Pure
+                // acknowledgements take none, and are never retransmissions.
                 let length = carried as u32 + u32::from(tcp.syn()) + u32::from(tcp.fin());
                 let flow = flow((tcp.source_port(), tcp.destination_port()));
                 let again =

@@ -89,9 +89,11 @@ impl Cell {
 
     /// The values as a file name, joined by `-`; `run` without axes.
     pub fn file_name(&self) -> String {
+        // Without separators of paths: a value is text of the experiment file.
         let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' };
         let values = self.axes().map(|(_, value)| value.chars().map(safe).collect());
         let name = values.collect::<Vec<String>>().join("-");
+        // `.` and `..` are folders that exist.
         if name.trim_matches('.').is_empty() { "run".to_owned() } else { name }
     }
 
@@ -163,6 +165,7 @@ impl<'de> Deserialize<'de> for Cell {
                 while let Some((axis, value)) = map.next_entry::<String, serde_json::Value>()? {
                     let text = match value {
                         serde_json::Value::String(text) => text,
+                        // Files of other programs may have numbers in place of their text.
                         value @ (serde_json::Value::Number(_) | serde_json::Value::Bool(_)) => {
                             value.to_string()
                         }

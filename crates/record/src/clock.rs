@@ -72,6 +72,7 @@ impl FromStr for Cpu {
         // The emulator reaches slower speeds by halving.
         let slow = [125.0, 250.0, 500.0];
         let fits = |mips: &f64| {
+            // Whole MIPS, since that is what `Mips` stores.
             mips.fract() == 0.0 && (1e3..=f64::from(MAX_MIPS)).contains(mips) || slow.contains(mips)
         };
         mips.filter(fits).map(|mips| Self::Mips(mips as u32)).ok_or(format!(

@@ -172,6 +172,7 @@ impl Shape {
             let (below, row) = here.below(part).ok_or((number, here))?;
             here = below;
             if let Some(row) = row {
+                // Statistics such as `p50` have the unit of the time that they are of.
                 unit = if row.unit.is_empty() { unit } else { row.unit };
                 found = Some(row);
             }
@@ -203,6 +204,7 @@ impl Shape {
 
     fn find(self, json: &Value, path: &[&str], over: Over) -> Option<f64> {
         let Some((part, rest)) = path.split_first() else { return json.as_f64() };
+        // An unknown key is still looked up: the file may be of another version.
         let (below, row) = self.below(part).unwrap_or((Self::Other, None));
         match (*part, row) {
             (_, Some(row)) => below.find(row.of(json)?, rest, over),
@@ -226,6 +228,7 @@ pub fn reduce(values: impl Iterator<Item = f64>, over: Over) -> Option<f64> {
 
 /// The name of a field as a key.
 const fn key(name: &'static str) -> &'static str {
+    // A field such as `r#loop` has its name without the prefix in files.
     let [b'r', b'#', rest @ ..] = name.as_bytes() else { return name };
     match std::str::from_utf8(rest) {
         Ok(name) => name,
@@ -266,6 +269,7 @@ impl<T: Part + Clone> Part for Option<T> {
     fn merge(&mut self, other: &Self, over: Over) {
         match (self, other) {
             (Some(own), Some(other)) => own.merge(other, over),
+            // What is computed anew has no meaning before that.
             (own, Some(other)) if over != Over::Anew => *own = Some(other.clone()),
             _ => {}
         }

@@ -30,6 +30,7 @@ impl Percentiles {
     /// The quantile `q` (0 to 1) over `all` operations, in us; None if it falls on an
     /// operation without a time.
     pub fn at(times: &Histogram, all: u64, q: f64) -> Option<f64> {
+        // The rank among all operations; those with a time have the first ranks.
         let rank = (q * all as f64).ceil().max(1.0);
         (times.count() > 0 && rank <= times.count() as f64)
             .then(|| times.quantile_ns(rank / times.count() as f64) as f64 / 1e3)

@@ -186,7 +186,10 @@ impl RunFacts {
     /// # Errors
     /// When it is damaged, or of a newer format.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        // Words of other crates are text here, so that files of versions with other words stay
+        // readable (decision 69).
         let facts: Self = serde_json::from_str(text)?;
+        // Only newer formats: all earlier ones are read with defaults.
         if facts.format > RUN_FORMAT {
             return Err(serde::de::Error::custom(format!(
                 "it has format {}, and this version of Thingbed reads up to {RUN_FORMAT}; use the \

@@ -37,6 +37,7 @@ impl SeriesSelector {
             if name != self.name || !self.labels.iter().all(has) {
                 continue;
             }
+            // A time may follow the value.
             let value = rest.split_whitespace().next().and_then(|text| text.parse().ok());
             if let Some(value) = value.filter(|value: &f64| value.is_finite()) {
                 *sum.get_or_insert(0.0) += value;
@@ -68,6 +69,7 @@ fn series(line: &str) -> Option<Series<'_>> {
     if let Some(inner) = rest.strip_prefix('{') {
         rest = inner;
         loop {
+            // A comma after the last label is allowed.
             rest = rest.trim_start_matches([',', ' ']);
             if let Some(after) = rest.strip_prefix('}') {
                 rest = after;
@@ -91,6 +93,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
         match c {
             '"' => return Some((value, &text[at + 1..])),
             '\\' => value.push(match characters.next()?.1 {
+                // The format has `\n`, `\"` and `\\` only.
                 'n' => '\n',
                 other => other,
             }),

@@ -59,6 +59,8 @@ impl TryFrom<TimelineFile> for Timeline {
     fn try_from(file: TimelineFile) -> Result<Self, Self::Error> {
         let TimelineFile { width_ns, parts } = file;
         let doubled = width_ns / FIRST_WIDTH_NS;
+        // Otherwise merging with another timeline would not end, or would mix slices of different
+        // borders.
         if width_ns % FIRST_WIDTH_NS != 0 || !doubled.is_power_of_two() || parts.len() > PARTS {
             return Err("timeline with an invalid slice width or too many slices");
         }
@@ -82,6 +84,7 @@ impl Timeline {
 
     /// Merges another timeline with the same start.
     pub fn add(&mut self, other: &Self) {
+        // Widths are powers of two of the first one, so slices of one fit into those of the other.
         while self.width_ns < other.width_ns {
             self.halve();
         }
@@ -107,6 +110,7 @@ impl Timeline {
             }
             replied += own;
             answered += quarter.answered;
+            // A slice at the border of two quarters may have answers to requests of the next one.
             quarter.outstanding = u64::saturating_sub(replied, answered);
             quarter.response_ms = (own > 0).then(|| response_ns as f64 / own as f64 / 1e6);
         }

@@ -86,6 +86,7 @@ impl Evidence {
     /// Compares `value` with its two limits; without limits it is informational.
     pub fn new(name: Subject, value: f64, limits: Option<(f64, f64)>) -> Self {
         let status = match limits {
+            // The higher limit first: a value above it is above both.
             Some((_, invalid)) if value > invalid => Status::Invalid,
             Some((suspect, _)) if value > suspect => Status::Suspect,
             _ => Status::Valid,

@@ -31,6 +31,7 @@ macro_rules! words {
 
         impl<'de> serde::Deserialize<'de> for $kind {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                // Not `&str`, which cannot be read from a text with escapes or from a stream.
                 let given = <std::borrow::Cow<'de, str>>::deserialize(from)?;
                 let found = Self::WORDS.iter().find(|(word, _)| *word == given);
                 found.map(|(_, value)| *value).ok_or_else(|| {

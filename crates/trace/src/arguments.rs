@@ -66,6 +66,7 @@ impl<'a> Arguments<'a> {
     pub fn number(&mut self, key: &str) -> Result<f64, ParseError> {
         let value = self.main(key)?;
         match value.parse::<f64>() {
+            // `parse` also accepts `inf` and `NaN`.
             Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
             _ => Err(self.error(format_args!("`{key}` must be a number above 0, not `{value}`"))),
         }

@@ -48,6 +48,7 @@ impl FromStr for Arrivals {
             },
             "step" | "ramp" | "sine" => {
                 let poisson = match args.take("spacing") {
+                    // Poisson by default: many independent devices together are close to it.
                     None | Some("poisson") => true,
                     Some("even") => false,
                     Some(_) => return Err(args.error("`spacing` is `poisson` or `even`")),
@@ -107,6 +108,7 @@ impl Arrivals {
             Self::OnOff { every, .. } => {
                 times.ends = times.turn(true);
                 if every.is_constant() {
+                    // The first request is at 0, not one interval later.
                     times.at = -every.mean_ns();
                 }
             }
@@ -155,6 +157,8 @@ impl Times {
         while self.at >= self.ends {
             let begins = self.ends + self.turn(false);
             self.ends = begins + self.turn(true);
+            // With a constant interval, each on period begins with a request; the rest of the last
+            // interval is dropped.
             self.at = begins;
             if !every.is_constant() {
                 self.at += every.quantile_ns(self.uniform());
@@ -192,6 +196,7 @@ impl Iterator for Times {
                 self.at
             }
             Arrivals::Burst { every, spread } => {
+                // Bursts do not overlap, since `spread` is at most `every`: times still ascend.
                 every.as_ns() as f64 * index as f64 + spread.as_ns() as f64 * uniform
             }
         };

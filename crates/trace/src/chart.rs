@@ -11,6 +11,7 @@ pub fn sparks(values: &[f64]) -> String {
             if most <= 0.0 || !value.is_finite() || *value <= 0.0 {
                 return ' ';
             }
+            // Rounded up, so that no value above 0 looks like 0.
             EIGHTHS[((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1]
         })
         .collect()

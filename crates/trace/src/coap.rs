@@ -115,6 +115,7 @@ impl CoapSettings {
             let why = "use 1 to 10; RFC 7252, section 4.8.1, requires at least 1";
             return error("ack_random_factor", why.to_owned());
         }
+        // The further settings only matter for retransmissions.
         if self.max_retransmit == 0 {
             return Ok(());
         }

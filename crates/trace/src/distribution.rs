@@ -52,11 +52,15 @@ impl Distribution {
 
     /// The `u`-quantile in ns, `u` from 0 to 1. A uniform `u` samples by inversion.
     pub fn quantile_ns(&self, u: f64) -> f64 {
+        // Below 1, where unbounded distributions are infinite.
         let u = u.clamp(0.0, 1.0 - f64::EPSILON);
         let ns = |span: &Span| span.as_ns() as f64;
+        // By inversion for all of them: one draw gives one time, so that a draw belongs to its
+        // position (decision 30).
         let value = match self {
             Self::Constant(time) => ns(time),
             Self::Uniform(low, high) => ns(low) + (ns(high) - ns(low)) * u,
+            // `ln_1p` keeps the digits of a small `u`, and so of short times.
             Self::Exponential(mean) => -ns(mean) * (-u).ln_1p(),
             Self::Gamma(mean, shape) => match Gamma::new(*shape, 1.0) {
                 Ok(unit) => unit.inverse_cdf(u) * ns(mean) / shape,
@@ -146,6 +150,7 @@ impl FromStr for Distribution {
     type Err = ParseError;
 
     fn from_str(text: &str) -> Result<Self, ParseError> {
+        // Before other arguments: a file name may contain commas and `=`.
         if let Some(file) = text.strip_prefix("measured:") {
             return read_measured(file.trim());
         }

@@ -165,6 +165,7 @@ impl Tally {
     }
 
     fn add_bar(&mut self, at: u64) {
+        // Twice as wide bars, so that the number of bars stays bounded while the length is unknown.
         while at / self.bar_ns >= MAX_BARS as u64 {
             self.bar_ns *= 2;
             self.bars = self.bars.chunks(2).map(|pair| pair.iter().sum()).collect();
@@ -187,6 +188,7 @@ impl Tally {
             faults: self.faults,
             fault_texts: self.fault_texts,
             seconds,
+            // There is one interval less than there are requests.
             rate: if seconds > 0.0 { (self.count - 1) as f64 / seconds } else { 0.0 },
             devices: self.last_of.len(),
             hosts: self.hosts.len(),

@@ -38,6 +38,7 @@ impl<T> Mix<T> {
     /// The value for a uniform random number `u`, 0 to 1.
     pub fn pick(&self, u: f64) -> &T {
         let at = self.parts.partition_point(|(_, up_to)| *up_to <= u);
+        // By rounding, the last sum may be slightly below 1.
         &self.parts[at.min(self.parts.len() - 1)].0
     }
 

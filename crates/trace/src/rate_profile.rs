@@ -64,6 +64,7 @@ impl RateProfile {
             }
             _ => {
                 let (mean, amplitude) = (rate(args, "mean")?, rate(args, "amplitude")?);
+                // Otherwise the rate would be negative at times.
                 if amplitude > mean || mean.0 == 0.0 {
                     return Err(args.error("the amplitude is above the mean, or the mean is 0"));
                 }
@@ -115,6 +116,7 @@ impl RateProfile {
             }
             Self::Sine(mean, amplitude, period) => {
                 let turn = std::f64::consts::TAU / (period.as_ns() as f64 / 1e9);
+                // The integral of mean + amplitude x sin(turn x t).
                 mean.0 * t + amplitude.0 / turn * (1.0 - (turn * t).cos())
             }
         }
@@ -150,6 +152,7 @@ impl RateProfile {
                 return None;
             }
         }
+        // Enough to halve 1,000 hours down to the resolution, 0.1 ns.
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
             if self.expected(middle) < count {

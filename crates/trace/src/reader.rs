@@ -142,6 +142,7 @@ impl<R: BufRead> Reader<R> {
             any = true;
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
+            // The rest of the line is still consumed, so that the next call begins with a line.
             if self.line.len() + part.len() > MAX_LINE {
                 long = true;
             } else if !long {
@@ -197,8 +198,10 @@ fn parse(line: &str) -> Result<Request<'_>, Fault> {
 
 /// Parses a time in us with up to three decimals, into ns.
 fn time(text: &str) -> Option<u64> {
+    // Without floating point, which would round large times.
     let (us, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // `parse` would also accept a sign.
     if !digits(us) || !digits(part) || part.len() > 3 {
         return None;
     }

@@ -70,6 +70,7 @@ impl TraceSpec {
             let owners = if group.together { 0..1 } else { 0..group.devices.len() as u32 };
             for place in owners {
                 let owner = group.devices.start + place;
+                // By device and group: another group or device does not change these requests.
                 let draw = Draw::new(self.seed, u64::from(owner), number as u64);
                 let times = group.arrivals.times(draw, staggered && !group.together);
                 streams.push(Stream { group: number, owner, draw, times, index: 0 });
@@ -100,6 +101,7 @@ fn check_group(group: &Group) -> Result<(), ParseError> {
     };
     for target in &group.targets {
         for path in &paths {
+            // The last device has the longest number, so the longest URI.
             write_uri(&mut uri, target, group.devices.end - 1, path);
             let parsed = Target::parse(&uri)
                 .map_err(|why| ParseError { text: target.clone(), why: why.to_string() })?;

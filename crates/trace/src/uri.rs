@@ -105,6 +105,7 @@ impl<'a> Target<'a> {
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let (host, port) = split_port(authority).ok_or_else(|| UriError::Host(owned()))?;
+        // User names in front of the host are not supported by any of the protocols here.
         if host.is_empty() || host.contains('@') {
             return Err(UriError::Host(owned()));
         }
@@ -139,6 +140,7 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
         };
     }
     match authority.split_once(':') {
+        // An IPv6 address needs brackets.
         Some((_, port)) if port.contains(':') => None,
         Some((host, port)) => Some((host, Some(port))),
         None => Some((authority, None)),

@@ -104,6 +104,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
 
     /// Adds or replaces an entry, which then belongs to `owner`. Evicts others from a full table.
     pub fn insert(&mut self, owner: u32, key: K, value: V) -> &mut V {
+        // First, so that replacing an entry of a full table evicts none.
         self.remove(&key);
         if self.entries.len() >= self.capacity {
             self.evict();
@@ -119,6 +120,7 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
         let Entry { value, owner, .. } = self.entries.remove(key)?;
         if let Some(of) = self.owners.get_mut(&owner) {
             of.entries -= 1;
+            // Owners with evictions stay, since their number is reported.
             if of.entries == 0 && of.evicted == 0 {
                 self.owners.remove(&owner);
             }
@@ -138,6 +140,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
     fn evict(&mut self) {
         let requested = (self.capacity / EVICTED_PART).max(1);
         let level = self.level(requested);
+        // Only of owners above the level: a flood does not evict the entries of others (decision
+        // 59).
         let large = |entry: &Entry<V>| self.size_of(entry.owner) > level;
         let candidates = self.entries.iter().filter(|(_, entry)| large(entry));
         let mut candidates: Vec<Candidate<K>> = candidates
@@ -149,6 +153,8 @@ impl<K: Copy + Eq + Hash, V, S: BuildHasher + Default> BoundedTable<K, V, S> {
             candidates.select_nth_unstable_by_key(oldest, |candidate| candidate.used);
         }
         let (first, rest) = candidates.split_at_mut(oldest);
+        // The oldest may all belong to owners that reach the level; then younger entries of others
+        // follow.
         let missing = self.evict_down_to(level, requested, first);
         if missing > 0 {
             self.evict_down_to(level, missing, rest);

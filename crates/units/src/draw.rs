@@ -67,6 +67,8 @@ pub struct Draw {
 impl Draw {
     /// Random numbers for `direction` of `link` in a run with `seed`.
     pub fn new(seed: u64, link: u64, direction: u64) -> Self {
+        // Mixed after each part: a plain sum would give neighbouring links the same numbers,
+        // shifted.
         Self { key: mix(mix(mix(seed) ^ link) ^ direction) }
     }
 
@@ -106,6 +108,7 @@ impl RandomStream {
     /// A uniform number in [0, 1) for the frame at `index`, equal to [`Draw::uniform`].
     #[inline]
     pub fn uniform(self, index: u64) -> f64 {
+        // A double has 53 bits: with more, rounding could give 1.
         let bits = mix(self.key ^ index) >> 11;
         bits as f64 * (1.0 / (1u64 << 53) as f64)
     }

@@ -97,8 +97,10 @@ impl Frequency {
 
 /// Writes `value` in the largest unit that gives at least 1.
 fn write_real(f: &mut fmt::Formatter<'_>, value: f64, units: &[(&str, f64)]) -> fmt::Result {
+    // The tolerance is for factors such as 1e-3, which are not exact in binary.
     let fits = |factor: f64| value >= factor * (1.0 - 1e-12);
     let (unit, factor) = units.iter().rev().find(|(_, factor)| fits(*factor)).unwrap_or(&units[0]);
+    // Nine decimals hide the rounding of the factors.
     write!(f, "{} {unit}", (value / factor * 1e9).round() / 1e9)
 }
 

@@ -30,6 +30,7 @@ impl Histogram {
 
     /// An empty histogram with `digits` significant digits, 1 to 5. Fewer digits use less memory.
     pub fn with_digits(digits: u8) -> Self {
+        // A range of a millisecond at first, which grows with the times that occur.
         let mut buckets = Buckets::new_with_bounds(1, 1 << 20, digits.clamp(1, 5))
             .expect("bounds that are constant");
         buckets.auto(true);
@@ -84,6 +85,7 @@ impl Histogram {
             return 0.0;
         }
         let mean = self.mean_ns();
+        // By rounding, the difference of equal times may be slightly negative.
         (self.squares / self.count() as f64 - mean * mean).max(0.0).sqrt()
     }
 
@@ -99,6 +101,7 @@ impl Histogram {
 
     /// The `q`-quantile in ns, `q` from 0 to 1; 0 if empty.
     pub fn quantile_ns(&self, q: f64) -> u64 {
+        // A bucket's upper end may exceed the longest time in it.
         self.buckets.value_at_quantile(q).min(self.most)
     }
 
@@ -138,6 +141,8 @@ impl Histogram {
                 step.value_iterated_to(),
             );
             let here = running.up_to(high);
+            // A time of whole ns is the interval around it; the steps of both functions are
+            // compared at its ends.
             worst = worst.max((cdf(high as f64 + 0.5) - here).abs());
             worst = worst.max((cdf(low as f64 - 0.5) - before).abs());
             before = here;

@@ -77,6 +77,7 @@ impl Syntax {
                 example: format!("{number} {unit}"),
             });
         }
+        // Case matters: mA and MA, or ms and Ms, differ by far.
         let Some((_, factor)) = self.units.iter().find(|(name, _)| *name == unit) else {
             let known: Vec<_> = self.units.iter().map(|(name, _)| *name).collect();
             return Err(ParseError::UnknownUnit {
@@ -86,6 +87,7 @@ impl Syntax {
             });
         };
         let base = value * factor;
+        // Also excludes infinity, as of `1e999`.
         if !(0.0..=self.max).contains(&base) {
             return Err(ParseError::OutOfRange {
                 text: text.to_owned(),

@@ -123,6 +123,7 @@ impl Rate {
     /// Serialisation time of `bytes` at this rate, rounded up to a whole nanosecond so that
     /// the rate is never exceeded.
     pub fn serialisation(self, bytes: u64) -> Span {
+        // 2.3 GB already exceed 64 bits here.
         let ns = (u128::from(bytes) * 8 * 1_000_000_000).div_ceil(u128::from(self.0));
         Span(u64::try_from(ns).unwrap_or(u64::MAX))
     }
@@ -182,6 +183,7 @@ impl FromStr for Ratio {
 
 /// Writes `value` in the largest unit that keeps it a whole number.
 fn write_whole(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
+    // Exact, so that a text that is read again gives the same quantity.
     let fits = |factor: u64| value != 0 && value.is_multiple_of(factor);
     let (unit, factor) = units.iter().rev().find(|(_, factor)| fits(*factor)).unwrap_or(&units[0]);
     write!(f, "{} {unit}", value / factor)

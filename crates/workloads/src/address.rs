@@ -43,6 +43,7 @@ pub(crate) fn unspecified_for(peer: IpAddr) -> IpAddr {
 
 /// Any local address, for a server of all families that this node has: `::` also takes IPv4.
 pub(crate) fn unspecified() -> IpAddr {
+    // The file is missing if the kernel has no IPv6.
     let interfaces = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     if has_ipv6(&interfaces) { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() }
 }

@@ -44,6 +44,8 @@ impl Control {
     pub(crate) fn over(input: RawFd, output: RawFd) -> Result<Self, Error> {
         let copy = |fd: RawFd| {
             // SAFETY: fcntl accepts any number and fails on a bad descriptor.
+            // From 3 on, so that it never becomes a closed standard stream, to which logs are
+            // written.
             let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3) };
             if copy < 0 {
                 return Err(Error::Control(format!(
@@ -111,6 +113,7 @@ impl Control {
                 commands.push(parse(&line)?);
             }
         }
+        // Messages in front of the end still count.
         if n == 0 {
             commands.push(Command::Stop {});
         }

@@ -61,6 +61,7 @@ fn run<S: Spec>(
 ) -> ExitCode {
     let mut control = match Control::from_environment() {
         Ok(control) => control,
+        // There is no channel to report on.
         Err(error) => return report_failure(&error, None),
     };
     match read(Path::new(spec)).and_then(|spec| program(&spec, &mut control)) {

@@ -69,6 +69,7 @@ impl Reports {
         done: bool,
         now: Instant,
     ) -> Result<Option<Instant>, Error> {
+        // The left side first: `done` may be false again later, and is reported only once.
         let finished = done && !std::mem::replace(&mut self.done, done);
         let mut wake = None;
         if let Some(oldest) = events.oldest() {

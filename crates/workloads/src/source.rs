@@ -111,6 +111,7 @@ impl<'a> Source<'a> {
                 intended_ns: None,
                 bytes: self.message.len() as u64,
             })?;
+            // Sending on time has priority over receiving.
             if self.schedule.due().is_some_and(|due| due <= time) {
                 break;
             }

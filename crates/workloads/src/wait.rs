@@ -65,6 +65,7 @@ pub fn poll(set: &mut [libc::pollfd], until: Option<Instant>) -> io::Result<bool
         return Ok(true);
     }
     match io::Error::last_os_error() {
+        // The loops of callers wait again, with the time that is left.
         signal if signal.kind() == io::ErrorKind::Interrupted => Ok(false),
         error => Err(error),
     }

@@ -73,6 +73,7 @@ fn with_context(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> io::E
 
 fn name(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
+    // BPF_OBJ_NAME_LEN is 16, with a zero at the end.
     for (to, from) in name.iter_mut().take(15).zip(text.bytes()) {
         *to = from;
     }
@@ -101,6 +102,8 @@ pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
         kind: SCHED_CLS,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
+        // No helper of the program is reserved for the GPL; bpf_ktime_get_ns is free since Linux
+        // 5.8, which the ring buffer needs anyway.
         license: c"MIT".as_ptr() as u64,
         name: name("thingbed"),
         ..NewProgram::default()

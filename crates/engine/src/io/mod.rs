@@ -179,6 +179,7 @@ impl Poll {
                 EVENTS as libc::c_int,
                 timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref),
                 std::ptr::null::<libc::sigset_t>(),
+                // Size of the kernel's signal set, which must be right though there is none.
                 8usize,
             )
         };
@@ -219,6 +220,7 @@ fn unblock(end: &OwnedFd) -> io::Result<()> {
 
 /// Closes descriptors of nodes in parallel: each waits for a kernel grace period, at least 20 ms.
 fn close(mut descriptors: Vec<OwnedFd>) {
+    // 64 threads, so that the waits overlap (decision 2).
     let share = descriptors.len().div_ceil(64).max(1);
     std::thread::scope(|scope| {
         while !descriptors.is_empty() {

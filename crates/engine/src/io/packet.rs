@@ -118,6 +118,7 @@ impl DropCounters {
 
 impl Slots {
     fn new(socket: OwnedFd, share: usize) -> io::Result<Self> {
+        // The Ethernet header, and a VLAN tag.
         let frame = mtu(&socket)? + 14 + 4;
         let size = (BEFORE + frame).next_multiple_of(16);
         // A block is contiguous kernel memory: no larger than needed.
@@ -158,6 +159,7 @@ impl Slots {
     /// Copies the next available frame into `buffer`. Returns its length and its arrival
     /// time on the kernel's clock.
     fn read(&mut self, buffer: &mut [u8]) -> Option<(usize, Instant)> {
+        // The kernel writes the frame before the status.
         if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return None;
         }
@@ -174,8 +176,10 @@ impl Slots {
         let tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
         let len = frame.and_then(|frame| copy(frame, tagged.then(|| tag.concat()), buffer));
         let arrived = Span::from_s(header.tp_sec.into()) + Span::from_ns(header.tp_nsec.into());
+        // After the copy: from here on the kernel may write another frame into the slot.
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = (self.next + 1) % self.count;
+        // A frame that does not fit has length 0 and is skipped by `receive`.
         Some((len.unwrap_or(0), Instant::START + arrived))
     }
 }
@@ -216,6 +220,7 @@ impl FrameIo for Packet {
 
     fn wait(&mut self, now: Instant, until: Option<Instant>) -> io::Result<()> {
         let Self { poll, ready, .. } = self;
+        // epoll is level-triggered: frames beyond a port's turn are reported again.
         poll.wait(now, until, |token| ready.push((token as usize, TURN)))?;
         // The host's clock may be set during a run.
         self.clock_offset = clock::realtime_offset();
@@ -231,6 +236,8 @@ impl FrameIo for Packet {
             match read {
                 Some((0, _)) => {}
                 Some((len, at)) => {
+                    // The host's clock may have been set since the offset was read; no frame is of
+                    // the future.
                     let arrived = Some((at - self.clock_offset).min(clock::now()));
                     return Some(Received { port, len, arrived });
                 }

@@ -137,6 +137,7 @@ impl Ring {
         attach: Attach,
         spare: usize,
     ) -> io::Result<Self> {
+        // The kernel may lack the memory, or this user the right to lock it.
         let [largest, smaller @ ..] = SIZES;
         let room = ends.len() + spare;
         let mut made = Self::prepare(room, first, largest);
@@ -256,6 +257,8 @@ impl FrameIo for Ring {
             return Ok(());
         }
         self.report_all();
+        // Set before the last look at the ring: the program reads it after it has reserved a
+        // record, so one of the two sees the other, and no wake-up is missed (decision 12).
         let sleeping = self.shared.sleeping();
         sleeping.store(1, Ordering::SeqCst);
         std::sync::atomic::fence(Ordering::SeqCst);

@@ -24,6 +24,8 @@ impl Segment {
                     self.offer(link as usize, direction, *frame, at);
                 }
                 Event::Turn(link, direction) => {
+                    // The vector is taken out and put back by `execute`, so that its memory is
+                    // reused.
                     let mut steps = std::mem::take(&mut self.steps);
                     let (link, channel) = (link as usize, self.has_channel(direction));
                     self.links[link].turn(direction, at, channel, &mut steps);
@@ -127,6 +129,7 @@ impl Segment {
         for event in events.drain(..) {
             match event {
                 ChannelEvent::Left(link, frame, at) => {
+                    // Not `self.steps`: this may run within an `execute` that has it.
                     let mut steps = Vec::new();
                     self.links[link][direction].depart(frame, at, &mut steps);
                     self.execute(link, direction, steps, now);

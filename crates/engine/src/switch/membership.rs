@@ -93,6 +93,7 @@ fn records_of<const LENGTH: usize>(
     while let [kind, auxiliary, high, low, group @ ..] = records {
         let sources = usize::from(u16::from_be_bytes([*high, *low]));
         // Include mode without sources is a leave; anything else is a join.
+        // 1 and 3 are include mode, 6 blocks sources (RFC 3376, 4.2.12).
         let joins = !(matches!(kind, 1 | 3) && sources == 0) && *kind != 6;
         groups.extend(address(group).map(|group| (group, joins)));
         let len = 4 + LENGTH + LENGTH * sources + 4 * usize::from(*auxiliary);

@@ -199,6 +199,7 @@ impl Switch {
         let Some(Addresses { target, .. }) = Addresses::of(frame) else {
             return Receivers::One(None);
         };
+        // A frame to a detached node is flooded, as to any unknown address.
         let known = self.addresses.port_of(target).filter(|known| !self.ports[*known].is_detached);
         if let Some(known) = known {
             return Receivers::One((known != port).then_some(known));

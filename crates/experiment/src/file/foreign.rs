@@ -38,6 +38,8 @@ impl<T: Model> Read for Foreign<T> {
             Ok(model) => model,
             Err(error) => {
                 let text = error.to_string();
+                // serde's messages have the wrong word in backquotes, and a list of what it
+                // expected at the end.
                 let named = text.split('`').nth(1).and_then(|word| find(node, word));
                 let text = text.split(", expected").next().unwrap_or_default().to_owned();
                 sink.add(Problem::new(text).at(named.unwrap_or(node.place)).label(label));
@@ -56,6 +58,7 @@ impl<T: Model> Read for Foreign<T> {
 fn value(node: &Node) -> Value {
     match &node.content {
         Content::Nothing | Content::Broken => Value::Object(serde_json::Map::new()),
+        // Scalars of the tree are texts; serde needs JSON's types.
         Content::Scalar(text) => match (text.parse::<u64>(), text.as_str()) {
             (Ok(number), _) => number.into(),
             (_, "true") => true.into(),

@@ -194,6 +194,8 @@ impl Read for Channel {
                 let mut fields = Fields::of(node, "a channel", sink)?;
                 let cell = fields.optional("cell").map(Self::Cell);
                 let csma: Option<Foreign<CsmaSpec>> = fields.optional("csma");
+                // A channel without any of the three is reported as one without `shared`, the
+                // simplest.
                 let other = fields.has("cell") || fields.has("csma");
                 let shared = match other {
                     true => fields.optional("shared"),

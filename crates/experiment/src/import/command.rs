@@ -21,6 +21,7 @@ pub(super) fn words(command: &str) -> Vec<String> {
         match (quote, c) {
             (None, '\'' | '"') => (quote, any) = (Some(c), true),
             (Some(open), _) if open == c => quote = None,
+            // In single quotes a backslash is itself (POSIX.1-2017, XCU 2.2.2).
             (Some('\''), _) => word.push(c),
             (_, '\\') => {
                 let next = rest.chars().next();

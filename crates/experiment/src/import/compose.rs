@@ -130,6 +130,7 @@ impl<'n> Service<'n> {
             reader.note(key.place, format!("{what}: it has no replicas"));
             return None;
         }
+        // A group of one node has a name without a number.
         let count = count.filter(|count| count.text.trim() != "1");
         Some(Self { key, node, what, count })
     }
@@ -266,6 +267,7 @@ fn notes(service: &Node, what: &str, reader: &mut Reader) {
 
 /// Capabilities, all or some.
 fn rights(service: &Node, what: &str, group: &mut Group, reader: &mut Reader) {
+    // A foreign text goes into the file only if it is the name of a capability.
     let known: HashSet<String> = caps::all().iter().map(ToString::to_string).collect();
     let (mut names, mut all) = (Vec::new(), is(service, "privileged"));
     for node in get(service, "cap_add").map(list).unwrap_or_default() {

@@ -83,6 +83,7 @@ pub(super) fn attach(
     for foreign in own {
         let name = names.get(foreign);
         match draft.networks.iter_mut().find(|network| Some(network.name.as_str()) == name) {
+            // The service names the network twice.
             Some(network) if network.attach.last().is_some_and(|last| last == group) => {}
             Some(network) => network.attach.push(group.to_owned()),
             None => reader.note(key.place, format!("the network {foreign}: the file has none")),

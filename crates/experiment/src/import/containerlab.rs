@@ -145,6 +145,7 @@ impl<'n> TopologyNode<'n> {
             }
         }
         program::run(&mut group, words, &what, key.place, reader);
+        // From the defaults to the node, since the last of a name wins.
         for environment in levels.iter().rev().filter_map(|level| get(level, "env")) {
             for (name, value, place) in &variables(environment) {
                 let value = Some(value.as_deref().unwrap_or_default());

@@ -53,6 +53,7 @@ fn memory(text: &str) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let unit = lower.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number = &lower[..lower.len() - unit.len()];
+    // Compose accepts `m` as well as `mb`.
     let unit = match unit.trim().trim_end_matches('b') {
         "" => "B",
         "k" => "KiB",
@@ -74,6 +75,8 @@ pub(super) fn ready(ports: &Node, what: &str, reader: &mut Reader) -> Option<u16
         };
         let what = format!("a port of {what}");
         let shown = reader.with_defaults(given, &what, port.place);
+        // `ADDRESS:HOST:CONTAINER/PROTOCOL`; only the last part is needed, and the address may have
+        // colons.
         let inside = shown.rsplit(':').next()?;
         let inside = match inside.split_once('/') {
             Some((inside, "tcp")) => inside,

@@ -32,7 +32,9 @@ impl Bridges {
 
     /// The number of the first bridge of the network of this one.
     fn first(&mut self, mut number: usize) -> usize {
+        // Union-find with path halving: chains of bridges may be as long as the file.
         while self.before[number] != number {
+            // Shortens the path (union-find), so that long chains of bridges stay fast.
             self.before[number] = self.before[self.before[number]];
             number = self.before[number];
         }
@@ -41,6 +43,8 @@ impl Bridges {
 
     fn join(&mut self, one: usize, two: usize) {
         let (one, two) = (self.first(one), self.first(two));
+        // The first bridge in the file names the network, in whatever order links come.
+        // The first bridge of the file gives the network its name.
         self.before[one.max(two)] = one.min(two);
     }
 

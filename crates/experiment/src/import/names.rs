@@ -13,6 +13,7 @@ pub(super) fn host_name(name: &str) -> String {
     let name = shaped(&lower, fits);
     match name.as_str() {
         "" => "node".to_owned(),
+        // Each hosts file has this name for the loopback address (RFC 6761, 6.3).
         "localhost" => "local-host".to_owned(),
         _ => name,
     }

@@ -21,6 +21,7 @@ impl Reader {
     /// Adds a note about the text at `place`.
     pub fn note(&mut self, place: Place, text: impl Into<String>) {
         let note = Note { line: self.source.excerpt(place).line, text: line(&text.into()) };
+        // Several services may merge the same part of the file.
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -29,6 +30,8 @@ impl Reader {
     /// Notes the keys of `node`, which is `what`, that are not in `known`.
     pub fn unknown(&mut self, node: &Node, what: &str, known: &[&str]) {
         for (key, _) in entries(node) {
+            // Keys with `x-` are extensions (Compose specification), which mean nothing to the
+            // tool.
             let is_known = known.contains(&key.text.as_str()) || key.text.starts_with("x-");
             if !is_known {
                 self.note(key.place, format!("`{}` of {what}", key.text));

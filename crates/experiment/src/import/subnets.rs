@@ -42,6 +42,7 @@ pub(super) fn assign(draft: &mut Draft, reader: &mut Reader) -> Result<(), Probl
             reader.note(network.place, text);
             false
         };
+        // In the order of the file: of two networks with the same addresses, the first keeps them.
         network.subnets.retain(fits);
         free.taken.extend(&network.subnets);
     }

@@ -16,6 +16,7 @@ const MAX_LINE: usize = 500;
 /// The text as one line, for comments and terminals.
 pub(super) fn line(text: &str) -> String {
     let shown = |c: char| match c {
+        // A line end would leave the comment, and what follows would be part of the experiment.
         '\n' | '\r' | '\t' => ' ',
         c if is_hidden(c) => char::REPLACEMENT_CHARACTER,
         c => c,
@@ -36,6 +37,8 @@ pub(super) fn list(items: &[String]) -> String {
 /// A text as YAML, quoted if it could mean something else.
 pub(super) fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./+-".contains(c);
+    // YAML 1.1 has more booleans than 1.2, and other programs may read the file, too.
+    // Words of YAML 1.1 and 1.2, for any reader of the file.
     let words = ["null", "~", "true", "false", "yes", "no", "on", "off"];
     let safe = text.chars().all(plain)
         && text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '/')

@@ -112,6 +112,7 @@ impl Draft {
             name: self.name,
             text,
             notes,
+            // The user pastes commands with these names into a shell.
             images: images.map(|image| (shell_word(&image.name), image.archive)).collect(),
             nodes: self.groups.len(),
             networks: self.networks.len(),

@@ -24,6 +24,7 @@ impl Plan {
         let subnet = network.subnet_of(is_ipv6)?;
         // The last address is that of the network's services.
         let last = subnet.room().checked_sub(2)?;
+        // Without the node of services: it has the last address, behind which none is free.
         let own = self.nodes.iter().take(count).filter(|node| node.services.is_none());
         let links = own.flat_map(|node| &node.links).filter(|link| link.network == network.name);
         let used = links.flat_map(|link| link.addresses().collect::<Vec<_>>());
@@ -63,6 +64,7 @@ pub(crate) fn learned_gateways(nodes: &[PlannedNode]) -> Vec<Vec<IpAddr>> {
             let found = asking.iter().find_map(|link| {
                 let known = routers.entry(link.network.clone());
                 let (router, own) = (*known.or_insert_with(|| router(nodes, &link.network)))?;
+                // A router is no gateway of itself.
                 own.address_of(is_ipv6).filter(|_| router.name != node.name)
             });
             learned.extend(found);

@@ -26,10 +26,12 @@ pub(crate) fn way<'a>(
     if let Some(link) = node.links.iter().find(|link| link.network == network.name) {
         return Some(Way { link, address: link.address, via: None });
     }
+    // Routes cover whole networks, so any address of it will do.
     let to = network.subnet.address(0)?;
     let gateways = node.gateways().chain(node.learned_gateways.iter().copied());
     let default = |via: IpAddr| PlannedRoute { to: Destination::all(via.is_ipv6()), via };
     let routes = node.routes.iter().copied().chain(gateways.map(default));
+    // The longest prefix wins, as in the kernel (RFC 1812, 5.2.4.3).
     let route = routes.filter(|route| route.to.contains(to)).max_by_key(|r| r.to.prefix())?;
     let link = node.links.iter().find(|link| {
         let on = networks.iter().find(|network| network.name == link.network);

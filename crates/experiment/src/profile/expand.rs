@@ -42,6 +42,8 @@ impl Expansion<'_> {
         else {
             return self.links(network);
         };
+        // To the reader, `profile` of a network is one of the experiment's own, which excludes
+        // `channel` and `links`.
         let without = keep(network, |key| key != "profile");
         let Some(profile) = self.find(name, at).filter(|_| name != NONE) else {
             return self.links(&without);

@@ -110,6 +110,7 @@ impl LinkProfile {
 
     /// Reads and checks `text`; errors call it `file`.
     pub fn parse(text: &str, file: &Path) -> Result<Self, Errors> {
+        // Some editors write a byte order mark.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
         let source = Arc::new(Source { file: file.to_owned(), text });
         let fail = |problems| Errors::new(source.clone(), problems);
@@ -157,6 +158,7 @@ impl LinkProfile {
                 return radio;
             }
             let own = impairment.rate().or(self.shared).map(|rate| rate.bit_s() as f64);
+            // Bits per byte, and nanoseconds per second.
             own.or(slow.map(|slow| 8e9 / slow.byte.as_ns().max(1) as f64))
         };
         [of(&self.up, slow[0]), of(&self.down, slow[1])]

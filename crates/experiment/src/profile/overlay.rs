@@ -27,6 +27,8 @@ pub(super) fn overlay(base: &Node, over: &Node, name: &str, sink: &mut Sink) -> 
         entries.push((place.map_or(key, |(own, _)| own).clone(), value));
     }
     for (key, value) in above.iter().filter(|(key, _)| base.get(&key.text).is_none()) {
+        // It could mean the end of the grant, or a mistake; the figures differ by half (decision
+        // 26).
         if let Some(other) = conflict(&key.text, base) {
             let text =
                 format!("`{}` together with the `{other}` of the profile `{name}`", key.text);

@@ -100,6 +100,7 @@ pub(super) fn strip(
                     Content::Scalar(name) => Some(name.as_str()),
                     _ => None,
                 });
+                // States have their names in keys, as in `states.idle.loss`, not their list.
                 let key = key.strip_suffix(".states").unwrap_or(key);
                 strip(item, &format!("{key}.{}", name.unwrap_or("?")), named, values, sink)
             });

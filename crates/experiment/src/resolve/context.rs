@@ -26,6 +26,8 @@ impl<'a> Topology<'a> {
             a.group == b.group
                 && a.links.iter().map(|l| &l.network).eq(b.links.iter().map(|l| &l.network))
         };
+        // The nodes of a group are neighbours in the plan. One of each kind is enough, as groups
+        // are large.
         let kinds = self.nodes.chunk_by(alike).filter_map(<[PlannedNode]>::first);
         kinds.filter(move |node| node.group == group)
     }

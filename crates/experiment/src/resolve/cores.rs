@@ -6,6 +6,7 @@ use crate::read::Sink;
 
 /// Cores of `0` or `2-4`. `None` for other texts.
 fn range(text: &str) -> Option<std::ops::RangeInclusive<u32>> {
+    // The bound keeps `0-4294967295` from becoming a list of that length.
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|core| *core < 4_096);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (number(first)?, number(last)?);

@@ -65,6 +65,7 @@ impl Context<'_, '_> {
         Some(Device {
             name,
             on: nodes,
+            // A device without any protocol in the file serves CoAP.
             coap: coap.or(none.then(|| default_port(Scheme::Coap))),
             http,
             udp,
@@ -143,6 +144,7 @@ impl Context<'_, '_> {
                     .filter(|line| !line.is_empty() && !line.starts_with('#'))
                     .map(str::to_owned)
                     .collect();
+                // A device without a resource would answer each request with an error.
                 let mut of = vec![false; devices as usize];
                 for line in &lines {
                     let resource = read::<Resource>(line, name.place, sink)?;

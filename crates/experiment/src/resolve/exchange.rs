@@ -108,6 +108,7 @@ impl Context<'_, '_> {
             None => Vec::new(),
         };
         let (sources, sinks) = (sources?, sinks?);
+        // Between programs of one node, frames use the loopback interface.
         let lists = [(&typed.sinks, &sinks), (&typed.broker, &brokers)];
         for (at, nodes) in lists {
             let twice = nodes.iter().find(|node| sources.contains(node));
@@ -248,6 +249,7 @@ fn sizes(at: &At<Payload>, sink: &mut Sink) -> Option<Vec<u64>> {
         }
     };
     let mut seen = std::collections::HashSet::new();
+    // Sizes identify results, so that a second one would be merged with the first.
     sizes.retain(|size| seen.insert(*size));
     if sizes.is_empty() {
         report(sink, at.place, "`payload` has no size", "write for example `100 B`");
@@ -330,6 +332,7 @@ fn coap(keys: &CoapKeys, place: Place, sink: &mut Sink) -> Option<Coap> {
         report(sink, place, text, label);
         return None;
     }
+    // The default is confirmable, which a request to a group must not be (RFC 7252, section 8.1).
     let confirmable = coap.confirmable && !coap.group;
     Some(Coap { confirmable, ..coap })
 }

@@ -19,6 +19,7 @@ pub(super) fn of(
     let faults = file.faults.iter().flatten();
     let mut planned: Vec<_> =
         faults.flat_map(|fault| one(file, nodes, fault, base, sink)).collect();
+    // A stable sort: faults at one time stay in the order of the file.
     planned.sort_by_key(|fault| fault.at);
     planned
 }

@@ -37,6 +37,7 @@ struct Found {
 /// that differ from it.
 pub(super) fn routes(nodes: &[PlannedNode], networks: &[PlannedNetwork]) -> Vec<Vec<PlannedRoute>> {
     let graph = Graph::of(nodes, networks);
+    // Hosts with the same links have the same routes: thousands of them are computed once.
     let (members, class_of) = graph.classes();
     let mut routes: Vec<Vec<PlannedRoute>> = vec![Vec::new(); members.len()];
     for is_ipv6 in [false, true] {
@@ -109,6 +110,7 @@ impl<'p> Graph<'p> {
     fn next_hops(&self, to: usize, is_ipv6: bool) -> Vec<Option<Hop>> {
         let mut next = vec![None; self.networks.len()];
         let mut seen = HashSet::new();
+        // First in, first out: each network is reached by the fewest routers.
         let mut queue = VecDeque::from([(to, 0)]);
         while let Some((network, hops)) = queue.pop_front() {
             for &router in self.routers[network].iter().filter(|router| seen.insert(**router)) {

@@ -32,6 +32,7 @@ pub(super) fn check(file: &File, nodes: &Nodes<'_>, networks: &Networks<'_>, sin
         }
     }
     for name in file.workloads.iter().flatten().flat_map(runs_on) {
+        // An unknown name is reported where the workload is resolved.
         let discard = &mut Sink::default();
         let group = nodes.find(name, discard).map(|(group, _)| group.to_owned());
         let group = group.and_then(|group| file.nodes.as_ref()?.get(&group));
@@ -58,6 +59,7 @@ fn check_external(
 ) {
     let text = &interface.value;
     let fits = |c: char| c.is_ascii_graphic() && c != '/' && c != ':';
+    // IFNAMSIZ of the kernel is 16, with the zero at the end.
     if text.is_empty() || text.len() > 15 || !text.chars().all(fits) {
         let problem = Problem::new(format!("`{text}` is not the name of an interface"));
         sink.add(problem.at(interface.place).label(

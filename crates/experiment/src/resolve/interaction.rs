@@ -16,6 +16,8 @@ pub(super) const MAX_ROWS: u64 = 20_000_000;
 const MULTICAST_RATES: std::ops::RangeInclusive<u64> = 8_000..=10_000_000_000;
 
 /// Maximum payload of a UDP datagram over IPv4, B.
+/// The length field of IP has 16 bits (RFC 791, 3.1): 65,535 B without 20 B of IP's and 8 B of
+/// UDP's header.
 const MAX_UDP: u64 = 65_507;
 
 /// Other stacks' models of an interaction model: those that it lists, or the one that it is fixed
@@ -290,6 +292,7 @@ impl Context<'_, '_> {
         sink: &mut Sink,
     ) -> Option<(Span, u64, Span)> {
         let given = if typed.every.is_some() { &typed.every } else { &model.every };
+        // Otherwise it may only be missing because its value was reported as invalid.
         if given.is_none() && sink.is_clean() {
             let problem = Problem::new("the message rate is not defined");
             let label = "add `every: 0.15 s` here or to the model";
@@ -318,6 +321,7 @@ impl Context<'_, '_> {
             return None;
         };
         let every = every?;
+        // The first message is at 0, so an interval that has begun has one as well.
         Some((every, lasts.as_ns().div_ceil(every.as_ns()), lasts))
     }
 }

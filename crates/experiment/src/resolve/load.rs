@@ -288,6 +288,8 @@ impl Context<'_, '_> {
             sink.add(problem.label(format!("use at most {MAX_REQUEST} B")));
             return false;
         }
+        // Making one request finds what `trace` refuses, such as a method that the protocol lacks.
+        // The address is any: only the form of the URI counts.
         let group = Group {
             devices: 0..1,
             targets: vec![format!("{}://10.0.0.1:{}", made.protocol.name(), made.port)],
@@ -298,6 +300,7 @@ impl Context<'_, '_> {
             service: None,
             sizes: None,
         };
+        // Address, seed and length do not matter: only the texts are checked.
         let recipe = TraceSpec { seed: 1, groups: vec![group], span: None, requests: Some(1) };
         if let Err(error) = recipe.requests() {
             let at = if typed.method.is_some() { &typed.method } else { &typed.path };

@@ -79,6 +79,8 @@ fn qemu_line(qemu: &Qemu, taps: &[String], base: &Path) -> Vec<String> {
     for (number, tap) in taps.iter().enumerate() {
         add(
             "netdev",
+            // Without virtio-net headers QEMU hands over frames of the MTU with complete checksums,
+            // as the emulator needs them (decision 49).
             format!("tap,id=net{number},ifname={tap},script=no,downscript=no,vnet_hdr=off"),
         );
         add("device", format!("{nic},netdev=net{number},mac={{eth{number}.mac}}"));
@@ -86,6 +88,7 @@ fn qemu_line(qemu: &Qemu, taps: &[String], base: &Path) -> Vec<String> {
     if taps.is_empty() {
         add("nic", "none".to_owned());
     }
+    // The user's own configuration of QEMU would make the run another one elsewhere.
     line.extend(["-nographic", "-no-user-config"].map(str::to_owned));
     // Ctrl-C is for the machine.
     let console = "stdio,id=console,signal=off";
@@ -218,6 +221,7 @@ fn check_tap(tap: &At<String>, sink: &mut Sink) {
     let name = &tap.value;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_name = !name.is_empty() && name.len() <= 15 && name.chars().all(fits);
+    // The node's own interfaces and its bridges have these names (decision 100).
     if !is_name || name.starts_with("eth") || name.starts_with("br-") || name == "lo" {
         let problem = Problem::new(format!("`{name}` is not the name of a TAP")).at(tap.place);
         sink.add(
@@ -266,6 +270,7 @@ fn check_mac<'a>(name: &'a str, group: &Group, macs: &mut HashMap<Mac, &'a str>,
         Err(text) => sink.add(
             Problem::new(text).at(mac.place).label("write six bytes, such as `52:54:00:12:34:56`"),
         ),
+        // Bit 0 of the first byte marks a group address (IEEE 802).
         Ok(Mac([first, ..])) if first & 1 == 1 => {
             let text = format!("`{}` is the address of a multicast group", mac.value);
             sink.add(Problem::new(text).at(mac.place).label("the first byte must be even"));

@@ -79,6 +79,7 @@ fn check_combination(typed: &Metric, rule: &Rule, sink: &mut Sink) {
 }
 
 fn statsd(name: &At<String>, sink: &mut Sink) -> Option<Rule> {
+    // These characters separate the parts of a line of StatsD: `name:value|type|@rate|#tags`.
     let fits = |c: char| !c.is_whitespace() && !c.is_control() && !":|@#".contains(c);
     if name.value.is_empty() || name.value.len() > 200 || !name.value.chars().all(fits) {
         let problem = Problem::new(format!("`{}` is not a name in StatsD's format", name.value));

@@ -55,6 +55,8 @@ const SETUP_LIMIT: Span = Span::from_ns(60_000_000_000);
 
 /// The plan of `cell`, for repeat 0 and the file's seed. It is valid only if the sink stays empty.
 pub(crate) fn resolve(file: &File, cell: &Cell, base: &Path, sink: &mut Sink) -> Plan {
+    // Networks attach nodes, links and routes need networks, and workloads need routes to know
+    // which nodes reach each other.
     let nodes = Nodes::of(file, base, sink);
     let networks = Networks::of(file, &nodes, base, sink);
     services::check(file, &networks, sink);

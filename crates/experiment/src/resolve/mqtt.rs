@@ -54,6 +54,7 @@ impl Context<'_, '_> {
             publishers,
             subscribers,
             pattern: typed.pattern.as_ref()?.value,
+            // A larger one was reported above.
             qos: qos.min(2) as u8,
             version: typed.version.as_ref().map_or(MqttVersion::V311, |version| version.value),
             tls,
@@ -136,6 +137,7 @@ impl Context<'_, '_> {
         if typed.duration.is_some() {
             return positive(&typed.duration, "duration", sink);
         }
+        // Otherwise it may only be missing because its value was reported as invalid.
         if self.duration.is_none() && sink.is_clean() {
             let label = "add `duration: 90 s` to the experiment, or `count` here";
             report(sink, typed.place, "the number of messages is not defined", label);
@@ -226,6 +228,7 @@ fn mqtt_every(typed: &file::Mqtt, sink: &mut Sink) -> Option<Span> {
 }
 
 fn port(typed: &file::Mqtt, sink: &mut Sink) -> Option<u16> {
+    // The ports that IANA has registered for MQTT.
     let default = if typed.tls.is_some() { 8883 } else { 1883 };
     port_or(&typed.port, default, sink)
 }

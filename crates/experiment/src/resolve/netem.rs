@@ -33,6 +33,8 @@ pub(super) fn check<'e>(
     }
     for entry in entries {
         if let Some(at) = entry.at.as_ref().filter(|_| entry.set.is_some()) {
+            // netem would lose the state of its loss model, and its counts before and after the
+            // change could not be separated (decision 16).
             let fix = "use `down`, `partition` or `multicast`; remove `set`";
             report(at.place, "impairments that change during a run", fix);
         }

@@ -229,6 +229,8 @@ fn resolve<'f>(
         dhcp: given(&network.dhcp),
         dns: given(&network.dns),
     };
+    // The node of services has the last address of the subnet (decision 19).
+    // The node of the services needs an address, too.
     let size = members.size + u64::from(services.any());
     let subnets = Subnets::of(network, size, mtu, sink)?;
     if profile == Some(false) || !complete {

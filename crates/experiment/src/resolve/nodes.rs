@@ -111,6 +111,7 @@ impl<'f> Nodes<'f> {
     pub fn place(&self, name: &str) -> Option<(&'f str, u64)> {
         let (group, index) = name.rsplit_once('-')?;
         let (group, count) = self.counts.get_key_value(group)?;
+        // `meter-07` and `meter-+7` parse as numbers, but no node has such a name.
         let index: u32 =
             index.parse().ok().filter(|n: &u32| !index.starts_with(['0', '+']) && *n > 0)?;
         (*count > 1 && index <= *count).then(|| (*group, u64::from(index) - 1))
@@ -164,6 +165,7 @@ pub(crate) fn check_host_name(name: &str, place: Place, count: u32, sink: &mut S
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let length = name.len() + if count > 1 { count.to_string().len() + 1 } else { 0 };
     let edge = name.is_empty() || name.starts_with('-') || name.ends_with('-');
+    // 63 characters are the limit of a DNS label (RFC 1035, 2.3.4).
     if edge || !name.chars().all(fits) || length > 63 {
         let problem = Problem::new(format!("`{name}` is not a valid host name")).at(place);
         sink.add(problem.label(
@@ -215,6 +217,7 @@ fn check_limits(group: &Group, sink: &mut Sink) {
 
 /// Reports limits that are too low for any program.
 pub(crate) fn check_limits_of(limits: &Limits, sink: &mut Sink) {
+    // The kernel's shortest quota is 1 ms, and a period has 100 ms.
     if let Some(cpus) = limits.cpus.as_ref().filter(|cpus| cpus.value < 0.01) {
         let problem = Problem::new(format!("a limit of {} CPUs", cpus.value)).at(cpus.place);
         sink.add(problem.label("use 0.01 or more; 0.5 is half of one CPU's time"));

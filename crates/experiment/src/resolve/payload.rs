@@ -30,6 +30,7 @@ pub(super) fn find(path: &At<String>, base: &Path, sink: &mut Sink) -> Option<(P
         Err(error) => format!("cannot be read: {error}"),
     };
     let mut problem = Problem::new(format!("the payload `{}` {why}", path.value));
+    // A file that exists is not misspelt: it cannot be read.
     let near = if full.exists() { None } else { near_file(&full) };
     let label = match near {
         Some(near) => {

@@ -111,6 +111,7 @@ fn program(group: &Group) -> Option<Program> {
     let ready = ready.or_else(|| group.console.is_some().then_some(Ready::Steps));
     let env = env.map(|(key, _, value)| (key.to_owned(), value.value.clone())).collect();
     // Problems of these were reported with the group.
+    // Their errors would appear twice.
     let metrics = metrics::of(&group.metrics, &mut Sink::default());
     let check = program_check::of(&group.expect, &mut Sink::default());
     Some(Program { run, env, ready, metrics, check })

@@ -48,7 +48,7 @@ pub(super) fn add(
             Routes::Via(list) => {
                 for (to, place, via) in list.iter() {
                     let to = At { value: to.to_owned(), place };
-                    // The nodes of a group are on the same networks, so one problem is enough.
+                    // One problem is enough: most nodes of a group are on the same networks.
                     changes.extend(members.iter().map_while(|(number, node)| {
                         Some((*number, Some(hops.resolve(node, &to, via, sink)?)))
                     }));
@@ -153,6 +153,7 @@ impl<'p> Hops<'p> {
                 let Some(hop) = self.nodes.get(via.value.as_str()) else {
                     let text = format!("unknown next hop `{}`", via.value);
                     let mut names: Vec<&str> = self.nodes.keys().copied().collect();
+                    // A hash map has no order, and errors should be the same each time.
                     names.sort_unstable();
                     return report(text, advice(&via.value, names));
                 };

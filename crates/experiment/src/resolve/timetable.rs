@@ -44,6 +44,7 @@ pub(super) fn of<'f, 'e>(
     let mut state = State::new();
     let mut changes: Vec<_> =
         entries.iter().flat_map(|entry| scope.entry(entry, &mut state, sink)).collect();
+    // Again, since the end of an entry may be after the begin of later ones.
     changes.sort_by_key(|change| change.at);
     changes
 }
@@ -125,6 +126,7 @@ impl Scope<'_, '_> {
             );
             return None;
         };
+        // Problems of other entries must not make this one look invalid.
         let known = sink.problems.len();
         let overlay = changed_keys(set, sink);
         if sink.problems.len() > known {

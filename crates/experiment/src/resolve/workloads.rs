@@ -51,6 +51,7 @@ pub(super) fn of<'f>(
             Workload::Probe(probe) => ("probe", &probe.name),
             Workload::Command(command) => ("command", &command.name),
         };
+        // Workloads with a name count as well: naming one does not rename the others.
         let number = numbers.entry(kind).or_default();
         *number += 1;
         let label = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());

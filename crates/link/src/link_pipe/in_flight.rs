@@ -26,6 +26,7 @@ impl LinkPipe {
     /// Removes `bytes` that have arrived at the end of the direction.
     #[inline]
     pub fn land(&mut self, bytes: u64) {
+        // Frames that entered before impairments began were never added.
         self.in_flight = self.in_flight.saturating_sub(bytes);
     }
 

@@ -146,6 +146,7 @@ impl LinkPipe {
             None => onward(len, now),
         };
         self.record.totals.wire_bytes += on_wire;
+        // The time that it waited for the frame before counted with that one.
         self.record.totals.busy += left - self.busy_until.max(now);
         self.busy_until = self.busy_until.max(left);
         self.ahead.add(len, left);
@@ -169,6 +170,7 @@ impl LinkPipe {
             None => now,
         };
         self.record.totals.wire_bytes += bytes;
+        // The time that it waited for the frame before counted with that one.
         self.record.totals.busy += left - self.busy_until.max(now);
         (self.busy_until, self.sending) = (left, frame.frame.len());
         match channel {

@@ -151,10 +151,12 @@ impl LoraSpec {
     pub fn time_on_air(&self, bytes: u64) -> Span {
         let symbol = self.symbol();
         // 16 bits of checksum and an explicit header.
+        // The bound keeps the products below from overflowing.
         let bits = 8 * bytes.min(1 << 20) + 28 + 16;
         let bits = bits.saturating_sub(4 * u64::from(self.spreading_factor));
         let symbols = 8 + bits.div_ceil(self.group()) * self.coding_rate.symbols();
         // In quarters of a symbol.
+        // 17 of them are the 4.25 symbols at the end of the preamble.
         let quarters = 4 * (u64::from(self.preamble) + symbols) + 17;
         Span::from_ns(quarters * symbol.as_ns() / 4)
     }

@@ -110,6 +110,7 @@ impl Reach {
         }
         // In the next one there may be no occasion either. The longest gap is a cycle of eDRX.
         let gap = self.cycle.unwrap_or(paging).as_ns();
+        // The bound ends the search where updates are frequent and eDRX cycles take hours.
         let rounds = gap.checked_div(round).map_or(0, |rounds| rounds.min(MAX_ROUNDS) + 2);
         (1..=rounds).find_map(|later| {
             let found = self.occasion(paging, start(later));

@@ -80,6 +80,7 @@ impl Exchange {
         }
         let rest = self.offset + self.length < self.body;
         match options.block1 {
+            // An answer to a block that was sent before.
             Some(block) if block.number as usize != self.offset / self.size => {
                 return Step::Repeat;
             }

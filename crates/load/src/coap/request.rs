@@ -91,11 +91,13 @@ impl Request {
 
     /// The offset of a block-wise request's tag in its first message.
     pub fn tag_at(&self, template: &[u8]) -> Option<usize> {
+        // The tag is the last option, in front of the payload marker and the block.
         self.is_blockwise().then(|| template.len().checked_sub(self.block + 1 + TAG)).flatten()
     }
 
     /// The bytes of the first message, with placeholders for ID, token and tag.
     pub fn template(&self) -> Vec<u8> {
+        // The header of an option has at most five bytes (RFC 7252, 3.1).
         let options: usize = self.options.iter().map(|(_, value)| value.len() + 5).sum();
         let mut bytes = vec![0; 64 + options + self.body.min(self.block)];
         let observe = self.observes.then_some(0);

@@ -217,6 +217,7 @@ impl Connection {
         answers: bool,
         sent: Instant,
     ) -> Result<(), String> {
+        // A packet identifier is not 0 (MQTT 3.1.1, 2.3.1).
         let id = (number % 65_535) as u16 + 1;
         let begin = self.out.len();
         self.out.extend_from_slice(&template.bytes);
@@ -260,6 +261,7 @@ impl Connection {
                     return Progress::Closed(format!("could not connect to {}: {error}", self.to));
                 }
             }
+            // Neither an error nor a peer: still connecting.
             if self.stream.peer_addr().is_err() {
                 return Progress::Nothing;
             }
@@ -369,6 +371,7 @@ impl Connection {
 
     fn mqtt(&mut self) -> Option<Progress> {
         let found = mqtt::parse(&self.into[self.at..])?;
+        // CONNACK and PUBACK have four bytes.
         self.at = (self.at + 4).min(self.into.len());
         Some(match (found, self.state) {
             (mqtt::Found::Accepted, State::Greeting) => self.accepted(self.arrived),

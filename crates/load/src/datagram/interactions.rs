@@ -159,6 +159,7 @@ impl Interactions {
             }
             self.timers.pop();
             let Some(interaction) = self.open.get_mut(&handle) else { continue };
+            // The timer may belong to an earlier message of the interaction.
             let message = interaction.message.as_mut().filter(|message| message.id == id);
             let Some(message) = message else { continue };
             if message.left == 0 {

@@ -75,6 +75,7 @@ impl<'a> Sender<'a> {
         let socket = Datagrams::bind(from)
             .and_then(|socket| socket.report_errors(from.is_ipv4()).map(|()| socket))
             .map_err(|source| Error::Socket { from, source })?;
+        // Answers to an earlier run have another nonce and count as unexpected.
         let nonce = (clock::now_ns() / 1_000) as u16;
         let nstart = settings.coap.nstart.filter(|_| scheme == Scheme::Coap).map(Nstart::new);
         let into = match nstart {
@@ -118,6 +119,8 @@ impl<'a> Sender<'a> {
                 self.flush();
                 true
             }
+            // A pending ICMP error fails the next call; its datagram is in the error queue (ip(7),
+            // IP_RECVERR).
             Err(_) => self.take_rejected() > 0,
         };
         self.into = Some(into);
@@ -160,6 +163,7 @@ impl<'a> Sender<'a> {
             count += 1;
             let bytes = &room[..length.min(room.len())];
             let token = match self.scheme {
+                // The token follows the header of four bytes (RFC 7252, 3).
                 Scheme::Coap => bytes.get(4..12),
                 _ => bytes.get(..8),
             };

@@ -99,6 +99,7 @@ impl Observers {
         let (sequence, max_age) = freshness;
         let one = self.open.get_mut(&number)?;
         let (before, since) = (one.sequence, now - one.arrived_at);
+        // The comparison of RFC 7641, 3.4.
         let newer = before < sequence && sequence - before < HALF
             || before > sequence && before - sequence > HALF
             || since > ALWAYS_NEWER;

@@ -39,6 +39,7 @@ impl MisbehaviourShares {
         if !self.is_any() {
             return Misbehaviour::None;
         }
+        // One draw for all: the shares exclude each other, and each is exact.
         let mut chance = draw.uniform(Purpose::Misbehaviour, index);
         for (share, misbehaviour) in [
             (self.corrupt, Misbehaviour::Corrupt),

@@ -103,6 +103,7 @@ impl ResourceServer {
     pub fn time(&self, resource: usize) -> Span {
         let point = &self.points[resource];
         let index = point.count.fetch_add(1, Relaxed);
+        // Keeps the draws of resources apart.
         let place = index.wrapping_add((resource as u64) << 40);
         Span::from_ns(point.time.draw_ns(self.draw.uniform(Purpose::Service, place), index))
     }

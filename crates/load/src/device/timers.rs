@@ -74,6 +74,7 @@ impl Timers {
             if tasks.peek().is_some_and(|first| first.at <= now)
                 && let Some(first) = tasks.pop()
             {
+                // The task may schedule others.
                 drop(tasks);
                 work(first.task);
                 continue;

@@ -97,6 +97,7 @@ impl Answers {
         let headers = &*response.headers;
         let chunked = has_token(headers, "transfer-encoding", "chunked");
         let body = match content_length(headers)? {
+            // These never have a body, whatever the headers say (RFC 9112, 6.3).
             _ if head || matches!(status, 204 | 304) => Rest::Body(Body::of(0)),
             // Chunked coding overrides a Content-Length; the connection must then be closed
             // (RFC 9112, section 6.3).

@@ -85,12 +85,14 @@ impl Body {
                         used += 2;
                         self.rest = Rest::ChunkSize;
                     }
+                    // Half of the line end has arrived.
                     [] | [b'\r'] => return (used, Part::More),
                     _ => return (used, Part::Bad("a chunk longer than its size")),
                 },
                 Rest::Trailer => match there.windows(2).position(|two| two == b"\r\n") {
                     Some(end) => {
                         used += end + 2;
+                        // An empty line ends the trailer.
                         if end == 0 {
                             self.rest = Rest::Bytes(0);
                         }

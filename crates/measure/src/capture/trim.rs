@@ -20,6 +20,7 @@ pub(super) fn trim(path: &Path) -> io::Result<()> {
     let mut reader = BufReader::new(&file);
     let mut start = [0; HEAD + 4];
     if length < start.len() as u64 {
+        // Not even a section header: an empty file.
         return file.set_len(0);
     }
     reader.read_exact(&mut start)?;
@@ -32,6 +33,7 @@ pub(super) fn trim(path: &Path) -> io::Result<()> {
         let [_, _, _, _, size @ ..] = head;
         let size = if is_little { u32::from_le_bytes(size) } else { u32::from_be_bytes(size) };
         let next = end + u64::from(size);
+        // A length below that of its head would never end the loop.
         if (size as usize) < HEAD || next > length {
             break;
         }

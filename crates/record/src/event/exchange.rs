@@ -119,6 +119,7 @@ impl TryFrom<String> for Section {
     type Error = String;
 
     fn try_from(word: String) -> Result<Self, String> {
+        // Before blocks: `payload` has no number.
         if let Some((_, section)) = SECTIONS.iter().find(|(known, _)| *known == word) {
             return Ok(*section);
         }

@@ -16,6 +16,7 @@ pub fn lines<T: DeserializeOwned>(
     file: File,
 ) -> io::Result<impl Iterator<Item = Result<T, String>>> {
     let whole = whole_lines(&file)?;
+    // Only whole lines: a killed program may have left a part of one.
     let lines = csv::Reader::from_reader(file.take(whole)).into_deserialize();
     Ok(lines.map(|line| line.map_err(|error| error.to_string())))
 }
@@ -31,6 +32,7 @@ fn whole_lines(file: &File) -> io::Result<u64> {
         if let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') {
             return Ok(begin + last as u64 + 1);
         }
+        // No line ends in this piece: the one before it.
         end = begin;
     }
     Ok(0)

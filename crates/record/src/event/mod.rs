@@ -50,6 +50,7 @@ impl<T: Serialize + Default, W: Write> Writer<T, W> {
     /// Continues below lines that are written already.
     pub fn resume(out: W) -> Self {
         let mut builder = csv::WriterBuilder::new();
+        // The head is already there.
         builder.has_headers(false).buffer_capacity(BUFFER);
         Self { csv: builder.from_writer(out), event: PhantomData }
     }
@@ -74,6 +75,7 @@ impl<T: Serialize + Default, W: Write> Writer<T, W> {
 /// The head of a file of events: the names of their fields.
 fn head<T: Serialize + Default>() -> io::Result<Vec<u8>> {
     let mut csv = csv::Writer::from_writer(Vec::new());
+    // The writer only knows the names of fields when it has written an event.
     csv.serialize(T::default())?;
     let mut text = csv.into_inner().map_err(csv::IntoInnerError::into_error)?;
     text.truncate(text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1));

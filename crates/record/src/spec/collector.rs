@@ -70,6 +70,7 @@ impl Spec for CollectorSpec {
             if page.port == 0 {
                 return Err("port must be from 1 to 65535".into());
             }
+            // A page more often than each millisecond would only measure the collector.
             if page.every_ns < 1_000_000 {
                 return Err(format!("every_ns is {}; it must be 1000000 or more", page.every_ns));
             }

@@ -62,6 +62,7 @@ impl Spec for ConsoleSpec {
             return Err(format!("steps[{empty}] must have wait, pause_ns, send or keys"));
         }
         let next = |step: usize| self.steps.get(step + 1).and_then(|next| next.wait.as_ref());
+        // Without a text to wait for, the keys would be pressed until the end of the run.
         let endless = |(number, step): &(usize, &ConsoleStep)| {
             step.every_ns > 0 && (step.keys.is_none() || next(*number).is_none())
         };

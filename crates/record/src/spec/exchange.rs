@@ -29,7 +29,7 @@ pub struct ExchangeSpec {
     pub protocol: ExchangeProtocol,
     /// Lifetime of connections.
     pub connection: Connection,
-    /// This node's IPv4 address.
+    /// This node's address.
     pub address: IpAddr,
     /// Interface of that address; frames are counted there.
     pub interface: String,
@@ -106,6 +106,7 @@ impl Spec for ExchangeSpec {
         {
             return Err(format!("variables is {variables}; it must be from 1 to 10"));
         }
+        // A server of OPC UA has variables for these sizes only.
         if let Some((number, size)) =
             self.exchanges.iter().find(|(_, size)| !self.sizes.contains(size))
         {

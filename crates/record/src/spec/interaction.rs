@@ -94,6 +94,7 @@ impl InteractionSpec {
         }
         let names: HashSet<_> = self.peers.iter().map(|peer| &peer.name).collect();
         let addresses: HashSet<_> = self.peers.iter().map(|peer| peer.address).collect();
+        // Replies are assigned to peers by address, over ZeroMQ also by name.
         if names.len() < self.peers.len() || addresses.len() < self.peers.len() {
             return Err("peers must differ in name and in address".into());
         }
@@ -181,6 +182,7 @@ impl Spec for InteractionSpec {
                 self.messages
             ));
         }
+        // The last scheduled time must fit into 64 bits.
         if self.every_ns.checked_mul(self.messages).is_none() {
             return Err("every_ns x messages is longer than 584 years".into());
         }

@@ -73,6 +73,7 @@ impl Spec for LoadSpec {
     const PROGRAM: &'static str = "load";
 
     fn check(&self) -> Result<(), String> {
+        // A trace has its targets in it.
         match (&self.trace, self.targets.is_empty()) {
             (None, true) => Err("the spec has neither a trace nor a target".to_owned()),
             _ => Ok(()),

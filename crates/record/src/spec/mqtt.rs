@@ -88,6 +88,8 @@ impl Spec for MqttSpec {
             return Err("a schedule needs `publish`, a topic".into());
         }
         let topics = self.subscribe.iter().chain(&self.publish);
+        // A topic name must not have wildcards (MQTT 3.1.1, 4.7.1); a filter could, but workloads
+        // use none.
         if topics.clone().any(|topic| topic.is_empty() || topic.contains(['\0', '+', '#'])) {
             return Err("a topic must not be empty or contain `+`, `#` or a zero byte".into());
         }

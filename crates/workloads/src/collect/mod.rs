@@ -59,6 +59,7 @@ async fn collect(spec: &CollectorSpec, control: &mut Control) -> Result<(), Erro
     let mut receiver = spec.statsd.as_ref().map(Datagrams::bind).transpose()?;
     let (sender, mut pages) = channel(16);
     if let Some(otlp) = &spec.otlp {
+        // Before the program is ready, so that no export of the node's programs is refused.
         otlp::serve(otlp, sender.clone()).await?;
     }
     for (number, page) in (0..).zip(&spec.pages) {
@@ -247,6 +248,7 @@ async fn read_repeatedly(number: u32, page: PageSpec, sender: Sender<Batch>) {
     let selectors: Vec<_> =
         page.series.iter().map(|text| (text, SeriesSelector::parse(text))).collect();
     let mut ticks = interval(Duration::from_nanos(page.every_ns));
+    // A slow page is read less often, but never several times in a row.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     loop {
         ticks.tick().await;

@@ -39,6 +39,7 @@ impl Statsd {
         let mut found = Vec::new();
         for text in values.split(':') {
             let value = match kind {
+                // The values of a set are texts.
                 "s" => 0.0,
                 _ => text.parse().ok().filter(|value: &f64| is_usable(*value))?,
             };
@@ -60,6 +61,7 @@ impl Statsd {
     /// The value of a gauge; a sign makes it relative to the last one.
     fn gauge(&mut self, name: &str, text: &str, value: f64) -> f64 {
         let last = self.gauges.entry(name.to_owned()).or_default();
+        // So a gauge cannot be set to a negative value at once, as in StatsD itself.
         let next = if text.starts_with(['+', '-']) { *last + value } else { value };
         *last = if is_usable(next) { next } else { *last };
         next

@@ -105,6 +105,7 @@ impl Clients {
                 let mut entered = &buffer[..length];
                 if !client.is_attached {
                     client.is_attached = true;
+                    // The first byte says what the client wants, and is no input.
                     if entered[0] == CONSOLE_ATTACH && !client.print(past.make_contiguous()) {
                         return false;
                     }
@@ -116,6 +117,7 @@ impl Clients {
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         });
         while let Ok((stream, _)) = self.listener.accept() {
+            // Further ones are closed at once.
             if self.clients.len() < MOST && stream.set_nonblocking(true).is_ok() {
                 self.clients.push(Client { stream, is_attached: false, backlog: VecDeque::new() });
             }

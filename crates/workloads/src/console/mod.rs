@@ -32,6 +32,7 @@ pub fn run(spec: &ConsoleSpec) -> Result<u8, Error> {
     let (mut script, mut lines) = (Script::new(spec.steps.clone()), PlainLines::default());
     let mut keys = Keyboard::default();
     let mut buffer = vec![0; 1 << 16];
+    // The first step may wait for nothing.
     if !spec.steps.is_empty() {
         eprintln_state(&script);
         enter(&mut script, &[], &mut keys);
@@ -96,6 +97,7 @@ fn outlive_requests_to_end() {
 /// The terminal of the started machine, whose other end only the machine has.
 fn start(spec: &ConsoleSpec) -> Result<(File, Child), Error> {
     let failed = |errno: nix::errno::Errno| Error::io("create a terminal")(errno.into());
+    // The size that programs assume for a terminal without one, such as a serial line.
     let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(Some(&size), None).map_err(failed)?;
     nix::fcntl::fcntl(&pty.master, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))

@@ -55,6 +55,7 @@ impl Script {
         entered.extend(self.press_again(now));
         let old = match self.steps.get(self.done) {
             Some(_) => self.seen.len().saturating_sub(KEPT),
+            // No step is left to look for a text.
             None => self.seen.len(),
         };
         self.seen.drain(..old);

@@ -60,6 +60,7 @@ impl Client {
         let hundredths = u16::try_from(since.as_ns() / 10_000_000).unwrap_or(u16::MAX);
         option(&mut message, CLIENT_ID, &self.duid());
         option(&mut message, ELAPSED, &hundredths.to_be_bytes());
+        // A client must request this option (section 21.24).
         option(&mut message, OPTIONS, &MAX_SOLICIT_TIME.to_be_bytes());
         // The number of the set, and no wish for the times T1 and T2.
         let mut set = [SET, [0; 4], [0; 4]].concat();
@@ -81,8 +82,10 @@ impl Client {
         if !is_own || ![ADVERTISE, REPLY].contains(&head[0]) {
             return None;
         }
+        // Without one, the message is invalid (sections 16.3 and 16.10).
         let server = find(rest, SERVER_ID)?;
         let set = options(rest).find(|(code, value)| *code == ADDRESSES && value.starts_with(&SET));
+        // Behind the number of the set and T1 and T2, four bytes each.
         let set = set.and_then(|(_, value)| value.get(12..)).unwrap_or_default();
         let statuses = [rest, set].into_iter().filter_map(|within| find(within, STATUS));
         if let Some(status) = statuses.into_iter().find(|status| !status.starts_with(&[0, 0])) {

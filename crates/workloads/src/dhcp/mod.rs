@@ -120,6 +120,7 @@ fn receive(socket: &UdpSocket, client: &Client, until: Instant) -> io::Result<Op
 
 /// Sets the address. Its prefix is not known: that comes by a router advertisement.
 fn set(socket: &UdpSocket, index: u32, address: Ipv6Addr) -> io::Result<()> {
+    // SIOCSIFADDR (linux/sockios.h).
     const SET_ADDRESS: libc::Ioctl = 0x8916;
     let request = libc::in6_ifreq {
         ifr6_addr: libc::in6_addr { s6_addr: address.octets() },
@@ -153,6 +154,7 @@ fn covers(line: &str, interface: &str, address: Ipv6Addr) -> bool {
         return false;
     };
     let differ = (u128::from(address) ^ to).checked_shr(128 - prefix.min(128)).unwrap_or(0);
+    // A default route (0) covers any address, and a host route (128) only one: neither is a prefix.
     own == interface && (1..128).contains(&prefix) && differ == 0
 }
 

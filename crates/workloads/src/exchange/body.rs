@@ -30,6 +30,7 @@ impl Body {
     /// payload.
     pub fn number(&self, message: &[u8]) -> Option<Option<u64>> {
         let own = self.0.get(..message.len())?;
+        // Too short for a number: all bytes are of the stream.
         let Some((number, rest)) = message.split_first_chunk::<NUMBER>() else {
             return (own == message).then_some(None);
         };

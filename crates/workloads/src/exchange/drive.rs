@@ -52,6 +52,7 @@ pub fn run(
     if let Err(failure) = set_up(&mut *driver, &mut watch, &mut sections, &body) {
         crate::log!("no connection yet: {failure}");
     }
+    // Also after a failed setup, whose frames belong to no exchange.
     sections.forget();
     let pause = Span::from_ns(spec.pause_ns);
     // If the setup took time, pause as between exchanges.
@@ -63,6 +64,7 @@ pub fn run(
     let (mut succeeded, mut progress_at) = (0, Instant::START);
     for (place, (number, size)) in spec.exchanges.iter().enumerate() {
         let scheduled = start + Span::from_ns(spec.every_ns) * place as u64;
+        // A late exchange delays the next one, not all that follow (decision 28).
         let intended = last_end.map_or(scheduled, |end| scheduled.max(end + pause));
         if driver.rest(&mut watch, intended).is_err() {
             break;
@@ -86,6 +88,7 @@ pub fn run(
         succeeded += u64::from(outcome.is_ok());
         let times = Times { intended, scheduled, begin, end };
         exchanges.push(&times.event(*number, *size, &outcome))?;
+        // At once, so that the exchange survives a killed program.
         exchanges.flush()?;
         if clock::now() >= progress_at {
             watch.send_status(&Status::Progress { sent: place as u64 + 1, replies: succeeded })?;

@@ -42,6 +42,7 @@ impl Failure {
                 Some(libc::ETIMEDOUT) => Reason::Timeout,
                 Some(libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED) => Reason::Lost,
                 Some(libc::EMSGSIZE) => Reason::Unsupported,
+                // An error of this program, not the system: the stream ended early.
                 None if error.kind() == io::ErrorKind::ConnectionReset => Reason::Lost,
                 _ => Reason::Other,
             };

@@ -132,6 +132,7 @@ impl<P: Protocol> Driver for Connecting<P> {
     }
 
     fn exchange(&mut self, turn: &mut Turn<'_, '_>) -> Result<Outcome, Failure> {
+        // Taken out, so that a failed exchange leaves none behind.
         let kept = self.kept.take().filter(|kept| self.protocol.is_open(kept));
         let mut connection = match kept {
             Some(connection) => connection,

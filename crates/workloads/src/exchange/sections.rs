@@ -56,6 +56,7 @@ impl Sections {
 
     /// A descriptor that is readable when a frame passes from now on.
     pub(crate) fn frames(&mut self) -> std::os::fd::RawFd {
+        // Reads the frames that have passed already, so that only new ones wake the caller.
         self.wire.count();
         self.wire.descriptor()
     }
@@ -126,6 +127,7 @@ impl Sections {
         if dropped > 0 {
             crate::log!("warning: the sections lack {dropped} frames");
         }
+        // Before the first exchange, rows are of the setup.
         let Some(exchange) = self.exchange.filter(|_| !self.rows.is_empty()) else {
             return Ok(());
         };

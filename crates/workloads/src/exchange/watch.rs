@@ -130,6 +130,7 @@ impl<'c> Watch<'c> {
             self.read_control();
         }
         let mut ready = false;
+        // The first entry is the control channel's.
         for (one, seen) in set.iter_mut().zip(&self.set[1..]) {
             one.revents = seen.revents;
             ready |= seen.revents != 0;

@@ -105,6 +105,7 @@ impl FrameFilter {
             return false;
         }
         let (mut protocol, mut rest) = (i32::from(header[6]), &packet[40..]);
+        // The only extension header that the protocols of exchanges cause.
         if let (IPV6_FRAGMENT, Some(fragment)) = (protocol, rest.first_chunk::<8>()) {
             // Later fragments of a datagram have no ports.
             if u16::from_be_bytes([fragment[2], fragment[3]]) >> 3 != 0 {

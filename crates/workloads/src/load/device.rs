@@ -21,6 +21,7 @@ use units::Span;
 pub fn run(spec: &DeviceSpec, control: &mut Control) -> Result<(), Error> {
     let settings = settings(spec)?;
     let checked = match spec.check {
+        // Before it serves: requests would distort the check.
         true => load::check(&settings).map_err(|why| Error::protocol("test service times", why))?,
         false => Vec::new(),
     };
@@ -56,6 +57,7 @@ fn settings(spec: &DeviceSpec) -> Result<DeviceSettings, Error> {
     for line in &spec.resources {
         let resource: Resource =
             line.parse().map_err(|error| Error::protocol("serve a resource", error))?;
+        // A resource without a device belongs to all.
         if resource.device.is_none_or(|device| device == spec.number) {
             resources.push(resource);
         }

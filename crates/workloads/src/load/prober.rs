@@ -54,6 +54,7 @@ pub fn run(spec: &ProbeSpec, control: &mut Control) -> Result<(), Error> {
                 if let Some(why) = watch.observe(&probed)
                     && let Ok(mut slot) = contended.lock()
                 {
+                    // The first finding counts: it is reported once.
                     slot.get_or_insert(why);
                 }
             });

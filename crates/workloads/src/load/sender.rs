@@ -40,6 +40,7 @@ fn send(origin: Origin, settings: &Settings, control: &mut Control) -> Result<Fi
     let stop = AtomicBool::new(false);
     let mut failed = None;
     let sent = load::run(origin, settings, &stop, |progress| {
+        // `load` counts answers at the end only.
         let status = Status::Progress { sent: progress.sent, replies: 0 };
         let commands = control.send_status(&status).and_then(|()| pending_commands(control));
         match commands {

@@ -34,6 +34,7 @@ const MAX_PER_TURN: usize = 64;
 
 fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let mut config = Config::new(Pattern::PublishCollect, Security::Key(KEY.to_vec()));
+    // Only an assumption to choose a model by; the payload itself is read elsewhere.
     let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
     config.assumed = Conditions {
         loss: spec.assume_loss.unwrap_or(0.0),
@@ -175,6 +176,7 @@ impl DirectorSource {
         }
         for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
+            // Frames of other stacks do not come from a member's address of the spec.
             self.hub.receive(&frame, None, clock::now_ns());
         }
         for event in self.hub.take_events() {

@@ -210,6 +210,7 @@ async fn accept(
             let answering = service_fn(|request| answer(request, &payloads, &notes, &peer));
             // Ignore clients that disconnect or send invalid data.
             let connection = server::conn::http1::Builder::new()
+                // A kept connection may pause for any time between exchanges.
                 .header_read_timeout(None)
                 .serve_connection(TokioIo::new(stream), answering);
             let _ = connection.await;
@@ -225,6 +226,7 @@ async fn answer(
     peer: &str,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let size: Option<usize> = request.uri().path().trim_start_matches('/').parse().ok();
+    // Also bounds the memory that an unrelated client can cause.
     let Some(size) = size.filter(|size| payloads.sizes.contains(size)) else {
         return Ok(plain(StatusCode::NOT_FOUND));
     };

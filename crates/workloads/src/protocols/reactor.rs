@@ -65,9 +65,12 @@ impl Reactor {
             let mut future = pin!(future);
             let mut end = pin!(until.map(|until| sleep_until(std_time(until).into())));
             poll_fn(|context| {
+                // First, so that a result at the deadline is no timeout.
                 if let Poll::Ready(out) = future.as_mut().poll(context) {
                     return Poll::Ready(Ok(Some(out)));
                 }
+                // Until it is pending: only then does the runtime wake this task for the next
+                // message.
                 while let Poll::Ready(ready) = control.poll_read_ready(context) {
                     let Ok(mut ready) = ready else { return Poll::Ready(Err(stopped())) };
                     watch.read_control();

@@ -34,6 +34,8 @@ impl Key {
             SocketAddr::V4(v4) => {
                 u64::from(v4.ip().to_bits()) << 32 | u64::from(v4.port()) << 16 | u64::from(id)
             }
+            // Address and port alone have 18 bytes. A collision only matters with equal contents,
+            // too: see `digest`.
             v6 => {
                 let mut hasher = DefaultHasher::new();
                 (v6, id).hash(&mut hasher);
@@ -144,6 +146,7 @@ impl Exchanges {
     pub fn register(&mut self, key: Key, digest: u64, now: Instant) -> RequestStatus<'_> {
         // Two lookups, since the borrow checker does not allow returning the first.
         let again = self.find(key).is_some_and(|known| {
+            // A load sends more messages within the lifetime than there are IDs (decision 40).
             known.digest == digest
                 && now - known.at < LIFETIME
                 && known.progress != Progress::Forgotten
@@ -173,6 +176,7 @@ impl Exchanges {
                 self.numbers.remove(&oldest.key);
             }
             self.base += 1;
+            // The buffer keeps its capacity: no allocation per request once the table is full.
             answer = oldest.answer;
             answer.clear();
         }

@@ -90,6 +90,8 @@ impl<'a> CoapServer<'a> {
                 }
                 continue;
             }
+            // One send for the answers to the whole batch: a system call per datagram would limit
+            // the rate.
             for i in 0..count {
                 self.datagram(into.get(i), into.name(i), &mut transfers, &mut path, &mut out);
             }
@@ -147,6 +149,7 @@ impl<'a> CoapServer<'a> {
         let Ok(mut all) = self.exchanges.lock() else { return };
         match all.register(key, digest(bytes), clock::now()) {
             RequestStatus::New => {
+                // Answering the request at once locks the exchanges again.
                 drop(all);
                 return self.request(&message, from, transfers, path, out);
             }
@@ -196,6 +199,7 @@ impl<'a> CoapServer<'a> {
                 if out.len() > at {
                     let task = Task::Send(pending.to, out.get(at).to_vec());
                     self.timers.add(clock::now() + resource_server.late_by(), task);
+                    // Only the copy that the timer sends goes out.
                     out.pop_last();
                 }
             }
@@ -340,6 +344,7 @@ impl<'a> CoapServer<'a> {
                     }
                     self.notify_one(observer, one.pending, confirm, out);
                 }
+                // Without observers, values do not change: an unobserved resource costs nothing.
                 let again = self.observation.lock().is_ok_and(|mut all| all.is_to_change(resource));
                 if let Some(notify) = self.notify.as_ref().filter(|_| again) {
                     self.change_later(resource, notify);

@@ -47,6 +47,7 @@ impl Observation {
         con: bool,
         now: Instant,
     ) -> bool {
+        // Before the limit is checked: a renewal always has room.
         self.deregister(peer, pending.token());
         if self.all.len() >= MAX_OBSERVERS {
             return false;

@@ -73,12 +73,14 @@ impl PendingRequest {
             Content::None => (&[], &[]),
         };
         let shape = &self.shape;
+        // The common case, a plain answer, does not order or encode options.
         if *shape == Shape::default() && bytes.len() <= usize::from(LARGEST_BLOCK) {
             return coap::answer(room, kind, code, id, self.token(), bytes);
         }
         let mut writer = Writer::new(room, kind, code, id, self.token());
         let block = self.block(bytes.len());
         let whole = matches!(content, Content::Representation(..));
+        // With it, a client detects blocks of different representations (RFC 7959, 2.4).
         if whole && block.is_some_and(|block| block.more || block.number > 0) {
             writer.option(number::ETAG, etag);
         }
@@ -88,6 +90,7 @@ impl PendingRequest {
         if let Some(format) = shape.format.filter(|_| whole) {
             writer.uint(number::CONTENT_FORMAT, format);
         }
+        // Options must be in the order of their numbers: Block2 is 23, Block1 27, Size2 28.
         for (option, block) in
             [(number::BLOCK2, block.filter(|_| whole)), (number::BLOCK1, shape.block1)]
         {

@@ -52,6 +52,7 @@ impl CoapServer<'_> {
         if message.code > METHODS {
             return refuse(&pending, NOT_ALLOWED, "an unknown method");
         }
+        // A configured resource of this path has priority; `usize::MAX` marks the list.
         let list = path == b".well-known/core";
         let Some(resource) = resource_server.find(path).or(list.then_some(usize::MAX)) else {
             counts.unknown.fetch_add(1, Relaxed);
@@ -73,6 +74,7 @@ impl CoapServer<'_> {
         }
         pending.shape = Shape {
             block1: None,
+            // In a request, the flag has no meaning for Block2 (RFC 7959, 2.2).
             block2: options.block2.map(|block| coap::Block { more: false, ..block }),
             observe: None,
             format: (list || options.accept.is_some()).then_some(format),
@@ -123,6 +125,7 @@ impl CoapServer<'_> {
             let content = Content::Representation(&resource_server.payload, &resource_server.etag);
             return self.answer(&pending, pending.success_code(), content, out);
         }
+        // Before the service: a change in the meantime already notifies the observer.
         self.observe(&mut pending, options.observe);
         if resource_server.at_once(resource) {
             return self.reply(&pending, out);

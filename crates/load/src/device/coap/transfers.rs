@@ -64,6 +64,7 @@ impl Transfers {
             self.forget(peer, key);
             return BlockResult::TooLarge;
         }
+        // Forgotten first: each outcome except a next block ends the transfer.
         let before = self.forget(peer, key).filter(|received| now - received.at < LIFETIME);
         let received = match before {
             // Block 0 restarts the transfer.

@@ -51,6 +51,7 @@ pub(crate) fn accept(
                         open.fetch_sub(1, Relaxed);
                     });
                 }
+                // Dropping the stream closes it.
                 Ok(_) => {}
                 Err(_) => wait(listener, CHECK_INTERVAL),
             }
@@ -153,6 +154,7 @@ fn refuse(stream: &mut TcpStream, status: &str, stop: &AtomicBool) {
     };
     let answer =
         format!("HTTP/1.1 {status}\r\n{allow}Content-Length: 0\r\nConnection: close\r\n\r\n");
+    // The client sees the end of the answer, while its data is still read.
     if stream.write_all(answer.as_bytes()).is_err() || stream.shutdown(Shutdown::Write).is_err() {
         return;
     }

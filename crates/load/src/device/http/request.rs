@@ -51,6 +51,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Head {
             return Head::Refused("431 Request Header Fields Too Large");
         }
         Err(httparse::Error::Version) => return Head::Refused("505 HTTP Version Not Supported"),
+        // The length first: a head that is cut at the limit may also be invalid.
         Err(_) => return Head::Refused(too_long(bytes).unwrap_or("400 Bad Request")),
     };
     match read(&request, length) {
@@ -80,6 +81,7 @@ fn read(request: &httparse::Request, length: usize) -> Result<Request, &'static 
     let is_head = match request.method {
         Some("HEAD") => true,
         Some("GET" | "POST" | "PUT" | "PATCH" | "DELETE") => false,
+        // Known methods without support get 405, unknown ones 501 (RFC 9110, 9.1).
         Some("OPTIONS" | "TRACE" | "CONNECT") => return Err("405 Method Not Allowed"),
         _ => return Err("501 Not Implemented"),
     };

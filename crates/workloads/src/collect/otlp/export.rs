@@ -57,6 +57,7 @@ impl Exports {
 /// Decompresses an export.
 pub(super) fn gunzip(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut unpacked = Vec::new();
+    // One byte more than allowed shows that there is more.
     let limited = GzDecoder::new(bytes).take(LIMIT as u64 + 1).read_to_end(&mut unpacked);
     limited.map_err(|error| format!("gzip: {error}"))?;
     match unpacked.len() > LIMIT {

@@ -86,6 +86,7 @@ impl Distribution {
             return self.given(share);
         }
         let mut buckets: Vec<_> = self.buckets.iter().filter(|bucket| bucket.2 > 0).collect();
+        // By the middle: buckets of merged points may have different bounds.
         buckets.sort_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
         let total: f64 = buckets.iter().map(|bucket| bucket.2 as f64).sum();
         let mut rest = share * total;
@@ -94,6 +95,7 @@ impl Distribution {
                 rest -= *count as f64;
                 continue;
             }
+            // The extremes narrow the first and the last bucket, which may be infinite.
             let low = self.min.map_or(*low, |min| low.max(min));
             let high = self.max.map_or(*high, |max| high.min(max));
             // Of a bucket without an end only the bound is known.

@@ -51,6 +51,8 @@ pub(super) fn values(request: &ExportMetricsServiceRequest, selections: &[Select
     let mut export = Export::default();
     let mut known = BTreeSet::new();
     for one in selections {
+        // Nothing is carried over from one export to the next, so a delta does not become a total
+        // (decision 90).
         let mut found = Found::default();
         for resource in &request.resource_metrics {
             let attributes = resource.resource.iter().flat_map(|own| &own.attributes);
@@ -80,6 +82,8 @@ pub(super) fn values(request: &ExportMetricsServiceRequest, selections: &[Select
 /// A metric as an experiment names it.
 fn as_written(metric: &Metric) -> String {
     match metric.data {
+        // A histogram has no value without a statistic: a mean by default would be taken for a
+        // percentile (decision 90).
         Some(
             metric::Data::Histogram(_)
             | metric::Data::ExponentialHistogram(_)

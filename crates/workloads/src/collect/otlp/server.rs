@@ -75,6 +75,7 @@ async fn is_http2(stream: &TcpStream) -> io::Result<bool> {
     let mut begin = [0; PREFACE.len()];
     loop {
         let length = stream.peek(&mut begin).await?;
+        // The end, or the begin of a request of HTTP/1.
         if length == 0 || !PREFACE.starts_with(&begin[..length]) {
             return Ok(false);
         }

@@ -220,6 +220,7 @@ pub(super) unsafe extern "C" fn on_request(
         let answer = respond(&incoming);
         with_inbox(session, |inbox| inbox.respond = Some(respond));
         ffi::coap_pdu_set_code(response, c_int::from(answer.code));
+        // In the order of their numbers, 23 and 27, so that libcoap does not have to move options.
         for (number, block) in [(number::BLOCK2, answer.block2), (number::BLOCK1, answer.block1)] {
             if let Some(value) = block.map(Block::encode) {
                 ffi::coap_add_option(response, number, value.len(), value.as_ptr());

@@ -169,6 +169,7 @@ impl Client {
             turn.enter(Section::Block(block.number + 1));
             let (response, at) =
                 self.request(open, turn, &path, Part { block2: Some(block), ..Part::default() })?;
+            // Requests are one after the other, with a token each: this is the next block.
             whole.extend_from_slice(&response.payload);
             match response.block2 {
                 Some(received) if received.more => {
@@ -182,6 +183,7 @@ impl Client {
                     return Ok(Outcome { received: Some(at) });
                 }
             }
+            // A server that never ends the payload must not fill the memory.
             if whole.len() > turn.size {
                 return Err(Failure::corrupt("the answer is longer than requested"));
             }
@@ -279,6 +281,7 @@ impl Protocol for Client {
             Some(stack) => stack,
             None => Stack::new().map_err(other)?,
         };
+        // Plain UDP has no handshake, and no such section.
         if transport.is_secure() || transport.is_stream() {
             turn.enter(Section::TransportConnect);
         }

@@ -51,6 +51,7 @@ impl Observed {
         let respond = Box::new(move |request: &Request| {
             let mut state = shown.borrow_mut();
             let answer = super::server::cut(state.payload.clone(), request.block2, block);
+            // Without the option, the whole payload is in the answer.
             let last_sent = answer.block2.map_or((0, false), |block| (block.number, block.more));
             state.last_sent = Some(last_sent);
             state.requested.push(last_sent.0);
@@ -234,6 +235,7 @@ impl Observation {
         if block.number == 0 {
             self.whole.clear();
         }
+        // A block of an older state: the next notification begins again.
         if self.whole.len() != block.offset() {
             return None;
         }

@@ -99,6 +99,7 @@ pub(super) unsafe extern "C" fn on_name(
 ) -> c_int {
     // SAFETY: libcoap passes a string, and the name that the stack keeps.
     let (name, expected) = unsafe { (CStr::from_ptr(name), &*expected.cast::<String>()) };
+    // Depth 0 is the server's certificate; the others are of the authorities above it.
     let own = depth == 0 && name.to_string_lossy() != *expected;
     c_int::from(validated != 0 && !own)
 }

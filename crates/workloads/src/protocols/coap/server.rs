@@ -120,6 +120,7 @@ impl PayloadStore {
             return self.whole(request, &request.payload);
         };
         let key = (request.from, request.path.clone());
+        // Clients give up on payloads; those that are still sent get 4.08 and fail, which is rare.
         if block.number == 0 && self.parts.len() >= MAX_PARTIAL {
             self.parts.clear();
         }

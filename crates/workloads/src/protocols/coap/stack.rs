@@ -294,6 +294,7 @@ impl Session {
             if let Some(observe) = request.observe {
                 option(number::OBSERVE, if observe == 0 { &[] } else { &[1] });
             }
+            // In the order of their numbers: 6, 11, 23, 27.
             option(number::URI_PATH, request.path.as_bytes());
             if let Some(block) = request.block2 {
                 option(number::BLOCK2, &block.encode());

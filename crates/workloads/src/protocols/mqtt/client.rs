@@ -101,6 +101,7 @@ impl<'a> Client<'a> {
             topic: CString::new(topic).map_err(|_| Error::mqtt("use the topic", "zero byte"))?,
             payload,
             events: MessageEvents::create(&spec.events)?,
+            // A client that joins later waits for the start; any other connects at once.
             stage: Stage::Waiting(spec.join_ns.is_none().then_some(Instant::START)),
             retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
             start: None,
@@ -150,6 +151,7 @@ impl<'a> Client<'a> {
     /// Records the end of a connection, or a failed attempt.
     fn ended(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.reason(code);
+        // A wrong certificate does not become right. Later, it may be a fault of the run.
         if is_tls(code) && !self.joined {
             return Err(self.untrusted(&reason));
         }
@@ -163,6 +165,7 @@ impl<'a> Client<'a> {
         if !self.joined && self.since.is_some_and(|since| now > since + limit) {
             return Err(self.unreachable(&reason));
         }
+        // Each reason once: a client may retry for the whole run.
         if self.last_error != reason {
             let MqttSpec { host, port, broker, .. } = self.spec;
             crate::log!(
@@ -245,6 +248,7 @@ impl<'a> Client<'a> {
     fn refused(&mut self, code: c_int) -> Result<(), Error> {
         let reason = self.session.answer(code);
         let temporary: &[c_int] = match self.spec.version {
+            // Server unavailable (MQTT 3.1.1, 3.2.2.3).
             MqttVersion::V311 => &[3],
             // Server unavailable, server busy, quota exceeded, connection rate exceeded.
             MqttVersion::V5 => &[0x88, 0x89, 0x97, 0x9f],
@@ -345,6 +349,8 @@ impl<'a> Client<'a> {
                 until = earlier(until, Some(self.tend_at));
             }
         }
+        // A client that joins later cannot be connected before the start, for which the runner
+        // waits for it.
         if self.joined || self.spec.join_ns.is_some() {
             self.reports.ready(control)?;
         }

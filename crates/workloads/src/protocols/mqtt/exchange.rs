@@ -139,6 +139,7 @@ impl Protocol for Publisher {
             let Options { host, port, .. } = &self.broker.options;
             return Err(Failure::io(&format!("connect to the broker at {host}:{port}"))(error));
         }
+        // Otherwise small messages may wait until earlier data is acknowledged.
         stream::no_delay(fd);
         turn.enter(Section::ProtocolConnect);
         session.continue_handshake();

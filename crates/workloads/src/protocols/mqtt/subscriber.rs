@@ -82,6 +82,7 @@ impl Server for Subscriber {
                 self.brokers[place].session.transfer(seen.revents);
                 self.handle_events(place, receipts)?;
             }
+            // One report for all messages of a turn.
             if self.received > before {
                 watch.send_status(&Status::Received { messages: self.received })?;
             }
@@ -151,6 +152,7 @@ impl Subscription {
         if self.connect_at.take_if(|at| *at <= now).is_none() {
             return;
         }
+        // A new connection subscribes again.
         self.answers = 0;
         if let Err(code) = self.session.connect() {
             let reason = self.session.reason(code);

@@ -99,6 +99,7 @@ impl Client {
             config.clientContext = Rc::as_ptr(&results).cast_mut().cast();
             config.logging = events::log();
             config.eventLoop = events.raw();
+            // Otherwise the client would free the loop, which all connections share.
             config.externalEventLoop = true;
             config.secureChannelLifeTime = LIFETIME_MS;
             config.requestedSessionTimeout = LIFETIME_MS;
@@ -176,6 +177,7 @@ impl Client {
         // SAFETY: plain calls on a descriptor that open62541 leaves open until `release`; received
         // data goes to a local buffer of the given length.
         unsafe {
+            // The server closes in return, and the section ends with its FIN.
             libc::shutdown(self.socket, libc::SHUT_WR);
             let mut rest = [0u8; 1024];
             loop {

@@ -47,6 +47,7 @@ impl Protocol for Sink {
         turn: &mut Turn<'_, '_>,
         client: &mut Client,
     ) -> Result<Outcome, Failure> {
+        // The server has the same list, and numbers its variables by it.
         let place = self.sizes.iter().position(|size| *size == turn.size);
         let place = place.ok_or_else(|| Failure::of(Reason::Other, "an unknown size"))?;
         turn.enter(Section::Payload);

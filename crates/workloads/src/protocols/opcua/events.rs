@@ -182,6 +182,7 @@ unsafe extern "C" fn open(
     let open = HOOKS.with_borrow_mut(|hooks| {
         hooks.callback = callback;
         if let Some(left) = &mut hooks.left {
+            // None ends the closure: the attempt is refused.
             *left = left.checked_sub(1)?;
         }
         hooks.open

@@ -86,18 +86,22 @@ fn make(
         config.eventLoop = events.raw();
         config.externalEventLoop = true;
         let none = ptr::null();
+        // After the event loop and the logger, which it would create itself; without a certificate,
+        // and with the usual buffer sizes (0).
         let status = UA_ServerConfig_setMinimalCustomBuffer(&raw mut config, port, none, 0, 0);
         if status != UA_STATUSCODE_GOOD {
             return Err(failed(status::name(status)));
         }
         if config.serverUrlsSize == 1 {
             let text = &raw const UA_TYPES[UA_TYPES_STRING as usize];
+            // The default URL listens at all addresses of the node.
             UA_clear(config.serverUrls.cast(), text);
             let url = events::text(&mut url);
             UA_copy((&raw const url).cast(), config.serverUrls.cast(), text);
         }
         config.maxSecureChannels = MAX_CLIENTS;
         config.maxSessions = MAX_CLIENTS;
+        // The server may shorten what the client requests.
         config.maxSecurityTokenLifetime = LIFETIME_MS;
         config.maxSessionTimeout = f64::from(LIFETIME_MS);
         let raw = UA_Server_newWithConfig(&raw mut config);

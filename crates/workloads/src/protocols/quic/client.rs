@@ -52,6 +52,7 @@ pub(in crate::protocols) fn driver(
     config.transport_config(Arc::new(transport(spec, options)));
     let reactor = Reactor::new()?;
     let endpoint = {
+        // quinn registers its socket with the current runtime.
         let _within = reactor.runtime().enter();
         let local = unspecified_for(spec.peers[0].address);
         let endpoint = Endpoint::client(SocketAddr::from((local, 0)));
@@ -173,6 +174,7 @@ async fn leave(connection: &Connection) {
     if connection.close_reason().is_some() {
         return;
     }
+    // `close` only queues the frame; the endpoint's task sends it.
     let before = connection.stats().udp_tx.datagrams;
     connection.close(VarInt::from_u32(0), b"");
     for _ in 0..CLOSE_CHECKS {

@@ -42,6 +42,8 @@ fn transport(spec: &ExchangeSpec, options: Quic) -> TransportConfig {
     let mut config = TransportConfig::default();
     // A kept connection must survive any pause; an exchange fails on a dead one.
     config.max_idle_timeout(None);
+    // Off by default: its probes of 1,452 B would be a large part of a short exchange (decision
+    // 29).
     config.mtu_discovery_config(options.mtu_discovery.then(|| {
         let mut search = MtuDiscoveryConfig::default();
         search.upper_bound(spec.mtu - LOWER);

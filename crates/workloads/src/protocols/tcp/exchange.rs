@@ -96,6 +96,7 @@ impl Server for Sink {
                 return Ok(());
             }
             let ready = |place: usize| set[place].revents != 0;
+            // Entry 0 is the listener's; new connections follow later, so that entries match.
             let mut place = 0;
             let mut failure = None;
             let (longest, body) = (self.spec.longest(), &self.body);

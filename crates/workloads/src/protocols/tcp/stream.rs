@@ -103,6 +103,7 @@ pub fn drain(turn: &mut Turn<'_, '_>, fd: RawFd) -> Result<(), Failure> {
                 io::Error::last_os_error(),
             ));
         }
+        // After a reset, the number no longer changes.
         if waiting > 0 && !is_open(fd) {
             return Err(Failure::of(Reason::Lost, "the peer reset the connection"));
         }
@@ -137,6 +138,7 @@ pub fn close(turn: &mut Turn<'_, '_>, stream: TcpStream) -> Result<(), Failure> 
     if stream.shutdown(std::net::Shutdown::Write).is_err() {
         return Ok(());
     }
+    // Late data of the peer is dropped; the exchange is over.
     let mut rest = [0; 1024];
     while read(turn, &stream, &mut rest).or_else(ended)? > 0 {}
     until(turn, || Ok(!is_open(stream.as_raw_fd())))

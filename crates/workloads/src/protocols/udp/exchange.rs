@@ -70,6 +70,7 @@ impl Protocol for Source {
         }
         loop {
             turn.wait(socket.as_raw_fd(), libc::POLLIN)?;
+            // One byte more detects a longer datagram, which is no answer.
             let mut answer = [0; HEADER + 1];
             match socket.recv(&mut answer) {
                 Ok(HEADER) if answer[..HEADER] == number => return Ok(Outcome::default()),

@@ -47,6 +47,7 @@ impl SourceLink for PublishSource {
     }
 
     fn hello(&mut self) -> Result<(), Error> {
+        // Earlier, only some of the sinks would get it.
         if self.subscribers >= self.needed {
             self.publisher.send(HELLO, 0)?;
         }
@@ -66,6 +67,7 @@ impl SourceLink for PublishSource {
     fn receive(&mut self, message: &mut Vec<u8>) -> Result<Option<usize>, Error> {
         while self.publisher.receive(&mut self.message)? {
             match self.message.first() {
+                // The first byte of an XPUB's message: 1 subscribes, 0 ends a subscription.
                 Some(1) => self.subscribers += 1,
                 Some(0) => self.subscribers = self.subscribers.saturating_sub(1),
                 _ => {}

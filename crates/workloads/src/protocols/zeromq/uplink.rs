@@ -66,6 +66,8 @@ impl Replies {
             // The connection identifies the sink: a name in the message would add bytes that the
             // model does not have.
             let address = self.message.gets("Peer-Address").unwrap_or("").to_owned();
+            // REP must answer before it receives the next request. An empty answer adds the fewest
+            // bytes.
             self.socket.send(b"", 0)?;
             if let Some(name) = message.strip_prefix(HELLO) {
                 self.hello(name, address);
@@ -88,6 +90,7 @@ impl Replies {
         if !std::mem::replace(&mut self.greeted[peer], true) {
             self.missing -= 1;
         }
+        // The address as libzmq writes it, which for IPv6 may differ from the spec's.
         self.by_address.insert(address, peer);
     }
 }
