@@ -20,6 +20,7 @@ pub fn inspect(arguments: &Inspect) -> Result<Status, Failure> {
         match reader.read() {
             Ok(None) => break,
             Ok(Some(Ok(request))) => tally.add(&request),
+            // A wrong line does not end the inspection, which is there to find them all.
             Ok(Some(Err(error))) => tally.add_fault(&error),
             Err(error) => {
                 return Err(failed(format_args!(
