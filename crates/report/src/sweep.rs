@@ -49,6 +49,9 @@ impl CellRuns<'_> {
 
 impl Sweep {
     /// Reads a sweep's folder, or that of a single run.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or has no run with a summary.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut sweep = Self { folder: folder.to_owned(), ..Self::default() };
         let own = read_text(&folder.join("summary.json")).ok();
