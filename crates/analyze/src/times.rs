@@ -45,6 +45,8 @@ impl Distribution {
 
     pub(crate) fn note(&mut self, ns: i64) {
         self.times.note(ns);
+        // Timestamps that go backwards give times below 0 (decision 22), which the histogram cannot
+        // hold.
         self.histogram.record(u64::try_from(ns).unwrap_or(0).max(1));
     }
 

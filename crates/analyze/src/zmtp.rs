@@ -56,6 +56,7 @@ impl Zmtp {
             return Need::Payload(length);
         }
         let head = length.min(NAME);
+        // Longer names than those that are counted are `other command`.
         self.at = At::CommandName { left: length - head };
         if head == 0 { Need::Invalid } else { Need::Header(head as usize) }
     }
@@ -88,6 +89,7 @@ impl Grammar for Zmtp {
             }
             At::Length { flags } => {
                 let length = header.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                // Lengths have 63 bits in ZMTP.
                 if length >> 63 == 1 { Need::Invalid } else { self.body(flags, length) }
             }
             At::CommandName { left } => {
@@ -105,6 +107,7 @@ impl Grammar for Zmtp {
                 }
                 if flags & (COMMAND | MORE) == 0 {
                     messages.zmtp[MESSAGE] += 1;
+                    // Only the last frame completes a message.
                     messages.all += 1;
                 }
                 self.restart()
@@ -129,6 +132,7 @@ impl Grammar for Zmtp {
 }
 
 fn known(flags: u8) -> bool {
+    // A command has no further frames.
     flags <= 7 && flags & (COMMAND | MORE) != COMMAND | MORE
 }
 
