@@ -58,6 +58,9 @@ impl Routing {
     }
 
     /// Adds a route.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, for example because no network of the node has the next hop.
     pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
         let Route { to, prefix, via } = route;
         let mut message = new_route(*via, *prefix);
@@ -156,6 +159,8 @@ pub(crate) fn forward(interfaces: &[String]) -> Result<(), Failure> {
         set(v6, "1")?;
     }
     set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    // The kernel uses the larger one of an interface's `rp_filter` and that of `all`
+    // (networking/ip-sysctl).
     for name in interfaces.iter().map(String::as_str).chain(["all"]) {
         set(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "0")?;
         set(&format!("/proc/sys/net/ipv4/conf/{name}/send_redirects"), "0")?;
