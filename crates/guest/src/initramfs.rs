@@ -97,6 +97,7 @@ pub(crate) fn unpack(mut from: impl Read, root: &Path) -> io::Result<()> {
         let mut name = vec![0; name_size as usize];
         from.read_exact(&mut name)?;
         skip(&mut from, HEAD_BYTES + name.len())?;
+        // The final NUL.
         name.pop();
         if name == TRAILER.as_bytes() {
             return Ok(());

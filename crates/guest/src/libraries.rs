@@ -49,6 +49,8 @@ impl Libraries {
                 .collect()
         };
         let own = path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        // The search order of ld.so(8) but for one thing: RUNPATH comes after LD_LIBRARY_PATH
+        // there. A wrong choice only adds a file.
         let paths = [tags(DT_RPATH), tags(DT_RUNPATH)].concat();
         let folders: Vec<PathBuf> = paths
             .iter()
@@ -93,6 +95,7 @@ fn cache() -> HashMap<String, PathBuf> {
             && let Some((name, kind)) = name.split_once(" (")
             && kind.contains("x86-64")
         {
+            // The first one counts, as for the loader.
             found.entry(name.to_owned()).or_insert_with(|| PathBuf::from(path));
         }
     }
