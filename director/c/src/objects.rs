@@ -22,6 +22,7 @@ impl Thread {
         let (alive, gone) = oneshot::channel::<()>();
         std::thread::Builder::new()
             .name("director".to_owned())
+            // Ends when the sender is dropped, as nothing is ever sent.
             .spawn(move || drop(run_time.block_on(gone)))
             .map_err(|error| error.to_string())?;
         Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
@@ -41,6 +42,7 @@ impl Thread {
         F::Output: Send + 'static,
     {
         let (sender, receiver) = mpsc::channel();
+        // If the runtime ends, it drops the task and with it the sender.
         self.handle.spawn(async move { sender.send(future.await) });
         receiver.recv().ok()
     }
