@@ -34,6 +34,9 @@ const MINIMUM_S: f64 = 1.0;
 const SEED: u64 = 7;
 
 /// Creates the map and writes it to `path`, and its compact form next to it.
+///
+/// # Errors
+/// A file cannot be written.
 pub fn write(path: &Path) -> std::io::Result<()> {
     let places = grid();
     let models = director::carrier::available();

@@ -69,6 +69,9 @@ pub fn head() {
 
 impl Timetable {
     /// The common properties of the cells of this timetable; none if nothing is sent.
+    ///
+    /// # Errors
+    /// The experiment has no plan for the timetable.
     pub fn of(
         experiment: &Experiment,
         timetable: &Cell,

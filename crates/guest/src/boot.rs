@@ -103,6 +103,9 @@ impl Job {
     }
 
     /// Writes the job into the folder in which the guest's init looks for it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join("job"), serde_json::to_vec(self)?)
     }

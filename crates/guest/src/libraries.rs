@@ -26,6 +26,9 @@ pub(crate) struct Libraries(Option<HashMap<String, PathBuf>>);
 impl Libraries {
     /// The interpreter and the libraries that the ELF file at `path` names. Omits missing
     /// libraries: the loader reports them. Empty if the file is not a complete ELF file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn of(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let bytes = std::fs::read(path)?;
         let Ok(file) = ElfBytes::<AnyEndian>::minimal_parse(&bytes) else { return Ok(Vec::new()) };

@@ -19,6 +19,9 @@ pub(crate) struct Monitor<I = ChildStdin, O = BufReader<ChildStdout>> {
 
 impl Monitor {
     /// Connects to a QEMU that has QMP on its standard streams.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] if a stream of the child is no pipe, or was taken before.
     pub fn of(child: &mut Child) -> io::Result<Self> {
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Self { input, output: BufReader::new(output) }),

@@ -52,6 +52,10 @@ struct RootFs {
 
 impl File {
     /// Parses and checks the configuration.
+    ///
+    /// # Errors
+    /// The text is no configuration of an image, a digest is invalid, or the image is for another
+    /// platform.
     pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;

@@ -36,6 +36,9 @@ impl<R: Read> Hashing<R> {
     }
 
     /// Reads the rest and returns the digest of everything.
+    ///
+    /// # Errors
+    /// The rest cannot be read.
     pub fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(text(self.sum.finalize().as_slice()))

@@ -135,6 +135,9 @@ impl Socket {
     }
 
     /// Opens a socket of the family (`NETLINK_...`).
+    ///
+    /// # Errors
+    /// The kernel does not create the socket.
     pub fn open(family: libc::c_int) -> Result<Self, Errno> {
         // SAFETY: a plain system call; a valid descriptor is owned at once.
         let socket = unsafe {

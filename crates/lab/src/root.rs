@@ -43,6 +43,9 @@ impl Home {
     }
 
     /// Replaces the node's hosts file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn set_hosts(&self, hosts: &str) -> Result<(), Failure> {
         write_etc("hosts", hosts.as_bytes(), self.owner())
     }

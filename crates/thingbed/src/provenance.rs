@@ -125,6 +125,9 @@ impl Provenance {
     }
 
     /// Writes the file to `folder`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         crate::sweep::write(&folder.join(HOST), self)
     }

@@ -188,6 +188,9 @@ pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
 
 /// Moves a run that is not part of the sweep into the subfolder `aside`, where users can inspect
 /// it.
+///
+/// # Errors
+/// The subfolder cannot be created, or the run cannot be moved.
 pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     if !folder.exists() {

@@ -15,6 +15,9 @@ pub struct Thread {
 
 impl Thread {
     /// Starts it.
+    ///
+    /// # Errors
+    /// The runtime cannot be built, or the thread does not start.
     pub fn start() -> Result<Self, String> {
         let run_time = Builder::new_current_thread().enable_all().build();
         let run_time = run_time.map_err(|error| error.to_string())?;

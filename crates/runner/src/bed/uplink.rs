@@ -25,6 +25,9 @@ pub(crate) struct Uplink {
 
 impl Uplink {
     /// Starts the uplinks of all gateways in `plan` and waits until they are ready.
+    ///
+    /// # Errors
+    /// The first gateway whose slirp4netns does not start.
     pub fn all(plan: &Plan, lab: &Lab) -> Result<Vec<Self>, Error> {
         let nodes = plan.nodes.iter().zip(lab.nodes());
         let gateways = nodes.filter(|(node, _)| node.services.is_some_and(|has| has.nat));
