@@ -9,8 +9,8 @@ use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
 use crate::unread::Unread;
 
-/// A dissected packet. Lengths are those on the wire, even if the capture is truncated:
-/// `link + network + transport + carried` is the packet's length.
+/// A dissected packet. Lengths are those on the wire, in bytes, even if the capture is
+/// truncated: `link + network + transport + carried` is the packet's length.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     /// The link header (e.g. Ethernet's), and bytes after the IP packet.

@@ -72,7 +72,9 @@ pub(crate) struct Side {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub key: Key,
+    /// The times of its first and last packet, in ns since 1970.
     pub first: u64,
+    /// See `first`.
     pub last: u64,
     /// The index of the initiator.
     starter: usize,

@@ -76,6 +76,7 @@ pub(crate) struct Kinds {
     pub bytes: u64,
     sizes: [u64; BINS.len()],
     kinds: [[u64; 2]; KINDS.len()],
+    /// Bytes of each layer, without those of the layers above it.
     pub link: u64,
     pub network: u64,
     pub transport: u64,

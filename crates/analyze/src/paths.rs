@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// A packet at a capture point.
 pub(crate) struct Sighting<'a> {
     pub point: usize,
+    /// The time, in ns since 1970.
     pub at: u64,
     pub direction: Direction,
     pub data: &'a [u8],

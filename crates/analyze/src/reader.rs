@@ -11,7 +11,7 @@ pub(crate) struct Packet<'a> {
     pub point: usize,
     /// The time, in ns since 1970.
     pub at: u64,
-    /// Length on the wire; `data` may be shorter.
+    /// Length on the wire, in bytes; `data` may be shorter.
     pub length: u32,
     pub data: &'a [u8],
     pub direction: Direction,

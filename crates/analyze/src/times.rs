@@ -3,7 +3,7 @@
 use crate::figures::{RttFigures, TimeFigures};
 use units::Histogram;
 
-/// Count, sum, minimum and maximum of times.
+/// Count, sum, minimum and maximum of times, in ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub count: u64,
