@@ -3,6 +3,7 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
+/// Types of control packets (2.2.1).
 const CONNECT: u8 = 1;
 const PUBLISH: u8 = 3;
 /// From version 5 on, a PUBLISH has properties.

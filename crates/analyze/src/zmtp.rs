@@ -4,6 +4,7 @@ use crate::message_names::ZMTP as NAMES;
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
+/// Places in `NAMES`.
 const GREETING: usize = 0;
 const MESSAGE: usize = 1;
 const FRAME: usize = 2;
@@ -21,6 +22,8 @@ const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 /// The maximum length of the parsed part of a command name, including its length byte.
 const NAME: u64 = 10;
+/// The length of a frame from which on a stream that is joined in its middle does not count as
+/// ZMTP.
 const MAX_PLAUSIBLE: u64 = 1 << 24;
 
 #[derive(Debug, Clone, Copy)]

@@ -10,10 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+/// Kinds of files in a member's mode, as in `st_mode` (inode(7)).
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 const KIND: u32 = 0o170_000;
+/// The magic number and 13 fields of 8 hexadecimal digits.
 const HEAD_BYTES: usize = 110;
 /// The name of the last member.
 const TRAILER: &str = "TRAILER!!!";
