@@ -9,6 +9,7 @@ pub const SECONDS: f64 = 240.0;
 const MOST_LOAD: f64 = 0.4;
 /// Headers of a packet (Ethernet and IPv4) and of a datagram (UDP), in bytes: of the packets of a
 /// datagram, only the first has the latter.
+// Ethernet has 14, IPv4 20.
 const PACKET_HEADERS: f64 = 34.0;
 const UDP_HEADER: f64 = 8.0;
 
@@ -114,9 +115,12 @@ impl Draw {
             delay: dice.scale(1.0, 4.0),
         });
         let payload = dice.scale(20.0, 4_000.0) as u32;
+        // 113: a frame of 127 B with Ethernet's header. 296, 576: RFC 1191, section 7. 1,280: the
+        // least of IPv6 (RFC 8200, section 5).
         let mtu = dice.one(&[113, 296, 576, 1_280, 1_500]);
         let phases = phases(&mut dice);
         let outages = outages(&mut dice, members);
+        // A schedule that some phase cannot carry would only measure how its queue grows.
         let slowest = phases.iter().map(|phase| phase.up.min(phase.down));
         let slowest = slowest.fold(f64::INFINITY, f64::min);
         let least = bits(payload, mtu) * f64::from(members) / slowest / MOST_LOAD;
@@ -224,6 +228,7 @@ impl Draw {
 /// The least size of a message on the wire, in bits: one datagram, in as few packets as it needs.
 fn bits(payload: u32, mtu: u32) -> f64 {
     let datagram = f64::from(payload) + UDP_HEADER;
+    // 20: the IPv4 header, which the MTU includes.
     let packets = (datagram / f64::from(mtu - 20)).ceil();
     (datagram + packets * PACKET_HEADERS) * 8.0
 }
@@ -231,6 +236,8 @@ fn bits(payload: u32, mtu: u32) -> f64 {
 fn radio(delay: f64, jitter: f64, loss: f64, burst: f64) -> [String; 2] {
     let loss = match burst > 1.0 && loss > 0.0 {
         true => {
+            // In the bad state all frames are lost, so its mean length 1 / r is the burst, and its
+            // share p / (p + r) the loss.
             let r = 1.0 / burst;
             let p = (loss * r / (1.0 - loss)).min(1.0);
             format!("gilbert_elliott: {{p: {:.3} %, r: {:.3} %}}", p * 100.0, r * 100.0)
@@ -255,6 +262,8 @@ fn phases(dice: &mut Dice) -> Vec<Phase> {
         let next = match phases.last() {
             None => fresh,
             Some(last) => {
+                // All values are drawn even if they are not used, so that a choice here does not
+                // change the later draws.
                 let mut next = Phase { at, ..last.clone() };
                 if dice.chance(0.5) {
                     (next.up, next.down) = (fresh.up, fresh.down);

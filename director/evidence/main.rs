@@ -84,6 +84,7 @@ fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
     let cells = experiment.cells(&only).map_err(text)?;
     let mut timetables: Vec<Cell> = Vec::new();
     for cell in &cells {
+        // Each timetable once, in the order of the file.
         let rest = cell.without("model");
         if !timetables.contains(&rest) {
             timetables.push(rest);
@@ -136,6 +137,7 @@ fn column(
         let threads = [run(0), run(1)];
         let mut all: Vec<(usize, Outcome)> =
             threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect();
+        // The order of the seeds: costs are compared in pairs of the same seed.
         all.sort_by_key(|(place, _)| *place);
         all.into_iter().map(|(_, outcome)| outcome).collect()
     });

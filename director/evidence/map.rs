@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+// Loss, and the mean number of frames lost in a row.
 const LOSS: [(f64, f64); 8] = [
     (0.0, 1.0),
     (0.005, 1.0),
@@ -33,6 +34,9 @@ const MINIMUM_S: f64 = 1.0;
 const SEED: u64 = 7;
 
 /// Creates the map and writes it to `path`, and its compact form next to it.
+///
+/// # Errors
+/// A file cannot be written.
 pub fn write(path: &Path) -> std::io::Result<()> {
     let places = grid();
     let models = director::carrier::available();
@@ -44,6 +48,7 @@ pub fn write(path: &Path) -> std::io::Result<()> {
     let found: Vec<Vec<(usize, Figures)>> = std::thread::scope(|scope| {
         let work = || {
             let mut found = Vec::new();
+            // Runs take very different times, so a thread takes the next one when it is free.
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some((model, here)) = all.get(place) else { return found };
@@ -57,6 +62,7 @@ pub fn write(path: &Path) -> std::io::Result<()> {
         threads.into_iter().map(|thread| thread.join().unwrap_or_default()).collect()
     });
     let mut found: Vec<(usize, Figures)> = found.into_iter().flatten().collect();
+    // The file does not depend on which thread was faster.
     found.sort_by_key(|(place, _)| *place);
     let mut map = PerformanceMap::new();
     for (place, figures) in found {
@@ -77,6 +83,8 @@ fn grid() -> Vec<Conditions> {
                     for group in GROUP {
                         for payload in PAYLOAD {
                             let frames = (payload / (mtu - 43.0)).ceil();
+                            // Message and answers, each `group` times: no model needs more without
+                            // losses.
                             let bits = 2.0 * group * (payload + frames * 57.0) * 8.0;
                             let every = (ROOM * bits / rate_bit_s).max(MINIMUM_S);
                             let messages_s = round(1.0 / every);

@@ -66,6 +66,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     for cell in &cells {
         columns.extend(column(&experiment, cell, seeds, Some(wait))?);
     }
+    // Chosen afterwards, so a part of its advantage is chance.
     let fixed = columns.iter().filter(|column| column.fixed);
     let best = fixed.min_by(|a, b| a.mean().total_cmp(&b.mean()));
     let director = columns.iter().find(|column| !column.fixed);
@@ -77,6 +78,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
         let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
         eprintln!("{}: changes to {to} at {at:.1} s: {why}", draw.number);
     }
+    // In ms, as `every`.
     let deadline = draw.every * crate::DEADLINE as f64;
     let bound = bound(draw, &director.outcomes[0].messages, deadline);
     let row = Row { director: director.mean(), best: best.mean(), bound };
@@ -117,6 +119,7 @@ fn bound(draw: &Draw, messages: &[Message], deadline: f64) -> f64 {
         // A change may come while the message is on its way: the best of the phases.
         let phases = draw.phases.iter().enumerate().filter(|(place, phase)| during(*place, phase));
         let best = phases.map(|(_, phase)| least(draw, phase)).fold(f64::INFINITY, f64::min);
+        // While the hub's link is closed nothing can start.
         let closed = draw.outages.iter().filter(|outage| outage.of == "hub");
         let closed = closed.filter(|outage| (outage.at..outage.at + outage.lasts).contains(&sent));
         let closed = closed.map(|outage| (outage.at + outage.lasts - sent) * 1e3);
@@ -139,6 +142,7 @@ fn least(draw: &Draw, phase: &Phase) -> f64 {
     // By multicast a member needs 1 / (1 - loss) times the frames on average, whatever the burst.
     let loss = |share: f64, loss: f64| share / (1.0 - loss);
     let frames = loss(1.0 - distant / members, phase.loss) + loss(distant / members, far.1);
+    // For a mean message: its way to a member, and the answer's way back.
     let each = up * frames + 2.0 * mean_delay + down;
     // The answers follow one another on the hub's link.
     let queued = up + 2.0 * near + down * (members + 1.0) / 2.0;

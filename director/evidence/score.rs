@@ -40,6 +40,7 @@ pub fn oracle(phases: &[Vec<f64>], switch_ms: f64) -> (Vec<usize>, f64) {
     let mut smallest: Vec<(f64, Vec<usize>)> = vec![(0.0, Vec::new()); models];
     for (place, costs) in phases.iter().enumerate() {
         let next = |model: usize| {
+            // The first phase may start with any model at no cost.
             let from = |before: usize| {
                 let change = if place > 0 && before != model { switch_ms } else { 0.0 };
                 smallest[before].0 + change + costs[model]
@@ -60,6 +61,7 @@ pub fn interval(values: &[f64]) -> (f64, f64, f64) {
     let count = values.len().max(1) as f64;
     let mean = values.iter().sum::<f64>() / count;
     let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    // The standard error of the mean, with n - 1 for the unbiased variance.
     let error = (spread / (count - 1.0).max(1.0) / count).sqrt();
     // 2.093 for 19 degrees of freedom; more for fewer.
     let student = match values.len() {

@@ -47,6 +47,7 @@ fn table(count: u16) -> ExitCode {
     println!("| --- | --- | --- | --- | --- | --- |");
     let Ok(own) = std::env::current_exe() else { return ExitCode::FAILURE };
     for model in director::carrier::available() {
+        // A process for each, because memory that a model has freed may stay resident.
         let status = Command::new(&own).args([count.to_string(), model.to_string()]).status();
         if !status.is_ok_and(|status| status.success()) {
             return ExitCode::FAILURE;
@@ -62,6 +63,7 @@ async fn measure(model: ModelId, count: u16) {
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let (hub, member) = (at(FIRST_PORT + 2 * number), at(FIRST_PORT + 2 * number + 1));
         let [high, low] = number.to_be_bytes();
+        // 239.255.0.0/16: the local scope (RFC 2365, section 6.1).
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 5_777);
         let pattern = match model.features().patterns.contains(&Pattern::RequestResponse) {
             true => Pattern::RequestResponse,
@@ -79,6 +81,7 @@ async fn measure(model: ModelId, count: u16) {
         let session = new().group(group).models(&[model]).assume(assumed);
         sessions.push(session.initiate(hub, &[member]).expect("a session"));
     }
+    // Joining is not a part of the measurement.
     for session in &sessions {
         assert!(session.ready(Duration::from_secs(60)).await, "a member did not join");
     }
@@ -95,6 +98,7 @@ async fn measure(model: ModelId, count: u16) {
         }
     }
     let busy = cpu() - began;
+    // Before the pause, with the sessions in use.
     let memory = resident().saturating_sub(before);
     let (began, since) = (cpu(), Instant::now());
     tokio::time::sleep(IDLE).await;
@@ -112,6 +116,7 @@ async fn measure(model: ModelId, count: u16) {
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    // Pages of 4 KiB, as on x86-64.
     pages * 4_096
 }
 

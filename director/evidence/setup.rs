@@ -100,6 +100,7 @@ impl Setup {
         let mtu = plan.networks[place].mtu.get();
         let assumed = Conditions {
             loss: interaction.assume_loss.map_or(0.0, units::Ratio::fraction),
+            // Without an assumption the workload assumes 20 ms.
             rtt_ns: interaction.assume_round_trip.map_or(20_000_000, units::Span::as_ns),
             rate_bit_s: interaction.multicast_rate.bit_s() as f64,
             mtu: mtu as f64,
@@ -138,9 +139,11 @@ impl Setup {
     /// A run of `messages` messages with one model, over a network with the conditions `here`,
     /// which the director knows: the hub's link has the rate, the members' links delay and lose.
     pub fn at(here: &Conditions, model: ModelId, messages: u64, seed: u64) -> Self {
+        // Half of the round trip in each direction.
         let delay = Span::from_ns(here.rtt_ns / 2).into();
         let mut member = Impairment { delay, ..Default::default() };
         if here.burst > 1.0 && here.loss > 0.0 {
+            // As in `draw.rs`: the bad state loses all frames.
             let r = 1.0 / here.burst;
             let p = here.loss * r / (1.0 - here.loss);
             let share = |value| Ratio::from_fraction(value).unwrap_or_default();
@@ -162,6 +165,7 @@ impl Setup {
         let mut endpoints = vec![ways(&hub)];
         endpoints.extend(std::iter::repeat_n(ways(&member), count));
         let end = |place: usize| {
+            // From .1 on, as .0 names the network. 2 in the first byte: locally administered.
             let [high, low] = (place as u16 + 1).to_be_bytes();
             End { place, link: ([10, 0, high, low].into(), [2, 0, 10, 0, high, low]) }
         };

@@ -69,6 +69,9 @@ pub fn head() {
 
 impl Timetable {
     /// The common properties of the cells of this timetable; none if nothing is sent.
+    ///
+    /// # Errors
+    /// The experiment has no plan for the timetable.
     pub fn of(
         experiment: &Experiment,
         timetable: &Cell,
@@ -81,10 +84,13 @@ impl Timetable {
         let changes = plan.network(&workload.network).map_or(&[][..], |network| &network.timetable);
         let mut boundaries: Vec<Nanos> = changes.iter().map(|change| change.at.as_ns()).collect();
         boundaries
+            // The first fan-out applies from the start, so it changes nothing.
             .extend(workload.fan_out.iter().map(|change| change.at.as_ns()).filter(|at| *at > 0));
         boundaries.sort_unstable();
         boundaries.dedup();
+        // In ms.
         let airtime = workload.payload_bytes as f64 * 8e3 / workload.multicast_rate.bit_s() as f64;
+        // The same 20 ms as in `Setup::of`.
         let trip = workload.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);
         let name: Vec<&str> = timetable.axes().map(|(_, value)| value).collect();
         Ok(Some(Self {
@@ -119,6 +125,7 @@ impl Timetable {
         let of = |place: usize| columns.iter().map(|phases| phases[place].0).collect();
         let phases: Vec<Vec<f64>> = (0..=self.boundaries.len()).map(of).collect();
         let seeds = fixed.first().map_or(1.0, |column| column.seeds());
+        // The sums are over all seeds, and each seed pays for a change.
         let (path, best) = oracle(&phases, seeds * self.switch_ms);
         let path: Vec<&str> = path.iter().map(|place| fixed[*place].name.as_str()).collect();
         eprintln!("{}: the oracle uses {}", self.name, path.join(", "));
@@ -137,6 +144,7 @@ impl Timetable {
             let pairs = own.costs.iter().zip(&best_fixed.costs);
             let ratios: Vec<f64> =
                 pairs.map(|(own, best_fixed)| sum(own) / sum(best_fixed)).collect();
+            // Paired by seed: the same random losses meet both, so they cancel out.
             let (ratio, low, high) = interval(&ratios);
             let mut to_oracle: Vec<f64> =
                 own.costs.iter().map(|costs| sum(costs) / self.messages / best).collect();

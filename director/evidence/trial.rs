@@ -15,6 +15,7 @@ use std::sync::Arc;
 use units::Instant;
 
 /// Minimum time between two joins of a group by a member, in ns.
+// As in `director::io`.
 const JOIN_EVERY: Nanos = 2_000_000_000;
 
 /// The answers to a message.
@@ -114,6 +115,7 @@ impl Trial {
     }
 
     fn at(&mut self, at: Nanos, due: Due) {
+        // The number makes the order of events at the same time the order of their creation.
         self.number += 1;
         self.queue.push(Reverse((at, self.number, due)));
     }
@@ -136,6 +138,7 @@ impl Trial {
             if now > last + drain || (now > last && self.hub.open_messages() == 0) {
                 break;
             }
+            // Frames first: what has arrived is known when the application or a session acts.
             if carried.is_some_and(|at| at <= now) {
                 while let Some(delivery) = self.segment.due(Instant::from_ns(now)) {
                     self.arrive(delivery.endpoint, &delivery.frame, now);
@@ -144,6 +147,7 @@ impl Trial {
             }
             let Some(Reverse((_, _, due))) = self.queue.pop() else { break };
             match due {
+                // Only the earliest wake of each counts; older entries stay in the queue.
                 Due::Wake(who) if self.wakes.get(&who) == Some(&now) => {
                     self.wakes.remove(&who);
                     self.turn(who, now);
@@ -204,6 +208,8 @@ impl Trial {
             };
             let Some((to, datagram)) = datagram else {
                 if let Some(wake) = wake {
+                    // At least 1 us later, as otherwise a wake that is already due would hold the
+                    // time still.
                     self.wake(who, wake.max(now + 1_000));
                 }
                 break;
@@ -226,6 +232,7 @@ impl Trial {
                     self.outcome.duplicates += u64::from(durations.is_some());
                     durations.get_or_insert(now - self.impaired_at - message.sent);
                 }
+                // Before the first message, changes cost nothing.
                 Event::ModelChange { to, at, .. } if at >= self.first_at => {
                     let why = self.hub.explain().to_string();
                     self.outcome.changes.push((at - self.impaired_at, to, why));
@@ -268,6 +275,7 @@ impl Trial {
             To::Group => group_link(self.group),
         };
         for frame in self.wire.frames((from.link, to), datagram) {
+            // Joining is not counted.
             if now >= self.first_at {
                 self.outcome.bytes += frame.len() as u64;
             }

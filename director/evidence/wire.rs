@@ -20,6 +20,7 @@ pub type Link = (Ipv4Addr, [u8; 6]);
 
 /// A multicast group's IP address, and the interface address of its frames.
 pub fn group_link(group: Ipv4Addr) -> Link {
+    // The low 23 bits of the group's address (RFC 1112, section 6.4).
     let [_, b, c, d] = group.octets();
     (group, [1, 0, 0x5e, b & 0x7f, c, d])
 }
@@ -31,6 +32,7 @@ impl<'a> UdpFrame<'a> {
     /// Parses a UDP frame to this interface address or to a group; none for others: a switch
     /// floods unknown destinations.
     pub fn of(frame: &'a [u8], own: [u8; 6]) -> Option<Self> {
+        // Byte 23 is the protocol: the tenth of the IPv4 header.
         let long = frame.len() >= ETHERNET + IP && frame[23] == UDP_PROTOCOL;
         let udp_frame = Self(frame);
         (long && (udp_frame.is_multicast() || frame[..6] == own)).then_some(udp_frame)
@@ -68,6 +70,7 @@ impl Wire {
     /// The frames of a datagram.
     pub fn frames(&mut self, ends: (Link, Link), datagram: &[u8]) -> Vec<Vec<u8>> {
         let length = (datagram.len() + UDP) as u16;
+        // A UDP checksum of 0 is none (RFC 768).
         let header = [PORT.to_be_bytes(), PORT.to_be_bytes(), length.to_be_bytes(), [0, 0]];
         let packet = [&header.concat(), datagram].concat();
         self.identification = self.identification.wrapping_add(1);
@@ -89,6 +92,7 @@ impl Wire {
         let payload = frame.get(ETHERNET + IP..ETHERNET + length)?;
         let flags = u16::from_be_bytes([frame[20], frame[21]]);
         let (more, offset) = (flags & MORE != 0, usize::from(flags & 0x1fff) * 8);
+        // The usual case: a whole datagram in one frame.
         if !more && offset == 0 {
             return Some(payload.get(UDP..)?.to_vec());
         }
@@ -98,6 +102,7 @@ impl Wire {
         if !more {
             *end = Some(offset + payload.len());
         }
+        // Duplicates replace their fragments, so the sum counts each byte once.
         let received: usize = parts.values().map(Vec::len).sum();
         (*end == Some(received)).then_some(())?;
         let (parts, _) = self.fragments.remove(&key)?;
@@ -108,6 +113,7 @@ impl Wire {
 
 /// The frame of a membership report (IGMP, version 2).
 pub fn report(from: Link, group: Ipv4Addr) -> Vec<u8> {
+    // 0x16: a membership report of version 2 (RFC 2236, section 2.1). It goes to the group.
     let report = [&[0x16, 0, 0, 0][..], &group.octets()].concat();
     frame((from, group_link(group)), IGMP, (0, 0), &report)
 }
@@ -120,6 +126,7 @@ fn frame(
 ) -> Vec<u8> {
     let length = ((IP + payload.len()) as u16).to_be_bytes();
     let [id, flags] = [identification.to_be_bytes(), flags.to_be_bytes()];
+    // The time to live is 1, as IGMP requires (RFC 2236, section 2).
     let head = [0x45, 0, length[0], length[1], id[0], id[1], flags[0], flags[1], 1, protocol, 0, 0];
     let parts: [&[u8]; 7] =
         [&to_mac, &from_mac, &[8, 0], &head, &from.octets(), &to.octets(), payload];

@@ -8,6 +8,7 @@ use crate::parser::Shares;
 pub(crate) fn take(data: &[u8], length: u32, messages: &mut Messages) -> Option<Shares> {
     let [first, code, _, _, rest @ ..] = data else { return None };
     let token = usize::from(first & 15);
+    // Version 1, and a token of at most 8 bytes: longer ones are reserved (section 3).
     if first >> 6 != 1 || token > 8 {
         return None;
     }
@@ -31,6 +32,7 @@ fn payload(options: &[u8]) -> Option<usize> {
             return Some(at);
         }
         let (delta, length) = (head >> 4, usize::from(head & 15));
+        // The extension bytes of the delta precede those of the length (section 3.1).
         at += extra(delta);
         let extended = options.get(at..at + extra(head & 15))?;
         at += extended.len();

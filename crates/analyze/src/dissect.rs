@@ -9,8 +9,8 @@ use crate::lowpan::{self, Lowpan, Packet};
 use crate::names;
 use crate::unread::Unread;
 
-/// A dissected packet. Lengths are those on the wire, even if the capture is truncated:
-/// `link + network + transport + carried` is the packet's length.
+/// A dissected packet. Lengths are those on the wire, in bytes, even if the capture is
+/// truncated: `link + network + transport + carried` is the packet's length.
 #[derive(Debug)]
 pub(crate) struct Parts<'a> {
     /// The link header (e.g. Ethernet's), and bytes after the IP packet.
@@ -90,8 +90,11 @@ pub(crate) fn dissect(link: u16, data: &[u8], length: u32) -> Parts<'_> {
         macs: None,
         addresses: None,
         start: 0,
+        // A placeholder, which is replaced below for every packet.
         what: What::Arp,
     };
+    // Other link types have no pair of addresses here: each of their packets counts as captured for
+    // the first time (`paths`).
     if let (ETHERNET, Some(to), Some(from)) = (link, mac(data, 0), mac(data, 6)) {
         parts.macs = Some([from, to]);
     }
@@ -155,6 +158,7 @@ impl<'a> Parts<'a> {
         self.network = headers as u32;
         self.link -= total as u32;
         let rest = rest.get(headers..).unwrap_or_default();
+        // Padding of short Ethernet frames is behind the packet and no payload.
         let rest = &rest[..rest.len().min(above)];
         let (header, what) = match (protocol, packet.udp) {
             (Ok(protocol), _) if later_fragment => (0, What::LaterFragment(Some(protocol))),
@@ -162,6 +166,7 @@ impl<'a> Parts<'a> {
             (Ok(protocol), _) => transport(protocol, rest, above),
             (Err(unread), _) => (above, What::Unread(unread)),
         };
+        // A header cannot be longer than what IP carries.
         let header = header.min(above);
         self.transport = header as u32;
         self.carried = (above - header) as u32;
@@ -179,6 +184,7 @@ fn transport(protocol: u8, rest: &[u8], above: usize) -> (usize, What) {
             Err(unread) => (above, What::Unread(unread)),
         },
         UDP => match *rest {
+            // The UDP header has 8 bytes (RFC 768).
             _ if above < 8 => (above, What::Unread(Unread::Damaged)),
             [a, b, c, d, ..] => {
                 (8, What::Udp([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]))

@@ -72,7 +72,9 @@ pub(crate) struct Side {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub key: Key,
+    /// The times of its first and last packet, in ns since 1970.
     pub first: u64,
+    /// See `first`.
     pub last: u64,
     /// The index of the initiator.
     starter: usize,
@@ -92,6 +94,7 @@ pub(crate) struct Sums<'a> {
 }
 
 /// A flag bit in the packet's length: whether the packet counts.
+// The stream keeps one number per waiting packet; lengths are far below 2^31.
 const COUNTS: u32 = 1 << 31;
 
 impl Flow {
@@ -144,6 +147,7 @@ impl Flow {
         if tcp.syn {
             self.sides[from].syn_seen = true;
             self.sides[from].stream.begin(tcp.sequence);
+            // A SYN without ACK is from the initiator, also if a later packet was captured first.
             if !tcp.ack {
                 self.starter = from;
             }
@@ -154,6 +158,7 @@ impl Flow {
             });
         }
         if length > 0 {
+            // Data in a SYN (TCP Fast Open, RFC 7413) begins one sequence number later.
             let first = tcp.sequence.wrapping_add(u32::from(tcp.syn));
             let token = packet.min(COUNTS - 1) | if counts { COUNTS } else { 0 };
             self.give(from, sums, |stream, consumer| {
@@ -179,6 +184,7 @@ impl Flow {
         work: impl FnOnce(&mut Stream, &mut MessageReader<'_, '_>) -> u64,
     ) {
         let side = &mut self.sides[from];
+        // Taken out while it works, because the reader borrows other parts of the flow.
         let mut stream = std::mem::take(&mut side.stream);
         let mut reader = MessageReader {
             syn_seen: side.syn_seen,
@@ -284,6 +290,7 @@ impl Consumer for MessageReader<'_, '_> {
         if let (Reader::Silent, Piece::Bytes(bytes)) = (&self.reader, &piece) {
             *self.reader = self.begin(bytes);
         }
+        // A gap belongs to no packet, and counts.
         let counts = packet.is_none_or(|packet| packet & COUNTS != 0);
         let messages = if counts { &mut *self.sums.messages } else { &mut *self.sums.uncounted };
         let before = messages.all;
@@ -317,6 +324,7 @@ impl Consumer for MessageReader<'_, '_> {
         }
         let known = matches!(self.reader, Reader::Mqtt(_) | Reader::Zmtp(_) | Reader::OpcUa(_));
         let kind = match (*self.protocol, shares.messaging + shares.payload) {
+            // All of its bytes were delivered before.
             (_, 0) => Kind::TcpRepeated,
             (Some(protocol), _) if known => Kind::of(protocol, shares.payload > 0),
             _ => Kind::TcpData,
@@ -330,6 +338,8 @@ impl Consumer for MessageReader<'_, '_> {
 impl MessageReader<'_, '_> {
     /// Selects the parser for a direction that begins with these bytes.
     fn begin(&mut self, bytes: &[u8]) -> Reader {
+        // Without the SYN, the first captured bytes may be the middle of anything: then only the
+        // port says the protocol.
         if self.syn_seen && self.protocol.is_none() {
             *self.protocol = match bytes {
                 bytes if Mqtt::begins(bytes) => Some(Protocol::Mqtt),

@@ -157,6 +157,7 @@ impl Reader<'_> {
             return Some(Frame::Unread(Unread::Damaged));
         }
         // A sequence number can be absent since 2015.
+        // Bit 8 is Sequence Number Suppression, from version 2 on.
         if version < 2 || control & 1 << 8 == 0 {
             self.bytes::<1>()?;
         }
@@ -174,6 +175,7 @@ impl Reader<'_> {
             match self.security()? {
                 // Bit 2 of the security level: encrypted.
                 level if level & 4 != 0 => return Some(Frame::Unread(Unread::Encrypted)),
+                // The integrity code of 4, 8 or 16 bytes is behind the payload.
                 level => end = end.checked_sub([0, 4, 8, 16][usize::from(level & 3)])?,
             }
         }

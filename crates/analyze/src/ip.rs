@@ -69,6 +69,7 @@ fn version4(data: &[u8], wire: usize) -> Result<Ip, Unread> {
         protocol: Ok(header[9]),
         later_fragment: number(header, 6).unwrap_or(0) & 0x1fff != 0,
     };
+    // IPv4 has no extension headers; AH is the one protocol that only precedes another.
     if !ip.later_fragment && header[9] == AUTHENTICATION {
         ip.extend(data, AUTHENTICATION);
     }
@@ -146,6 +147,8 @@ impl Ip {
                 // In units of 8 B, not counting the first 8 B (RFC 8200, section 4.2).
                 _ => (usize::from(length) + eights) * 8,
             };
+            // The loop ends: each header is at least 8 bytes long, and none may pass the end of the
+            // packet.
             if self.headers + length > self.total {
                 self.protocol = Err(Unread::Damaged);
                 return;

@@ -76,6 +76,7 @@ pub(crate) struct Kinds {
     pub bytes: u64,
     sizes: [u64; BINS.len()],
     kinds: [[u64; 2]; KINDS.len()],
+    /// Bytes of each layer, without those of the layers above it.
     pub link: u64,
     pub network: u64,
     pub transport: u64,
@@ -92,6 +93,7 @@ impl Kinds {
     pub(crate) fn size(&mut self, length: u32) {
         self.packets += 1;
         self.bytes += u64::from(length);
+        // The first bound is 0, so every length has a bin.
         self.sizes[BINS.partition_point(|least| *least <= length) - 1] += 1;
     }
 
@@ -129,6 +131,7 @@ impl Kinds {
 
     /// Bytes by layer, from the lowest; their sum is all bytes.
     pub(crate) fn layers(&self) -> BTreeMap<String, u64> {
+        // What transports carried and no parser received as new.
         let repeated = self.carried.saturating_sub(self.messaging + self.payload);
         let layers = [
             ("link", self.link),

@@ -31,6 +31,7 @@ const MPLS: u16 = 219;
 const LINUX_SLL2: u16 = 276;
 
 /// The maximum number of headers before an IP packet; bounds the work for a hostile packet.
+// Real stacks of tags and labels have a few.
 const HEADERS: usize = 32;
 
 /// Follows the headers of a packet of link type `link`.
@@ -188,6 +189,7 @@ impl Walk<'_> {
     /// The number for IPv6 depends on the system.
     fn family(self) -> Option<Network> {
         let bytes = self.data.get(..4)?.try_into().ok()?;
+        // A family is a small number, so the smaller of both readings is the right one.
         let family = u32::from_le_bytes(bytes).min(u32::from_be_bytes(bytes));
         Some(match family {
             // Linux 10, Windows 23, NetBSD and OpenBSD 24, FreeBSD 28, macOS 30.

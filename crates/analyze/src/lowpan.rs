@@ -104,6 +104,7 @@ impl Bytes<'_> {
     /// A unicast address from 8 or 2 B, or from none (RFC 6282, section 3.1.1). The prefix of a
     /// context is not known, and is 0.
     fn unicast(&mut self, mode: u8, context: bool, end: Option<u64>) -> Result<u128, Unread> {
+        // Without a context, the address is link-local: fe80::/64.
         let prefix = if context { 0 } else { 0xfe80 << 112 };
         let identifier = match mode {
             1 => self.tail::<8>()?,
@@ -160,6 +161,7 @@ fn compressed(data: &[u8], wire: usize, ends: Ends, depth: usize) -> Result<Pack
     let destination = match (flag(3), flag(2), second & 3) {
         (true, context, mode) => bytes.multicast(mode, context)?,
         (false, false, 0) => bytes.tail::<16>()?,
+        // Reserved (RFC 6282, section 3.1.1).
         (false, true, 0) => return Err(Unread::Damaged),
         (false, context, mode) => bytes.unicast(mode, context, ends[1])?,
     };
@@ -192,6 +194,7 @@ impl Packet {
             match control {
                 0xf0..=0xf7 => {
                     let ports = udp_ports(&mut bytes, control & 3)?;
+                    // The checksum is elided if bit 2 is set (RFC 6282, section 4.3.2).
                     bytes.at += if control & 4 == 0 { 2 } else { 0 };
                     let length = bytes.at - self.ip.headers;
                     if bytes.at > self.ip.total {

@@ -3,6 +3,7 @@
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
+/// Types of control packets (2.2.1).
 const CONNECT: u8 = 1;
 const PUBLISH: u8 = 3;
 /// From version 5 on, a PUBLISH has properties.
@@ -63,6 +64,8 @@ impl Mqtt {
         let Some((length, size)) = bytes.get(1..).and_then(variable) else { return false };
         let body = &bytes[1 + size..];
         bytes[0] == CONNECT << 4
+            // The variable header of a CONNECT has 10 bytes in version 3.1.1 (section 3.1.2), and
+            // more in others.
             && length >= 10
             && (body.starts_with(b"\0\x04MQTT") || body.starts_with(b"\0\x06MQIsdp"))
     }
@@ -89,6 +92,7 @@ impl Mqtt {
         };
         let kind = header[0] >> 4;
         if kind == PUBLISH {
+            // The length of the topic has 2 bytes.
             if left < 2 {
                 return Need::Invalid;
             }
@@ -123,6 +127,7 @@ impl Grammar for Mqtt {
                 self.at = At::TopicBody { first, left: left - topic };
                 Need::Pass(topic)
             }
+            // QoS 0 has no packet identifier (3.1.1, section 3.3.2.2).
             At::TopicBody { first, left } if first & 6 == 0 => self.publish_tail(left),
             At::TopicBody { left, .. } if left >= 2 => {
                 self.at = At::Identifier { left: left - 2 };
@@ -169,7 +174,10 @@ impl Grammar for Mqtt {
 fn known(first: u8) -> bool {
     match first >> 4 {
         0 => false,
+        // Both bits of QoS must not be set (3.1.1, section 3.3.1.2).
         PUBLISH => first & 6 != 6,
+        // 8 | 10 => | PUBREL, SUBSCRIBE and UNSUBSCRIBE have the flags 0010, all others 0000
+        // (3.1.1, section 2.2.2).
         6 | 8 | 10 => first & 15 == 2,
         _ => first & 15 == 0,
     }

@@ -4,11 +4,13 @@ use crate::message_names::OPCUA as NAMES;
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
+/// Places in `NAMES`.
 const OPN: usize = 4;
 const MSG: usize = 6;
 const MESSAGE: usize = 7;
 const ABORTED: usize = 8;
 
+/// Length of the header in bytes: type, chunk type, and the length in four bytes.
 const HEADER: usize = 8;
 /// The length of a chunk's fields before its body: channel, token, sequence number,
 /// request.

@@ -81,8 +81,10 @@ impl Options {
     /// The protocol that uses one of these ports.
     pub(crate) fn protocol(&self, ports: [u16; 2], udp: bool) -> Option<Protocol> {
         let known = |(protocol, port): &(Protocol, u16)| {
+            // CoAP is decoded over UDP only: over TCP (RFC 8323) its header is another one.
             (ports.contains(port) && (*protocol == Protocol::Coap) == udp).then_some(*protocol)
         };
+        // The user's ports first: they may say that an assigned port carries another protocol.
         let own = self.ports.iter().find_map(known);
         own.or_else(|| ASSIGNED.iter().find_map(known))
     }

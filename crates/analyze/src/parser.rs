@@ -66,6 +66,8 @@ impl<G: Grammar> Parser<G> {
     }
 
     fn bytes(&mut self, mut bytes: &[u8], messages: &mut Messages, shares: &mut Shares) {
+        // Only the start of a piece is tried, where senders often begin a message; within data,
+        // bytes look like headers by chance.
         if self.need == Need::Invalid {
             if !self.grammar.plausible(bytes) {
                 messages.skipped += bytes.len() as u64;
@@ -100,6 +102,7 @@ impl<G: Grammar> Parser<G> {
     fn missing(&mut self, mut count: u64, messages: &mut Messages, shares: &mut Shares) {
         while count > 0 {
             match self.need {
+                // A gap in a body is harmless: its length is known.
                 Need::Pass(left) | Need::Payload(left) => {
                     count -= self.pass(left, count, shares);
                     self.go_on(messages);
@@ -144,6 +147,8 @@ impl<G: Grammar> Parser<G> {
                 Need::Pass(0) | Need::Payload(0) => self.grammar.next(&[], messages),
                 _ => return,
             };
+            // An empty header would make this loop endless, and one that is longer than any of the
+            // protocol is a sign of invalid bytes.
             if let Need::Header(length) = self.need
                 && (length == 0 || length > G::LONGEST)
             {

@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// A packet at a capture point.
 pub(crate) struct Sighting<'a> {
     pub point: usize,
+    /// The time, in ns since 1970.
     pub at: u64,
     pub direction: Direction,
     pub data: &'a [u8],
@@ -69,6 +70,7 @@ pub(crate) struct Paths {
 }
 
 /// The maximum number of packets under way.
+// Bounds of decision 59: a capture can have any number of packets without a receiver.
 const MAX_UNDER_WAY: usize = 1 << 19;
 /// The maximum number of separate targets.
 const MAX_TARGETS: usize = 1 << 18;
@@ -126,9 +128,12 @@ impl Paths {
         self.expire();
         match (self.requested, sighting.direction) {
             (Some((from, to)), _) => {
+                // Link addresses change on the way between two networks, IP addresses do not
+                // (without NAT).
                 let Some(pair) = sighting.addresses else { return };
                 let target = Target::Pair(pair);
                 let key = self.contents(sighting.data, sighting.start, true);
+                // A packet that was seen at `to` before goes in the other direction.
                 if sighting.point == from && self.opposite.remove(&key).is_none() {
                     self.send(key, sighting, target);
                 } else if sighting.point == to && !self.arrive(key, sighting) {
@@ -138,6 +143,7 @@ impl Paths {
             }
             (None, Direction::Out) => {
                 let target = match sighting.macs {
+                    // The lowest bit of the first byte marks group addresses (IEEE 802).
                     Some([_, to]) if to[0] & 1 == 0 => Target::Mac(to),
                     _ => Target::All,
                 };
@@ -146,6 +152,7 @@ impl Paths {
             }
             (None, Direction::In) => {
                 let key = self.contents(sighting.data, 0, false);
+                // What comes from a sender without a capture point has no counterpart here.
                 let known = sighting.macs.is_some_and(|[from, _]| self.owners.contains_key(&from));
                 if !self.arrive(key, sighting) && known {
                     self.unmatched += 1;
@@ -167,6 +174,7 @@ impl Paths {
             return false;
         };
         let Sent { at, from, target } = sent[place];
+        // A broadcast arrives at several points, so it waits for more until it is too old.
         if target != Target::All {
             sent.remove(place);
             if sent.is_empty() {
@@ -190,6 +198,7 @@ impl Paths {
             self.queue.pop_front();
             self.opposite.remove(&key);
             let Some(sent) = self.pending.get_mut(&key) else { continue };
+            // A later packet with the same content has another entry in the queue.
             let old = sent.front().is_some_and(|first| first.at <= at);
             let lost = if old { sent.pop_front() } else { None };
             if sent.is_empty() {
@@ -202,6 +211,7 @@ impl Paths {
     }
 
     fn record_loss(&mut self, sent: &Sent, what: usize) {
+        // It is not known which points should have received a broadcast.
         if sent.target != Target::All && self.missing.len() < MAX_TARGETS {
             self.missing.entry((sent.from, sent.target)).or_default()[what] += 1;
         }
@@ -221,6 +231,8 @@ impl Paths {
                 Target::Pair(_) if self.arrived.contains(&target) => {
                     self.requested.map(|(_, to)| to)
                 }
+                // Nothing was ever received there, so it is not known whether a capture point is on
+                // the way.
                 _ => None,
             };
             let Some(to) = to else {
@@ -248,16 +260,19 @@ impl Paths {
     /// A hash of a packet's content. Routing changes the TTL and the IPv4 header checksum,
     /// so `routed` leaves them out.
     fn contents(&self, data: &[u8], start: usize, routed: bool) -> u64 {
+        // Keyed at random, so that contents cannot be chosen to collide.
         let mut hasher = self.hasher.build_hasher();
         let ip = data.get(start..).unwrap_or_default();
         match ip {
             [version, ..] if routed && version >> 4 == 4 && ip.len() >= 20 => {
                 hasher.write(&ip[..8]);
+                // Without the TTL (byte 8) and the header checksum (bytes 10 and 11).
                 hasher.write(&ip[9..10]);
                 let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
                 hasher.write(&ip[12..total.clamp(12, ip.len())]);
             }
             [version, ..] if routed && version >> 4 == 6 && ip.len() >= 40 => {
+                // Without the hop limit (byte 7).
                 hasher.write(&ip[..7]);
                 hasher.write(&ip[8..]);
             }

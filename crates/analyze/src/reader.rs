@@ -11,7 +11,7 @@ pub(crate) struct Packet<'a> {
     pub point: usize,
     /// The time, in ns since 1970.
     pub at: u64,
-    /// Length on the wire; `data` may be shorter.
+    /// Length on the wire, in bytes; `data` may be shorter.
     pub length: u32,
     pub data: &'a [u8],
     pub direction: Direction,
@@ -61,6 +61,7 @@ pub(crate) fn read(
     let mut failure = None;
     let source = FillingReader { source, failure: &mut failure };
     let ended = read_all(source, listener);
+    // An error before the first block means that nothing was read; later, what was read counts.
     match (failure, ended) {
         (Some(error), Err(_)) => Err(Error::Read(error)),
         (Some(error), Ok(_)) => Ok(Some(error.to_string())),
@@ -140,7 +141,9 @@ fn take(
             let Some(point) = points.first() else { return Err("it has no header") };
             let fraction = u64::from(packet.ts_usec) * (1_000_000_000 / point.resolution);
             let at = u64::from(packet.ts_sec) * 1_000_000_000 + fraction;
+            // A damaged file may claim more bytes than its block has.
             let data = &packet.data[..packet.data.len().min(packet.caplen as usize)];
+            // A packet was at least as long as what was captured of it.
             let length = packet.origlen.max(data.len() as u32);
             listener.packet(Packet {
                 point: point.number,
@@ -150,14 +153,17 @@ fn take(
                 direction: Direction::Unknown,
             });
         }
+        // Interfaces are numbered within their section.
         PcapBlockOwned::NG(Block::SectionHeader(_)) => points.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => {
+            // Over all sections, or a file of many short sections would have no limit.
             *all += 1;
             if *all > MAX_POINTS {
                 return Err("it names too many interfaces");
             }
             let name = interface.if_name().and_then(Result::ok);
             let number = listener.point(name, link_type(interface.linktype.0));
+            // Never 0, which would divide by zero below.
             let resolution = interface.ts_resolution().unwrap_or(1_000_000).max(1);
             points.push(Point { number, resolution, offset: interface.ts_offset() });
         }
@@ -185,6 +191,7 @@ fn take(
             let length = packet.origlen.max(data.len() as u32);
             listener.packet(Packet {
                 point: point.number,
+                // A simple packet block has no time (pcapng, section 4.4).
                 at: 0,
                 length,
                 data,

@@ -68,6 +68,7 @@ impl Stream {
         consumer: &mut impl Consumer,
     ) -> u64 {
         let next = *self.next.get_or_insert(from);
+        // Also a repetition: `deliver` passes on only what is new in it.
         if ahead(from, next) <= 0 {
             self.deliver(from, length, data, packet, consumer);
             self.go_on(consumer);
@@ -96,6 +97,7 @@ impl Stream {
     /// Handles an acknowledgement: missing data before `ack` will not arrive.
     pub(crate) fn acknowledged(&mut self, ack: u32, consumer: &mut impl Consumer) -> u64 {
         let Some(first) = self.waiting.front() else { return 0 };
+        // The receiver has what is before `first`, though the capture has not.
         if ahead(ack, first.from) < 0 {
             return 0;
         }
@@ -159,6 +161,7 @@ impl Stream {
         consumer: &mut impl Consumer,
     ) {
         let next = self.next.unwrap_or(from);
+        // A retransmission may begin with delivered bytes and end with new ones.
         let old = (ahead(next, from).max(0) as u32).min(length);
         if old < length {
             let new = data.get(old as usize..).unwrap_or_default();

@@ -85,6 +85,7 @@ impl Listener for Survey<'_> {
     fn point(&mut self, name: Option<&str>, link: u16) -> usize {
         let number = self.points.len();
         let name = name.map_or_else(|| format!("interface {number}"), str::to_owned);
+        // A file of several sections names its interfaces in each of them.
         if let Some(known) = self.by_name.get(&name).filter(|known| self.links[**known] == link) {
             return *known;
         }
@@ -93,6 +94,7 @@ impl Listener for Survey<'_> {
         let points = &self.options.points;
         let between = self.options.between.as_ref();
         let ends = between.is_some_and(|(from, to)| [from, to].contains(&&name));
+        // The ends of a path are needed even if `points` does not name them.
         self.chosen.push(points.is_empty() || points.contains(&name) || ends);
         self.links.push(link);
         self.by_name.insert(name.clone(), number);
@@ -112,6 +114,7 @@ impl Listener for Survey<'_> {
             return;
         }
         let length = packet.length;
+        // Captures are not always in the order of time (decision 22).
         self.start = Some(self.start.unwrap_or(packet.at).min(packet.at));
         self.end = self.end.max(packet.at);
         self.points[packet.point].packets += 1;
@@ -128,6 +131,7 @@ impl Listener for Survey<'_> {
             addresses: parts.addresses,
         };
         let counts = self.paths.is_first_capture(&sighting);
+        // With one point there is nothing to match, so no memory is spent on it.
         if self.points.len() > 1 {
             self.paths.record(&sighting);
         }
@@ -259,6 +263,7 @@ impl<'a> Survey<'a> {
         let middle = lasts.len() / 2;
         let (_, middle, _) = lasts.select_nth_unstable(middle);
         let middle = *middle;
+        // Half at a time, so that the pass over all flows is rare.
         let mut room = self.options.flows.max(2) / 2;
         let (count, row) = self.folded.get_or_insert_with(|| {
             let row = FlowFigures { a: "others".to_owned(), ..FlowFigures::default() };
@@ -277,6 +282,7 @@ impl<'a> Survey<'a> {
                 self.flows.push(flow);
                 continue;
             }
+            // Before `end`, which frees the memory that was counted.
             self.waiting -= flow.memory();
             self.remembered -= flow.connection.remembered();
             flow.end(&mut sums);
@@ -286,6 +292,7 @@ impl<'a> Survey<'a> {
             Side::add(&mut row.forward, &flow.sides[0]);
             Side::add(&mut row.back, &flow.sides[1]);
         }
+        // Indices of the remaining flows have changed.
         self.current =
             self.flows.iter().enumerate().map(|(place, flow)| (flow.key, place)).collect();
     }
@@ -376,6 +383,7 @@ impl<'a> Survey<'a> {
         match (self.node_of[packet.point], packet.direction, parts.addresses) {
             (Some(node), Direction::Out, _) => sent(Endpoint::Node(node), self),
             (Some(node), Direction::In, _) => received(Endpoint::Node(node), self),
+            // Without directions, the addresses say who sent and who received.
             (_, _, Some([from, to])) => {
                 sent(Endpoint::Address(from), self);
                 received(Endpoint::Address(to), self);
@@ -385,6 +393,7 @@ impl<'a> Survey<'a> {
     }
 
     fn row(&mut self, endpoint: Endpoint) -> &mut NodeFigures {
+        // Addresses can be invented, so their number is bounded as that of flows.
         if self.nodes.len() >= self.options.flows && !self.nodes.contains_key(&endpoint) {
             return &mut self.others;
         }

@@ -3,7 +3,7 @@
 use crate::figures::{RttFigures, TimeFigures};
 use units::Histogram;
 
-/// Count, sum, minimum and maximum of times.
+/// Count, sum, minimum and maximum of times, in ns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Times {
     pub count: u64,
@@ -45,6 +45,8 @@ impl Distribution {
 
     pub(crate) fn note(&mut self, ns: i64) {
         self.times.note(ns);
+        // Timestamps that go backwards give times below 0 (decision 22), which the histogram cannot
+        // hold.
         self.histogram.record(u64::try_from(ns).unwrap_or(0).max(1));
     }
 

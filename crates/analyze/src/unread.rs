@@ -112,6 +112,7 @@ impl Unread {
 }
 
 /// The maximum number of separate rows; further ones are combined.
+// Frames of random bytes have up to 65,536 EtherTypes.
 const MAX_ROWS: usize = 1_024;
 /// The number of rows with a note each.
 const MAX_NOTES: usize = 8;

@@ -4,6 +4,7 @@ use crate::message_names::ZMTP as NAMES;
 use crate::messages::Messages;
 use crate::parser::{Grammar, Need};
 
+/// Places in `NAMES`.
 const GREETING: usize = 0;
 const MESSAGE: usize = 1;
 const FRAME: usize = 2;
@@ -21,6 +22,8 @@ const LONG: u8 = 2;
 const COMMAND: u8 = 4;
 /// The maximum length of the parsed part of a command name, including its length byte.
 const NAME: u64 = 10;
+/// The length of a frame from which on a stream that is joined in its middle does not count as
+/// ZMTP.
 const MAX_PLAUSIBLE: u64 = 1 << 24;
 
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +59,7 @@ impl Zmtp {
             return Need::Payload(length);
         }
         let head = length.min(NAME);
+        // Longer names than those that are counted are `other command`.
         self.at = At::CommandName { left: length - head };
         if head == 0 { Need::Invalid } else { Need::Header(head as usize) }
     }
@@ -88,6 +92,7 @@ impl Grammar for Zmtp {
             }
             At::Length { flags } => {
                 let length = header.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+                // Lengths have 63 bits in ZMTP.
                 if length >> 63 == 1 { Need::Invalid } else { self.body(flags, length) }
             }
             At::CommandName { left } => {
@@ -105,6 +110,7 @@ impl Grammar for Zmtp {
                 }
                 if flags & (COMMAND | MORE) == 0 {
                     messages.zmtp[MESSAGE] += 1;
+                    // Only the last frame completes a message.
                     messages.all += 1;
                 }
                 self.restart()
@@ -129,6 +135,7 @@ impl Grammar for Zmtp {
 }
 
 fn known(flags: u8) -> bool {
+    // A command has no further frames.
     flags <= 7 && flags & (COMMAND | MORE) != COMMAND | MORE
 }
 

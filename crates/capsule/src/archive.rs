@@ -21,6 +21,7 @@ pub(crate) fn pack(folder: &Path, out: impl Write) -> io::Result<()> {
         if path.is_dir() {
             let mut entries: Vec<_> = fs::read_dir(&path)?.flatten().map(|e| e.path()).collect();
             entries.sort();
+            // The last one is taken first, so this gives the order of names.
             entries.reverse();
             todo.extend(entries);
         } else {
@@ -51,6 +52,7 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
         let name = entry.path().map_err(damaged)?.into_owned();
         let parts: Vec<_> = name.components().collect();
         let harmless = parts.iter().all(|part| matches!(part, Component::Normal(_)));
+        // No links and devices: nothing that is unpacked can lead out of the folder.
         if !harmless || entry.header().entry_type() != EntryType::Regular {
             return Err(format!(
                 "it has the entry `{}`, which is not part of a capsule",
@@ -72,6 +74,7 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
             _ => damaged(error),
         })?;
         if name.starts_with(BLOBS) {
+            // The name is the digest, by which images refer to the file.
             let sum = File::open(&to).and_then(digest).map_err(|error| error.to_string())?;
             if name.file_name().is_none_or(|name| name != sum.as_str()) {
                 return Err(format!("{} is damaged: its SHA-256 is {sum}", name.display()));

@@ -35,6 +35,9 @@ pub fn is_capsule(path: &Path) -> bool {
 
 impl Capsule {
     /// Creates an empty capsule for the file `path`, unpacked in a folder next to it.
+    ///
+    /// # Errors
+    /// When the folder cannot be created.
     pub fn new(path: &Path, manifest: Manifest) -> io::Result<Self> {
         let parent = match path.parent() {
             Some(parent) if parent != Path::new("") => parent,
@@ -129,9 +132,13 @@ impl Capsule {
     }
 
     /// Adds a file of the host to the capsule; returns its name there.
+    ///
+    /// # Errors
+    /// When the file cannot be read or copied.
     pub fn take(&self, from: &Path) -> io::Result<PathBuf> {
         let name = digest(input::open(from, input::ANY_SIZE)?)?;
         let to = self.folder.path().join(BLOBS).join(&name);
+        // Runs share most of their files.
         if !to.exists() {
             fs::copy(from, &to)?;
         }
@@ -153,6 +160,8 @@ impl Capsule {
         fs::create_dir_all(&own)?;
         for path in paths {
             let from = folder.join(&path);
+            // Figures are kept as a whole, to name the first that differs; of tables the digest is
+            // enough.
             if path.extension().is_some_and(|ending| ending == "json")
                 && path.components().count() == 1
             {
@@ -171,19 +180,27 @@ impl Capsule {
     }
 
     /// Writes the capsule file.
+    ///
+    /// # Errors
+    /// When the file cannot be written; an existing one stays then.
     pub fn write(&self) -> io::Result<()> {
         self.manifest.write(self.folder.path())?;
         let parent = self.path.parent().filter(|parent| *parent != Path::new(""));
+        // Written under another name, so that a capsule is complete when it has its name.
         let mut out = tempfile::NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
         archive::pack(self.folder.path(), &mut out)?;
         out.flush()?;
         out.as_file().sync_all()?;
         out.persist(&self.path).map_err(|error| error.error)?;
+        // Temporary files are for their user only; a capsule is made to be passed on.
         fs::set_permissions(&self.path, fs::Permissions::from_mode(0o644))
     }
 
     /// Copies the files that the experiment file names into the folder of the experiment file:
     /// the host parses it, too, and refuses it without them.
+    ///
+    /// # Errors
+    /// When a file cannot be linked or copied.
     pub fn restore_home(&self) -> io::Result<()> {
         let home = self.folder.path().join(HOME);
         for run in &self.manifest.runs {
@@ -198,6 +215,7 @@ impl Capsule {
                     Entry::Copy(from, _) if !to.exists() => {
                         to.parent().map_or(Ok(()), fs::create_dir_all)?;
                         let blob = self.folder.path().join(BLOBS).join(from);
+                        // A link costs no space; file systems without links get a copy.
                         fs::hard_link(&blob, &to).or_else(|_| fs::copy(&blob, &to).map(drop))?;
                     }
                     _ => {}

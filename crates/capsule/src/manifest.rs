@@ -119,6 +119,7 @@ impl Manifest {
             });
             for name in copies.chain([&run.image.kernel]) {
                 let digits = name.to_string_lossy();
+                // They become names in the folder of the capsule.
                 if digits.len() != 64 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
                     return Err(format!("`{digits}` is no digest"));
                 }
@@ -134,6 +135,7 @@ impl Manifest {
             }
             if run
                 .cell
+                // They become names of the folders of runs.
                 .axes()
                 .any(|(axis, value)| [axis, value].iter().any(|t| t.contains(['/', '\0'])))
             {

@@ -29,6 +29,7 @@ pub(crate) fn fixed_description() -> [u8; LENGTH] {
     put(0, b"FACP");
     put(4, &(LENGTH as u32).to_le_bytes());
     put(8, &[REVISION]);
+    // The names that QEMU's own tables have.
     put(10, b"BOCHS BXPC    ");
     put(24, &2_u32.to_le_bytes());
     put(28, b"BXPC");

@@ -103,6 +103,9 @@ impl Job {
     }
 
     /// Writes the job into the folder in which the guest's init looks for it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         fs::write(folder.join("job"), serde_json::to_vec(self)?)
     }
@@ -177,6 +180,7 @@ fn run(job: &Job, root: &Path) -> Result<(), Failure> {
             hand_over(&job.writable, &names).map_err(|error| ("send the results", error))?;
         }
     }
+    // After the results: the host takes this line as the end of the command.
     let line = serde_json::to_string(&Exit { exit }).unwrap_or_default();
     writeln!(output, "{line}").map_err(|error| ("write to the host", error))
 }
@@ -260,12 +264,14 @@ fn arrive() -> io::Result<PathBuf> {
     for (kind, at) in [("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys")] {
         put(kind, Path::new(at), kind, "")?;
     }
+    // Before the pause: modules are part of the snapshot.
     load_modules(Path::new(MODULES))?;
     for at in ["/sys", "/proc"] {
         umount2(at, MntFlags::empty())?;
     }
     let root = PathBuf::from(NEW_ROOT);
     put("tmpfs", &root, "tmpfs", "mode=0755,size=100%")?;
+    // From here on guests differ.
     pause()?;
     let shared = File::open(SHARED)?;
     // The kernel may have cached data from before the host wrote the files.

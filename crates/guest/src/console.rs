@@ -13,6 +13,7 @@ pub(crate) fn last_words(log: &Path) -> String {
     let text = text.unwrap_or_default();
     let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !is_usual(line)).collect();
     let panic = lines.iter().position(|line| line.contains("Kernel panic"));
+    // The lines after a panic tell less than its first ones.
     let from = panic.unwrap_or(lines.len().saturating_sub(LINES));
     let shown = lines.iter().skip(from).take(LINES);
     shown.map(|line| format!("\n  | {}", printable(line))).collect()

@@ -53,6 +53,7 @@ impl Files {
         if found.is_dir() {
             return self.folder(&real);
         }
+        // Added before: symbolic links may form loops, and many programs need one library.
         if !found.is_file() || matches!(self.entries.get(&real), Some(Entry::Copy(..))) {
             return Ok(());
         }
@@ -71,6 +72,7 @@ impl Files {
     }
 
     fn folder(&mut self, path: &Path) -> io::Result<()> {
+        // A folder that is in itself, by a link, ends here.
         if !self.whole.insert(path.to_owned()) {
             return Ok(());
         }
@@ -143,6 +145,7 @@ fn interpreters(line: &[u8]) -> Vec<PathBuf> {
     let Some(first) = words.next() else { return Vec::new() };
     let mut all = vec![PathBuf::from(first)];
     if first.ends_with("/env") {
+        // Options of `env` such as `-S` precede the program.
         all.extend(words.find(|word| !word.starts_with('-')).and_then(in_path));
     }
     all
@@ -152,6 +155,7 @@ fn interpreters(line: &[u8]) -> Vec<PathBuf> {
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).map(|folder| folder.join(name));
+    // Daemons are there, and a user's PATH may lack both.
     let usual = ["/usr/sbin", "/sbin"].map(|folder| Path::new(folder).join(name));
     found.chain(usual).find(|path| path.is_file())
 }

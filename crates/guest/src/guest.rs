@@ -127,7 +127,10 @@ impl Guest {
         command.current_dir(folder.path()).env("TMPDIR", &memory).stderr(log);
         prepare(&mut command);
         let mut child = command.spawn().map_err(Error::io("start the guest's kernel"))?;
+        // A guest with its own files gets no input: its arrival would change the run (decision 42).
         let input = if results.is_empty() { child.stdin.take() } else { None };
+        // For reading too, so that opening does not wait for a reader, and the guest never sees an
+        // end of file.
         let keys = OpenOptions::new().read(true).write(true).open(folder.path().join(uml::KEYS));
         Ok(Self {
             known: BTreeSet::new(),
@@ -204,6 +207,7 @@ impl Guest {
         self.input.as_ref()?;
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGUSR1).ok()?;
+        // The kernel answers on its console, in its own time.
         std::thread::sleep(ANSWER);
         self.console().lines().rev().find_map(Running::from_line)
     }
@@ -233,6 +237,7 @@ impl Guest {
     /// The exit status of its command, after the kernel has ended with `status`.
     fn ended(&mut self, status: ExitStatus) -> Result<i32, Error> {
         if self.exit.is_some() && !self.results.is_empty() {
+            // Only if the command ended: otherwise the memory may have half an archive.
             self.asked = qemu::take_results(self.folder.path(), &self.results)?;
         }
         self.exit.ok_or_else(|| {
@@ -257,6 +262,7 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         // The kernel leads a separate process group, which contains its programs.
+        // The group's number cannot be reused before `wait`.
         let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
         let _ = self.child.wait();
     }

@@ -74,12 +74,16 @@ impl Image {
 fn files(machine: &Machine) -> io::Result<BTreeMap<PathBuf, Entry>> {
     let mut files = Files::default();
     for path in [&machine.tool, &machine.directory].into_iter().chain(&machine.files) {
+        // The working directory may have gigabytes of other files; those that are needed are named
+        // one by one.
         if *path == machine.directory {
             files.put(path, Entry::Folder);
         } else {
             files.add(path)?;
         }
     }
+    // After the host's files, which they replace: a guest must not depend on this machine's users
+    // and names.
     for (path, text) in ETC {
         files.put(Path::new(path), Entry::Text(text.into(), 0o644));
     }
@@ -100,6 +104,7 @@ fn boot_files(machine: &Machine, kernel: &QemuKernel) -> io::Result<BTreeMap<Pat
         files.put(Path::new(folder), Entry::Folder);
     }
     for (number, module) in kernel.modules.iter().enumerate() {
+        // The order of loading, which `load_modules` takes from the names.
         let name = format!("{}/{number:03}.ko", boot::MODULES);
         files.put(Path::new(&name), Entry::Copy(module.clone(), 0o644));
     }

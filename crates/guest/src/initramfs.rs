@@ -10,10 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+/// Kinds of files in a member's mode, as in `st_mode` (inode(7)).
 const FOLDER: u32 = 0o040_000;
 const FILE: u32 = 0o100_000;
 const LINK: u32 = 0o120_000;
 const KIND: u32 = 0o170_000;
+/// The magic number and 13 fields of 8 hexadecimal digits.
 const HEAD_BYTES: usize = 110;
 /// The name of the last member.
 const TRAILER: &str = "TRAILER!!!";
@@ -97,6 +99,7 @@ pub(crate) fn unpack(mut from: impl Read, root: &Path) -> io::Result<()> {
         let mut name = vec![0; name_size as usize];
         from.read_exact(&mut name)?;
         skip(&mut from, HEAD_BYTES + name.len())?;
+        // The final NUL.
         name.pop();
         if name == TRAILER.as_bytes() {
             return Ok(());

@@ -13,6 +13,7 @@ pub const KERNEL: &str = "thingbed-linux";
 /// # Errors
 /// When none exists.
 pub fn find_kernel(tool: &Path) -> Result<PathBuf, Error> {
+    // No fallback: a run with another kernel than the named one would not be noticed.
     if let Some(named) = std::env::var_os("THINGBED_KERNEL") {
         let named = PathBuf::from(named);
         return if is_program(&named) { Ok(named) } else { Err(Error::WrongKernel(named)) };

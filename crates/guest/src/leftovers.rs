@@ -55,6 +55,7 @@ fn is_left(path: &Path) -> bool {
         Ok(file) => Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok(),
         Err(_) => true,
     };
+    // All three: the process may be in another container, the folder may be another user's.
     maker.is_some_and(|maker| kill(Pid::from_raw(maker), None).is_err()) && own() && unlocked()
 }
 

@@ -26,6 +26,9 @@ pub(crate) struct Libraries(Option<HashMap<String, PathBuf>>);
 impl Libraries {
     /// The interpreter and the libraries that the ELF file at `path` names. Omits missing
     /// libraries: the loader reports them. Empty if the file is not a complete ELF file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn of(&mut self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let bytes = std::fs::read(path)?;
         let Ok(file) = ElfBytes::<AnyEndian>::minimal_parse(&bytes) else { return Ok(Vec::new()) };
@@ -49,6 +52,8 @@ impl Libraries {
                 .collect()
         };
         let own = path.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
+        // The search order of ld.so(8) but for one thing: RUNPATH comes after LD_LIBRARY_PATH
+        // there. A wrong choice only adds a file.
         let paths = [tags(DT_RPATH), tags(DT_RUNPATH)].concat();
         let folders: Vec<PathBuf> = paths
             .iter()
@@ -93,6 +98,7 @@ fn cache() -> HashMap<String, PathBuf> {
             && let Some((name, kind)) = name.split_once(" (")
             && kind.contains("x86-64")
         {
+            // The first one counts, as for the loader.
             found.entry(name.to_owned()).or_insert_with(|| PathBuf::from(path));
         }
     }

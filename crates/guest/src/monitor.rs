@@ -19,6 +19,9 @@ pub(crate) struct Monitor<I = ChildStdin, O = BufReader<ChildStdout>> {
 
 impl Monitor {
     /// Connects to a QEMU that has QMP on its standard streams.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] if a stream of the child is no pipe, or was taken before.
     pub fn of(child: &mut Child) -> io::Result<Self> {
         match (child.stdin.take(), child.stdout.take()) {
             (Some(input), Some(output)) => Ok(Self { input, output: BufReader::new(output) }),
@@ -29,8 +32,12 @@ impl Monitor {
 
 impl<I: Write, O: BufRead> Monitor<I, O> {
     /// Waits until the guest pauses, and saves its state.
+    ///
+    /// # Errors
+    /// When QEMU ends or refuses a command.
     pub fn save(&mut self) -> io::Result<()> {
         self.begin()?;
+        // The event of `pvpanic`: the guest's init has written to its port.
         while self.hear()?["event"] != "STOP" {}
         let uri = format!("exec:cat >{STATE}");
         self.ask(json!({"execute": "migrate", "arguments": {"uri": uri}}))?;
@@ -49,6 +56,9 @@ impl<I: Write, O: BufRead> Monitor<I, O> {
     }
 
     /// Restores the guest's state from the descriptor, and resumes the guest.
+    ///
+    /// # Errors
+    /// When QEMU ends or refuses a command.
     pub fn load(&mut self, fd: i32) -> io::Result<()> {
         self.begin()?;
         let uri = format!("fd:{fd}");
@@ -61,6 +71,7 @@ impl<I: Write, O: BufRead> Monitor<I, O> {
 
     /// Excludes memory that host and guest share from the snapshot.
     fn begin(&mut self) -> io::Result<()> {
+        // QMP accepts no other command before this one.
         self.ask(json!({"execute": "qmp_capabilities"}))?;
         let capabilities = json!([{"capability": "x-ignore-shared", "state": true}]);
         let arguments = json!({"capabilities": capabilities});
@@ -71,6 +82,7 @@ impl<I: Write, O: BufRead> Monitor<I, O> {
     fn ask(&mut self, command: Value) -> io::Result<Value> {
         writeln!(self.input, "{command}")?;
         self.input.flush()?;
+        // Events may come before the answer.
         loop {
             let mut answer = self.hear()?;
             if let Some(answer) = answer.get_mut("return") {

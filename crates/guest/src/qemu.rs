@@ -57,6 +57,7 @@ impl Shape {
     /// When a file of the image cannot be read.
     pub fn of(image: &Image) -> Result<Self, Error> {
         let packed = initramfs::write(&image.files, io::sink());
+        // Written to nowhere, only for its size.
         let packed = packed.map_err(Error::io("read the guest's files"))?;
         let memory = (image.memory_bytes + 2 * packed).max(LEAST_BYTES).next_power_of_two();
         let shared_bytes = packed.max(RESULTS_BYTES).next_power_of_two();
@@ -91,12 +92,14 @@ pub(crate) fn command(
 ) -> Result<Command, Error> {
     share(folder, shape)?;
     OpenOptions::new()
+        // Not truncated: the size of the file is that of the memory.
         .write(true)
         .open(folder.join(SHARED))
         .and_then(|file| initramfs::write(&image.files, BufWriter::new(file)))
         .map_err(Error::io("pack the guest's files"))?;
     let mut command = base(image, shape, folder)?;
     let icount = format!("{},rr=record,rrfile=record", icount(shape));
+    // `-S`: the guest waits until the monitor resumes it.
     command.args(["-icount", &icount, "-incoming", "defer", "-S"]);
     // SAFETY: an async-signal-safe call between fork and exec; the snapshot's file is open then.
     unsafe {
@@ -190,10 +193,12 @@ pub(crate) fn take_results(folder: &Path, mounts: &[Mount]) -> Result<Vec<String
         for entry in archive.entries()? {
             let mut entry = entry?;
             let (path, kind) = (entry.path()?.into_owned(), entry.header().entry_type());
+            // Links could lead out of the folder when the next entry is written.
             if !(kind.is_file() || kind.is_dir()) {
                 continue;
             }
             let too_much = || io::Error::other("they are larger than the memory for them");
+            // A sparse file may claim more than the archive has.
             left = left.checked_sub(entry.size()).ok_or_else(too_much)?;
             if path == Path::new(boot::ASKED) {
                 names = serde_json::from_reader((&mut entry).take(NAMES_BYTES)).unwrap_or_default();

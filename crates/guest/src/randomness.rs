@@ -31,6 +31,7 @@ pub(crate) fn seed(seed: u64) -> io::Result<()> {
     // argument.
     unsafe {
         Errno::result(libc::ioctl(device.as_raw_fd(), ADD_ENTROPY, &raw const pool))?;
+        // The random numbers use the input only after a reseed.
         Errno::result(libc::ioctl(device.as_raw_fd(), RESEED, 0))?;
     }
     Ok(())

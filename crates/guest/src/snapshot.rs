@@ -49,7 +49,9 @@ pub(crate) fn state(
     let _lock = lock.and_then(|file| {
         Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
     });
+    // Under the lock: another process may have made it meanwhile.
     if let Ok(found) = File::open(&path) {
+        // The time of use, by which `forget_old` chooses.
         let _ = found.set_modified(SystemTime::now());
         return Ok(found);
     }
@@ -111,6 +113,7 @@ fn copy(from: &Path, unfinished: &Path, to: &Path) -> io::Result<()> {
 fn key(image: &Image, shape: qemu::Shape) -> io::Result<String> {
     let mut sum = Sha256::new();
     let mut say = |text: &str| {
+        // The length first, so that two texts cannot be read as two others.
         sum.update((text.len() as u64).to_le_bytes());
         sum.update(text);
     };
@@ -178,6 +181,7 @@ fn make(image: &Image, shape: qemu::Shape, scratch: &Path) -> Result<(), Error> 
     prepare(&mut command);
     let mut child = command.spawn().map_err(Error::io("start QEMU"))?;
     let asked = Monitor::of(&mut child).and_then(|mut monitor| monitor.save());
+    // Killed and not resumed: the guest has no further use.
     let _ = child.kill();
     let _ = child.wait();
     // Not needed after the snapshot.

@@ -38,6 +38,7 @@ fn arguments(machine: &Machine) -> Vec<String> {
         "rootfstype=hostfs",
         "rootflags=/",
         "ro",
+        // Only the console's output and the interrupt line reach the host.
         "con=null",
         "con0=null,fd:2",
         "ssl=null",

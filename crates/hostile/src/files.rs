@@ -41,8 +41,10 @@ pub(crate) fn tables(bytes: &[u8]) {
 /// Any text as an experiment file, and its plan.
 pub(crate) fn experiment(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
+    // A folder that does not exist, so that no file of this machine is read.
     match Experiment::parse(text, "any.yaml", "/nonexistent") {
         Ok(experiment) => {
+            // Matrices may have thousands of cells.
             for cell in experiment.cells(&Only::all()).unwrap_or_default().iter().take(2) {
                 let _ = experiment.plan(cell, 0, 1);
             }
@@ -214,6 +216,7 @@ fn compressed(bytes: &[u8]) -> Vec<u8> {
 
 /// An archive with a manifest and the file of no bytes, by its digest.
 fn archive(manifest: &[u8]) -> Vec<u8> {
+    // The SHA-256 of no bytes.
     let blob = "blobs/e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let mut archive = tar::Builder::new(Vec::new());
     for (name, bytes) in

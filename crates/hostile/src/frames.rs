@@ -63,6 +63,7 @@ pub(crate) fn segment(bytes: &[u8]) {
         for piece in pieces(bytes) {
             let Some(([times, place], frame)) = piece.split_first_chunk() else { continue };
             let mut frame = frame.to_vec();
+            // An Ethernet header has 14 bytes.
             frame.resize(frame.len().max(14), 0);
             let place = usize::from(*place) % frame.len();
             for _ in 0..u64::from(*times) % REPEATS + 1 {
@@ -73,6 +74,7 @@ pub(crate) fn segment(bytes: &[u8]) {
                 living.segment.send(from, &frame, living.now);
                 living.frames += 1;
                 living.now += Span::from_us(10);
+                // As an engine does; otherwise what waits would grow by itself.
                 while living.segment.due(living.now).is_some() {}
                 living.segment.decided().for_each(drop);
                 living.segment.drops().for_each(drop);

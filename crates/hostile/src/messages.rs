@@ -69,6 +69,7 @@ impl Pair {
         }
         self.hub.take_events();
         self.member.take_events();
+        // Only the last ones can be repeated, so that the memory of a long input does not grow.
         let old = self.sent.len().saturating_sub(32);
         self.sent.drain(..old);
     }

@@ -46,11 +46,14 @@ impl Archive {
         let (file, expected_digest) = &image.config;
         let text = source.text(file)?;
         let digest = digest::of(&text);
+        // Archives of `docker save` without an OCI layout state none.
         if expected_digest.as_ref().is_some_and(|expected_digest| *expected_digest != digest) {
             return Err(Fault::damaged(file, "its digest does not match its name"));
         }
         let config = config::File::read(&text, file)?;
         let layers = config.layers().to_vec();
+        // Each layer's content is checked against its digest in the configuration, so both lists
+        // must match.
         if layers.len() != image.layers.len() {
             let (in_manifest, in_config) = (image.layers.len(), layers.len());
             let why =
@@ -88,6 +91,7 @@ impl Archive {
     pub fn unpack(&self, root: &Path) -> Result<(), Error> {
         let budget = Budget::new(self.limit);
         let unpacked = self.unpack_layers(root, &budget);
+        // A limit that was exceeded explains the read error that it caused.
         unpacked.map_err(|fault| budget.fault().unwrap_or(fault).at(&self.path))
     }
 
@@ -102,11 +106,14 @@ impl Archive {
                 .add_layer(opened.limit().min(opened.get_ref().metadata().map_or(0, |m| m.len())));
             let plain = layer::decompress(BufReader::with_capacity(1 << 16, opened));
             let plain = budget.of_archive(plain.map_err(|error| damaged(&error))?);
+            // The digest is of the whole tar stream, so what follows the last entry is read in
+            // `finish`, too.
             let mut plain = Hashing::new(plain);
             let mut tree = Tree::open(root)
                 .map_err(Fault::cache(format!("open the folder {}", root.display())))?;
             layer::apply(&mut plain, &mut tree, &part, budget)?;
             let found = plain.finish().map_err(|error| damaged(&error))?;
+            // Only here, after unpacking: the folder is a draft until all layers are checked.
             if found != *digest {
                 return Err(damaged(&format!("its digest is {found}, and should be {digest}")));
             }

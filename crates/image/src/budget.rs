@@ -62,6 +62,7 @@ impl Budget {
     /// If there are too many.
     pub fn add_entry(&self) -> io::Result<()> {
         self.entries.set(self.entries.get() + 1);
+        // Empty files take no bytes, but an inode and a block of a folder.
         match self.entries.get() > (self.limit / ENTRY_BYTES).max(1) {
             true => Err(self.stop(Exceeded::Entries)),
             false => Ok(()),
@@ -101,6 +102,7 @@ impl Budget {
             return Err(self.stop(Exceeded::Size));
         }
         let ratio = self.packed.get().saturating_mul(MAX_RATIO);
+        // The ratio counts only above a size that does no harm.
         match !self.is_own && sum > FREE_BYTES && sum > ratio {
             true => Err(self.stop(Exceeded::Ratio)),
             false => Ok(()),

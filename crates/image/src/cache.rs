@@ -79,6 +79,7 @@ impl Cache {
             return Err(Ok(Fault::damaged("its configuration", "it has no digest")));
         };
         let root = self.0.join(name).join("root");
+        // Shared first: the common case is an unpacked image, which many labs use at once.
         let lock = self.lock(name, FlockArg::LockShared);
         let lock = lock.map_err(failed(format!("lock the image {name}")))?;
         if root.is_dir() {
@@ -87,6 +88,7 @@ impl Cache {
         drop(lock);
         let lock = self.lock(name, FlockArg::LockExclusive);
         let lock = lock.map_err(failed(format!("lock the image {name}")))?;
+        // Checked again: another process may have unpacked it between the locks.
         if !root.is_dir() {
             // Under the lock, an existing draft is what a killed process left behind.
             let draft = self.0.join(format!("{name}.draft"));
@@ -98,6 +100,7 @@ impl Cache {
                 let _ = remove(&draft);
                 return Err(Err(error));
             }
+            // The rename makes the image visible as a whole.
             let done = fs::rename(&draft, self.0.join(name));
             done.map_err(failed(format!("rename {}", draft.display())))?;
         }
@@ -128,6 +131,7 @@ impl Cache {
             let Some(name) = name.to_str() else { continue };
             let digest = format!("sha256:{name}");
             if digest::hex(&digest).is_some() && self.0.join(name).is_dir() {
+                // A lab holds the shared lock.
                 let in_use = self.lock(name, FlockArg::LockExclusiveNonblock).is_err();
                 cached.push(Cached { digest, in_use });
             }

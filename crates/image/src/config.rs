@@ -52,13 +52,19 @@ struct RootFs {
 
 impl File {
     /// Parses and checks the configuration.
+    ///
+    /// # Errors
+    /// The text is no configuration of an image, a digest is invalid, or the image is for another
+    /// platform.
     pub fn read(text: &[u8], name: &str) -> Result<Self, Fault> {
         let file: Self =
             serde_json::from_slice(text).map_err(|error| Fault::damaged(name, error))?;
+        // They become names of folders, so nothing else than digits may be in them.
         if let Some(wrong) = file.rootfs.diff_ids.iter().find(|id| digest::hex(id).is_none()) {
             return Err(Fault::damaged(name, format!("`{wrong}` is not a SHA-256 digest")));
         }
         let (os, architecture) = this_platform();
+        // Some tools leave them out.
         let other = |found: &str, expected: &str| !found.is_empty() && found != expected;
         if other(&file.os, os) || other(&file.architecture, architecture) {
             return Err(Fault::Platform {
@@ -78,9 +84,11 @@ impl File {
         let inner = self.config.unwrap_or_default();
         let entrypoint = inner.entrypoint.unwrap_or_default().into_iter();
         let env = inner.env.unwrap_or_default().into_iter();
+        // A relative one has no folder to be relative to.
         let cwd = inner.working_dir.filter(|dir| dir.starts_with('/'));
         Config {
             argv: entrypoint.chain(inner.cmd.unwrap_or_default()).collect(),
+            // What the kernel cannot pass to a program is left out.
             env: env
                 .filter_map(|line| line.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
                 .filter(|(key, value)| {

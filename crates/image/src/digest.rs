@@ -19,6 +19,7 @@ fn text(bytes: &[u8]) -> String {
 /// The hexadecimal part of a digest, if it is a SHA-256 digest.
 pub(crate) fn hex(digest: &str) -> Option<&str> {
     let hex = digest.strip_prefix("sha256:")?;
+    // Lower case only: a digest has one spelling, and so one folder in the cache.
     let fits = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     (hex.len() == 64 && hex.bytes().all(fits)).then_some(hex)
 }
@@ -35,6 +36,9 @@ impl<R: Read> Hashing<R> {
     }
 
     /// Reads the rest and returns the digest of everything.
+    ///
+    /// # Errors
+    /// The rest cannot be read.
     pub fn finish(mut self) -> io::Result<String> {
         io::copy(&mut self, &mut io::sink())?;
         Ok(text(self.sum.finalize().as_slice()))

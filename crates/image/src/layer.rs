@@ -20,8 +20,10 @@ const MARKER: &[u8] = b".wh..wh.";
 
 /// The decompressed tar stream. `from` is plain, gzip or zstd.
 pub(crate) fn decompress<'a>(mut from: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    // By content: media types and names of layers differ between tools.
     let begin = from.fill_buf()?;
     if begin.starts_with(&[0x1f, 0x8b]) {
+        // gzip streams may be concatenated, as in eStargz.
         return Ok(Box::new(MultiGzDecoder::new(from)));
     }
     if begin.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
@@ -71,6 +73,7 @@ fn place<R: Read>(
     budget: &Budget,
 ) -> Result<(), EntryError> {
     let kind = entry.header().entry_type();
+    // Comments of tools such as git.
     if matches!(kind, EntryType::XGlobalHeader) {
         return Ok(());
     }
@@ -101,6 +104,7 @@ fn place<R: Read>(
     let header = entry.header();
     let metadata = Metadata {
         mode: header.mode().map_err(bad)? & 0o7777,
+        // u32::MAX means "do not change" to chown(2).
         uid: header.uid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         gid: header.gid().map_err(bad)?.min(u64::from(u32::MAX - 1)) as u32,
         mtime: header.mtime().map_err(bad)?.min(i64::MAX as u64) as i64,

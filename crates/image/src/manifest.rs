@@ -64,6 +64,7 @@ pub(crate) fn images(source: &Source) -> Result<Vec<ImageEntry>, Fault> {
         let mut others = Vec::new();
         let index: Document = parse(&source.text("index.json")?, "index.json")?;
         walk(source, index, "index.json", &[], MAX_DEPTH, &mut found, &mut others)?;
+        // If no image fits, the last other platform is named.
         return match (found.is_empty(), others.pop()) {
             (true, Some(found)) => {
                 let (os, architecture) = this_platform();
@@ -122,6 +123,7 @@ fn walk(
         return Err(Fault::damaged(name, "it is neither an index nor a manifest"));
     };
     for descriptor in manifests {
+        // Before reading it: an archive often has only the blobs of one platform.
         if let Some(platform) = &descriptor.platform
             && (platform.os.as_str(), platform.architecture.as_str()) != this_platform()
         {

@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 /// The largest manifest or configuration that is read, in bytes.
 const MAX_TEXT: u64 = 16 << 20;
 /// The maximum number of entries of an archive; no real image has more.
+// Bounds the memory for the index of a hostile archive.
 const MAX_ENTRIES: usize = 100_000;
 
 /// Where the files are.
@@ -37,6 +38,7 @@ impl Source {
         let mut file = input::open(path, input::ANY_SIZE).map_err(Fault::Unreadable)?;
         let mut magic = [0; 4];
         let _ = file.read_exact(&mut magic);
+        // Entries of a compressed archive cannot be found without reading all of it (decision 15).
         if magic[..2] == [0x1f, 0x8b] || magic == [0x28, 0xb5, 0x2f, 0xfd] {
             return Err(Fault::NoImage(
                 "the archive itself is compressed: decompress it (gunzip, unzstd); only its \
@@ -60,6 +62,7 @@ impl Source {
         match self {
             Self::Folder(dir) => {
                 let Some(name) = plain(name) else { return Ok(None) };
+                // A folder may have a pipe of this name, at which a plain open would wait.
                 match input::open(&dir.join(name), input::ANY_SIZE) {
                     Ok(file) => Ok(Some(file.take(u64::MAX))),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -86,6 +89,9 @@ impl Source {
     }
 
     /// The content of a small file.
+    ///
+    /// # Errors
+    /// When it is missing, damaged or larger than [`MAX_TEXT`].
     pub fn text(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let file = self.file(name).map_err(|error| Fault::damaged(name, error))?;
         let file = file.ok_or_else(|| Fault::damaged(name, "it is missing from the archive"))?;
@@ -119,9 +125,12 @@ fn index(file: File) -> Result<HashMap<String, Location>, Fault> {
     for entry in entries {
         let entry = entry.map_err(|error| damaged(&locations, error.to_string()))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        // Some tools write `./` before each name.
         let name = name.trim_start_matches("./").to_owned();
         let kind = entry.header().entry_type();
         let (start, len) = (entry.raw_file_position(), entry.size());
+        // Checked now, since the content is skipped: a truncated archive would be noticed only in
+        // the middle of unpacking.
         if start.saturating_add(len) > length {
             let why = format!(
                 "`{name}` should end at byte {}, and the file ends at {length}",
@@ -157,6 +166,7 @@ fn link_target(name: &str, to: &str, symbolic: bool) -> String {
     for part in to.split('/') {
         match part {
             "" | "." => {}
+            // Above the top there is nothing: names are keys of the index and no paths.
             ".." => drop(parts.pop()),
             part => parts.push(part),
         }

@@ -64,6 +64,7 @@ impl Tree {
         let (parent, name) = self.parent(path)?;
         if self.kind(&parent, name) != Some(libc::S_IFDIR) {
             self.remove_entry(&parent, name)?;
+            // For this user only until its owner and mode are set.
             mkdirat(&parent, name, Mode::from_bits_truncate(0o700))?;
         }
         let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
@@ -86,12 +87,14 @@ impl Tree {
         capability: Option<&[u8]>,
     ) -> EntryResult {
         let (parent, name) = self.parent(path)?;
+        // Never written through: the name may be a link, or a second name of another file.
         self.remove_entry(&parent, name)?;
         let flags =
             OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let mut file: File = openat(&parent, name, flags, Mode::from_bits_truncate(0o600))?.into();
         copy(content, &mut file)?;
         self.set_owner(&file, metadata)?;
+        // After the owner: chown(2) clears the set-user-ID bit and capabilities.
         fchmod(&file, Mode::from_bits_truncate(metadata.mode))?;
         if let Some(capability) = capability.filter(|_| self.can_set_owner) {
             set_capability(&file, capability)?;
@@ -136,6 +139,7 @@ impl Tree {
         }
         let (parent, name) = self.parent(path)?;
         self.remove_entry(&parent, name)?;
+        // Without AT_SYMLINK_FOLLOW: a link to a symbolic link is one, too.
         match linkat(&from, file, &parent, name, AtFlags::empty()) {
             Err(Errno::ENOENT) => return Err(missing()),
             linked => linked?,
@@ -202,6 +206,7 @@ impl Tree {
 
     /// Call this after the last entry of a layer: it sets the folders' times.
     pub fn finish(&mut self) -> io::Result<()> {
+        // In reverse, so that folders precede those that contain them.
         for (path, at) in std::mem::take(&mut self.times).into_iter().rev() {
             // A later entry may have replaced the folder.
             if let Ok((parent, name)) = self.existing(&path)
@@ -228,6 +233,7 @@ impl Tree {
             }
             made => made?,
         }
+        // The umask of the caller must not change the image.
         fchmod(
             openat(&above, name, OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?,
             Mode::from_bits_truncate(0o755),
@@ -290,6 +296,7 @@ impl Tree {
     }
 
     fn mark_created(&mut self, path: &Path) {
+        // Ancestors of a known path are known.
         for path in path.ancestors() {
             if !self.created.insert(path.to_owned()) {
                 break;

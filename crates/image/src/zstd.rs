@@ -51,6 +51,7 @@ impl<R: BufRead> Read for Frames<R> {
                     return Ok(0);
                 }
             }
+            // Block by block: a frame may be larger than memory.
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
                 self.decoder.decode_blocks(&mut self.from, one).map_err(io::Error::other)?;
@@ -59,6 +60,7 @@ impl<R: BufRead> Read for Frames<R> {
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
+            // The frame has ended; another may follow.
             self.within = false;
         }
     }

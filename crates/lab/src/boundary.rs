@@ -107,6 +107,7 @@ impl Boundary {
     /// # Errors
     /// When the list of refused system calls does not compile for this processor.
     pub fn seal(&self) -> io::Result<Seal> {
+        // Compiled once for the node, since a process between fork and exec must not allocate.
         let filters = match self.rooted && !self.privileged {
             true => calls::filters(&self.added().collect::<Vec<_>>()).map_err(io::Error::other)?,
             false => Vec::new(),
@@ -139,6 +140,7 @@ impl Seal {
         // SAFETY: only system calls between fork and exec; the filters are only read.
         unsafe {
             command.pre_exec(move || {
+                // Before the filters, which could refuse calls of these steps.
                 close_from(first)?;
                 if no_new_privileges {
                     let nothing: libc::c_ulong = 0;
@@ -204,6 +206,8 @@ pub fn close_from(first: u32) -> io::Result<()> {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut files) < 0 {
             return Err(io::Error::last_os_error());
         }
+        // Only below the soft limit: no descriptor can be above it, unless it was opened before the
+        // limit fell.
         for fd in first as i32..i32::try_from(files.rlim_cur).unwrap_or(i32::MAX) {
             libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
         }

@@ -140,6 +140,8 @@ impl Groups {
     fn step_aside(&mut self, parent: &Path) -> Result<(), String> {
         let aside = self.roots[1].clone();
         make(&aside)?;
+        // Remembered before the result is looked at, so that Drop moves the process back in any
+        // case.
         let moved = write(&aside.join("cgroup.procs"), &std::process::id().to_string());
         self.left = Some((parent.to_path_buf(), aside));
         moved
@@ -192,6 +194,7 @@ impl Groups {
     }
 
     fn move_into(&self, dir: &Path, pids: &[i32]) -> Result<(), String> {
+        // The first is the init, whose failure to move means that the node is not limited.
         let (first, rest) = pids.split_first().ok_or("no process to limit")?;
         write(&dir.join("cgroup.procs"), &first.to_string())?;
         for pid in rest {
@@ -219,6 +222,7 @@ impl Groups {
 
     /// The files and values that set `limits`.
     fn settings(&self, node: &str, limits: &Limits) -> Result<Vec<(PathBuf, String)>, String> {
+        // The kernel refuses quotas below 1 ms.
         let quota = limits.cpus.map(|cpus| (cpus * PERIOD_US).round().max(1000.0) as u64);
         let v1 = matches!(self.hierarchy, Hierarchy::V1 { .. });
         let root = |file: &str| if v1 { self.root_with(file) } else { Ok(self.roots[0].clone()) };
@@ -228,6 +232,8 @@ impl Groups {
             settings.push((root(v1_file)?.join(node).join(file), value));
             Ok(())
         };
+        // Only where it is needed: the controller `cpu` changes how CPU time is shared (decision
+        // 23).
         if (limits.cpus.is_some() || limits.reserved_cpus.is_some()) && !v1 {
             write(&self.roots[0].join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -310,10 +316,13 @@ fn share(cpus: f64, least: f64, most: f64) -> u64 {
 
 impl Drop for Groups {
     fn drop(&mut self) {
+        // In reverse: a group can only be removed after those in it.
         for dir in self.made.iter().rev() {
             remove(dir);
         }
         if let Some((parent, aside)) = &self.left {
+            // First the controllers: a group with controllers for its children may not contain
+            // processes.
             let _ = fs::write(parent.join("cgroup.subtree_control"), "-cpu -memory");
             let _ = fs::write(parent.join("cgroup.procs"), std::process::id().to_string());
             remove(aside);
@@ -323,6 +332,8 @@ impl Drop for Groups {
 
 /// Removes a group; its processes may still be exiting.
 pub(crate) fn remove(dir: &Path) {
+    // Half a second: killed processes leave their group when they have exited, not when they are
+    // signalled.
     for _ in 0..100 {
         match fs::remove_dir(dir) {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {

@@ -22,6 +22,9 @@ impl Clock {
     ///
     /// A process that creates one has all of its later children in it, and cannot return without
     /// root; so a short-lived child creates it.
+    ///
+    /// # Errors
+    /// When the kernel has no time namespaces, or refuses one.
     pub fn ahead(ahead: u64) -> Result<Self, Failure> {
         let failed = |errno| Failure::of("make a time namespace", errno);
         let (report, reporter) = pipe().map_err(failed)?;
@@ -32,6 +35,7 @@ impl Clock {
                     Ok(()) => 0,
                     Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
                 };
+                // The parent opens the namespace in /proc, so the child must live until then.
                 let _ = write(&reporter, &errno.to_ne_bytes());
                 loop {
                     nix::unistd::pause();

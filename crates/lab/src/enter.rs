@@ -28,8 +28,11 @@ const FILES: Kind = ("mnt", CloneFlags::CLONE_NEWNS);
 /// # Errors
 /// When the node is gone or belongs to another user.
 pub fn enter(init: i32) -> Result<(), Error> {
+    // Before the mount namespace, in which the control groups may not be mounted; limits hold from
+    // the first program on.
     cgroup::join(init).map_err(failed(init))?;
     let users = own_users(init)?;
+    // The user namespace first: entering the others needs its capabilities (setns(2)).
     into(init, &[USER, NET, UTS, IPC, PID, GROUPS, FILES])?;
     become_root(init, users)
 }

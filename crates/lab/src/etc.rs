@@ -23,10 +23,13 @@ pub(crate) fn ensure(file: &str) -> Result<(), Failure> {
     for folder in ["/tmp/upper", "/tmp/work"] {
         fs::create_dir(folder).map_err(io(tried))?;
     }
+    // Overlays in a user namespace keep their marks in `user.*` attributes (mount option
+    // `userxattr`, Linux 5.11).
     let users = if is_host_root() { "" } else { ",userxattr" };
     let options = format!("lowerdir=/etc,upperdir=/tmp/upper,workdir=/tmp/work{users}");
     mount(Some("etc"), "/etc", Some("overlay"), MsFlags::empty(), Some(options.as_str()))
         .map_err(of(tried))?;
+    // A dangling link: writing through it would create a file elsewhere.
     for file in missing {
         let _ = fs::remove_file(file);
         fs::write(file, "").map_err(io(tried))?;

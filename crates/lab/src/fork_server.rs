@@ -43,6 +43,7 @@ pub fn fork_server() -> std::process::ExitCode {
     }
     let mut children = Vec::new();
     serve(&socket, &mut children);
+    // All are killed before the first is waited for, so that they end at the same time.
     for child in &children {
         let _ = kill(*child, Signal::SIGKILL);
     }
@@ -93,6 +94,7 @@ fn serve(socket: &OwnedFd, children: &mut Vec<Pid>) {
 fn discard(children: &mut Vec<Pid>, pids: &[i32], numbers: Range<u32>) {
     for pid in pids.iter().map(|pid| Pid::from_raw(*pid)) {
         if let Some(place) = children.iter().position(|child| *child == pid) {
+            // Forgotten first: its number may be reused after it is reaped.
             children.swap_remove(place);
             let _ = kill(pid, Signal::SIGKILL);
             while waitpid(pid, None) == Err(Errno::EINTR) {}
@@ -121,6 +123,8 @@ fn prepare(
     };
     unshare(CloneFlags::CLONE_NEWNS).map_err(tried("make a mount namespace"))?;
     let none: Option<&str> = None;
+    // Recursively private: mounts of nodes must not appear on the host, nor the host's later mounts
+    // in nodes.
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
         .map_err(tried("make mounts private"))?;
     // The file is on a tmpfs that only this process sees for a moment, so that nothing is written
@@ -129,9 +133,11 @@ fn prepare(
         .map_err(tried("mount a tmpfs"))?;
     let file = Path::new("/tmp/hosts");
     write_hosts(file, hosts)?;
+    // Before the bind mount, which needs an existing file.
     etc::ensure(HOSTS)?;
     mount(Some(file), HOSTS, none, MsFlags::MS_BIND, none)
         .map_err(tried("bind the lab's hosts file over /etc/hosts"))?;
+    // Detached, and not removed: the bind mount keeps the file alive.
     umount2("/tmp", MntFlags::MNT_DETACH).map_err(tried("detach the tmpfs"))?;
     for dir in hidden.iter().filter(|dir| dir.is_dir()) {
         let empty = mount(Some("hidden"), dir, Some("tmpfs"), MsFlags::MS_RDONLY, none);
@@ -219,6 +225,8 @@ fn spawn(
         .map_err(|errno| Failure::of("clone a process into new namespaces", errno))?;
     if pid == 0 {
         // SAFETY: the child's own copy of a descriptor that it does not need.
+        // Else an init would keep the fork server's socket open, and its end of file would not
+        // come.
         unsafe { libc::close(socket.as_raw_fd()) };
         init::init(&control, shared, slot);
     }

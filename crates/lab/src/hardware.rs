@@ -92,6 +92,7 @@ fn merges_frames(ioctls: &OwnedFd, name: &str) -> bool {
         command: u32,
         data: u32,
     }
+    // ETHTOOL_GGRO of linux/ethtool.h.
     const GET_JOINING: u32 = 0x2b;
     let mut value = Value { command: GET_JOINING, data: 0 };
     let Ok(mut request_data) = request(name) else { return false };

@@ -90,6 +90,8 @@ pub(crate) fn find(mounts: &str, own: &str) -> Result<Hierarchy, String> {
         true => dir,
         false => within(dir, group("")),
     };
+    // Machines with both versions may have the controllers in version 1; then version 2 is of no
+    // use here.
     if let Some(dir) = mount("cgroup2", "").map(top) {
         let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap_or_default();
         if ["cpu", "memory"].iter().all(|c| controllers.split_whitespace().any(|have| have == *c)) {

@@ -56,9 +56,13 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
         return Ok(());
     };
     let mut same_users = None;
+    // Before the links: they belong to the network namespace that this may create.
     let separate = separate(&spec.setting, slot, &mut same_users)?;
     let taps = set_up(&spec, first, link, wire)?;
+    // Before any program starts, which inherits the cores.
     pin_to(&spec.setting.cores)?;
+    // After the network namespace is final: a sysfs shows the devices of the namespace that mounts
+    // it.
     sysfs::mount_own(&shared.mounted);
     set_routes(&spec)?;
     if spec.setting.forwards {
@@ -87,10 +91,13 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
     let own = Own { home, clock, seal };
     let raw: Vec<_> = taps.iter().chain(&host).map(AsRawFd::as_raw_fd).collect();
     send(socket, &FromInit::Up { same_users }, &raw).map_err(failed)?;
+    // The tool has them now; a copy here would keep a TAP alive, and be a way to the host's files
+    // (decision 57).
     drop((taps, host));
 
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGCHLD);
+    // Blocked before the first program starts, so that no end of one is missed.
     mask.thread_block().map_err(|errno| Failure::of("block SIGCHLD", errno))?;
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
         .map_err(|errno| Failure::of("create a signal descriptor", errno))?;
@@ -107,6 +114,7 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
         }
         let [spoken, ended] = ready.map(|fd| fd.any().unwrap_or(true));
         if ended {
+            // Several ends may be one signal, so all are taken, and all that ended is reaped.
             while matches!(signals.read_signal(), Ok(Some(_))) {}
             reap(socket, &mut programs);
         }
@@ -289,6 +297,7 @@ fn reap(socket: &OwnedFd, programs: &mut HashMap<i32, u64>) {
         if pid <= 0 {
             return;
         }
+        // An orphan of a program, which nothing waits for.
         let Some(id) = programs.remove(&pid) else { continue };
         let exit = match libc::WIFSIGNALED(status) {
             true => Exit::Signal(libc::WTERMSIG(status)),

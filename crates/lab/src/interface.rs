@@ -98,7 +98,9 @@ pub(crate) fn set_up(spec: &Interface) -> Step<()> {
         mask.ifr_ifru.ifru_netmask = internet(netmask(*prefix));
         set(&socket, libc::SIOCSIFNETMASK, &mut mask, || named("set the subnet mask"))?;
     }
+    // The settings of IPv6 apply when the interface comes up.
     up(&socket, &spec.name)?;
+    // The node's kernel only bridges the frames of its machine (decision 100).
     if spec.tap.is_some() {
         return Ok(());
     }
@@ -153,6 +155,7 @@ fn tap(name: &str, number: u32) -> Step<OwnedFd> {
     })?;
     let mut make = request(name)?;
     make.ifr_ifru.ifru_flags =
+        // `IFF_TUN_EXCL`: an interface of this name must not exist yet.
         (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL) as libc::c_short;
     set(&fd, TUNSETIFF, &mut make, || format!("create the TAP {name}"))?;
     Ok(fd)
@@ -259,6 +262,7 @@ fn internet(address: Ipv4Addr) -> libc::sockaddr {
 }
 
 fn netmask(prefix: u8) -> Ipv4Addr {
+    // `checked_shl`, because a prefix of 0 shifts by all 32 bits.
     let bits = u32::MAX.checked_shl(32 - u32::from(prefix.min(32))).unwrap_or(0);
     Ipv4Addr::from(bits)
 }

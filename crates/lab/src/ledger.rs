@@ -154,6 +154,7 @@ pub fn collect() -> io::Result<Vec<Leftover>> {
             continue;
         }
         let Some(entry) = read(&page) else { continue };
+        // The tool lives, so its lab may.
         if entry.boot == boot() && started(entry.pid) == Some(entry.start) {
             continue;
         }
@@ -206,6 +207,7 @@ fn clear(root: &Path, leftover: &mut Leftover) {
             [CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC].contains(&fs.filesystem_type())
         })
     };
+    // An entry is a file, and its text must not make `gc` remove other folders.
     if !is_named_by_us(root) || !controls(root) {
         return;
     }
@@ -222,6 +224,7 @@ fn clear(root: &Path, leftover: &mut Leftover) {
         }
     }
     for dir in &dirs {
+        // Children precede the root in this list, since a group with children cannot be removed.
         cgroup::remove(dir);
         if dir.exists() {
             leftover.failed.push(format!("{} still exists", dir.display()));

@@ -19,6 +19,7 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
     let socket = socket()?;
     create(tap)?;
     mtu(&socket, tap, interface.mtu)?;
+    // Otherwise the node's kernel would send router solicitations into the network, too.
     disable_ipv6(tap);
     let bridge = format!("br-{}", interface.name);
     let name = std::ffi::CString::new(bridge.as_str())
@@ -43,6 +44,7 @@ pub(crate) fn connect(interface: &Interface, tap: &str) -> Step<()> {
         set(&socket, ADD_PORT, &mut add, || format!("add {port} to the bridge {bridge}"))?;
         up(&socket, port)?;
     }
+    // Last, so that no frame passes a bridge with one port.
     up(&socket, &bridge)
 }
 

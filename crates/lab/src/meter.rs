@@ -156,6 +156,7 @@ impl Meter {
             let reading = &mut node.reading;
             let ns = |ms: f64| (ms * 1e6) as u64;
             let used = (ns(sample.user_ms), ns(sample.system_ms));
+            // Switches and disk I/O can have changed only if the node has run.
             let has_run = used != (reading.user_ns, reading.system_ns);
             // The time of a process that ends unreaped disappears with it.
             reading.user_ns = reading.user_ns.max(used.0);
@@ -229,6 +230,7 @@ impl Reading {
         let ticks = u128::from(user) + u128::from(system);
         let exact = match ticks {
             0 => 0,
+            // In 128 bits: ns times ticks exceed 64 bits after some hours of CPU time.
             ticks => (u128::from(total_ns) * u128::from(system) / ticks) as u64,
         };
         let most = total_ns.saturating_sub(self.user_ns);
@@ -306,6 +308,7 @@ impl Processes {
             io[1] += value(text, "write_bytes").unwrap_or(0);
         }
         [reading.voluntary, reading.involuntary] = sum;
+        // A process that ends unreaped takes its values with it.
         reading.disk_read = reading.disk_read.max(io[0]);
         reading.disk_written = reading.disk_written.max(io[1]);
     }

@@ -33,7 +33,7 @@ const LOSS_GE: u16 = 2;
 
 /// Maximum number of entries of a distribution in the kernel.
 pub const DISTRIBUTION_MOST: usize = 16_384;
-/// The value of an entry that stands for one jitter.
+/// The value of an entry that means one jitter: `NETEM_DIST_SCALE` of linux/pkt_sched.h.
 pub const DISTRIBUTION_SCALE: f64 = 8192.0;
 /// Maximum jitter: the kernel silently truncates greater values.
 pub const JITTER_MOST: Span = Span::from_ns(i32::MAX as u64);

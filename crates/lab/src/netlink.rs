@@ -72,6 +72,7 @@ impl Message {
 
     /// Ends an attribute: at most 65,535 bytes.
     pub fn end(&mut self, place: usize) {
+        // The length does not include the padding, which the next attribute needs (netlink(7)).
         let len = (self.0.len() - place) as u16;
         self.0[place..place + 2].copy_from_slice(&len.to_ne_bytes());
         self.0.resize(self.0.len().next_multiple_of(4), 0);
@@ -134,6 +135,9 @@ impl Socket {
     }
 
     /// Opens a socket of the family (`NETLINK_...`).
+    ///
+    /// # Errors
+    /// The kernel does not create the socket.
     pub fn open(family: libc::c_int) -> Result<Self, Errno> {
         // SAFETY: a plain system call; a valid descriptor is owned at once.
         let socket = unsafe {
@@ -161,6 +165,7 @@ impl Socket {
 /// Parses a message from the kernel.
 fn parse_reply(message: &[u8]) -> Result<Vec<u8>, Errno> {
     let (header, rest) = message.split_at_checked(HEADER).ok_or(Errno::EBADMSG)?;
+    // NLMSG_ERROR with 0 is an acknowledgement (netlink(7)).
     if u16::from_ne_bytes([header[4], header[5]]) != libc::NLMSG_ERROR as u16 {
         return Ok(rest.to_vec());
     }

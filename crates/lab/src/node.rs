@@ -154,6 +154,7 @@ impl Namespace {
         let (ours, theirs) = pair().map_err(Error::io("create a socket for an answer"))?;
         send(&self.socket, message, &[theirs.as_raw_fd()])
             .map_err(Error::io("send to the init of a node"))?;
+        // The init has a copy. Without this the end of the init would not be an end of file here.
         drop(theirs);
         let answer = receive(&ours, MsgFlags::empty());
         match answer.map_err(Error::io("receive from the init of a node"))?.ok_or_else(gone)? {
@@ -209,6 +210,8 @@ impl NodeKind for Namespace {
     }
 
     fn release(&self) {
+        // Shut down and not only closed: the lab's reader has the same socket, and its poll must
+        // return.
         let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Both);
     }
 }

@@ -223,6 +223,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        // First the nodes, so that they end at the same time, then the fork server.
         self.nodes.iter().for_each(|node| node.kind.release());
         drop(self.control.take());
         // The fork server ends after the last of its nodes.
@@ -292,6 +293,7 @@ fn processes(nodes: usize) -> u64 {
 /// The groups of a lab; creates only their parent folders.
 fn make_groups() -> Result<(Groups, Page), String> {
     static LABS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    // A process may have several labs, one after the other or at once.
     let lab = LABS.fetch_add(1, Relaxed);
     let name = format!("thingbed-{}-{lab}", std::process::id());
     let mut groups = Groups::find(&name)?;

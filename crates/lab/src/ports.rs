@@ -36,7 +36,6 @@ impl Ports {
     ///
     /// # Errors
     /// Why it cannot be attached.
-    /// Why it cannot be.
     pub fn try_out(program: BorrowedFd<'_>) -> io::Result<()> {
         const LOOPBACK: u32 = 1;
         let tried = || match unshare(CloneFlags::CLONE_NEWNET) {
@@ -55,7 +54,6 @@ impl Ports {
     ///
     /// # Errors
     /// When the interface does not exist, or the kernel has no clsact or no cls_bpf.
-    /// When there is no such interface, or the kernel has no clsact or no cls_bpf.
     pub fn attach(&self, number: u32, program: BorrowedFd<'_>) -> io::Result<()> {
         let failed = |what: &str, errno: Errno| {
             let missing = match errno {

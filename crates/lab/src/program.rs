@@ -71,6 +71,7 @@ pub(crate) fn start(start: Start, own: &Own) -> Result<i32, Failure> {
     if home.is_none() && control.is_none() {
         own.seal.bound(&mut command);
     }
+    // After those of the root, so that the experiment's variables win.
     command.envs(env);
     command.stdin(Stdio::null()).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     clean_signals(&mut command);

@@ -43,6 +43,9 @@ impl Home {
     }
 
     /// Replaces the node's hosts file.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn set_hosts(&self, hosts: &str) -> Result<(), Failure> {
         write_etc("hosts", hosts.as_bytes(), self.owner())
     }
@@ -89,6 +92,7 @@ pub(crate) fn enter(
 ) -> Result<(Home, OwnedFd), Failure> {
     let Separate { users, lower: shifted } = separate.unwrap_or_default();
     let owner = Owner::among(users.as_ref().map(|users| users.ids));
+    // Before the new namespace: it is the one in which Thingbed's own programs will run.
     let host = path_to(Path::new("/proc/self/ns/mnt"), OFlag::O_RDONLY)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(of("create a mount namespace for the root"))?;
     // Everything needed from the host is opened first, because it becomes hidden.
@@ -128,6 +132,7 @@ pub(crate) fn enter(
     chdir("/").map_err(of("enter the root"))?;
     // A kernel without control groups, as in guests, has nothing to hide.
     let _ = unshare(CloneFlags::CLONE_NEWCGROUP);
+    // After `/dev`, which the masks need for `/dev/null`.
     if !spec.setting.privileged {
         boundary::mask()?;
     }
@@ -136,6 +141,7 @@ pub(crate) fn enter(
     write_etc("hosts", &hosts, owner)?;
     write_etc("hostname", format!("{}\n", spec.name).as_bytes(), owner)?;
     write_etc("resolv.conf", resolver(spec.setting.resolver).as_bytes(), owner)?;
+    // In the new root, whose user database counts.
     let who = Who::find(&root.user, users.as_ref().map(|users| users.ids))?;
     // Allows unprivileged ping, as in other containers; the kernel's default denies it to all.
     let _ = fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");

@@ -28,6 +28,9 @@ impl Routing {
 
     /// Adds an IPv6 address. The plan gives each address once, so there is nothing to detect, and
     /// the node can use it at once.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the address.
     pub fn add_address(&self, name: &str, address: Ipv6Addr, prefix: u8) -> Result<(), Failure> {
         let mut header = vec![libc::AF_INET6 as u8, prefix, NO_DAD | PERMANENT_ADDRESS, 0];
         header.extend(index(name)?.to_ne_bytes());
@@ -40,6 +43,10 @@ impl Routing {
     }
 
     /// Adds a permanent IPv6 neighbour.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the entry, for example because its table
+    /// is full.
     pub fn add_neighbour(&self, name: &str, of: Ipv6Addr, mac: [u8; 6]) -> Result<(), Failure> {
         let mut header = vec![libc::AF_INET6 as u8, 0, 0, 0];
         header.extend(index(name)?.to_ne_bytes());
@@ -58,6 +65,9 @@ impl Routing {
     }
 
     /// Adds a route.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, for example because no network of the node has the next hop.
     pub fn add_route(&self, route: &Route) -> Result<(), Failure> {
         let Route { to, prefix, via } = route;
         let mut message = new_route(*via, *prefix);
@@ -66,6 +76,9 @@ impl Routing {
     }
 
     /// Adds an IPv6 default route by a router on the link of the interface `name`.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the route.
     pub fn add_default_route(&self, name: &str, via: Ipv6Addr) -> Result<(), Failure> {
         let mut message = new_route(via.into(), 0);
         message.bytes(libc::RTA_OIF, &index(name)?.to_ne_bytes());
@@ -156,6 +169,8 @@ pub(crate) fn forward(interfaces: &[String]) -> Result<(), Failure> {
         set(v6, "1")?;
     }
     set("/proc/sys/net/ipv4/ip_forward", "1")?;
+    // The kernel uses the larger one of an interface's `rp_filter` and that of `all`
+    // (networking/ip-sysctl).
     for name in interfaces.iter().map(String::as_str).chain(["all"]) {
         set(&format!("/proc/sys/net/ipv4/conf/{name}/rp_filter"), "0")?;
         set(&format!("/proc/sys/net/ipv4/conf/{name}/send_redirects"), "0")?;

@@ -31,6 +31,7 @@ impl Switches {
         let answer = socket.exchange(&request.finish()).ok()?;
         let family = find(answer.get(4..)?, FAMILY_ID)?;
         let switches = Self { socket, family: u16::from_ne_bytes(*family.first_chunk()?) };
+        // Tried at once: the kernel may have task statistics and refuse them to this user.
         switches.of(std::process::id() as i32).map(|_| switches)
     }
 
@@ -52,6 +53,7 @@ pub(crate) fn from_status(pid: i32) -> Option<[u64; 2]> {
     let mut sum = [0; 2];
     for task in tasks.flatten() {
         let text = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        // Both lines are the last of the file.
         for line in text.lines().rev().take(4) {
             let Some((key, value)) = line.split_once(':') else { continue };
             let which = match key {

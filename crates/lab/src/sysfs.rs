@@ -65,6 +65,8 @@ pub(crate) fn mount_own(kept: &[PathBuf]) {
     }
     // Removes the old one, so that it does not appear in mount lists. Unprivileged users may not
     // remove it: then it stays.
+    // Twice: the first removes the new one, which had to be mounted to see whether that is allowed,
+    // and the second the old one.
     let _ = umount2("/sys", MntFlags::MNT_DETACH);
     let _ = umount2("/sys", MntFlags::MNT_DETACH);
     let _ = mount_sysfs();

@@ -161,6 +161,7 @@ fn parse(stat: &str) -> Option<Process> {
     let number = |field: usize| values.get(field - 3)?.parse::<u64>().ok();
     Some(Process {
         parent: values.get(1)?.parse().ok()?,
+        // Fields 14 and 15 are the process's own, 16 and 17 those of its reaped children.
         ticks: [number(14)? + number(16)?, number(15)? + number(17)?],
         pages: number(24)?,
     })

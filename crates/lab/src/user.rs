@@ -18,6 +18,9 @@ pub(crate) struct Who {
 impl Who {
     /// Finds `user`: empty for root, else `user` or `user:group`, by name or number, in this root's
     /// `/etc/passwd` and `/etc/group`. `ids` are the users of the node, if it has its own.
+    ///
+    /// # Errors
+    /// When the root has no such user or group, or the node may not have it.
     pub fn find(user: &str, ids: Option<Ids>) -> Result<Self, Failure> {
         let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
         let who = Self::among(user, &read("/etc/passwd"), &read("/etc/group"))?;
@@ -73,9 +76,14 @@ impl Who {
     }
 
     /// Switches this process to the user. For a forked process before exec: only system calls.
+    ///
+    /// # Errors
+    /// When the kernel refuses a step.
     pub fn switch_user(&self) -> io::Result<()> {
         // SAFETY: plain system calls; the list has the given length.
         unsafe {
+            // Groups first, then the group, then the user: after setuid, this process may not
+            // change them.
             let set = libc::setgroups(self.groups.len(), self.groups.as_ptr());
             if set < 0 || libc::setgid(self.gid) < 0 || libc::setuid(self.uid) < 0 {
                 return Err(io::Error::last_os_error());

@@ -82,6 +82,7 @@ pub(crate) fn become_root(users: RawFd) -> io::Result<()> {
         }
         // A user that the namespace does not have is shown as another number.
         if libc::geteuid() != 0
+            // The same order as for any change of a user: groups, group, user.
             && (libc::setgroups(0, std::ptr::null()) < 0
                 || libc::setresgid(0, 0, 0) < 0
                 || libc::setresuid(0, 0, 0) < 0)
@@ -125,6 +126,8 @@ fn take(
             _ => Err(Failure::of(tried, Errno::EIO)),
         }
     };
+    // In step with the child: it creates the namespace, this process writes the maps, and then the
+    // child, as its root, creates the others.
     step("create a user namespace")?;
     for (map, text) in [("uid_map", ids.user_map()), ("gid_map", ids.group_map())] {
         fs::write(format!("/proc/{child}/{map}"), text).map_err(io("set the users of a node"))?;

@@ -168,6 +168,7 @@ pub(crate) fn packets_at(name: &str, index: u32, receives: bool) -> Step<OwnedFd
         // frames when a node receives some hundred at once on a slow processor. Without privileges
         // the user's limit applies.
         let bytes = SEND_BYTES;
+        // First what any user may set, then what only root may.
         for option in [libc::SO_SNDBUF, libc::SO_SNDBUFFORCE] {
             libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const bytes).cast(), size);
         }

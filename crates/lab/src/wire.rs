@@ -290,15 +290,18 @@ pub(crate) fn receive<T: DeserializeOwned>(
     BUFFER.with_borrow_mut(|buffer| {
         let mut attached = nix::cmsg_space!([RawFd; FDS]);
         let mut parts = [IoSliceMut::new(buffer)];
+        // A descriptor without close-on-exec could reach a program of a node.
         let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC;
         let (len, fds) = loop {
             match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut attached), flags) {
                 Ok(message) => break (message.bytes, take_fds(&message)?),
                 Err(Errno::EINTR) => {}
+                // The other end was closed with unread messages.
                 Err(Errno::ECONNRESET) => return Ok(None),
                 Err(errno) => return Err(errno.into()),
             }
         };
+        // No message is empty, so this is the end of file.
         if len == 0 {
             return Ok(None);
         }

@@ -38,6 +38,7 @@ impl Known {
     /// Returns if the connection has no right to last longer.
     async fn expired(&self) {
         sleep(STRANGER).await;
+        // A connection with the token may last: states, logs and terminals are streams.
         if self.0.load(Relaxed) {
             pending::<()>().await;
         }
@@ -54,10 +55,12 @@ pub(crate) enum Listener {
 pub(crate) async fn serve(listener: Listener, router: Router) {
     let free = Arc::new(Semaphore::new(MOST));
     loop {
+        // Taken before accepting, so that further clients wait in the kernel's queue.
         let Ok(permit) = free.clone().acquire_owned().await else { return };
         let router = router.clone();
         let accepted = match &listener {
             Listener::Port(listener) => listener.accept().await.map(|(stream, _)| {
+                // Keys of a terminal are small messages.
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(async move {
                     connection(stream, router).await;

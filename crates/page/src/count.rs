@@ -13,6 +13,8 @@ pub(crate) struct Counted(Count);
 impl Count {
     /// One more, unless there are `most`.
     pub(crate) fn take(&self, most: usize) -> Option<Counted> {
+        // Counted before it is compared, so that two requests at once cannot both take the last
+        // place. If there are `most`, dropping it takes the count back.
         let counted = Counted(self.clone());
         (self.0.fetch_add(1, Relaxed) < most).then_some(counted)
     }

@@ -64,6 +64,7 @@ impl Feed {
 
     /// The state now. Blocks while the lab answers.
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        // Held while the lab answers: further callers wait for this answer and do not ask again.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*last
             && Instant::now() < known.until

@@ -30,6 +30,7 @@ const PROTOCOL: &str = "token.";
 pub(crate) async fn check(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let refused = refusal(request.headers(), path, &app.token);
+    // Files of the page need no token, so a request for one proves nothing.
     if let (None, false, Some(known)) =
         (&refused, is_asset(path), request.extensions().get::<Known>())
     {
@@ -61,6 +62,7 @@ fn refusal(headers: &HeaderMap, path: &str, token: &Token) -> Option<(StatusCode
             "the page answers only at 127.0.0.1 and localhost; open the URL that Thingbed printed\n",
         ));
     };
+    // Browsers name the origin of a script's request; other clients name none.
     if headers.contains_key(ORIGIN) && text(ORIGIN) != Some(&format!("http://{host}")) {
         return Some((StatusCode::FORBIDDEN, "another page sent this request\n"));
     }
@@ -81,6 +83,7 @@ fn refusal(headers: &HeaderMap, path: &str, token: &Token) -> Option<(StatusCode
 
 /// Whether a `Host` names this machine itself, with any port: a forwarded port has another number.
 fn is_loopback(host: &str) -> bool {
+    // An IPv6 address without a port has colons, too.
     let (name, port) = match host.rfind(':') {
         Some(colon) if !host.ends_with(']') => (&host[..colon], Some(&host[colon + 1..])),
         _ => (host, None),

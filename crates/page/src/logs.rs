@@ -97,6 +97,7 @@ struct Program {
 
 impl Program {
     fn follow(app: &App, node: &str) -> io::Result<Self> {
+        // One pipe for both outputs, which keeps their order.
         let (reader, writer) = io::pipe()?;
         let mut command = Command::new(&*app.tool);
         command.args(["logs", "--follow", "--tail", LINES, "--lab", &app.lab.to_string()]);

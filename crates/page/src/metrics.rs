@@ -121,6 +121,7 @@ fn direction(way: Direction) -> &'static str {
 
 /// A label's value, escaped.
 fn label(text: &str) -> String {
+    // The three characters that the text format escapes in the value of a label.
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 

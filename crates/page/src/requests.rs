@@ -18,11 +18,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// Sends a request to the lab and returns its reply.
 pub(crate) async fn request(State(app): State<App>, Json(request): Json<Request>) -> Response {
+    // Its answer is a stream of frames and not one reply.
     if matches!(request, Request::Capture { .. }) {
         let why = "captures are for `thingbed capture`, which writes them to a file or a program\n";
         return (StatusCode::BAD_REQUEST, why).into_response();
     }
     let pid = app.lab;
+    // The lab may take seconds to answer, and the server has one thread.
     let reply = spawn_blocking(move || runner::ask(pid, &request)).await;
     let text = match reply {
         Ok(Ok(reply)) => return Json(reply).into_response(),
@@ -38,6 +40,7 @@ pub(crate) async fn events(
     State(app): State<App>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let mut clock = interval(PERIOD);
+    // After a slow answer, states are not sent in a row to catch up.
     clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let states = unfold((app, clock), async |(app, mut clock)| {
         clock.tick().await;

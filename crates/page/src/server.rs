@@ -46,6 +46,7 @@ pub struct Options {
 /// # Errors
 /// If the place is taken, or there is no such process.
 pub fn serve(options: Options, ready: impl FnOnce(&str)) -> io::Result<()> {
+    // One thread: the page must not take CPUs from a measured run (decision 92).
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_all().max_blocking_threads(WAITING).build()?;
     let served = runtime.block_on(serve_until_end(options, ready));
@@ -56,6 +57,7 @@ pub fn serve(options: Options, ready: impl FnOnce(&str)) -> io::Result<()> {
 
 async fn serve_until_end(options: Options, ready: impl FnOnce(&str)) -> io::Result<()> {
     let Options { lab, place, tool } = options;
+    // First, so that a later process with the same number is not taken for the lab's.
     let process = Process::open(lab)?;
     let token =
         Arc::new(std::env::var(lab::PAGE_TOKEN).map_or_else(|_| Token::random(), Token::chosen)?);
@@ -109,6 +111,7 @@ fn router(app: App) -> Router {
         .route("/metrics", get(metrics));
     routes
         .layer(DefaultBodyLimit::max(LONGEST))
+        // The outermost layer: nothing of a request that it refuses is read.
         .layer(from_fn_with_state(app.clone(), gate::check))
         .with_state(app)
 }

@@ -81,6 +81,8 @@ async fn serve(app: &App, of: &Of, socket: &mut WebSocket) -> io::Result<()> {
     let (mut buffer, mut input, mut ahead) = (vec![0; 8192], Vec::new(), 0_usize);
     loop {
         tokio::select! {
+            // Not read while the browser is behind, so that the program in the node waits, as at a
+            // real terminal.
             read = read(&master, &mut buffer), if ahead < AHEAD => match read? {
                 // All processes with the terminal open have closed it, so the shell has ended or is about to.
                 0 => return timeout(ENDING, shell.wait()).await.map_or(Ok(()), |status| ended(status?)),
@@ -134,6 +136,7 @@ fn start(app: &App, of: &Of) -> io::Result<(Child, OwnedFd)> {
     let pty = openpty(Some(&window(size)), None)?;
     let mut command = Command::new(&*app.tool);
     command.args(["shell", "--lab", &app.lab.to_string(), "--", &of.node]);
+    // A program with the token would control the lab (decision 93).
     command.env("TERM", "xterm-256color").env_remove(lab::PAGE_TOKEN).kill_on_drop(true);
     command.stdin(pty.slave.try_clone()?).stdout(pty.slave.try_clone()?).stderr(pty.slave);
     // SAFETY: only system calls between fork and exec. With a controlling terminal the shell gets
@@ -145,12 +148,14 @@ fn start(app: &App, of: &Of) -> io::Result<(Child, OwnedFd)> {
         });
     }
     let shell = command.spawn()?;
+    // `AsyncFd` needs a descriptor that does not block.
     let flags = nix::fcntl::OFlag::O_NONBLOCK;
     nix::fcntl::fcntl(&pty.master, nix::fcntl::FcntlArg::F_SETFL(flags))?;
     Ok((shell, pty.master))
 }
 
 fn window(size: Size) -> Winsize {
+    // The browser sends the size, so it is not trusted.
     let (ws_row, ws_col) = (size.rows.clamp(2, 500), size.cols.clamp(10, 1000));
     Winsize { ws_row, ws_col, ws_xpixel: 0, ws_ypixel: 0 }
 }

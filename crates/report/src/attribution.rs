@@ -39,6 +39,7 @@ impl Attribution {
         let mut cpus: Vec<Cpu> = Vec::new();
         for cpu in cells.iter().filter_map(|cell| cell.cell.cpu()) {
             if !cpus.contains(&cpu) {
+                // In the order of the runs, which is the order of `--cpu`.
                 cpus.push(cpu);
             }
         }
@@ -46,6 +47,7 @@ impl Attribution {
             return None;
         }
         // CPU time always depends on the CPU.
+        // It would be marked as different in each row and say nothing.
         let columns: Vec<_> = columns(sweep).into_iter().filter(|c| c.head != "CPU").collect();
         let first = cells.iter().filter(|cell| cell.cell.cpu() == Some(cpus[0]));
         let first: Vec<&Cell> = first.map(|cell| cell.cell).collect();
@@ -56,6 +58,7 @@ impl Attribution {
         let rows = first.into_iter().map(|cell| {
             let value = |axis: &String| cell.get(axis).unwrap_or_default().to_owned();
             let by_cpu: Vec<Cell> = cpus.iter().map(|cpu| cell.with_cpu(*cpu)).collect();
+            // Over repeats, as in the table of results, so that both show the same figures.
             let each: Vec<_> = by_cpu.iter().map(|cell| sweep.matching(cell)).collect();
             let marks = columns.iter().map(|column| {
                 let figures: Option<Vec<f64>> = each
@@ -105,6 +108,7 @@ fn mark(figures: Option<&[f64]>, show: impl Fn(f64) -> String) -> Mark {
     let (low, high) = figures
         .iter()
         .fold((f64::MAX, f64::MIN), |(low, high), figure| (low.min(*figure), high.max(*figure)));
+    // A share of the largest value, so that figures of 0 for all CPUs are equal.
     match high - low <= SAME * most {
         true => Mark::Same(show(figures[0])),
         false => Mark::Differs(figures.iter().map(|figure| show(*figure)).collect()),

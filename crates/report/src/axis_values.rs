@@ -1,6 +1,8 @@
 //! Values of an axis of the matrix as numbers, to draw figures against it.
 
 /// Units that can be converted into each other: name, kind, and factor to the kind's base unit.
+// The units of `units::Span`, `Rate` and `Bytes`, and frequencies of CPUs. Factors are between
+// units of one kind only.
 const UNITS: [(&str, &str, f64); 21] = [
     ("ns", "time", 1e-9),
     ("us", "time", 1e-6),
@@ -37,6 +39,7 @@ pub(crate) fn numbers(values: &[&str]) -> Option<(Vec<f64>, String)> {
             return Some(*value);
         }
         let ((_, from, factor), (_, to, base)) = (known(own)?, known(unit)?);
+        // `10 ms` and `10 kB` on one axis are categories.
         (from == to).then_some(value * factor / base)
     };
     Some((parts.iter().map(convert).collect::<Option<_>>()?, unit.to_owned()))
@@ -48,6 +51,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+eE".contains(c)));
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
     let value: f64 = number.parse().ok()?;
+    // `nan` and `inf` parse as numbers in Rust.
     Some((value, unit.trim())).filter(|(value, _)| value.is_finite())
 }
 

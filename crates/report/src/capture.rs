@@ -215,6 +215,7 @@ impl Capture {
 
     /// Bytes by layer, from the lowest layer up.
     pub(crate) fn layers(&self) -> Vec<(&'static str, u64)> {
+        // From the wire to the application; JSON objects have no order.
         let order = ["link", "network", "transport", "repeated", "messaging", "payload"];
         order.map(|layer| (layer, self.layers.get(layer).copied().unwrap_or(0))).to_vec()
     }

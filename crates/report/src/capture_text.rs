@@ -29,6 +29,7 @@ pub(crate) fn some(count: u64, noun: &str) -> String {
 /// A rate in a readable unit.
 fn rate(bit_s: f64) -> String {
     let (unit, factor) = match bit_s {
+        // Where three significant digits round up to 1,000 of the smaller unit.
         rate if rate >= 999.5e6 => ("Gbit/s", 1e9),
         rate if rate >= 999.5e3 => ("Mbit/s", 1e6),
         rate if rate >= 999.5 => ("kbit/s", 1e3),

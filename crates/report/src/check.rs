@@ -12,6 +12,7 @@ pub enum CheckStatus {
     Fail,
     /// A required metric is missing.
     #[default]
+    // Words of later versions: an unknown result must not look like a pass.
     #[serde(other)]
     NotMeasured,
 }

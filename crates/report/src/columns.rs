@@ -26,6 +26,7 @@ const BATCH: usize = 8192;
 impl Columns {
     /// Opens a file and reads its metadata.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        // Tables have no limit of size: they grow with the run.
         let file = input::open(path, input::ANY_SIZE)
             .map_err(|source| Error::Read { path: path.to_owned(), source })?;
         let file =
@@ -61,6 +62,7 @@ impl Columns {
         Ok(texts.into_iter().map(Option::unwrap_or_default).collect())
     }
 
+    // Read by name, so that columns that later versions add do not matter.
     fn column<T>(
         &self,
         name: &str,
@@ -76,6 +78,7 @@ impl Columns {
         let place = position(name).or_else(|| position(&earlier_name(name)));
         let place = place.ok_or_else(|| wrong("it is missing".to_owned()))?;
         let column = schema.column(place);
+        // Nested columns have several values for a row, which `take` would count as rows.
         if column.max_rep_level() > 0 || column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY {
             return Err(wrong("it is not a flat column".to_owned()));
         }

@@ -52,6 +52,7 @@ struct Entry {
 impl Entry {
     /// Whether the difference to `other`, which is not smaller, is insignificant.
     fn is_equal_to(&self, other: &Self) -> bool {
+        // Overlapping intervals are treated as equal, which is stricter than a test at 95 %.
         other.low <= self.high || other.median <= self.median * (1.0 + EQUAL_SHARE)
     }
 }
@@ -69,6 +70,8 @@ impl Ranking {
     fn order(&self) -> String {
         let mut levels: Vec<Vec<&Entry>> = Vec::new();
         for entry in &self.entries {
+            // Compared with the best of the level: equality of neighbours is not transitive, and a
+            // chain could join unequal ends.
             match levels.last_mut() {
                 Some(level) if level[0].is_equal_to(entry) => level.push(entry),
                 _ => levels.push(vec![entry]),
@@ -161,6 +164,7 @@ fn rankings(cells: &[CellRuns<'_>], axis: &str, figure: CompareFigure) -> Vec<Ra
         entries.sort_by(|a, b| a.median.total_cmp(&b.median));
         Ranking { size, entries }
     };
+    // A size with one value of the axis has no order.
     sizes.into_iter().map(of).filter(|ranking| ranking.entries.len() > 1).collect()
 }
 

@@ -26,6 +26,7 @@ impl Figure {
     }
 
     fn measured(&self, sweep: &Sweep, cell: &Cell) -> Option<Spread> {
+        // A cell of the reference may name some axes only; all runs that match count.
         let spread = |cell: &Cell| sweep.matching(cell).spread(|run| run.metric(&self.metric));
         let measured = spread(cell)?;
         let Some(base) = &self.relative_to else {
@@ -33,6 +34,7 @@ impl Figure {
             return Some(measured.map(|value| value * scale));
         };
         let base = spread(&cell.with_all(base))?.median;
+        // A difference in percent of zero has no value.
         (base > 0.0).then(|| measured.map(|value| 100.0 * (value / base - 1.0)))
     }
 

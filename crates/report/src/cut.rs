@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// Whether the folder is that of a run that has no results.
 pub(crate) fn is_cut(folder: &Path) -> bool {
+    // The plan is written at the start of a run, the summary at its end.
     folder.join("plan.json").exists() && !folder.join("summary.json").exists()
 }
 
 /// What is left of a run that has no results: it was killed, or failed.
 pub(crate) fn what_is_left(folder: &Path) -> String {
+    // The events files are the journal of a run until its tables are written (decision 60).
     let mut tally = Tally::new();
     for path in entries(&folder.join("programs")) {
         if path.extension().is_some_and(|kind| kind == "csv")
@@ -40,6 +42,7 @@ pub fn damaged_tables(folder: &Path) -> Vec<String> {
     let mut tables = entries(folder);
     tables.retain(|path| path.extension().is_some_and(|kind| kind == "parquet"));
     let messages = folder.join("messages.parquet");
+    // Written in every run; other tables depend on the workloads.
     if !tables.contains(&messages) {
         tables.push(messages);
     }

@@ -46,6 +46,7 @@ pub(crate) fn range(spread: Option<Spread>, show: fn(f64) -> String) -> (String,
     let Some(spread) = spread else { return (format::NONE.to_owned(), None) };
     let (min, max) = (show(spread.min), show(spread.max));
     // Write a common unit only once.
+    // `10–20 ms`, not `10 ms–20 ms`.
     let short = match (min.split_once(' '), max.split_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => number.to_owned(),
         _ => min.clone(),
@@ -61,6 +62,7 @@ pub(crate) fn columns(sweep: &Sweep) -> Vec<Column> {
     columns.extend(programs(sweep));
     // In sweeps that have only loads or programs, messages have no metrics.
     let sent = |run: &Run| run.summary.figure(&[Figures::messages, Messages::sent]);
+    // Commands send no messages that Thingbed counts, so zeros would be wrong.
     let only_commands = sweep.runs.iter().all(|run| run.topology.only_commands);
     let is_expected = columns.is_empty() && !only_commands;
     if is_expected || sweep.runs.iter().any(|run| sent(run) > Some(0.0)) {
@@ -78,6 +80,7 @@ fn column(
 ) -> Column {
     let path = path.to_vec();
     // The unit is that of the nearest object that has one.
+    // A mean of `rtd_ms` has its unit in the row of `rtd_ms`.
     let unit = path.iter().rev().map(|figure| figure.unit).find(|unit| !unit.is_empty());
     Column {
         head,
@@ -101,6 +104,7 @@ fn messages(sweep: &Sweep) -> Vec<Column> {
         sweep.runs.iter().any(|run| figure(run).is_some())
     };
     let mut columns = vec![count(Messages::sent), count(Messages::received)];
+    // If neither is there, the columns stay, and show that they are not measured.
     if has(Messages::unanswered_pct) || !has(Messages::lost_pct) {
         columns.extend([count(Messages::answered), count(Messages::unanswered_pct)]);
     } else {
@@ -132,6 +136,7 @@ fn groups(sweep: &Sweep) -> Vec<Column> {
                 let of = Box::new(move |summary: &Summary| summary.all_groups(figure));
                 add(figure.head.to_owned(), figure, of);
             }
+            // A column only for groups that have the figure: energy exists for groups with a board.
             Some(Scope::EachGroup) => {
                 for group in sweep.groups() {
                     let has = |run: &Run| run.summary.group(group, figure).is_some();
@@ -204,6 +209,7 @@ fn programs(sweep: &Sweep) -> Vec<Column> {
         let unit = own().map(|found| found.samples.unit).find(|unit| !unit.is_empty());
         let many = own().any(|found| found.samples.count > 1);
         let is_count = own().all(|found| found.samples.mean.is_none());
+        // Percentiles of one value are that value.
         let shown: &[Figure] = match (is_count, many) {
             (true, _) => &[Samples::count],
             (false, true) => &[Samples::mean, Samples::p99],

@@ -13,6 +13,7 @@ pub(crate) fn number(value: f64) -> String {
     } else if value < 0.0 {
         // A minus sign (U+2212), as wide as a plus sign.
         format!("−{}", number(size))
+    // The bounds are where rounding would give a digit more: 99.95 is shown as 100.
     } else if size >= 99.95 {
         format!("{value:.0}")
     } else if size >= 9.995 {
@@ -32,6 +33,7 @@ pub(crate) fn count(value: f64) -> String {
 /// A value of evidence with its unit; long times in milliseconds.
 pub(crate) fn quantity(value: f64, unit: &str) -> String {
     match unit {
+        // Where three digits round up to 1,000 us.
         "us" if value.abs() >= 999.5 => format!("{} ms", number(value / 1e3)),
         // A limit of 0 is `0`, not `0.0000`.
         unit => format!("{} {unit}", count(value)).trim_end().to_owned(),

@@ -43,6 +43,7 @@ pub fn write_html(sweep: &Sweep, path: &Path) -> Result<(), Error> {
     let text = page(sweep);
     // The user may name a device or a link, e.g. /dev/stdout.
     let written = match std::fs::symlink_metadata(path) {
+        // A draft is renamed over the target, which would replace the device by a file.
         Ok(old) if !old.is_file() => std::fs::write(path, text),
         _ => journal::write(path, text),
     };
@@ -60,8 +61,10 @@ pub fn write_capture_html(capture: &Capture, title: &str, path: &Path) -> Result
 
 fn page(sweep: &Sweep) -> String {
     let cells = sweep.cells();
+    // Panels once for all sections, so that a cell has the same colour in each of them.
     let view = View { sweep, panels: Panels::of(sweep, &cells), cells };
     let mut page = Page::new(sweep.all_notes());
+    // Results first, evidence after them (decision 91).
     results::section(&mut page, &view);
     verdict::checks(&mut page, &view);
     explore::section(&mut page, &view);

@@ -72,6 +72,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<IntervalRow>, Error> {
                 direction,
                 start_s: at(0),
                 end_s: at(1),
+                // Frames and their duplicates, without those that a full queue, an outage or a
+                // grant dropped before the loss.
                 at_risk: at(2) + at(3) - at(4) - at(5) - at(6),
                 lost: at(7),
                 delay_ms: [at(8), at(9), at(10)],

@@ -24,6 +24,7 @@ pub fn json(sweep: &Sweep, page: &Path) -> Value {
                     "meaning": reason.meaning,
                 })).collect::<Vec<_>>(),
                 "notes": run.notes,
+                // As written by the run, so that scripts see the names of `docs/run-folder.md`.
                 "figures": of(&run.folder.join("summary.json")),
             })
         })

@@ -48,6 +48,7 @@ fn case(experiment: &str, run: &Run) -> TestCase {
         })
         .collect();
     let mut status = match verdict.status {
+        // Suspect is a warning: the exit status of `thingbed run` is 0 for it, too.
         Status::Valid | Status::Suspect => TestCaseStatus::success(),
         Status::Failed => TestCaseStatus::non_success(NonSuccessKind::Failure),
         Status::Unknown | Status::Invalid => TestCaseStatus::non_success(NonSuccessKind::Error),

@@ -39,6 +39,7 @@ impl LinkRow {
         // Frames dropped at a full queue have no loss decision.
         let drawn = (self.frames - self.overflow).max(0.0);
         let spread = (drawn * configured * (1.0 - configured)).sqrt();
+        // A configured loss of 0 or 100 % has no spread.
         (spread > 0.0).then(|| (self.lost - drawn * configured) / spread)
     }
 

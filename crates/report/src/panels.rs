@@ -38,6 +38,7 @@ impl Panels {
         let (mut panels, mut series): (Vec<Panel>, Vec<String>) = (Vec::new(), Vec::new());
         for (place, cell) in cells.iter().enumerate() {
             let label = cell.cell.label_without(axis.as_deref());
+            // One colour for a series in all charts of the page.
             let known = series.iter().position(|name| *name == label);
             let colour = known.unwrap_or_else(|| {
                 series.push(label);

@@ -74,6 +74,7 @@ impl Topology {
     fn join(&mut self, group: &str, link: &Value) {
         let (network, up, down) =
             (text(&link["network"]), words(&link["up"]), words(&link["down"]));
+        // Nodes of a group may have different links, as in a cell with near and far nodes.
         let alike = |known: &&mut GroupLink| {
             known.group == group && known.network == network && known.up == up && known.down == down
         };

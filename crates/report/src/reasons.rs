@@ -37,6 +37,7 @@ impl Sweep {
                     let known = &group[0].1;
                     let alike = (known.status, &known.name) == (reason.status, &reason.name);
                     // Failures are equal if their texts are.
+                    // Values of one kind of evidence differ in each run; their range is shown.
                     alike && (reason.value.is_some() || known.detail == reason.detail)
                 };
                 match groups.iter_mut().find(|group| same(group)) {
@@ -70,6 +71,7 @@ fn of(run: &Run) -> Vec<Reason> {
 
 fn grouped(group: &[(&Run, Reason)]) -> Grouped {
     let share = |reason: &Reason| match (reason.value, reason.limit) {
+        // As a share of its limit, because limits may differ between cells.
         (Some(value), Some(limit)) if limit > 0.0 => value / limit,
         (value, _) => value.unwrap_or(0.0),
     };

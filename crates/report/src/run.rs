@@ -29,6 +29,9 @@ pub struct Run {
 
 impl Run {
     /// Reads a run folder. Only the summary is required; other missing files leave a note.
+    ///
+    /// # Errors
+    /// If the summary is missing, damaged or of another format.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("summary.json");
         let summary = Summary::from_json(&read_text(&path)?)
@@ -73,31 +76,49 @@ impl Run {
     }
 
     /// Times of all messages, from `messages.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing or damaged.
     pub fn messages(&self) -> Result<Vec<MessageTimes>, Error> {
         messages::read(&self.folder.join("messages.parquet"))
     }
 
     /// Usage by node and second, from `nodes.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing or damaged.
     pub fn usage(&self) -> Result<Vec<UsageRow>, Error> {
         usage::read(&self.folder.join("nodes.parquet"))
     }
 
     /// Clients of brokers, from `clients.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing, as in runs without clients, or damaged.
     pub fn clients(&self) -> Result<Vec<ClientRow>, Error> {
         clients::read(&self.folder.join("clients.parquet"))
     }
 
     /// Link measurements, from `links.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing or damaged.
     pub fn links(&self) -> Result<Vec<LinkRow>, Error> {
         links::read(&self.folder.join("links.parquet"))
     }
 
     /// Link measurements by interval, from `intervals.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing, as in runs of earlier versions, or damaged.
     pub fn intervals(&self) -> Result<Vec<IntervalRow>, Error> {
         intervals::read(&self.folder.join("intervals.parquet"))
     }
 
     /// Values of programs' metrics, from `metrics.parquet`.
+    ///
+    /// # Errors
+    /// If the table is missing, as in runs without metrics, or damaged.
     pub fn program_values(&self) -> Result<Vec<ProgramValueRow>, Error> {
         program_values::read(&self.folder.join("metrics.parquet"))
     }

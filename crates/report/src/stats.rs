@@ -19,6 +19,7 @@ impl Spread {
         let mut values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let (min, max, count) = (*values.first()?, *values.last()?, values.len());
+        // For an odd number both indices are the same.
         let median = f64::midpoint(values[(count - 1) / 2], values[count / 2]);
         Some(Self { median, min, max, count })
     }
@@ -45,6 +46,7 @@ pub(crate) fn thin(len: usize) -> Vec<usize> {
     if len <= POINTS {
         return (0..len).collect();
     }
+    // `len - 1` at both places, so that the last point is the last value.
     (0..POINTS).map(|point| point * (len - 1) / (POINTS - 1)).collect()
 }
 

@@ -38,11 +38,17 @@ struct Head {
 
 impl Summary {
     /// Reads one summary.
+    ///
+    /// # Errors
+    /// If the text is no JSON object with the keys of a summary.
     pub fn from_json(text: &str) -> serde_json::Result<Self> {
         Self::join(serde_json::from_str(text)?, serde_json::from_str(text)?)
     }
 
     /// Reads a sweep's list of summaries.
+    ///
+    /// # Errors
+    /// If the text is no JSON list of summaries.
     pub fn list_from_json(text: &str) -> serde_json::Result<Vec<Self>> {
         let heads: Vec<Head> = serde_json::from_str(text)?;
         let figures: Vec<Value> = serde_json::from_str(text)?;

@@ -36,6 +36,7 @@ impl CellRuns<'_> {
     pub fn spread(&self, figure: impl Fn(&Summary) -> Option<f64>) -> Option<Spread> {
         let usable = |run: &&&Run| run.summary.verdict.status < Status::Failed;
         let some_usable = self.runs.iter().any(|run| usable(&run));
+        // If all repeats failed, their figures help to see why.
         let counted = self.runs.iter().filter(|run| !some_usable || usable(run));
         Spread::of(counted.filter_map(|run| figure(&run.summary)))
     }
@@ -48,9 +49,13 @@ impl CellRuns<'_> {
 
 impl Sweep {
     /// Reads a sweep's folder, or that of a single run.
+    ///
+    /// # Errors
+    /// If the folder cannot be read, or has no run with a summary.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let mut sweep = Self { folder: folder.to_owned(), ..Self::default() };
         let own = read_text(&folder.join("summary.json")).ok();
+        // A run's summary is an object, a sweep's a list of them.
         if own.as_ref().is_some_and(|text| text.trim_start().starts_with('{')) {
             sweep.runs = vec![Run::read(folder)?];
         } else {
@@ -61,6 +66,7 @@ impl Sweep {
             });
             sweep.read_runs(&list.unwrap_or_default())?;
         }
+        // Repeating until a run is valid selects runs; the reader must know.
         let rejected = std::fs::read_dir(folder.join("rejected")).map_or(0, Iterator::count);
         if rejected > 0 {
             let (runs, were) = if rejected == 1 { ("run", "was") } else { ("runs", "were") };
@@ -80,6 +86,7 @@ impl Sweep {
         let mut folders: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
         folders.sort();
         let own = std::iter::once(&self.folder);
+        // The folder itself too: a single run that was killed.
         let left = own.chain(&folders).filter(|folder| cut::is_cut(folder));
         self.notes.extend(left.map(|folder| cut::what_is_left(folder)));
         folders.retain(|f| f.join("summary.json").exists() || f.join("run.json").exists());
@@ -90,6 +97,7 @@ impl Sweep {
                 Err(error) => self.notes.push(error.to_string()),
             }
         }
+        // A run's folder may be removed or damaged; its figures are still in the list.
         for summary in list {
             let same = |run: &Run| {
                 run.summary.cell == summary.cell && run.summary.repeat == summary.repeat
@@ -116,6 +124,7 @@ impl Sweep {
     fn sort(&mut self, list: &[Summary]) {
         let started =
             |run: &Run| run.facts.as_ref().map(|facts| facts.started.clone()).unwrap_or_default();
+        // By start first, to know in which order the cells began.
         self.runs.sort_by_cached_key(started);
         let started: Vec<Cell> = self.runs.iter().map(|run| run.summary.cell.clone()).collect();
         self.runs.sort_by_key(|run| {

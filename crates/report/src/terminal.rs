@@ -71,6 +71,7 @@ impl Page {
         table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty();
         table.style_mut().row_separator = LineStyle::none();
         if self.colour {
+            // Without it colours disappear with `force_no_tty`.
             table.enforce_styling();
         }
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(self.width);

@@ -18,6 +18,7 @@ pub(crate) fn overflows(
             ends.iter().enumerate().map(move |(endpoint, end)| (segment, endpoint, count(end)))
         });
         total(ends.map(|(segment, endpoint, count)| {
+            // Nodes that were added later are not in the topology.
             let names = topology.names.get(segment);
             let name =
                 names.and_then(|names| names.get(endpoint)).map_or("a clone", String::as_str);

@@ -40,6 +40,7 @@ pub(crate) fn values<R: Read>(
                     if let Ok(document) = serde_json::from_str(line) {
                         collect(&document, &path, &mut found);
                     }
+                    // One more than allowed shows that there are more.
                     found.len() <= VALUE_LIMIT
                 })?;
             }
@@ -89,6 +90,7 @@ pub(crate) fn any_line(output: impl Read, test: impl Fn(&str) -> bool) -> io::Re
 /// All documents of an output that is JSON from begin to end.
 fn documents(output: impl Read) -> io::Result<Option<Vec<Value>>> {
     let mut text = Vec::new();
+    // One byte more shows that it is larger.
     output.take(DOCUMENT_LIMIT + 1).read_to_end(&mut text)?;
     if text.len() as u64 > DOCUMENT_LIMIT {
         return Ok(None);
@@ -111,6 +113,7 @@ fn lines(output: impl Read, mut take: impl FnMut(&str) -> bool) -> io::Result<u6
         if line.last() != Some(&b'\n') && line.len() as u64 == LINE_LIMIT {
             cut += u64::from(skip_line(&mut output)?);
         }
+        // A program may print any bytes, and a line may be cut within a character.
         let text = String::from_utf8_lossy(&line);
         if !take(text.trim_end_matches(['\r', '\n'])) {
             return Ok(cut);
@@ -135,6 +138,7 @@ fn skip_line(output: &mut impl BufRead) -> io::Result<bool> {
 
 /// Adds the numbers at the end of `path`.
 fn collect(value: &Value, path: &[&str], found: &mut Vec<f64>) {
+    // Recursion is bounded: serde_json reads at most 128 levels.
     let Some((key, rest)) = path.split_first() else {
         match value {
             Value::Array(items) => items.iter().for_each(|item| collect(item, path, found)),

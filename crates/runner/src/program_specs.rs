@@ -59,6 +59,9 @@ impl<'a> Programs<'a> {
     }
 
     /// The program of `role` on node `name`, which depends on node `other`. Writes its spec.
+    ///
+    /// # Errors
+    /// The spec cannot be written.
     pub fn job<S: Spec>(
         &self,
         name: &str,

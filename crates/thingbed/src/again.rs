@@ -6,6 +6,8 @@ use std::path::Path;
 impl Sweep<'_> {
     /// The command line that repeats this sweep's invalid runs: same cells, same options.
     pub(crate) fn again(&self) -> String {
+        // Not the words of this process: `--resume` or `--retry` may be among them already, and a
+        // path with spaces would no longer be quoted.
         let run = self.arguments;
         let mut words = vec!["thingbed".to_owned(), "run".to_owned(), word_of(&run.file)];
         let mut option = |name: &str, value: Option<String>| {
@@ -30,6 +32,7 @@ impl Sweep<'_> {
         option("replay", run.replay.as_deref().map(word_of));
         // A single run has no sweep to resume, and a replay is always a single run.
         let alone = run.replay.is_some() || self.folder.join("run.json").exists();
+        // `runs` is the default of `--out`, and a resumed sweep already has its folder.
         let parent = Some(&run.out).filter(|out| alone && out.as_os_str() != "runs");
         option("out", parent.map(|out| word_of(out)));
         option("resume", (!alone).then(|| word_of(&self.folder)));

@@ -56,5 +56,6 @@ fn read(arguments: &Analyze) -> Result<Analysis, Error> {
     if arguments.file == Path::new("-") {
         return analyze_capture(std::io::stdin(), &options);
     }
+    // Captures can be larger than memory; `analyze` reads them as a stream.
     analyze_capture(input::open(&arguments.file, input::ANY_SIZE)?, &options)
 }

@@ -27,9 +27,12 @@ impl Sweep<'_> {
             true => self.folder.clone(),
             false => self.folder.join(name(cell, repeat)),
         };
+        // A folder that is left over here belongs to a run that was cut short or damaged; complete
+        // runs are not executed again.
         if self.arguments.resume.is_some() {
             resume::put_aside(&path, CUT_SHORT)?;
         }
+        // A single run is in the sweep's folder, which exists already.
         let folder = if single { Folder::take(path) } else { Folder::make(path)? };
         let plan = self.plan(cell, repeat)?;
         let finished = match self.arguments.clock(self.experiment) {
@@ -38,6 +41,7 @@ impl Sweep<'_> {
                 screen.guest_starts();
                 let guest = self.guest(&plan, cell, &folder)?;
                 let names = || plan.nodes.iter().map(|node| node.name.clone()).collect();
+                // Only `--stop-at` lets a guest reach the user's terminal (decision 43).
                 let nodes = self.arguments.stop_at.map(|_| names());
                 let file = fs::canonicalize(&self.arguments.file).unwrap_or_default();
                 let home = file.parent().unwrap_or(Path::new("/")).to_owned();
@@ -51,16 +55,21 @@ impl Sweep<'_> {
                 )?
             }
         };
+        // Said at once and not only in the report: a user who compares figures would take the runs
+        // for equal.
         if self.arguments.replay.is_some() {
             let text = departures(&finished.folder);
             screen.suspend(|| text.map(crate::remark));
         }
         if !single {
             let to = finished.folder.join("experiment.yaml");
+            // After the run, so that a killed run has no file that looks complete.
             journal::write(&to, self.experiment.source()).map_err(Error::write(&to))?;
             // A page per run, so that you can view and move each run separately.
             let page = finished.folder.join("report.html");
             let drawn = report::Sweep::read(&finished.folder);
+            // A page that cannot be drawn is no reason to lose the run, whose figures are on the
+            // disk.
             if let Err(error) = drawn.and_then(|run| report::write_html(&run, &page)) {
                 complain(error);
             }
@@ -103,6 +112,7 @@ impl Sweep<'_> {
     /// If the run does not support virtual time, or one of its files cannot be read.
     pub(crate) fn image(&self, cell: &Cell, repeat: u32) -> Result<Image, Error> {
         let plan = self.plan(cell, repeat)?;
+        // The image lists guests' paths only; the host's folder differs for each repetition.
         let mount = Mount { host: PathBuf::new(), guest: PathBuf::from(virtual_time::FOLDER) };
         let machine = virtual_time::machine(&plan, self.request(&plan, cell)?, vec![mount])?;
         match &machine.engine {
@@ -119,6 +129,7 @@ impl Sweep<'_> {
 
     /// The request to execute a run in a guest.
     fn request(&self, plan: &Plan, cell: &Cell) -> Result<Request, Error> {
+        // Absolute: the guest resolves paths in its own root.
         let file =
             fs::canonicalize(&self.arguments.file).map_err(Error::write(&self.arguments.file))?;
         let replay = self.arguments.replay.as_deref().map(fs::canonicalize).transpose();
@@ -127,11 +138,15 @@ impl Sweep<'_> {
             files: self.experiment.files.iter().map(|name| home.join(name)).collect(),
             home,
             file,
+            // The guest reads the file itself, unless `--set` or variables changed it: then the
+            // host's text counts.
             text: self.experiment.is_changed().then(|| self.experiment.source().to_owned()),
             cell: cell.without_cpu(),
             name: cell.clone(),
             repeat: plan.repeat,
             seed: plan.seed,
+            // Set by `machine`: the request must not contain a path of this run, which would change
+            // the guest's random numbers (decision 42).
             folder: PathBuf::new(),
             workload: workload_program(),
             cpu: self.cpu(cell),

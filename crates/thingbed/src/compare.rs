@@ -48,6 +48,8 @@ fn builds(arguments: &Compare, old: &Path, new: &Path) -> Result<Status, (Status
             ),
         ));
     }
+    // Both folders are read again even if the runs were made here, so that the files on the disk
+    // are what is compared.
     let sweep = |folder: &PathBuf| Sweep::read(folder).map_err(|error| failed(error.to_string()));
     let [before, after] = [sweep(&folders[0])?, sweep(&folders[1])?];
     let builds = report::compare_builds(&before, &after, arguments.all).map_err(failed)?;
@@ -100,6 +102,8 @@ fn run(
     let clock = arguments.clock.unwrap_or(Clock::Virtual);
     let mut folders = [None, None];
     let repeats = match clock {
+        // In virtual time the machine's load does not matter, so each program runs all repeats at
+        // once, in parallel.
         Clock::Virtual => vec![None],
         Clock::Real => (0..arguments.repeat.unwrap_or(experiment.repeats)).map(Some).collect(),
     };
@@ -119,6 +123,7 @@ fn run(
                 settings: Settings { environment: Some(environment), ..Settings::default() },
                 out: PathBuf::from("runs"),
                 only: repeat.map(|n| format!("repeat={n}")).into_iter().collect(),
+                // Each further repeat joins the sweep of its program.
                 resume: folders[side].take(),
                 clock: Some(clock),
                 cpu: arguments.cpu.into_iter().collect(),
@@ -149,12 +154,14 @@ fn read(
         return Err(wrong(format!("{}: the path is not UTF-8", program.display())));
     };
     let mut environment: BTreeMap<String, String> = std::env::vars_os()
+        // A variable that is not UTF-8 cannot occur in the experiment file.
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     environment.insert(PROGRAM.to_owned(), path.to_owned());
     let of = |name: &str| environment.get(name).cloned();
     let experiment = Experiment::read_with(file, Overrides { set: &[], environment: &of });
     let experiment = experiment.map_err(|errors| wrong(errors.to_string()))?;
+    // Without it, both sweeps would run the same program and differ in nothing.
     if !experiment.environment.contains_key(PROGRAM) {
         return Err(wrong(format!(
             "{} does not use the program\n  write `${{env:{PROGRAM}}}` where it names the program, \

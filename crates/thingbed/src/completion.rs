@@ -11,6 +11,7 @@ pub(crate) fn nodes() -> Vec<CompletionCandidate> {
         Ok(Reply::Nodes(nodes)) => nodes,
         _ => Vec::new(),
     };
+    // Errors give no candidates: text on a shell's command line would replace what the user types.
     names(runner::labs().unwrap_or_default().into_iter().flat_map(of))
 }
 

@@ -33,6 +33,7 @@ fn serve(arguments: &Device, settings: &DeviceSettings) -> Result<(), String> {
     let stop = watch_signals()
         .map_err(|error| format!("could not install the handler for Ctrl-C: {error}"))?;
     if !arguments.no_check {
+        // Before the first request: the self-test uses the CPU, and would delay answers.
         load::check(settings)?.iter().filter(|checked| !checked.kept).for_each(warn);
     }
     let ready = |addresses: &[(&str, std::net::SocketAddr)]| {
@@ -76,6 +77,8 @@ fn show(served: &Served) {
             say(format_args!("  {count} {what}"));
         }
     }
+    // A ladder of `trace generate` has 100 resources per device by default, more than a screen
+    // shows.
     let busy = served.resources.iter().filter(|resource| resource.configured.count > 0);
     for resource in busy.take(20) {
         say(format_args!(
@@ -108,6 +111,8 @@ fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
     if resources.is_empty() {
         resources.push(resource("", arguments)?);
     }
+    // Refused and not accepted as aliases, so that scripts and documentation have one name for each
+    // fault (decision 72).
     for (former, name, given) in [
         ("--garbage", "--corrupt", &arguments.garbage),
         ("--twice", "--duplicate", &arguments.twice),
@@ -138,6 +143,7 @@ fn settings(arguments: &Device) -> Result<DeviceSettings, String> {
     let none =
         [arguments.coap, arguments.http, arguments.udp, arguments.tcp].iter().all(Option::is_none);
     Ok(DeviceSettings {
+        // Port 5683 is CoAP's (RFC 7252, section 6.1).
         coap: arguments.coap.or(none.then(|| ([0, 0, 0, 0], 5683).into())),
         http: arguments.http,
         udp: arguments.udp,

@@ -34,6 +34,7 @@ fn create_scratch(folder: &Path) -> std::io::Result<PathBuf> {
             made => return made.map(|()| path),
         }
     }
+    // The numbers are endless, so the loop ends with a folder or with an error.
     unreachable!("a free number is found")
 }
 
@@ -88,6 +89,7 @@ pub(crate) fn rank(name: &Path) -> (usize, bool) {
 /// The first difference between two files, as text.
 pub(crate) fn first_difference(then: &Path, now: &Path) -> Vec<String> {
     let read = |path: &Path| fs::read(path).ok();
+    // A file that is missing on one side is a difference too.
     let (Some(a), Some(b)) = (read(then), read(now)) else {
         let side =
             if then.exists() { "the new run does not have it" } else { "only the new run has it" };
@@ -97,6 +99,7 @@ pub(crate) fn first_difference(then: &Path, now: &Path) -> Vec<String> {
     if let (Some(a), Some(b)) = (json(&a), json(&b)) {
         return difference("", &a, &b).into_iter().collect();
     }
+    // Binary tables have no figures to name; the offset helps to see whether only a header differs.
     let at = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
     vec![format!("differ from byte {at}: size {} B then, {} B now", a.len(), b.len())]
 }
@@ -116,6 +119,8 @@ pub(crate) fn difference(path: &str, a: &Value, b: &Value) -> Option<String> {
             keys.iter().find_map(|key| difference(&below(key), &value(a, key), &value(b, key)))
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            // Of arrays with other lengths, values at one index are not the same thing; both arrays
+            // are shown.
             let mut pairs = a.iter().zip(b).enumerate();
             pairs.find_map(|(n, (a, b))| difference(&below(&n.to_string()), a, b))
         }

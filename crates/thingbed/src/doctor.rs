@@ -14,6 +14,7 @@ use std::process::Command;
 
 /// Checks the machine and prints the findings.
 pub fn doctor(json: bool) -> Status {
+    // What all runs need comes first, what only some features need after it.
     let findings = [
         rights(),
         tun(),
@@ -53,6 +54,7 @@ pub fn doctor(json: bool) -> Status {
         }
         say(format_args!("\n{}", conclusion(&findings)));
     }
+    // Degraded features are no error: scripts use the status to decide whether runs can start.
     match findings.iter().any(|finding| finding.grade == Grade::Missing) {
         true => Status::Failed,
         false => Status::Fine,
@@ -94,6 +96,8 @@ fn rights() -> Finding {
     if unsafe { libc::geteuid() } == 0 {
         return Finding::good(what, "root");
     }
+    // The kernel's switch, then Debian's and Ubuntu's; where the kernel lacks the last two, they
+    // read as empty, which is no refusal.
     let allowed = read("/proc/sys/user/max_user_namespaces").parse::<u64>().unwrap_or(0) > 0
         && read("/proc/sys/kernel/unprivileged_userns_clone") != "0"
         && read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") != "1";
@@ -166,6 +170,7 @@ fn frame_path() -> Finding {
 fn node() -> Finding {
     let what = "nodes";
     let tool = std::env::current_exe().unwrap_or_default();
+    // As a run would choose it, so that the check does not fail where runs work.
     let link = if lab::can_have_taps() { Link::Tap } else { Link::Veth };
     match lab::try_node(&tool, link) {
         Ok(()) => Finding::good(what, "a node with a link was started and removed"),
@@ -208,7 +213,9 @@ fn netem() -> Finding {
 
 fn real_time() -> Finding {
     let what = "real-time priority";
+    // In a thread that ends at once: the priority must not stay with the checks after it.
     let tried = std::thread::spawn(|| {
+        // Any priority above 0 shows the permission; the engine's is not needed for that.
         let param = libc::sched_param { sched_priority: 10 };
         // SAFETY: the parameter outlives the call; 0 is this thread, which ends right after.
         unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) == 0 }
@@ -230,6 +237,7 @@ fn files() -> Finding {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: writes to one limit, which outlives the call.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    // As `lab` counts: four descriptors per node while nodes start, and a reserve.
     let nodes = limit.rlim_max.saturating_sub(256) / 4;
     let found = format!("at most {}, enough for {nodes} nodes", limit.rlim_max);
     match nodes >= 1_000 {

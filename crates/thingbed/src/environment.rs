@@ -15,6 +15,7 @@ pub(crate) fn frame_path() -> Result<Option<FramePath>, String> {
 pub fn workload_program() -> PathBuf {
     const NAME: &str = "thingbed-workload";
     let sibling = current_exe().with_file_name(NAME);
+    // The neighbour first: it is of the same version, and PATH may have another one.
     if sibling.exists() { sibling } else { PathBuf::from(NAME) }
 }
 

@@ -42,6 +42,7 @@ pub fn gc(images: bool) -> Status {
         }
     }
     if guests == 0 && found.iter().all(|leftover| leftover.cgroups.is_empty()) {
+        // Before images and states, which are caches and no leftovers.
         say("no leftovers found");
     }
     let states = if images { guest::remove_states(&virtual_time::cache()) } else { 0 };
@@ -73,6 +74,8 @@ fn cached(remove: bool) -> std::io::Result<()> {
         ));
     }
     for image in images.iter().filter(|_| remove) {
+        // A lab that is up locks its images (decision 15), so a removal cannot pull files from
+        // under its nodes.
         match cache.remove(&image.digest)? {
             true => say(format_args!("removed the image {}", image.digest)),
             false => say(format_args!("kept the image {}: a lab uses it", image.digest)),

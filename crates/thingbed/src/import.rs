@@ -34,6 +34,8 @@ fn write(arguments: &Import) -> Result<Status, String> {
     if to.as_os_str() == "-" {
         say(imported.text.trim_end());
     } else {
+        // `create_new` checks and creates in one step, so a file that appears meanwhile is not
+        // overwritten.
         let mut created =
             OpenOptions::new().write(true).create_new(true).open(&to).map_err(|error| {
                 let advice = match error.kind() {
@@ -48,6 +50,7 @@ fn write(arguments: &Import) -> Result<Status, String> {
             .write_all(imported.text.as_bytes())
             .map_err(|error| format!("could not write {}: {error}", to.display()))?;
     }
+    // Notes go to standard error, so that `--out -` prints a file that can be used as it is.
     conclude(&imported, file, &to);
     Ok(Status::Fine)
 }

@@ -29,13 +29,17 @@ pub(crate) fn each<T: Send>(
             let (results, next, run) = (results.clone(), &next, &run);
             scope.spawn(move || {
                 while let Some(n) = next() {
+                    // Only if `ended` panicked: then the runs have no reader.
                     if results.send((n, run(n))).is_err() {
                         break;
                     }
                 }
             });
         }
+        // Without this the loop below never ends: it waits until all senders are gone.
         drop(results);
+        // Results of runs that were under way at a break are still passed on, so that they are
+        // written.
         for (n, result) in incoming {
             if ended(n, result).is_break() {
                 stopped.store(true, Relaxed);

@@ -46,6 +46,7 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
     let mut warned = false;
     let open = settings.closed.is_none();
     let (figures, cut) = load::run(origin, &settings, &stop, |progress| {
+        // A closed loop has no schedule to be behind.
         if open && !warned && progress.lag > Span::from_ms(100) {
             warned = true;
             warn(progress, &settings);
@@ -60,6 +61,7 @@ fn send(arguments: &Load, origin: Origin) -> Result<Status, String> {
     } else {
         say(table::text(&figures).trim_end());
     }
+    // After the results: what was sent before the fault in the trace is measured.
     if let Some(cut) = cut {
         return Err(format!("{cut}; all requests before it were sent"));
     }
@@ -93,9 +95,11 @@ fn origin(arguments: &Load) -> Result<Origin, String> {
     // A closed loop ignores times.
     if arguments.closed.is_some() {
         shape.together = true;
+        // A closed loop takes the requests one after the other; the times only have to exist.
         shape
             .arrivals
             .get_or_insert(Arrivals::Between(Distribution::Constant(Span::from_ns(1_000))));
+        // Without times, `--for` does not end the requests.
         if shape.requests.is_none() {
             return Err("--closed needs a number of requests; add --requests N".to_owned());
         }

@@ -54,11 +54,14 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == lab::FORK_SERVER) {
         return lab::fork_server();
     }
+    // As process 1 of a QEMU guest there is no command line to parse, and nothing is mounted yet.
     if std::env::args_os().nth(1).is_some_and(|first| first == guest::INIT) {
         return guest::init();
     }
+    // After the fork server, which inherits its socket from the process that starts it.
     set_close_on_exec();
     // Answers a shell that asks for completions, and ends.
+    // Before parsing: an incomplete command line is an error for the parser.
     clap_complete::CompleteEnv::with_factory(Arguments::command).var(manual::COMPLETE).complete();
     let status = match Arguments::parse().command {
         Command::Run(run) => sweep::run(&run),
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Pingall(arguments) => or_failed(live::pingall(&arguments)),
         Command::Top(arguments) => or_failed(live::top(&arguments)),
         Command::Page(arguments) => or_failed(live::page(&arguments)),
+        // The status is the program's, so it can be any number.
         Command::Exec(arguments) => return exit_status(live::exec(&arguments)),
         Command::Shell(arguments) => return exit_status(live::shell(&arguments)),
         Command::Console(arguments) => or_failed(live::console(&arguments)),

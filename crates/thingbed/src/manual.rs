@@ -12,6 +12,7 @@ pub(crate) const COMPLETE: &str = "COMPLETE";
 /// Prints what a shell must read to complete Thingbed's command lines.
 pub(crate) fn completions(shell: CompletedShell) -> Result<Status, String> {
     let tool = std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+    // The setup must name this program by its path, which clap takes from the started process.
     let printed = Command::new(&tool).env(COMPLETE, shell.name()).status();
     match printed {
         Ok(status) if status.success() => Ok(Status::Fine),

@@ -20,6 +20,8 @@ pub fn map(arguments: &Map) -> Status {
     if status == Status::Interrupted {
         return status;
     }
+    // An interrupted sweep has fewer repeats for some conditions than for others, so it gives no
+    // map.
     let mut results = Results::default();
     if let Err(error) = results.collect(&folder, arguments.suspect) {
         complain(error);
@@ -72,8 +74,10 @@ impl Results {
         let entries = fs::read_dir(folder).map_err(failed)?;
         let mut runs: Vec<PathBuf> = entries
             .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            // A run that was killed lacks its summary.
             .filter(|path| path.join("plan.json").exists() && path.join("summary.json").exists())
             .collect();
+        // The order in which a file system lists folders must not change the map.
         runs.sort();
         runs.iter().try_for_each(|run| self.run(run, suspect))
     }
@@ -103,6 +107,8 @@ impl Results {
             return Ok(());
         }
         let Some(figures) = figures(&plan, &summary, at.group) else { return Ok(()) };
+        // The text of the conditions is the key, because they contain floating-point numbers, which
+        // have no order.
         let key = (model, format!("{at:?}"));
         self.points.entry(key).or_insert((at, Vec::new())).1.push(figures);
         Ok(())
@@ -142,6 +148,7 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     // The larger loss of the two round trips: a message and its answer need both directions.
     let loss = ways.map(|(one, other)| 1.0 - (1.0 - one.mean_loss()) * (1.0 - other.mean_loss()));
     let delay: u64 =
+        // One link up and one down in each direction: a round trip passes four links.
         ways.iter().map(|(one, two)| one.delay.mean.as_ns() + two.delay.mean.as_ns()).sum();
     let burst = ways.iter().flat_map(|(one, two)| [mean_burst(one), mean_burst(two)]);
     let links = [&hub.up, &hub.down, &member.up, &member.down];
@@ -151,6 +158,8 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
             loss: loss[0].max(loss[1]),
             burst: burst.fold(1.0, f64::max),
             rtt_ns: delay,
+            // Without any limit on the way, the configured multicast rate is what the model sends
+            // at.
             rate_bit_s: rate(network, &links).unwrap_or(interaction.multicast_rate.bit_s() as f64),
             mtu: network.mtu.get() as f64,
             group: interaction.sinks.len() as f64,
@@ -163,6 +172,8 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
 /// Mean number of consecutive frames that a link loses.
 fn mean_burst(link: &Impairment) -> f64 {
     match link.loss {
+        // The mean stay in the bad state is 1/r frames (Gilbert-Elliott model, r: from bad to
+        // good).
         Loss::GilbertElliott(model) => 1.0 / model.r.fraction().max(1e-6),
         _ => 1.0,
     }
@@ -193,6 +204,7 @@ fn figures(plan: &Plan, summary: &Summary, group: f64) -> Option<Figures> {
         delay_interval: None,
         delivery: (1.0 - messages.loss_pct / 100.0).clamp(0.0, 1.0),
         bytes: bytes as f64 / handled,
+        // Runs do not measure energy.
         energy: 0.0,
         messages: handled,
     })

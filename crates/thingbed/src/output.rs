@@ -4,6 +4,7 @@ use std::io::Write;
 
 /// Prints a result to standard output. A closed pipe, as with `head`, is not an error.
 pub(crate) fn say(text: impl std::fmt::Display) {
+    // No `println!`: it panics when the pipe is closed.
     let _ = writeln!(std::io::stdout(), "{}", printable(&text.to_string()));
 }
 
@@ -18,6 +19,8 @@ fn with_colours(text: &str) -> String {
     let mut parts = text.split(BEGIN);
     let mut result = printable(parts.next().unwrap_or_default());
     for part in parts {
+        // Only sequences of digits and `;` that end in `m` set colours (SGR, ECMA-48, 8.3.117);
+        // others move the cursor or change the title, and text from files could use them.
         let end = part.find(|c: char| !c.is_ascii_digit() && c != ';');
         let is_colour = end.is_some_and(|end| part[end..].starts_with('m'));
         result.push_str(if is_colour { BEGIN } else { " [" });

@@ -11,6 +11,7 @@ pub(crate) fn warning(plan: &Plan) -> Option<String> {
         return None;
     }
     let is_gateway = |node: &&experiment::PlannedNode| node.services.is_some_and(|own| own.nat);
+    // A gateway without an IPv6 address translates IPv4 only.
     let links = plan.nodes.iter().filter(is_gateway).flat_map(|node| &node.links);
     let link = links.into_iter().find(|link| link.address_of(true).is_some())?;
     Some(format!(
@@ -25,6 +26,7 @@ pub(crate) fn warning(plan: &Plan) -> Option<String> {
 fn has_default_route(routes: &str) -> bool {
     routes.lines().any(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
+        // The second field is the length of the prefix, in hexadecimal.
         let is_default = fields.get(1) == Some(&"00");
         is_default && fields.last().is_some_and(|interface| *interface != "lo")
     })

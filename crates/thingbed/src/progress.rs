@@ -70,6 +70,7 @@ impl Screen {
         if let Some(bar) = self.bar.take() {
             let title = bar.prefix();
             bar.finish_and_clear();
+            // The bar is cleared first, so that only the last state stays on the terminal.
             remark(format_args!("{title}  {message}"));
         } else if self.log_lines {
             remark(format_args!("{}  {message} ({duration})", self.prefix));

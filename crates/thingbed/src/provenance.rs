@@ -83,6 +83,7 @@ impl Provenance {
     pub fn of(sweep: &Sweep<'_>) -> Self {
         let run = sweep.arguments;
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        // A resumed sweep keeps the durations of the runs that it does not repeat.
         let before = Self::read(&sweep.folder).ok().map(|provenance| provenance.runs);
         Self {
             file: sweep.capsule.map_or_else(|| absolute(&run.file), |own| own.path.clone()),
@@ -118,11 +119,15 @@ impl Provenance {
 
     /// Sets the duration of a run; replaces an earlier one.
     pub fn add(&mut self, timing: Timing) {
+        // A repeated run replaces its earlier duration.
         self.runs.retain(|run| (&run.cell, run.repeat) != (&timing.cell, timing.repeat));
         self.runs.push(timing);
     }
 
     /// Writes the file to `folder`.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         crate::sweep::write(&folder.join(HOST), self)
     }
@@ -171,8 +176,10 @@ impl Provenance {
     /// If it has changed or cannot be read, as text for the user.
     pub fn check(&self, folder: &Path) -> Result<(), String> {
         if is_capsule(&self.file) && self.file.exists() {
+            // A capsule's digests say whether its files have changed.
             return Ok(());
         }
+        // The copy in the sweep's folder, since the file itself may have changed without a trace.
         let then = fs::read(folder.join("experiment.yaml")).ok();
         let now = self.settings().read(&self.file).map_err(|error| error.to_string())?;
         match then.is_some_and(|then| then == now.source().as_bytes()) {

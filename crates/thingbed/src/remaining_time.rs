@@ -4,6 +4,7 @@ use std::time::Duration;
 
 /// Time of a run in addition to its schedule, until the first run has ended: nodes and programs
 /// start and stop.
+// Only a first guess: measured overhead replaces it.
 const OVERHEAD: Duration = Duration::from_secs(4);
 
 /// The schedules of the remaining runs, and the measured overhead of completed runs.
@@ -38,16 +39,21 @@ impl RemainingTime {
     pub fn left(&self) -> Option<Duration> {
         let overhead = match (self.ended, self.real) {
             (0, true) => OVERHEAD,
+            // In virtual time the speed depends on the programs and the CPU, so nothing is known
+            // before the first end.
             (0, false) => return None,
             (ended, _) => self.overhead / ended,
         };
         let sum: Duration = self.schedules.iter().map(|schedule| *schedule + overhead).sum();
+        // As if all parallel runs were busy until the end; the last ones are not, so this is a
+        // little early.
         Some(sum / self.jobs)
     }
 
     /// Records that the next run took `took`, including its retries.
     pub fn ended(&mut self, took: Duration) {
         let Some(schedule) = self.schedules.pop() else { return };
+        // Retries count as overhead too: a busy machine is likely to need more of them.
         self.overhead += took.saturating_sub(schedule);
         self.ended += 1;
     }

@@ -33,6 +33,8 @@ pub fn check(
         )
     })?;
     let now = experiment.source().as_bytes();
+    // A power cut leaves a copy that is cut off (decision 60), which is damage and no change by the
+    // user.
     if now.len() > then.len() && now.starts_with(&then) && !experiment.is_changed() {
         return Err(format!(
             "{} is damaged: it has only the first {} B of {}\n  if that file has not changed since \
@@ -106,6 +108,7 @@ fn same_clock(arguments: &Run, folder: &Path, clock: Clock) -> Result<(), String
             false => Ok(()),
         },
         (None, Clock::Virtual) => {
+            // Without `host.json`, the runs themselves say their clock.
             let all: Vec<RunFacts> =
                 runs(folder).iter().filter_map(|run| run_facts(run).ok()).collect();
             if all.iter().any(|run| run.clock == Clock::Real) {
@@ -152,6 +155,7 @@ pub fn state(folder: &Path) -> RunState {
     if run.interrupted {
         return RunState::CutShort;
     }
+    // Lengths and CRC-32 of all files (decision 60).
     let damage = match run.files {
         // Of an earlier version, which kept no list.
         None => report::damaged_tables(folder).into_iter().next(),
@@ -184,6 +188,9 @@ pub fn others(folder: &Path, those: &[Value]) -> Vec<Value> {
 
 /// Moves a run that is not part of the sweep into the subfolder `aside`, where users can inspect
 /// it.
+///
+/// # Errors
+/// The subfolder cannot be created, or the run cannot be moved.
 pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else { return Ok(()) };
     if !folder.exists() {
@@ -191,6 +198,7 @@ pub fn put_aside(folder: &Path, aside: &str) -> Result<(), Error> {
     }
     let aside = parent.join(aside);
     fs::create_dir_all(&aside).map_err(Error::write(&aside))?;
+    // An aside folder may have the same run several times, one for each resumption.
     let free = (0..).map(|n| aside.join(format!("{}.{n}", name.display()))).find(|p| !p.exists());
     let to = free.unwrap_or_else(|| aside.join(name));
     fs::rename(folder, &to).map_err(Error::write(&to))

@@ -59,6 +59,7 @@ fn without_repeat(
     only: &[String],
     experiment: &Experiment,
 ) -> Result<(Vec<String>, Option<u32>), String> {
+    // Then `repeat=` selects values of that axis, as it did before.
     if experiment.axes().any(|(name, _)| name == REPEAT) {
         return Ok((only.to_vec(), None));
     }
@@ -76,6 +77,8 @@ fn without_repeat(
             picked = Some(number);
         }
         if !others.is_empty() {
+            // The other parts stay together: a comma combines axes, repeated options are
+            // alternatives.
             rest.push(others.join(","));
         }
     }

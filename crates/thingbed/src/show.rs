@@ -77,6 +77,7 @@ pub(crate) fn read_or_complain(settings: &Settings, file: &Path) -> Result<Exper
 
 /// Number of CPUs that this process may use.
 pub(crate) fn cores() -> u32 {
+    // The process's own share (affinity, cgroup quota), not all of the machine.
     std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }
 
@@ -123,6 +124,7 @@ pub fn draw(
 ) -> Result<Sweep, report::Error> {
     let sweep = Sweep::read(folder)?;
     if format == Format::Text {
+        // Before the page: the results are visible even if the page cannot be written.
         say_styled(report::terminal(&sweep, width(), colour()).trim_end());
     }
     report::write_html(&sweep, html)?;
@@ -141,6 +143,7 @@ pub fn draw(
 pub fn summarize_job(sweep: &Sweep) -> std::io::Result<()> {
     let path = std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty());
     let Some(path) = path else { return Ok(()) };
+    // Appended, since other steps of the job write to the same file.
     let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path)?;
     writeln!(file, "{}\n", report::markdown(sweep).trim_end())
 }

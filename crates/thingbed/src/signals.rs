@@ -16,6 +16,8 @@ pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
             continue;
         }
         let status = Status::Interrupted as i32;
+        // Registered before the flag, so the first signal finds the flag unset and only sets it;
+        // the handlers run in this order.
         signal_hook::flag::register_conditional_shutdown(signal, status, flag.clone())?;
         signal_hook::flag::register(signal, flag.clone())?;
     }

@@ -16,6 +16,8 @@ impl Trust {
     pub fn add(&mut self, summary: &Value) {
         self.runs += 1;
         let reasons = Summary::verdict_in(summary).reasons;
+        // Only evidence about the machine: a run may be invalid for another reason, which no idle
+        // machine changes.
         let mut invalid = reasons.iter().filter(|reason| reason.status == Status::Invalid);
         self.busy += usize::from(invalid.any(|reason| reason.name.is_of_machine()));
     }

@@ -33,8 +33,11 @@ pub fn verify(arguments: &Verify) -> Status {
     };
     let mut again = provenance.run(scratch.clone(), arguments.jobs, arguments.quiet);
     // A single run's folder is the sweep folder, unless the run could have been retried.
+    // `retry` keeps the layout of the recorded folder; in virtual time no run is repeated for it.
     again.retry = u32::from(!arguments.folder.join("run.json").exists());
     let (status, folder) = sweep::again(&again);
+    // Also `Failed`: without the new runs there is nothing to compare, and the folder would pass
+    // for a result.
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
     else {
         let _ = fs::remove_dir_all(&scratch);

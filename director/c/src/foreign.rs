@@ -11,6 +11,7 @@ pub(crate) unsafe fn write(text: &str, to: *mut c_char, room: usize) {
     if to.is_null() || room == 0 {
         return;
     }
+    // One byte is for the 0.
     let bytes = text.as_bytes();
     let length = bytes.len().min(room - 1);
     // SAFETY: the caller guarantees room for `length` bytes and the 0.
@@ -38,6 +39,7 @@ pub(crate) unsafe fn read<'a>(text: *const c_char, what: &str) -> Result<&'a str
 /// `start` is null or points to `length` elements.
 pub(crate) unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
     let holds =
+        // The limit of Rust's slices.
         length.checked_mul(size_of::<T>()).is_some_and(|bytes| bytes <= isize::MAX as usize);
     if start.is_null() || !holds {
         return &[];

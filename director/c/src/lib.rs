@@ -96,8 +96,10 @@ unsafe fn initiate(
     let preconnection = Options::read(options)?.preconnection(security)?;
     let local = address(local)?;
     let members = members.into_iter().map(address).collect::<Result<Vec<_>, _>>()?;
+    // In the runtime, which its sockets and tasks belong to.
     let (thread, session) = open(move || preconnection.initiate(local, &members))?;
     let inbox = session.inbox().ok_or("the session is over")?;
+    // Shared, because two threads may wait for messages at the same time.
     let inbox = Arc::new(Mutex::new(inbox));
     Ok(SESSIONS.add(DirectorSession { thread, session, inbox }))
 }
@@ -119,6 +121,7 @@ pub unsafe extern "C" fn director_ready(
     patience_ms: u64,
 ) -> c_int {
     guarded(0, || {
+        // Held from here on, so that another thread can free the handle meanwhile.
         let Some(session) = SESSIONS.get(session) else { return 0 };
         let own = session.session.clone();
         let patience = Duration::from_millis(patience_ms);
@@ -260,6 +263,7 @@ pub unsafe extern "C" fn director_next(
         let own = listener.listener.clone();
         let patience = Duration::from_millis(patience_ms);
         let next = listener.thread.wait(async move {
+            // Waits without the limit if another thread waits for a request.
             let mut own = own.lock().await;
             tokio::time::timeout(patience, own.next()).await.ok().flatten()
         });
@@ -332,6 +336,7 @@ frees! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn director_session_free(session: *mut DirectorSession) {
     guarded((), || {
+        // Threads that wait in it get an error: the end of the runtime drops what they wait for.
         if let Some(session) = SESSIONS.remove(session) {
             session.thread.end();
         }

@@ -59,6 +59,7 @@ pub unsafe extern "C" fn director_members(
         let own = session.session.clone();
         let present = session.thread.wait(async move { own.members().await }).unwrap_or_default();
         if !members.is_null() {
+            // The number of all is returned, so that the caller can come back with more room.
             let count = present.len().min(room);
             // SAFETY: the caller guarantees room for this number of members.
             unsafe { std::ptr::copy_nonoverlapping(present.as_ptr(), members, count) };

@@ -147,6 +147,7 @@ unsafe fn finish(
             // SAFETY: guaranteed by the caller.
             if let Some(length) = unsafe { length.as_mut() } {
                 if !answer.is_null() {
+                    // The whole length is written, so that the caller sees that the answer was cut.
                     let count = bytes.len().min(*length);
                     // SAFETY: the caller guarantees room for `*length` bytes.
                     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), answer, count) };

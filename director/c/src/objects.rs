@@ -15,6 +15,9 @@ pub struct Thread {
 
 impl Thread {
     /// Starts it.
+    ///
+    /// # Errors
+    /// The runtime cannot be built, or the thread does not start.
     pub fn start() -> Result<Self, String> {
         let run_time = Builder::new_current_thread().enable_all().build();
         let run_time = run_time.map_err(|error| error.to_string())?;
@@ -22,6 +25,7 @@ impl Thread {
         let (alive, gone) = oneshot::channel::<()>();
         std::thread::Builder::new()
             .name("director".to_owned())
+            // Ends when the sender is dropped, as nothing is ever sent.
             .spawn(move || drop(run_time.block_on(gone)))
             .map_err(|error| error.to_string())?;
         Ok(Self { handle, alive: std::sync::Mutex::new(Some(alive)) })
@@ -41,6 +45,7 @@ impl Thread {
         F::Output: Send + 'static,
     {
         let (sender, receiver) = mpsc::channel();
+        // If the runtime ends, it drops the task and with it the sender.
         self.handle.spawn(async move { sender.send(future.await) });
         receiver.recv().ok()
     }

@@ -69,12 +69,14 @@ impl Options {
     pub fn preconnection(self, security: Security) -> Result<Preconnection, String> {
         let usual = Conditions::default();
         let ns = |ms: f64| (ms * 1e6) as u64;
+        // 1e12 ms are 1e18 ns, which fit into 64 bits.
         let deadline = within("deadline_ms", self.deadline_ms, 0.001, 1e12)?;
         let conditions = Conditions {
             loss: within("loss", self.loss, 0.0, 1.0)?.unwrap_or(usual.loss),
             rtt_ns: within("round_trip_ms", self.round_trip_ms, 0.0, 1e9)?.map_or(usual.rtt_ns, ns),
             rate_bit_s: within("rate_bit_s", self.rate_bit_s, 1.0, 1e12)?
                 .unwrap_or(usual.rate_bit_s),
+            // 68: what every IPv4 network carries (RFC 791). 65,535: the largest IPv4 packet.
             mtu: within("mtu", self.mtu, 68.0, 65_535.0)?.unwrap_or(usual.mtu),
             ..usual
         };

@@ -14,18 +14,22 @@ pub struct Table<T> {
 impl<T> Table<T> {
     /// An empty table.
     pub const fn new() -> Self {
+        // From 1: 0 is null in C, which means failure.
         Self { next: AtomicUsize::new(1), all: Mutex::new(BTreeMap::new()) }
     }
 
     /// Adds an object; returns its handle.
     pub fn add(&self, thing: T) -> *mut T {
+        // Numbers are never used again, so that a second free of a handle finds nothing.
         let number = self.next.fetch_add(1, Relaxed);
+        // A panic while it was locked cannot leave the map half changed.
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(number, Arc::new(thing));
         std::ptr::without_provenance_mut(number)
     }
 
     /// The object of a handle, if it exists.
     pub fn get(&self, number: *const T) -> Option<Arc<T>> {
+        // Cloned, so that the table is not locked while a caller waits in the object.
         self.all.lock().unwrap_or_else(PoisonError::into_inner).get(&number.addr()).cloned()
     }
 

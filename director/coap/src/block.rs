@@ -29,6 +29,7 @@ impl Block {
     /// The block of this size at `offset`, which is a multiple of the size; None beyond the
     /// largest block number.
     pub fn at(offset: usize, size: usize, more: bool) -> Option<Self> {
+        // None rather than a wrapped number: a body beyond it cannot be carried in such blocks.
         let number = u32::try_from(offset / size).ok().filter(|number| *number < BLOCK_NUMBERS)?;
         Some(Self::sized(number, more, size))
     }
@@ -47,11 +48,13 @@ impl Block {
 
     /// Encodes the option's value.
     pub fn encode(self) -> Uint {
+        // The number, then one bit for more, then three for the size (section 2.2).
         Uint::encode(self.number << 4 | u32::from(self.more) << 3 | u32::from(self.exponent))
     }
 
     /// The block size, in bytes.
     pub fn size(self) -> usize {
+        // BERT counts in blocks of 1024 B, too (RFC 8323, section 6).
         16 << self.exponent.min(6)
     }
 
@@ -62,6 +65,7 @@ impl Block {
 
     /// This block of `whole`, with the more flag set; None if it begins after the end.
     pub fn cut(self, whole: &[u8]) -> Option<(Self, &[u8])> {
+        // A block may begin exactly at the end: the only block of an empty body.
         let rest = whole.get(self.offset()..)?;
         let part = &rest[..rest.len().min(self.size())];
         Some((Self { more: rest.len() > part.len(), ..self }, part))

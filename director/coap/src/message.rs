@@ -76,6 +76,7 @@ impl<'a> Message<'a> {
         }
         let (kind, code) = (Kind::of(header[0]), header[1]);
         let id = u16::from_be_bytes([header[2], header[3]]);
+        // A malformed message of another type is ignored (sections 4.2, 4.3).
         let wrong = Malformed { reset: (kind == Kind::Confirmable).then_some(id) };
         let length = usize::from(header[0] & 0x0f);
         // Classes 1, 6 and 7 are reserved; an empty message is only a header (section 4.1).
@@ -108,6 +109,7 @@ impl<'a> Message<'a> {
 
     /// Whether it is a response: class 2, 4 or 5.
     pub fn is_response(&self) -> bool {
+        // Codes 2.00 to 5.31 (section 12.1); `parse` rejects those beyond.
         self.code >= 0x40
     }
 }
@@ -133,6 +135,7 @@ fn option(bytes: &[u8], before: u16) -> Option<(u16, &[u8], &[u8])> {
     let (first, mut rest) = bytes.split_first()?;
     let delta = extended(first >> 4, &mut rest)?;
     let length = usize::from(extended(first & 0x0f, &mut rest)?);
+    // Numbers have 16 bits; a sum beyond is an error of the format.
     let number = before.checked_add(delta)?;
     let (value, rest) = rest.split_at_checked(length)?;
     Some((number, value, rest))
@@ -164,6 +167,7 @@ fn extended(nibble: u8, rest: &mut &[u8]) -> Option<u16> {
     match nibble {
         13 => take(rest, 1)?.checked_add(13),
         14 => take(rest, 2)?.checked_add(269),
+        // Reserved for the payload marker (section 3.1).
         15 => None,
         small => Some(u16::from(small)),
     }

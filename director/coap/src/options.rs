@@ -78,11 +78,14 @@ impl<'a> AnswerOptions<'a> {
             Self { etag: None, observe: None, max_age: MAX_AGE, block1: None, block2: None };
         for (number, value) in message.options() {
             match number {
+                // The guards are the lengths of section 5.10. An option of another length counts as
+                // unknown (section 5.4.3), so a critical one ends in the last arm but one.
                 number::ETAG if (1..=8).contains(&value.len()) => this.etag = Some(value),
                 number::OBSERVE => this.observe = Uint::decode(value, 3).or(this.observe),
                 number::MAX_AGE => this.max_age = Uint::decode(value, 4).unwrap_or(this.max_age),
                 number::BLOCK1 => take(&mut this.block1, Block::decode(value), number)?,
                 number::BLOCK2 => take(&mut this.block2, Block::decode(value), number)?,
+                // Odd numbers are critical (section 5.4.6).
                 critical if critical % 2 == 1 => return Err(BadOption(critical)),
                 _ => {}
             }
@@ -119,6 +122,7 @@ pub struct RequestOptions {
 pub fn transfer_key(message: &Message<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     message.code.hash(&mut hasher);
+    // Options are in the order of their numbers, so the same ones give the same hash.
     for (number, value) in message.options() {
         if !matches!(
             number,
@@ -144,6 +148,8 @@ impl RequestOptions {
         for (number, value) in message.options() {
             match number {
                 number::URI_PATH if value.len() <= 255 => {
+                    // The first segment may be empty, so `path` does not tell whether there was
+                    // one.
                     if !first {
                         path.push(b'/');
                     }
@@ -153,6 +159,7 @@ impl RequestOptions {
                 number::URI_QUERY if value.len() <= 255 => {}
                 number::URI_HOST | number::URI_PORT if hosts < 2 => hosts += 1,
                 number::IF_MATCH if value.len() <= 8 => {
+                    // An empty value matches any version (section 5.10.8.1).
                     let matches = value.is_empty() || value == etag;
                     this.if_match = Some(matches || this.if_match == Some(true));
                 }
@@ -179,6 +186,7 @@ fn take<T>(place: &mut Option<T>, value: Option<T>, number: u16) -> Result<(), B
             *place = Some(value);
             Ok(())
         }
+        // A second one, or an invalid value: both count as unknown (sections 5.4.3, 5.4.5).
         _ => Err(BadOption(number)),
     }
 }

@@ -12,6 +12,7 @@ pub struct Uint {
 impl Uint {
     /// Encodes a value.
     pub fn encode(value: u32) -> Self {
+        // 0 has 32 leading zeros, so no byte is left.
         Self { bytes: value.to_be_bytes(), first: value.leading_zeros() as usize / 8 }
     }
 

@@ -25,6 +25,7 @@ impl<'a> Writer<'a> {
     pub fn option(&mut self, number: u16, value: &[u8]) {
         let (delta, more_delta) = nibble(number.saturating_sub(self.number));
         let (length, more_length) = nibble(u16::try_from(value.len()).unwrap_or(u16::MAX));
+        // Deltas cannot be negative.
         self.fits &= number >= self.number;
         self.number = number;
         self.put(&[delta << 4 | length]);

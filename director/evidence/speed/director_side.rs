@@ -55,6 +55,7 @@ impl Group {
     /// Starts the group, and waits until all have joined.
     pub fn start(setup: Setup, payload: usize) -> Result<Self, Failure> {
         let ports = setup.members as u16 + 1;
+        // Other ports for each group: sockets of earlier groups are open until the end.
         let first = NEXT_PORT.fetch_add(ports, Relaxed);
         let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let (hub, members) = (at(first), (first + 1..first + ports).map(at).collect::<Vec<_>>());
@@ -65,6 +66,7 @@ impl Group {
                 true => Security::Key(b"a key that all of them have".to_vec()),
                 false => Security::InsecureOnPurpose,
             };
+            // A group for each, so that groups do not receive one another's frames.
             let [high, low] = first.to_be_bytes();
             let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 5_777);
             Preconnection::new(Pattern::PublishCollect, security).group(group)

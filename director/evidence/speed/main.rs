@@ -106,6 +106,7 @@ fn rates(members: Option<usize>, window: Option<usize>, only: Option<&str>) -> R
             }
         }
         for window in window.map_or(vec![1, 32], |window| vec![window]) {
+            // In turns, so that a change of the machine's speed meets all sides.
             for _ in 0..TURNS {
                 for row in &mut rows {
                     row.speeds.push(row.side.run(window, TURN)?);

@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 static NEXT_PORT: AtomicU16 = AtomicU16::new(15_000);
+// No limit: PUB and ROUTER drop messages at a limit, and the hub would wait for their answers for
+// ever.
 const LIMITS: Limits = Limits { queue: 0, linger_ms: 0, largest: None };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,7 @@ impl Zeromq {
 
     /// Sends the message of a place in the window to all members.
     fn send(&mut self, place: usize) -> Result<(), Failure> {
+        // Answers of different messages overtake one another, so each names its place.
         self.message[..4].copy_from_slice(&(place as u32).to_be_bytes());
         match self.pattern {
             Pattern::Publish => drop(self.out.send(&self.message, 0)?),
@@ -92,6 +95,7 @@ impl Zeromq {
         let from = self.answers.as_ref().unwrap_or(&self.out).raw();
         let mut message = Message::new();
         from.recv(&mut message, 0)?;
+        // ROUTER puts the member's name before the message.
         if self.pattern == Pattern::Router {
             from.recv(&mut message, 0)?;
         }
@@ -166,6 +170,7 @@ fn serve(members: usize, pattern: Pattern, hub: &str, answers_to: &str) -> Resul
             Pattern::Publish => socket.subscribe(b"")?,
         }
         socket.connect(hub)?;
+        // The greeting, which has the room for a place that `receive` reads.
         answers.as_ref().unwrap_or(&socket).raw().send(&[0; 4][..], 0)?;
         sockets.push((socket, answers));
     }
@@ -175,6 +180,7 @@ fn serve(members: usize, pattern: Pattern, hub: &str, answers_to: &str) -> Resul
     loop {
         poll(&mut items, -1)?;
         for (item, (socket, answers)) in items.iter().zip(&sockets) {
+            // All that waits: a poll reports readiness, not a number of messages.
             while item.is_readable() && socket.raw().recv(&mut message, DONTWAIT).is_ok() {
                 answers.as_ref().unwrap_or(socket).raw().send(&message[..], 0)?;
             }

@@ -44,11 +44,13 @@ impl Clients {
             let answer = Packet::ConnAck { present: false, code };
             vec![Action::Send(connection, answer), Action::Close(connection)]
         };
+        // Code 1: an unacceptable version of the protocol (3.2.2.3).
         if !matches!(connect.level, 3 | 4) {
             return refuse(1);
         }
         let mut name = connect.client;
         if name.is_empty() {
+            // A client without a name cannot come back to its session (3.1.3.1).
             if !connect.clean {
                 return refuse(2);
             }
@@ -56,6 +58,8 @@ impl Clients {
             name = format!("\0{connection}");
         }
         let known = self.sessions.contains_key(&name);
+        // Sessions of clients that do not return stay, so their number is bounded. Code 3:
+        // unavailable.
         if !known && self.sessions.len() >= MAX_SESSIONS {
             return refuse(3);
         }
@@ -81,6 +85,7 @@ impl Clients {
         }
         session.will = connect.will;
         self.names.insert(connection, name);
+        // The answer precedes all other packets (3.2).
         actions.push(Action::Send(connection, Packet::ConnAck { present, code: 0 }));
         actions.extend(session.resume().into_iter().map(|packet| Action::Send(connection, packet)));
         actions
@@ -93,6 +98,7 @@ impl Clients {
         let mut actions = Vec::new();
         session.connection = None;
         if let Some(will) = session.will.take() {
+            // A DISCONNECT discards the will (3.14.4).
             if !clean {
                 actions.push(Action::Publish(None, will));
             }
@@ -192,6 +198,7 @@ impl Clients {
                 actions.push(Action::Close(connection));
                 actions
             }
+            // Packets that only a server sends: a protocol error closes the connection (4.8).
             _ => {
                 let mut actions = vec![Action::Close(connection)];
                 actions.extend(self.close(connection, false));
@@ -255,6 +262,7 @@ impl Clients {
     }
 
     fn session(&mut self, origin: &Origin) -> Option<&mut Session> {
+        // The session may have ended meanwhile, and the client may have another one.
         self.sessions.get_mut(&origin.client).filter(|own| own.number == origin.session)
     }
 
@@ -266,6 +274,7 @@ impl Clients {
             let requested = requested.filter(|(filter, _)| topic::matches(filter, &message.topic));
             let Some(granted) = requested.map(|(_, qos)| *qos).max() else { continue };
             let qos = message.qos.min(granted);
+            // Only a new subscription gets messages with the flag (3.3.1.3).
             let packet = session.send(Message { qos, retain: false, ..message.clone() });
             let packet = session.connection.zip(packet);
             actions.extend(packet.map(|(to, packet)| Action::Send(to, packet)));

@@ -89,6 +89,8 @@ impl Device {
         let lane = Lane::Topic(message.topic.clone());
         let jobs = self.lanes.entry(lane.clone()).or_default();
         if jobs.waiting.len() >= MAX_WAITING {
+            // Messages of QoS 1 and 2 stay: their clients wait for the acknowledgement, and are not
+            // read beyond `MAX_OPEN` of them.
             let unsure = |job: &Job| matches!(job, Job::Message(_, None));
             if let Some(oldest) = jobs.waiting.iter().position(unsure) {
                 jobs.waiting.remove(oldest);
@@ -107,6 +109,7 @@ impl Device {
     /// Sends the next of a lane, unless something of it is on its way.
     fn next(&mut self, lane: Lane) -> Vec<Effect> {
         let Some(jobs) = self.lanes.get_mut(&lane) else { return Vec::new() };
+        // One batch of a lane at a time keeps the order without a reorder buffer (decision 85).
         if !jobs.sent.is_empty() {
             return Vec::new();
         }
@@ -176,6 +179,7 @@ impl Device {
                     Ended::Delivered(bytes) => Subscribed::decode(bytes),
                     _ => None,
                 };
+                // Without a readable answer the client learns that it is not subscribed.
                 let Some(Subscribed { code, more, retained }) = answer else {
                     let actions = self.clients.subscribed(&origin, &filter, 0x80);
                     return self.act(actions);
@@ -252,6 +256,7 @@ impl Side for Device {
     fn tick(&mut self) -> Vec<Effect> {
         self.silent_s = self.silent_s.saturating_add(1);
         let due = self.silent_s >= self.period_s && !self.lanes.contains_key(&Lane::Alive);
+        // Without wills the hub does nothing when the device is silent, so it need not report.
         match due && !self.clients.wills().is_empty() {
             true => self.push(Lane::Alive, Job::Frame(Up::Alive)),
             false => Vec::new(),

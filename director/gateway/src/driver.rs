@@ -28,6 +28,7 @@ impl Driver {
     fn new(clients: TcpListener) -> Self {
         let (report, ended) = mpsc::unbounded_channel();
         let mut ticks = interval(SECOND);
+        // Ticks count seconds of silence; several at once after a pause would count too many.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { server: Server::new(clients), ended, report, ticks }
     }

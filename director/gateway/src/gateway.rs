@@ -83,6 +83,7 @@ pub fn batch<T>(queue: &mut VecDeque<T>, size: impl Fn(&T) -> usize) -> Vec<T> {
     let (mut taken, mut sum) = (Vec::new(), 0_usize);
     while let Some(next) = queue.front() {
         sum = sum.saturating_add(size(next));
+        // A message that is longer than a batch goes alone.
         if sum > BATCH && !taken.is_empty() {
             break;
         }

@@ -147,6 +147,7 @@ impl Hub {
     /// A message to all clients and devices that want it.
     fn publish(&mut self, message: Message) -> Vec<Effect> {
         let mut effects = Vec::new();
+        // An empty retained message deletes the kept one (3.3.1.3).
         if message.retain && message.payload.is_empty() {
             self.retained.remove(&message.topic);
         } else if message.retain && self.retained.len() < MAX_RETAINED {
@@ -180,6 +181,7 @@ impl Hub {
                 self.topics.remove(name);
                 return effects;
             };
+            // Only messages for the same devices share a frame.
             let same = members.clone();
             let different = |(_, members): &Addressed| *members != same;
             let length = topic.waiting.iter().position(different).unwrap_or(topic.waiting.len());
@@ -190,6 +192,8 @@ impl Hub {
             }
             let messages: Vec<Numbered> =
                 topic.sent.iter().map(|(message, _)| message.clone()).collect();
+            // Devices that lack earlier messages get these after them, alone, so that the others do
+            // not wait (decision 85).
             let (current, behind): (Vec<u32>, Vec<u32>) =
                 same.into_iter().partition(|member| self.devices[*member as usize].is_current());
             for (_, members) in &mut topic.sent {
@@ -272,6 +276,8 @@ impl Hub {
             Ended::Delivered(_) | Ended::TooLong => {
                 known.lane.drain(..sent.min(known.lane.len()));
             }
+            // Nothing is known of the frame, so the same messages follow again; their numbers make
+            // that harmless.
             Ended::Lost => {
                 known.sent = sent;
                 return vec![Effect::Later(Lane::Member(member))];
@@ -295,6 +301,8 @@ impl Side for Hub {
                 Action::Close(connection) => effects.push(Effect::Close(connection)),
                 Action::Publish(origin, message) => {
                     effects.extend(self.publish(message));
+                    // The hub has the message now, which is all that an acknowledgement says
+                    // (decision 85).
                     let answers = origin.map(|origin| self.clients.published(&origin));
                     effects.extend(self.act(answers.unwrap_or_default()));
                 }
@@ -353,6 +361,7 @@ impl Side for Hub {
         for member in 0..self.devices.len() {
             let known = &mut self.devices[member];
             known.silent_s = known.silent_s.saturating_add(1);
+            // One and a half periods, as for MQTT's keep alive (3.1.2.10).
             if u32::from(known.silent_s) * 2 <= u32::from(known.period_s) * 3 {
                 continue;
             }

@@ -18,6 +18,7 @@ pub struct Message {
 impl Message {
     /// Approximate size in a frame, in bytes.
     pub fn size(&self) -> usize {
+        // 9: the number, the flags, and two lengths of up to two bytes.
         self.topic.len() + self.payload.len() + 9
     }
 }

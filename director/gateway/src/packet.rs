@@ -146,16 +146,19 @@ impl Packet {
             if byte & 0x80 == 0 {
                 break;
             }
+            // A length has at most four bytes (2.2.3).
             if shift > 21 {
                 return Err(Malformed("a length of five bytes"));
             }
         }
+        // Checked before the bytes are there, so that a length alone cannot fill the memory.
         if length > MAX_PACKET {
             return Err(Malformed("a packet of more than 256 KiB"));
         }
         let Some(body) = bytes.get(at..at + length) else { return Ok(None) };
         let mut body = Reader(body);
         let packet = Self::body(bytes[0], &mut body)?;
+        // Of other versions only the level is read, so that the answer can refuse it.
         match body.0.is_empty() || matches!(&packet, Self::Connect(Connect { level: 5.., .. })) {
             true => Ok(Some((packet, at + length))),
             false => Err(Malformed("bytes after the end of a packet")),
@@ -164,6 +167,7 @@ impl Packet {
 
     fn body(head: u8, body: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (kind, flags) = (head >> 4, head & 15);
+        // PUBREL, SUBSCRIBE and UNSUBSCRIBE have the flags 0010 (2.2.2).
         let fixed = if matches!(kind, 6 | 8 | 10) { 2 } else { 0 };
         if kind != 3 && flags != fixed {
             return Err(Malformed("reserved flags"));

@@ -125,6 +125,7 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let Packet::Connect(connect) = first else {
         return Err(io::Error::other("the first packet is not CONNECT"));
     };
+    // One and a half times the keep alive (3.1.2.10).
     let silence = Duration::from_millis(u64::from(connect.keep_alive) * 1_500);
     let silence = if silence.is_zero() { Duration::MAX } else { silence };
     let open = Arc::new(Semaphore::new(MAX_OPEN));
@@ -135,6 +136,8 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let reader = async {
         loop {
             let packet = timeout(silence, packets.next()).await??;
+            // A client that publishes faster than the path carries is not read further: TCP slows
+            // it down.
             if matches!(&packet, Packet::Publish { message, .. } if message.qos > 0) {
                 // Given back with the acknowledgement.
                 open.acquire().await.map_err(|_| gone())?.forget();

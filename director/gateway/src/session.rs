@@ -115,6 +115,7 @@ impl Session {
 
     fn free(&mut self) -> u16 {
         loop {
+            // A number is never 0 (2.3.1).
             self.last = self.last.checked_add(1).unwrap_or(1);
             if self.in_flight.iter().all(|(id, _)| *id != self.last) {
                 return self.last;
@@ -151,6 +152,7 @@ impl Session {
     /// A filter of a SUBSCRIBE is granted with this code; the answer, if it was the last one.
     pub fn granted(&mut self, id: u16, filter: &str, code: u8) -> Option<Packet> {
         let own = self.grants.iter_mut().find(|own| own.id == id)?;
+        // A filter may occur twice in one SUBSCRIBE.
         for (_, granted) in own.filters.iter_mut().filter(|(known, _)| known == filter) {
             *granted = Some(code);
         }

@@ -10,6 +10,7 @@ pub fn is_filter(filter: &str) -> bool {
     let levels = filter.split('/').count();
     let valid = |(index, level): (usize, &str)| match level {
         "+" => true,
+        // `#` must be the last level (4.7.1.2).
         "#" => index + 1 == levels,
         other => !other.contains(['+', '#']),
     };
@@ -25,6 +26,7 @@ pub fn matches(filter: &str, topic: &str) -> bool {
     let (mut filter, mut topic) = (filter.split('/'), topic.split('/'));
     loop {
         match (filter.next(), topic.next()) {
+            // `a/#` selects `a`, too (4.7.1.2).
             (Some("#"), _) | (None, None) => return true,
             (Some("+"), Some(_)) => {}
             (Some(requested), Some(level)) if requested == level => {}

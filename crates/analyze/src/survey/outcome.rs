@@ -21,6 +21,7 @@ impl Survey<'_> {
     /// # Errors
     /// When the capture lacks a capture point of the options.
     pub(super) fn finish(mut self, ended: Option<String>) -> Result<Analysis, Error> {
+        // Only now, since a capture may name its points anywhere in the file.
         let ends = self.options.between.iter().flat_map(|(from, to)| [from, to]);
         let mut points = self.options.points.iter().chain(ends);
         if let Some(missing) = points.find(|name| !self.by_name.contains_key(*name)) {
@@ -32,6 +33,7 @@ impl Survey<'_> {
             messages: &mut self.messages,
             uncounted: &mut self.uncounted,
         };
+        // Before the kinds are read: what waited is counted by this.
         for flow in &mut flows {
             flow.end(&mut sums);
             self.gaps += flow.sides.iter().map(|side| side.gaps).sum::<u64>();

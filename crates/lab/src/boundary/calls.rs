@@ -99,6 +99,7 @@ pub(super) fn filters(added: &[Capability]) -> Result<Vec<BpfProgram>, BackendEr
         // Its flags are in memory, where no filter sees them. C libraries then use clone.
         missing.insert(libc::SYS_clone3, Vec::new());
     }
+    // EPERM, as a kernel without the capability would answer.
     let mut filters = vec![compile(rules, libc::EPERM)?];
     if !missing.is_empty() {
         filters.push(compile(missing, libc::ENOSYS)?);

@@ -61,6 +61,7 @@ pub(crate) fn mask() -> Result<(), Failure> {
 /// Mounts `path` over itself.
 fn bind(path: &Path, read_only: bool) -> Result<(), Errno> {
     mount(Some(path), path, NONE, MsFlags::MS_BIND, NONE)?;
+    // A remount sets all flags anew: without these, it would take them away.
     let kept = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | kept;
     let flags = if read_only { flags | MsFlags::MS_RDONLY } else { flags };

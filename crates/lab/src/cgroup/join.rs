@@ -12,6 +12,7 @@ pub(crate) fn join(pid: i32) -> io::Result<()> {
     let theirs = fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     let ours = fs::read_to_string("/proc/self/cgroup")?;
     for dir in groups_of(&mounts, &theirs, &ours) {
+        // 0 means the writing process.
         match fs::write(dir.join("cgroup.procs"), "0") {
             Err(error) if is_limited(&dir) => return Err(error),
             _ => {}

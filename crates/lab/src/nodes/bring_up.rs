@@ -47,6 +47,7 @@ impl Lab {
         must: bool,
     ) -> Result<Vec<Vec<OwnedFd>>, Error> {
         let before = self.nodes.len();
+        // Taken out, because `spawn` borrows the lab.
         let mut groups = self.groups.take();
         if let Some((groups, _)) = &groups {
             // `thingbed doctor` says where this machine cannot limit them.
@@ -60,6 +61,7 @@ impl Lab {
             })
             .collect();
         self.groups = groups;
+        // All are cloned before the first answer is awaited, so that they set up at the same time.
         let sockets = spawned?;
         let mut ends = Vec::with_capacity(members.len());
         for (place, (socket, member)) in sockets.iter().zip(members).enumerate() {
@@ -76,6 +78,7 @@ impl Lab {
             self.nodes[before + place].kind = Box::new(kind);
             ends.push(attached);
         }
+        // A reader for these nodes, since the first reader polls a list that it does not change.
         let sender = self.sender.clone();
         let reader = std::thread::Builder::new().name("lab".into());
         let reader = reader.spawn(move || read(&sockets, before, &sender));
@@ -103,6 +106,7 @@ impl Lab {
         let name = member.spec.name.clone();
         let kind = Namespace { name: name.clone(), pid, socket: socket.clone(), host: None };
         self.nodes.push(Node::new(name, Box::new(kind)));
+        // Before the init sets up the node: what it creates and starts is in the groups.
         if let Some(groups) = groups {
             self.enrol(groups, limits, must, member.spec.setting.root.is_some())?;
         }

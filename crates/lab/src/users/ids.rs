@@ -39,6 +39,7 @@ impl Ids {
         let groups = subordinate(&read("/etc/subgid")).unwrap_or(DEFAULT);
         let (user_map, group_map) = (read("/proc/self/uid_map"), read("/proc/self/gid_map"));
         let shifted = Self { user: users.part(slot), group: groups.part(slot), count: COUNT };
+        // An ordinary user may map one user only.
         if held(&user_map, shifted.user) >= COUNT && held(&group_map, shifted.group) >= COUNT {
             return shifted;
         }

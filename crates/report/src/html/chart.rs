@@ -73,6 +73,7 @@ impl Axis {
         let axis = Self::linear(name, unit);
         let min = values.iter().copied().fold(f64::INFINITY, f64::min);
         let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // At a ratio of 50, the smallest bar of a linear axis is less than 5 of 230 pixels high.
         if min > 0.0 && max / min > 50.0 { axis.log(min, max) } else { axis.shared(min, max) }
     }
 
@@ -95,6 +96,7 @@ impl Axis {
             let step = round_step((high - low) / 5.0);
             let low = (low / step).floor() * step;
             let high = if high > low { (high / step).ceil() * step } else { step };
+            // Zero stays on the axis, so that heights of bars can be compared.
             self.ends = Some((low, high, step));
         }
         self
@@ -160,6 +162,7 @@ pub(super) struct Bars {
 /// A bar chart with a group of bars per category.
 pub(super) fn bars(label: &str, categories: &[String], series: Vec<Bars>, axis: Axis) -> Chart {
     let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    // About 36 characters fit below one chart.
     let slanted = longest * categories.len() > 36;
     // Rotate labels if there are many, so that they do not overlap.
     let upright =

@@ -104,13 +104,16 @@ fn curves(run: &Run) -> Option<Curves> {
             return;
         }
         for role in roles.get(node).into_iter().flatten() {
+            // By the middle of the interval, since clients join during it.
             let bin = curves.0[*role][figure].entry(at(f64::midpoint(from, to))).or_default();
             bin.0 += value;
             bin.1 += 1.0;
         }
     };
     for row in run.usage().unwrap_or_default() {
+        // Seconds in `nodes.parquet` count from the start of the load phase.
         let from = f64::from(row.second) + load;
+        // ms per second are tenths of a per cent of one CPU.
         add(&row.node, 0, from, from + 1.0, row.cpu_ms / 10.0);
     }
     for row in run.intervals().unwrap_or_default() {

@@ -10,6 +10,7 @@ pub fn escape(text: &str) -> String {
             '>' => out += "&gt;",
             '"' => out += "&quot;",
             '\'' => out += "&#39;",
+            // HTML does not allow most control characters, not even as references.
             c if c.is_control() => out.push(' '),
             c => out.push(c),
         }

@@ -61,6 +61,7 @@ fn panels(view: &View<'_>, exchanges: &[Vec<Exchanges>]) -> Vec<(String, Vec<Ser
                     (false, 1) => series.clone(),
                     (false, _) => format!("{series} · {}", workload.name),
                 };
+                // One colour for a name in all panels.
                 let place = names.iter().position(|known| *known == name).unwrap_or_else(|| {
                     names.push(name.clone());
                     names.len() - 1
@@ -90,6 +91,7 @@ fn charts(
         for size in sizes(exchanges, series) {
             widest = widest.max(size.payload as f64);
             let Some(middle) = of(size) else { continue };
+            // Only medians set the ends of the axis: a wide interval must not shrink the lines.
             (least, most) = (least.min(middle.median), most.max(middle.median));
         }
     }

@@ -25,6 +25,8 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
     );
     page.body += "<div id=\"explore\"></div><noscript><p class=\"say\">This chart needs \
                   JavaScript; the table of results has its numbers.</p></noscript>\n";
+    // Figures of all cells, not charts: all figures on all axes would be dozens of charts (decision
+    // 91).
     page.cells = data(view, &axes);
 }
 
@@ -41,6 +43,7 @@ fn values<'a>(view: &View<'a>, axis: &str) -> Vec<&'a str> {
 
 fn data(view: &View<'_>, axes: &[(&str, Vec<&str>)]) -> Value {
     let described = |(axis, values): &(&str, Vec<&str>)| {
+        // Without numbers, values are categories, between which a line would mean nothing.
         let found = numbers(values);
         let (numbers, unit) = found.map_or((None, String::new()), |(all, unit)| (Some(all), unit));
         json!({"name": axis, "values": values, "numbers": numbers, "unit": unit})

@@ -22,6 +22,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
         // Runs of earlier versions have no intervals.
         let Ok(rows) = run.intervals() else { continue };
         all += rows.len();
+        // The first run with changes; each further one would repeat the charts.
         if changed.is_none() && changes(&rows) {
             changed = Some((run, rows.clone()));
         }
@@ -38,6 +39,7 @@ pub(super) fn part(page: &mut Page, view: &View<'_>) {
     ));
     if count > 0 {
         let off = |row: &IntervalRow| {
+            // In multiples of the tolerance, so that delays and losses can be sorted together.
             let far = |[configured, measured, most]: [f64; 3]| {
                 (measured - configured).abs() / most.max(1e-9)
             };
@@ -72,7 +74,9 @@ fn over_time(page: &mut Page, run: &Run, rows: &[IntervalRow]) {
         Default::default();
     for row in rows {
         let name = format!("{} {}", run.topology.group_of(&row.node), row.direction);
+        // ms, because floating-point numbers are no keys.
         let middle = (500.0 * (row.start_s + row.end_s)).max(0.0) as u64;
+        // Weights: a delay is measured on frames that arrive, a loss on all that could be lost.
         let passed = row.at_risk - row.lost;
         for (all, [configured, measured, _], weight) in
             [(&mut delays, row.delay_ms, passed), (&mut losses, row.loss_pct, row.at_risk)]

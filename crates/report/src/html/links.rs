@@ -60,6 +60,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
                     }
                 }
             }
+            // After each cell, so that the lists stay short in sweeps with many links.
             keep_worst(&mut by_loss, |found| found.row.loss_deviations().unwrap_or(0.0).abs());
             keep_worst(&mut by_delay, |found| found.row.delay_excess_ms().unwrap_or(0.0));
         }
@@ -103,6 +104,7 @@ fn add(sums: &mut Vec<Sum>, begin: usize, cell: &str, group: &str, row: &LinkRow
     sum.frames += row.frames;
     sum.lost += row.lost;
     sum.overflow += row.overflow;
+    // Frames that found a full queue had no chance to be lost at random.
     let drawn = (row.frames - row.overflow).max(0.0);
     sum.drawn += drawn;
     sum.lost_configured += drawn * row.loss_configured_pct.unwrap_or(0.0);

@@ -134,6 +134,7 @@ fn draw(
 /// The course of the cell's first run that has messages or intervals of links.
 fn course(page: &mut Page, cell: &CellRuns<'_>) -> Course {
     let mut course = Course::default();
+    // One repeat only: a mean over repeats would hide what happened at one moment (decision 91).
     for run in &cell.runs {
         match run.messages() {
             Ok(messages) => of_messages(&mut course, &messages),
@@ -144,9 +145,11 @@ fn course(page: &mut Page, cell: &CellRuns<'_>) -> Course {
         let rows = run.intervals().unwrap_or_default();
         // By the middle of the interval, in ms: bits, and seconds.
         let mut rates: BTreeMap<u64, [f64; 2]> = BTreeMap::new();
+        // Up only: each frame is sent into one link, and received from as many as it has receivers.
         for row in rows.iter().filter(|row| row.direction == "up" && row.end_s > row.start_s) {
             let middle = (500.0 * (row.start_s + row.end_s)).max(0.0) as u64;
             let rate = rates.entry(middle).or_default();
+            // Intervals of all links together: bits add up, the time does not.
             *rate = [rate[0] + row.bytes * 8.0, rate[1].max(row.end_s - row.start_s)];
         }
         let rates = rates.into_iter();
@@ -170,6 +173,7 @@ fn of_messages(course: &mut Course, messages: &[MessageTimes]) {
     let mut all: Vec<(usize, Vec<f64>)> = vec![(0, Vec::new()); bins];
     for message in messages {
         let Some(intended) = message.intended_ns else { continue };
+        // By the time of sending, so that a lost message counts where it was lost.
         let bin = &mut all[((intended / span).max(0.0) as usize).min(bins - 1)];
         bin.0 += 1;
         bin.1.extend(if answered { message.round_trip_ms() } else { message.one_way_ms() });

@@ -115,6 +115,7 @@ impl Page {
     }
 
     pub fn note(&mut self, note: String) {
+        // A file that several sections read is noted once.
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
@@ -156,6 +157,7 @@ fn notes(notes: &[String]) -> String {
         return String::new();
     }
     let items: String = notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
+    // A long list would push the results off the screen.
     let open = if notes.len() <= 5 { " open" } else { "" };
     format!(
         "<details class=\"notes\"{open}><summary>{} missing or damaged; the charts that need it \
@@ -171,7 +173,10 @@ fn notes(notes: &[String]) -> String {
 /// Escapes JSON for a script element: nothing in it can end the element.
 fn json_in_page(value: &Value) -> String {
     let text = value.to_string();
+    // `</script` ends the element anywhere in the text, and `<!--` changes how it is read (HTML,
+    // restrictions for contents of script elements).
     let text = text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    // U+2028 and U+2029 end a line in JavaScript before ES2019.
     text.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }
 

@@ -137,10 +137,12 @@ fn means(mut values: Points) -> Points {
     values.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return values };
     let (start, span) = (first.0, (last.0 - first.0).max(1e-9));
+    // Values of several nodes at one time would be a vertical line.
     let same_time = values.windows(2).any(|pair| pair[1].0 - pair[0].0 < span / 1e4);
     if values.len() <= POINTS && !same_time {
         return values;
     }
+    // Two values per span at least, so that the mean smooths.
     let bins = POINTS.min(values.len() / 2).max(1);
     let mut sums = vec![[0.0; 3]; bins];
     for (time, value) in values {

@@ -30,6 +30,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     let (mut panels, mut not_run): (Vec<(&str, Vec<&Comparison>)>, usize) = (Vec::new(), 0);
     for row in &rows {
         let name = divider.and_then(|axis| row.cell.get(axis)).unwrap_or_default();
+        // A bar without a measured one would look like a measurement of zero.
         if view.sweep.matching(&row.cell).runs.is_empty() {
             not_run += 1;
             continue;
@@ -42,6 +43,7 @@ fn draw(page: &mut Page, view: &View<'_>, figure: &Figure) {
     let shown = panels.iter().flat_map(|(_, rows)| rows);
     let values =
         shown.flat_map(|row| [row.measured.map(|measured| measured.median), row.reference_value]);
+    // One axis for all panels of a figure.
     let axis = Axis::fitting("", &figure.unit, &values.flatten().collect::<Vec<_>>());
     if !panels.is_empty() {
         page.begin_charts(&[

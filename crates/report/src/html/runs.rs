@@ -46,10 +46,13 @@ impl Fact {
 /// The facts below the title, as HTML.
 pub(super) fn headline(sweep: &Sweep) -> String {
     let mut parts = Vec::new();
+    // Facts that all runs share are said once; runs of one sweep may be from several machines or
+    // versions.
     for fact in FACTS {
         let mut values = fact.values(sweep);
         let text = match (fact.name, values.as_slice()) {
             (_, []) => continue,
+            // Real time is what a reader expects.
             ("clock", [one]) if one == "real" => continue,
             ("clock", [one]) => format!("{one} time"),
             ("started", _) => {

@@ -5,6 +5,7 @@ use super::page::{Page, View};
 use crate::{GroupLink, Topology};
 use std::fmt::Write as _;
 
+// Units of the drawing's own coordinates; the browser scales it to the width of the page.
 const WIDTH: i32 = 980;
 const BOX: i32 = 170;
 const NETWORK: i32 = 210;
@@ -19,6 +20,7 @@ pub(super) fn section(page: &mut Page, view: &View<'_>) {
             let Some(run) = view.cells[*cell].runs.first() else { continue };
             let name =
                 if panel.name.is_empty() { run.summary.cell.label() } else { panel.name.clone() };
+            // Cells that differ in a workload only have one drawing.
             let same = |known: &Topology| {
                 known.groups == run.topology.groups
                     && known.networks == run.topology.networks

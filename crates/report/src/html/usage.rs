@@ -56,6 +56,7 @@ fn over_time(page: &mut Page, view: &View<'_>) {
             "The first repeat of each cell; 100 % is one CPU."
         });
         let highest = |busy: &BTreeMap<String, Busy>| {
+            // ms per second are tenths of a per cent.
             let seconds = busy.get(group).into_iter().flat_map(|busy| busy.max.values());
             seconds.fold(0.0, |most: f64, ms| most.max(ms / 10.0))
         };

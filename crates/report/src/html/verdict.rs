@@ -43,6 +43,7 @@ pub(super) fn banner(sweep: &Sweep) -> String {
 pub(super) fn section(page: &mut Page, view: &View<'_>) {
     let title = "Evidence";
     match view.sweep.status() {
+        // Readers of valid runs do not need it (decision 91).
         Status::Valid => page.folded_section("verdict", title),
         _ => page.section("verdict", title),
     }

@@ -40,6 +40,7 @@ const PARTS: [Part; 6] = [
         stack: "all",
         bytes: |cell, group| {
             let carried = median(cell, group, Group::carried_bytes)?;
+            // Never below 0, for payload that never left the node.
             Some((carried - median(cell, group, Group::payload_bytes)?).max(0.0))
         },
     },

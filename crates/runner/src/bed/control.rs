@@ -44,6 +44,7 @@ impl ControlConnection {
                 Ok(0) => self.over = true,
                 Ok(n) => {
                     self.unread.extend_from_slice(&buffer[..n]);
+                    // A program that sends no line ends must not fill the memory.
                     if self.unread.len() <= LONGEST {
                         continue;
                     }

@@ -136,6 +136,7 @@ impl Settled {
             let (Some(counters), Some([tx, rx])) = (counters, medium.get_mut(owner)) else {
                 return false;
             };
+            // Wraps while the kernel has counted more; only 0 in the end counts.
             *tx = tx.wrapping_sub(counters.tx_frames);
             *rx = rx.wrapping_sub(counters.rx_frames);
         }

@@ -42,6 +42,7 @@ impl Design {
     /// # Errors
     /// The file, root or setting that does not work.
     pub fn of(plan: &Plan, programs: &Path, options: &BedOptions<'_>) -> Result<Self, Error> {
+        // First, because an image names the program of its nodes.
         let roots = Roots::of(plan)?;
         let mut jobs = services::programs(plan, options.workload, programs)?;
         jobs.extend(own_programs(

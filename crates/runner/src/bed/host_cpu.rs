@@ -15,6 +15,7 @@ pub(crate) fn read_host_cpu() -> HostCpu {
     let sheet = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
     let most = sheet.ok().and_then(|khz| khz.trim().parse::<f64>().ok());
     let coremark = std::env::var(COREMARK).ok().and_then(|text| text.trim().parse().ok());
+    // A score of 0 would allow infinitely many CPUs.
     let coremark = coremark.filter(|score: &f64| score.is_finite() && *score > 0.0);
     let (clock, clock_from) = match most.and_then(|khz| Frequency::from_hertz(khz * 1e3)) {
         Some(clock) => (Some(clock), "cpufreq, maximum"),
@@ -74,6 +75,7 @@ pub(crate) fn limit(host: &HostCpu, plan: &Plan, members: &mut [Member]) -> Resu
 
 /// The highest clock frequency of any CPU in `/proc/cpuinfo`.
 fn clock_of(info: &str) -> Option<Frequency> {
+    // The present clocks, which fall while CPUs are idle: the highest is nearest to the maximum.
     let lines = info.lines().filter(|line| line.starts_with("cpu MHz"));
     let clocks = lines.filter_map(|line| line.split_once(':')?.1.trim().parse::<f64>().ok());
     Frequency::from_hertz(

@@ -14,7 +14,10 @@ pub(super) fn lease_lines(
     services: PlannedServices,
 ) -> String {
     // By default, dnsmasq gives 1,000 leases.
+    // Twice, as each node may have a lease of each IP version.
     let most = 2 * (plan.nodes.len() + POOL_LIMIT as usize);
+    // It is the only server, does not probe addresses before it gives them, and keeps no file of
+    // leases.
     let mut text = format!("dhcp-authoritative\nno-ping\nleasefile-ro\ndhcp-lease-max={most}\n");
     let sender = sender(plan, network);
     let advertises = !matches!(sender, Sender::Router(..));
@@ -58,6 +61,7 @@ pub(super) fn lease_lines(
 /// The leases of IPv4: those of the pool, or those of nodes only if no address is free.
 fn ipv4_range(plan: &Plan, network: &PlannedNetwork) -> Option<String> {
     let subnet = network.ipv4()?;
+    // A prefix length of 0 would shift by all 32 bits.
     let mask = u32::MAX.checked_shl(32 - u32::from(subnet.prefix())).unwrap_or(0);
     let mask = Ipv4Addr::from(mask);
     Some(match plan.pool(network, false) {

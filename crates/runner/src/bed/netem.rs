@@ -110,6 +110,8 @@ impl Impairments {
             if let Some(end) = &link.end {
                 through_disciplines(end).map_err(Error::io("send frames through netem"))?;
             }
+            // Random numbers for each direction of each link, so that they lose frames
+            // independently.
             let Place { segment, endpoint } = link.place;
             let number = (segment as u64) << 32 | endpoint as u64;
             let draw =
@@ -205,6 +207,7 @@ fn netem(configured: &Impairment, seed: u64) -> Netem {
             Loss::Markov { p13: m.p13, p31: m.p31, p32: m.p32, p23: m.p23, p14: m.p14 }
         }
     };
+    // Without a rate the queue has only delayed frames, which must not be dropped.
     let limit = match queue.limit {
         Limit::Frames(frames) if transmission.rate().is_some() => frames,
         _ => PLENTY,
@@ -243,6 +246,7 @@ fn table(shape: &Distribution) -> Vec<i16> {
         _ => ENTRIES,
     };
     let entry = |place: usize| {
+        // The middle of the entry's share.
         let jitters = shape.quantile((place as f64 + 0.5) / entries as f64);
         // Saturates, as the tables themselves do.
         (jitters * lab::DISTRIBUTION_SCALE).round() as i16

@@ -145,6 +145,7 @@ impl Watched {
         let Ok(found) = self.file.metadata() else { return };
         let Some(hole) = excess(found.len(), &self.hole, self.quota) else { return };
         let (start, length) = (hole.start as libc::off_t, (hole.end - hole.start) as libc::off_t);
+        // The size stays, so that the program's position stays at the end.
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         // SAFETY: a plain system call on an open file.
         if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, start, length) } == 0 {
@@ -180,6 +181,7 @@ impl Watched {
 
     fn replace_hole(&mut self, text: &[u8]) -> io::Result<()> {
         let length = self.file.metadata()?.len();
+        // In memory, because it is at most as large as the quota.
         let mut tail = vec![0; length.saturating_sub(self.hole.end) as usize];
         self.file.read_exact_at(&mut tail, self.hole.end.min(length))?;
         self.file.set_len(self.hole.start)?;
@@ -192,6 +194,7 @@ impl Watched {
 /// The part to free of a log with this length and this hole; `None` if it fits.
 fn excess(length: u64, hole: &Range<u64>, quota: u64) -> Option<Range<u64>> {
     let kept = hole.start + length.saturating_sub(hole.end);
+    // Behind the hole there is nothing that could go.
     if length <= hole.end || kept <= quota {
         return None;
     }

@@ -11,7 +11,9 @@ use std::path::Path;
 /// Whether a program is ready; `pid` is its node's init.
 pub(crate) fn is_ready(when: &Ready, pid: i32, files: &Files) -> bool {
     let bound = |kind: &str, port: u16, listening: bool| {
+        // The tables of the node's network, not of the host's.
         let table = |name: String| fs::read_to_string(format!("/proc/{pid}/net/{name}"));
+        // A socket of IPv6 may also take IPv4.
         [kind.to_owned(), format!("{kind}6")]
             .into_iter()
             .filter_map(|name| table(name).ok())

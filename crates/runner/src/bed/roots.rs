@@ -21,6 +21,9 @@ pub(crate) struct Roots(HashMap<PlannedRoot, Ready>);
 
 impl Roots {
     /// Unpacks the images of the nodes of `plan`, each once.
+    ///
+    /// # Errors
+    /// The first node whose image cannot be unpacked, or has no program where one is needed.
     pub fn of(plan: &Plan) -> Result<Self, Error> {
         let mut roots = HashMap::new();
         for node in &plan.nodes {

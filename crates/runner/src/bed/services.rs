@@ -73,6 +73,7 @@ fn ipv4_client(link: &PlannedLink, dir: &Path) -> Result<Vec<String>, Error> {
         fs::set_permissions(&script, mode).map_err(Error::write(&script))?;
     }
     // One lease without expiry: the client's work is done once it has it.
+    // In the foreground, until it has a lease or has asked 20 times, a second apart.
     let argv = ["busybox", "udhcpc", "-f", "-q", "-n", "-t", "20", "-T", "1", "-i"];
     let rest = [&link.interface, "-s", &script.display().to_string()].map(str::to_owned);
     Ok(argv.into_iter().map(str::to_owned).chain(rest).collect())

@@ -77,6 +77,7 @@ fn write_all(plan: &Plan, folder: &Path) -> Result<(), Error> {
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     ca.distinguished_name = called(&format!("Thingbed run of {}", plan.experiment));
     let certificate = ca.self_signed(&key).map_err(failed)?;
+    // The authority's key is never written, so that nothing else can be signed with it.
     write(&folder.join("ca.pem"), &certificate.pem())?;
     let issuer = Issuer::new(ca, key);
     for broker in brokers(plan) {
@@ -85,6 +86,7 @@ fn write_all(plan: &Plan, folder: &Path) -> Result<(), Error> {
             .iter()
             .flat_map(|link| link.addresses())
             .map(|address| address.to_string());
+        // A client checks the name or the address that it has connected to.
         let names: Vec<String> = addresses.chain([broker.name.clone()]).collect();
         let mut params = CertificateParams::new(names).map_err(failed)?;
         params.distinguished_name = called(&broker.name);

@@ -67,6 +67,7 @@ impl Topology {
             for (number, link) in planned.links.iter().enumerate() {
                 let Some(&segment) = index.get(link.network.as_str()) else { continue };
                 let network = &plan.networks[segment];
+                // A machine's kernel sets its addresses and neighbours.
                 let tap = planned.tap(number).cloned();
                 let neighbours = neighbours.remove(&(node, segment)).unwrap_or_default();
                 let interface = Interface {

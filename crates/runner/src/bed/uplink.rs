@@ -25,6 +25,9 @@ pub(crate) struct Uplink {
 
 impl Uplink {
     /// Starts the uplinks of all gateways in `plan` and waits until they are ready.
+    ///
+    /// # Errors
+    /// The first gateway whose slirp4netns does not start.
     pub fn all(plan: &Plan, lab: &Lab) -> Result<Vec<Self>, Error> {
         let nodes = plan.nodes.iter().zip(lab.nodes());
         let gateways = nodes.filter(|(node, _)| node.services.is_some_and(|has| has.nat));
@@ -40,6 +43,7 @@ impl Uplink {
         let pipe = || nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| e.to_string());
         let ((exit, alive), (ready, tell)) = (pipe()?, pipe()?);
         let mut command = Command::new("slirp4netns");
+        // The kernel refuses to enter a user namespace that a process is already in (setns(2)).
         let same = |kind: &str| {
             let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok();
             of("self") == of(&pid.to_string())
@@ -47,6 +51,7 @@ impl Uplink {
         if !same("user") {
             command.arg(format!("--userns-path=/proc/{pid}/ns/user"));
         }
+        // Programs in the nodes must not reach services on the host's loopback interface.
         command.args(["--configure", "--disable-host-loopback", "--mtu=1500", "--cidr", OUTSIDE]);
         command.arg(format!("--exit-fd={}", exit.as_raw_fd()));
         command.arg(format!("--ready-fd={}", tell.as_raw_fd()));
@@ -80,6 +85,7 @@ impl Uplink {
         }
         let child = command.spawn().map_err(|error| format!("start slirp4netns: {error}"))?;
         let mut uplink = Self { child, alive: Some(alive) };
+        // With another writer open, the read below would not end when slirp4netns does.
         drop((exit, tell));
         // It writes 1 when it is ready; its exit closes the pipe.
         let mut text = [0];
@@ -118,6 +124,7 @@ fn options() -> String {
 impl Drop for Uplink {
     fn drop(&mut self) {
         drop(self.alive.take());
+        // In case it hangs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -44,6 +44,7 @@ fn describe(network: &str, what: &PlannedChangeKind) -> String {
         PlannedChangeKind::Partition { parts } if parts.is_empty() => {
             format!("{network}: partition ends")
         }
+        // The nodes that are not named form one more.
         PlannedChangeKind::Partition { parts } => format!("{network}: {} parts", parts.len() + 1),
     }
 }

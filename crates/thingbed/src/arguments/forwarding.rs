@@ -37,6 +37,7 @@ impl Forwarding {
 
     /// The first of the options that differs from its default; none if there is none.
     pub fn given(&self) -> Option<&'static str> {
+        // `--threads 1` is what virtual time does anyway, so it is not refused there (decision 66).
         let threads = (self.threads() > 1).then_some("--threads");
         threads.or_else(|| self.spin.then_some("--spin"))
     }

@@ -49,6 +49,7 @@ impl Scale {
         if split.iter().any(|(_, other)| *other != unit) {
             return Err(wrong());
         }
+        // A search that doubles never leaves 0.
         let from = split.iter().map(|(number, _)| *number).min().unwrap_or(1).max(1);
         Ok(Self { unit, from })
     }
@@ -102,6 +103,7 @@ impl<'a> CapacitySearch<'a> {
         })?;
         let scale = Scale::of(axis, values).map_err(wrong)?;
         let cells = show::cells(&experiment, &arguments.only).map_err(|e| wrong(e.to_string()))?;
+        // Several values of the searched axis differ only in where the search starts.
         let mut rest: Vec<Cell> = Vec::new();
         for cell in cells.iter().map(|cell| cell.without(axis)) {
             if !rest.contains(&cell) {
@@ -113,6 +115,8 @@ impl<'a> CapacitySearch<'a> {
             targets.push(text.parse::<Target>().map_err(|e| wrong(e.to_string()))?);
         }
         let seed = arguments.seed.unwrap_or(experiment.seed);
+        // The metrics of a target exist or not by the kind of workload, which all cells share: one
+        // plan is enough to refuse a wrong name before the first run.
         if let Some(cell) = cells.first() {
             let plan = experiment.plan(cell, 0, seed).map_err(|e| wrong(e.to_string()))?;
             targets
@@ -146,6 +150,7 @@ impl<'a> CapacitySearch<'a> {
             watch: None,
             quiet: arguments.quiet,
         };
+        // Before the folder exists: a search that cannot start leaves no empty folder.
         sweep::check_plans(&run, &experiment, &cells, seed).map_err(|e| failed(e.to_string()))?;
         let folder =
             sweep::begin(&run, &experiment, seed).map_err(|error| failed(error.to_string()))?;
@@ -208,6 +213,7 @@ impl<'a> CapacitySearch<'a> {
 
     /// Searches one combination of the other axes.
     fn one(&self, cell: &Cell, summaries: &mut Vec<Value>) -> Result<Capacities, Error> {
+        // Without `--from` the search may go below all values of the file, down to 1.
         let least = self.arguments.from.map_or(1, |from| from.min(self.scale.from));
         let from = self.arguments.from.unwrap_or(self.scale.from);
         let most = self.arguments.to.unwrap_or(u64::MAX);
@@ -215,6 +221,7 @@ impl<'a> CapacitySearch<'a> {
         let mut tried = Vec::new();
         while let Some(value) = search.next() {
             let one = self.test_value(cell, value, summaries)?;
+            // An interrupted value has fewer runs than the others, so its result does not count.
             if self.interrupted.load(Relaxed) {
                 break;
             }
@@ -250,6 +257,8 @@ impl<'a> CapacitySearch<'a> {
             overload: None,
             visible_growth: 0.0,
         };
+        // Large values can be impossible, such as more nodes than the subnet has addresses. That
+        // limits the test bed and not the system.
         let experiment = match self.experiment.with_value(axis, &text) {
             Ok(experiment) => experiment,
             Err(errors) => {
@@ -272,11 +281,13 @@ impl<'a> CapacitySearch<'a> {
         };
         let mut figures = vec![Vec::new(); self.targets.len()];
         let mut overloaded = 0;
+        // A machine that disturbs every run must not make the search endless.
         while tried.valid < self.repeats && tried.runs < 2 * self.repeats {
             let title = format!("{whole}, run {}", tried.runs + 1);
             let mut screen = Screen::new(&title, self.arguments.quiet, None);
             let finished = match sweep.one(whole, tried.runs, false, &mut screen) {
                 Ok(finished) => finished,
+                // A full disk or a guest that cannot start would fail for all further values too.
                 Err(
                     error @ (Error::Write { .. }
                     | Error::Table(_)
@@ -296,6 +307,7 @@ impl<'a> CapacitySearch<'a> {
             if self.is_trusted(&finished.verdict) {
                 tried.valid += 1;
                 match overload(&finished) {
+                    // One reason is enough for the text; the runs differ only in their figures.
                     Steadiness::Grows(why) => {
                         overloaded += 1;
                         tried.overload.get_or_insert(why);
@@ -319,13 +331,18 @@ impl<'a> CapacitySearch<'a> {
         // number.
         let known = |figure: &f64| figure.is_finite();
         tried.figures = figures.into_iter().map(|all| median(all).filter(known)).collect();
+        // Fewer than half of the requested runs are no evidence, neither of a value that works nor
+        // of the system's limit.
         if 2 * tried.valid >= self.repeats {
             // A metric without a value, such as the delay when nothing arrived, misses its target.
             let mut pairs = tried.figures.iter().zip(&self.targets);
+            // The majority decides, as the median does for the figures.
             let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
             let met = met && 2 * overloaded < tried.valid;
             tried.found = if met { Outcome::Met } else { Outcome::Missed };
         }
+        // The text belongs to values that failed; a minority of runs with a growing queue would
+        // read as a contradiction.
         if tried.found != Outcome::Missed {
             tried.overload = None;
         }

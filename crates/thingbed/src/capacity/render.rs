@@ -73,6 +73,7 @@ fn answer(found: &Capacities, all: &[Target]) -> String {
     }
     let mut text = match &found.limit {
         Some((value, Outcome::Missed)) => {
+            // An overload explains why figures that meet their targets were not enough.
             let tried = found.tried.iter().find(|tried| tried.value == *value);
             let why = tried.and_then(|tried| tried.overload.as_ref());
             let why = why.map_or_else(String::new, |why| format!(" ({why})"));
@@ -101,6 +102,8 @@ fn answer(found: &Capacities, all: &[Target]) -> String {
     let best = found.tried.iter().find(|tried| Some(&tried.value) == found.best.as_ref());
     let visible = best.map_or(0.0, |best| best.visible_growth);
     if visible > steady::GROWTH {
+        // Random variation grows with the square root of the number of requests (see `steady`), so
+        // half the visible share needs four times the duration.
         let longer = (visible / steady::GROWTH).powi(2).ceil();
         text += &format!(
             "\nThese runs are too short to show a queue that grows by less than {:.0} % of the \

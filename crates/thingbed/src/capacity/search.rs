@@ -44,6 +44,7 @@ impl Search {
         if self.tried.is_empty() {
             return Some(self.from);
         }
+        // Doubling finds a bracket in few runs even if the file's values are far from the limit.
         let next = match (self.best(), self.limit()) {
             (None, None) => return None,
             (Some(good), None) => good.saturating_mul(2).min(self.most),
@@ -56,11 +57,13 @@ impl Search {
                 good + (bad - good) / 2
             }
         };
+        // At the end of the range, doubling or halving gives a value that was tested.
         (!self.tried.contains_key(&next)).then_some(next)
     }
 
     /// The largest value that met the targets, below all that did not.
     pub fn best(&self) -> Option<u64> {
+        // Where results contradict each other (noise), the smallest value that failed decides.
         let limit = self.limit().map_or(u64::MAX, |(limit, _)| limit);
         self.tried.range(..limit).rev().find(|(_, found)| **found == Outcome::Met).map(|(v, _)| *v)
     }

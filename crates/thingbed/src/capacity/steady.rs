@@ -12,8 +12,11 @@ use serde_json::Value;
 pub(super) const GROWTH: f64 = 0.05;
 /// Growth of the outstanding requests below this many standard deviations of the number of requests
 /// counts as random.
+// 3: one of 700 steady runs exceeds it by chance, if arrivals are Poisson (the variance of their
+// number is their number).
 const DEVIATIONS: f64 = 3.0;
 /// Response times that rise in each quarter, and by this factor overall, count as overload.
+// 1.5 in addition to rising in each quarter: four random figures are sorted once in 24 runs.
 const MIN_RISE: f64 = 1.5;
 /// Minimum rise of response times, ms; smaller ones are ignored.
 const MIN_RISE_MS: f64 = 1.0;
@@ -49,11 +52,13 @@ pub fn steadiness(summary: &Value) -> Steadiness {
 
 /// Checks one load; `None` without requests.
 fn of(quarters: &[Quarter; 4]) -> Option<Steadiness> {
+    // The first quarter is the warm-up: connections open, and the queue fills to its steady length.
     let offered: u64 = quarters[1..].iter().map(|quarter| quarter.offered).sum();
     if offered == 0 {
         return None;
     }
     let offered = offered as f64;
+    // At the end of the quarters, so growth happens over the last three, as `offered`.
     let grown = quarters[3].outstanding as f64 - quarters[0].outstanding as f64;
     let random_growth = DEVIATIONS * offered.sqrt();
     if grown > (GROWTH * offered).max(random_growth) {

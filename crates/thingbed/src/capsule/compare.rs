@@ -33,12 +33,14 @@ pub fn verify(requested: &Verify) -> Status {
         ..Run::default()
     };
     let (status, folder) = sweep::again(&run);
+    // Without complete runs, differences would be those of missing files.
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
     else {
         let _ = fs::remove_dir_all(&scratch);
         return status.max(Status::Failed);
     };
     let mut files = 0;
+    // In the order of the capsule, so that the first difference is the same for everybody.
     for number in 0..capsule.manifest.runs.len() {
         files += capsule.manifest.runs[number].expected.len();
         if let Some(text) = differs(&capsule, number, &folder) {
@@ -58,6 +60,7 @@ pub fn verify(requested: &Verify) -> Status {
 fn differs(capsule: &Capsule, number: usize, folder: &Path) -> Option<String> {
     let run = &capsule.manifest.runs[number];
     let name = sweep::name(&run.cell, run.repeat);
+    // A single run has no subfolder (see `Sweep::one`).
     let alone = folder.join("run.json").exists();
     let own = if alone { folder.to_owned() } else { folder.join(&name) };
     let same = |path: &Path, sum: &String| {
@@ -69,6 +72,7 @@ fn differs(capsule: &Capsule, number: usize, folder: &Path) -> Option<String> {
         .filter(|(path, sum)| !same(path, sum))
         .map(|(path, _)| path.as_path())
         .collect();
+    // A figure that differs explains more than a capture that differs.
     differing.sort_by_key(|path| crate::differences::rank(path));
     let first = differing.first()?;
     let then = capsule.figures(number, first);

@@ -21,6 +21,7 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
     if !is_capsule(&run.file) {
         return Ok(None);
     }
+    // These would change runs whose results the capsule has digests of.
     let given = [
         ("--seed", run.seed.is_some()),
         ("--cpu", !run.cpu.is_empty()),
@@ -38,6 +39,7 @@ pub(crate) fn opened(run: &Run) -> Result<Option<(Run, Capsule)>, String> {
         ));
     }
     let capsule = Capsule::open(&run.file)?;
+    // An invalid experiment is reported later, with all its errors.
     if let Ok(experiment) = Experiment::read(&capsule.file())
         && let Some(reference) = &experiment.reference
     {

@@ -56,7 +56,10 @@ fn packed(requested: &Pack) -> Result<Status, String> {
             requested.file.display()
         ));
     }
+    // The images are complete before the first run: a run must not use a file that was changed
+    // during an earlier one.
     let mut capsule = gather(&prepared, &to).map_err(|error| error.to_string())?;
+    // The runs use the capsule's images, not the host's files, as every repetition will do.
     let (status, folder) = prepared.with(&capsule).run(false);
     let Some(folder) = folder.filter(|_| !matches!(status, Status::Interrupted | Status::Failed))
     else {

@@ -38,6 +38,8 @@ pub fn demo(arguments: &Demo) -> Status {
             return Status::Failed;
         }
     };
+    // A kernel that exists may still fail, for example without ptrace in a container; then the next
+    // way is tried.
     for (number, way) in ways.iter().enumerate() {
         introduce(*way, &folder);
         let (status, results) = sweep::have(&options(*way, &folder, arguments.quiet));
@@ -46,6 +48,7 @@ pub fn demo(arguments: &Demo) -> Status {
                 conclude(status, &folder, &results);
                 return status;
             }
+            // Interrupts and invalid runs are results; another way would hide them.
             _ if status != Status::Failed || number + 1 == ways.len() => {
                 advise(status);
                 return status;
@@ -68,6 +71,7 @@ fn folder(given: Option<&Path>) -> Result<PathBuf, String> {
             (None, Some(number)) => PathBuf::from(format!("{FOLDER}-{number}")),
             (None, None) => return Err(format!("there are 999 folders {FOLDER}-N here")),
         };
+        // `create_dir` fails if there is something, so no check before it can be out of date.
         match fs::create_dir(&folder) {
             Ok(()) => {
                 let file = folder.join(NAME);
@@ -103,6 +107,7 @@ fn ways(clock: Option<Clock>) -> Result<Vec<Way>, String> {
     let mut ways = Vec::new();
     let mut why = String::new();
     if clock != Some(Clock::Real) {
+        // User Mode Linux first: it needs no emulator, and starts in under a second (decision 42).
         for cpu in [Cpu::Infinite, CPU] {
             match virtual_time::check(&plan, cpu, &tool) {
                 Ok(()) if cpu.is_infinite() || guest::emulator().is_some() => {

@@ -23,6 +23,8 @@ pub(super) fn own_users() -> Finding {
 pub(super) fn boundary() -> Finding {
     let what = "node boundary";
     let (calls, processes) = (lab::has_seccomp(), lab::can_limit_processes());
+    // For ordinary users `RLIMIT_NPROC` limits the processes of all nodes of a lab together
+    // (decision 57); root has no such limit.
     // SAFETY: asks for this process's user.
     let together = unsafe { libc::geteuid() } != 0;
     match (calls, processes) {

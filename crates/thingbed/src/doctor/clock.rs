@@ -52,6 +52,8 @@ fn start(kernel: PathBuf) -> Result<Duration, String> {
         directory: PathBuf::from("/"),
         files: Vec::new(),
         writable: Vec::new(),
+        // `--version` needs little; less memory than in a run lets the check work on small
+        // machines.
         memory_bytes: 512 << 20,
         seed: 1,
         cache: PathBuf::new(),
@@ -59,6 +61,8 @@ fn start(kernel: PathBuf) -> Result<Duration, String> {
     };
     let began = Instant::now();
     let mut guest = Guest::boot(&machine).map_err(|error| error.to_string())?;
+    // Only booting shows that virtual time works: ptrace and executable memory can be forbidden in
+    // many ways.
     while began.elapsed() < LIMIT {
         match guest.next(Duration::from_millis(200)) {
             Ok(Event::Ended(0)) => return Ok(began.elapsed()),
@@ -78,6 +82,7 @@ pub(super) fn virtual_cpu() -> Finding {
     let Some(qemu) = guest::in_path("qemu-system-x86_64") else {
         return lacking("qemu-system-x86_64 is not installed", "apt install qemu-system-x86");
     };
+    // No guest is booted here: the first start at a CPU speed takes up to a minute (decision 44).
     match guest::find_qemu_kernel(&current_exe()) {
         Ok(kernel) => {
             Finding::good(what, format!("{}, kernel {}", qemu.display(), kernel.image.display()))

@@ -21,6 +21,7 @@ pub(super) struct Finding {
     pub(super) grade: Grade,
     pub(super) found: String,
     /// Effect of the missing feature; empty if it works.
+    // The names that the first version wrote; scripts read this JSON.
     #[serde(rename = "costs")]
     pub(super) effect: String,
     /// Command that fixes it; empty if there is nothing to fix.

@@ -35,6 +35,8 @@ fn emulators(folders: impl Iterator<Item = std::path::PathBuf>) -> Vec<String> {
     let names = files.filter_map(|file| file.file_name().into_string().ok());
     let found: BTreeSet<String> = names
         .filter_map(|name| name.strip_prefix("qemu-system-").map(str::to_owned))
+        // Names such as `qemu-system-x86_64-microvm` are variants of an emulator, not
+        // architectures.
         .filter(|arch| !arch.contains('-'))
         .collect();
     found.into_iter().collect()

@@ -11,15 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Interval of checking for interruption.
+// It decides how late Ctrl-C is noticed while no frame comes.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time after interruption during which remaining frames are still read.
 const DRAIN_TIME: Duration = Duration::from_millis(500);
 /// Maximum length of a pcapng block: a frame and its metadata.
+// 16 MiB is far above any frame; a larger number means that the stream is no capture.
 const MAX_BLOCK: usize = 1 << 24;
 
 /// Writes frames until Ctrl-C, the end of the lab, or a closed pipe.
 pub fn capture(arguments: &Capture) -> Result<Status, String> {
     let to_stdout = arguments.write.as_os_str() == "-";
+    // A terminal would interpret control characters in frames.
     if to_stdout && io::stdout().is_terminal() {
         return Err(
             "a capture is binary and cannot be written to a terminal\n  write it to a file with \
@@ -71,6 +74,8 @@ fn copy_blocks(
     let (mut pending, mut buffer, mut count) = (Vec::new(), vec![0; 1 << 16], 0);
     let mut end = None;
     loop {
+        // The capture's thread in the lab may still hold frames that were on the network before
+        // Ctrl-C.
         if interrupted.load(Relaxed) && end.is_none() {
             end = Some(Instant::now() + DRAIN_TIME);
         }
@@ -86,11 +91,13 @@ fn copy_blocks(
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::TimedOut
                 | io::ErrorKind::Interrupted => continue,
+                // The lab has ended; what it sent before is written.
                 io::ErrorKind::ConnectionReset => return Ok(count),
                 _ => return Err(error),
             },
         }
         let (whole, frames) = blocks(&pending).ok_or_else(not_pcapng)?;
+        // Flushed for each read: Wireshark at the other end of a pipe shows frames as they come.
         let written = to.write_all(&pending[..whole]).and_then(|()| to.flush());
         match written {
             // The reader has closed the pipe, which is normal.
@@ -116,9 +123,12 @@ fn blocks(bytes: &[u8]) -> Option<(usize, u64)> {
     while let Some(head) = bytes.get(at..at + 8) {
         let [kind, length] = [0, 4].map(|i| {
             let word = [head[i], head[i + 1], head[i + 2], head[i + 3]];
+            // The lab is a process of this machine and writes pcapng in its byte order.
             u32::from_ne_bytes(word)
         });
         let length = length as usize;
+        // A block has at least its type and two lengths, and is padded to 32 bits (pcapng, section
+        // 3.1). A wrong length would make the loop read on for ever.
         if !(12..=MAX_BLOCK).contains(&length) || !length.is_multiple_of(4) {
             return None;
         }

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 /// Ctrl-], which leaves the console.
 const LEAVE: u8 = 0x1d;
 /// A line that is longer is shown in parts, in bytes.
+// A machine that prints without line ends must not fill the memory.
 const MOST_LINE: usize = 1 << 16;
 
 /// Connects this terminal to a node's console, or enters a line and waits for an answer.
@@ -46,9 +47,11 @@ fn failed(error: &io::Error) -> String {
 
 /// Enters a line and prints what the machine prints, until a text if there is one to wait for.
 fn converse(mut stream: UnixStream, arguments: &Console) -> Result<Status, String> {
+    // The first byte says what the connection is for: `record::spec` defines it.
     let mut entered = vec![CONSOLE_FOLLOW];
     if let Some(line) = &arguments.send {
         entered.extend(line.bytes());
+        // The Enter key of a terminal sends a carriage return.
         entered.push(b'\r');
     }
     stream.write_all(&entered).map_err(|error| failed(&error))?;
@@ -58,6 +61,8 @@ fn converse(mut stream: UnixStream, arguments: &Console) -> Result<Status, Strin
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let waited =
+            // The timeout of poll(2) is an `int` of ms; one minute is below any limit, and the loop
+            // checks the time itself.
             PollTimeout::try_from(left.min(Duration::from_secs(60))).unwrap_or(PollTimeout::ZERO);
         let mut fds = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
         if poll(&mut fds, waited).is_ok_and(|ready| ready > 0) {
@@ -118,6 +123,7 @@ impl<'a> Search<'a> {
         Self { text: text.as_bytes(), end: Vec::new(), is_found: text.is_empty() }
     }
 
+    // A text may come in two parts, so the last bytes, one less than the text has, are kept.
     fn look(&mut self, output: &[u8]) {
         self.end.extend_from_slice(output);
         let size = self.text.len().max(1);
@@ -127,6 +133,8 @@ impl<'a> Search<'a> {
 }
 
 fn print(text: &[u8]) -> Result<(), String> {
+    // The machine is foreign code: its control characters must not reach the terminal here, where
+    // lines are shown and not a session.
     let text = printable(&String::from_utf8_lossy(text).replace('\r', ""));
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| failed(&error))
@@ -141,6 +149,7 @@ fn attach(mut stream: UnixStream, node: &str) -> Result<Status, String> {
     let raw = is_terminal.then(RawTerminal::enter).transpose();
     let raw = raw.map_err(|error| format!("could not use this terminal: {error}"))?;
     let done = stream.write_all(&[CONSOLE_ATTACH]).and_then(|()| pump(&mut stream));
+    // Before any message: lines printed in raw mode would have no carriage return.
     drop(raw);
     match done {
         Ok(true) => Ok(Status::Fine),
@@ -177,6 +186,7 @@ fn pump(stream: &mut UnixStream) -> io::Result<bool> {
             let typed = &buffer[..length];
             let end = typed.iter().position(|key| *key == LEAVE);
             stream.write_all(&typed[..end.unwrap_or(length)])?;
+            // The end of input leaves too, so that a console in a script ends.
             if length == 0 || end.is_some() {
                 return Ok(true);
             }

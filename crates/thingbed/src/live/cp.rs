@@ -34,6 +34,8 @@ pub fn cp(arguments: &Cp) -> Result<Status, String> {
             let source = File::open(from.1).map_err(failed(&arguments.from))?;
             let mode = source.metadata().map(|meta| meta.permissions().mode());
             let copied = io::copy(&mut &source, &mut &sink);
+            // Without the set-user-ID bits: a node's file must not become a privileged program on
+            // the host.
             let _ = mode.map(|mode| sink.set_permissions(fs::Permissions::from_mode(mode & 0o777)));
             copied
         }
@@ -69,6 +71,7 @@ fn whole(path: &Path, name: &std::ffi::OsStr) -> PathBuf {
 fn write(source: File, target: io::Result<File>, _: &Path) -> io::Result<u64> {
     let (mode, target) = (source.metadata()?.permissions().mode(), target?);
     let copied = io::copy(&mut &source, &mut &target)?;
+    // The bits for users, groups and others only, as in the other direction.
     target.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
     Ok(copied)
 }

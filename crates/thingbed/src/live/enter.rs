@@ -61,8 +61,10 @@ pub fn shell(arguments: &Shell) -> Result<u8, String> {
 fn set_environment(command: &mut Command, node: &NodeShown) {
     lab::clean_environment(command);
     if node.boundary.rooted {
+        // Libraries of the host's LD_LIBRARY_PATH are not in the node, or are other ones.
         command.env("PATH", lab::PATH).env("HOME", "/root").env_remove("LD_LIBRARY_PATH");
     }
+    // After the defaults, so that the experiment's `env` wins.
     command.envs(node.env.iter().map(|(name, value)| (name, value)));
     command.env("THINGBED_NODE", &node.name);
 }
@@ -75,6 +77,7 @@ fn run(mut command: Command, shown: &NodeShown, folder: PathBuf) -> Result<u8, S
              the machine: thingbed console {node}"
         ));
     }
+    // Before entering: what is prepared here needs the host's files (decision 57).
     let seal = shown.boundary.seal();
     let seal =
         seal.map_err(|error| format!("could not prepare the boundary of {node}: {error}"))?;
@@ -98,9 +101,12 @@ fn run(mut command: Command, shown: &NodeShown, folder: PathBuf) -> Result<u8, S
     };
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let status = match terminal {
+        // Inside a guest with `--stop-at` the pseudoterminal exists already.
         true if std::env::var_os(OWN_TERMINAL).is_some() => {
             take_terminal(&mut command);
             apply(&seal, &mut command);
+            // The program would pass it on, and a `thingbed shell` in it would take the wrong
+            // terminal.
             command.env_remove(OWN_TERMINAL).spawn().and_then(|mut child| child.wait())
         }
         true => at_terminal(command, &seal),
@@ -108,6 +114,7 @@ fn run(mut command: Command, shown: &NodeShown, folder: PathBuf) -> Result<u8, S
             apply(&seal, &mut command);
             command.spawn().and_then(|mut child| {
                 // The terminal sends Ctrl-C to the whole process group; only the program handles it.
+                // After the start, because a child inherits ignored signals.
                 for signal in [libc::SIGINT, libc::SIGQUIT] {
                     // SAFETY: ignoring a signal touches no memory of this process.
                     unsafe { libc::signal(signal, libc::SIG_IGN) };
@@ -136,6 +143,7 @@ fn take_terminal(command: &mut Command) {
     // SAFETY: only system calls between fork and exec.
     unsafe {
         command.pre_exec(|| {
+            // Only the leader of a new session can take a controlling terminal (tty_ioctl(4)).
             if libc::setsid() < 0 || libc::ioctl(0, libc::TIOCSCTTY, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }
@@ -154,8 +162,11 @@ fn at_terminal(mut command: Command, seal: &Seal) -> io::Result<ExitStatus> {
     take_terminal(&mut command);
     apply(seal, &mut command);
     let child = command.spawn()?;
+    // It holds the slave's descriptors; while one is open here, the end of the program is not an
+    // end of file.
     drop(command);
     drop(pty.slave);
+    // After the start: a program that cannot be started must leave the terminal as it was.
     let raw = RawTerminal::enter()?;
     let ended = pump(&pty.master, child);
     drop(raw);
@@ -206,6 +217,8 @@ fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
         if stdin_open {
             fds.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
         }
+        // 100 ms: SIGWINCH and the end of the child have no descriptor here, so both are looked at
+        // in turn.
         let _ = poll(&mut fds, PollTimeout::from(100_u16));
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any().unwrap_or(false)).collect();
         if ready[0] {
@@ -224,6 +237,7 @@ fn pump(master: &OwnedFd, mut child: Child) -> io::Result<ExitStatus> {
                 Ok(length) => terminal.write_all(&buffer[..length])?,
             }
         }
+        // A background process may keep the terminal open; the output so far is read first.
         if let (false, Some(status)) = (ready[0], child.try_wait()?) {
             return Ok(status);
         }

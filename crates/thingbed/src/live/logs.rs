@@ -18,11 +18,14 @@ pub fn logs(arguments: &Logs) -> Result<Status, String> {
     let mut shown: HashMap<PathBuf, u64> = HashMap::new();
     let mut last = None;
     for path in files(&lab, &arguments.nodes)? {
+        // The length now: a program that prints without pause would otherwise hold up the files
+        // after it.
         let length = fs::metadata(&path).map_or(0, |file| file.len());
         let from = arguments.tail.map_or(0, |lines| tail(&path, lines).unwrap_or(0));
         shown.insert(path.clone(), from);
         show(&path, &mut shown, &mut last, Some(length));
     }
+    // With `--follow` there may be output later.
     if shown.is_empty() && !arguments.follow {
         remark("the programs have not printed anything yet");
     }
@@ -46,6 +49,7 @@ fn files(lab: &Lab, nodes: &[String]) -> Result<Vec<PathBuf>, String> {
         let entries = fs::read_dir(&node.logs).into_iter().flatten().flatten();
         let own = entries.map(|entry| entry.path()).filter(|path| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            // The dot keeps `meter-1` apart from `meter-10`.
             let rest = name.strip_prefix(&node.name).is_some_and(|rest| rest.starts_with('.'));
             rest && (name.ends_with(".out") || name.ends_with(".err"))
         });
@@ -91,6 +95,7 @@ fn print(
     let mut at = part.start;
     let mut buffer = vec![0; 1 << 16];
     while at < part.end {
+        // Output beyond the quota is a hole in the file (decision 59), which reads as zeros.
         let data = data_from(file, at).unwrap_or(at).min(part.end);
         if data > at {
             writeln!(out, "\n[Thingbed dropped {} B of output here]", data - at)?;
@@ -123,6 +128,7 @@ fn data_from(file: &File, offset: u64) -> Option<u64> {
 
 /// Offset of the last `lines` lines of a file.
 fn tail(path: &Path, lines: usize) -> std::io::Result<u64> {
+    // 1 MiB: a log can have 64 MiB, and lines are counted in memory.
     const MAX_TAIL_BYTES: u64 = 1 << 20;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -90,6 +90,7 @@ impl Lab {
 
 /// The lab that `--lab` selects, or the only running one.
 pub(crate) fn find(selected: &arguments::Lab) -> Result<Lab, String> {
+    // A number that is no process may still be an experiment's name.
     if let Some(lab) = by_process(selected)? {
         return Ok(lab);
     }

@@ -57,6 +57,7 @@ impl PageProcess {
     /// Starts a page, and waits until it is served.
     pub(crate) fn start(place: &Place) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("could not start the page: {error}");
+        // One pipe for both outputs: the first line is the URL, or the error.
         let (reader, writer) = std::io::pipe().map_err(failed)?;
         let mut command = Command::new(current_exe());
         let own = std::process::id().to_string();
@@ -67,6 +68,7 @@ impl PageProcess {
         command.process_group(0);
         let child = command.spawn().map_err(failed)?;
         drop(command);
+        // From here on a failure drops the child and so ends it.
         let mut started = Self { child, url: String::new() };
         let (mut output, mut text) = (BufReader::new(reader), String::new());
         output.read_line(&mut text).map_err(failed)?;
@@ -83,6 +85,7 @@ impl PageProcess {
 
 impl Drop for PageProcess {
     fn drop(&mut self) {
+        // SIGTERM first, so that a page on a socket file removes the file.
         let Ok(pid) = i32::try_from(self.child.id()) else { return };
         // SAFETY: sends a signal to a child that has not been waited for.
         unsafe { libc::kill(pid, libc::SIGTERM) };

@@ -78,10 +78,12 @@ fn pairs(nodes: &[NodeShown], all: &[NodeShown]) -> VecDeque<Pings> {
             let is_near = direct.peek().is_some();
             let routed = usable.clone().find(|(_, network, address)| {
                 from.interfaces.iter().any(|(_, own, own_address)| {
+                    // Routers forward within a family only.
                     own_address.is_ipv6() == address.is_ipv6()
                         && parts.get(own) == parts.get(network)
                 })
             });
+            // A direct network is what the user means; the way over routers would test other links.
             let routed = routed.filter(|_| !is_near);
             pairs.extend(direct.chain(routed).map(|(_, network, address)| Pings {
                 from: from.name.clone(),
@@ -103,6 +105,8 @@ fn parts(nodes: &[NodeShown]) -> HashMap<String, usize> {
     let mut parts: HashMap<String, usize> =
         networks.enumerate().map(|(number, network)| (network.clone(), number)).collect();
     for router in nodes.iter().filter(|node| node.forwards) {
+        // A router joins its networks. Routers in a row are joined one after the other, because
+        // each step renames all networks of a part.
         let own: Vec<usize> = router.interfaces.iter().map(|(_, own, _)| parts[own]).collect();
         let Some(first) = own.first() else { continue };
         for part in parts.values_mut().filter(|part| own.contains(part)) {
@@ -134,7 +138,9 @@ fn run(pairs: VecDeque<Pings>, ping: impl Fn(Pings) -> Pings + Sync) -> Vec<Ping
 
 fn ping(tool: &PathBuf, lab: u32, arguments: &Pingall, mut pings: Pings) -> Pings {
     let mut command = Command::new(tool);
+    // `--workdir /`: the caller's folder may not exist in a node with a root.
     command.args(["exec", "--lab", &lab.to_string(), "--workdir", "/", &pings.from, "--"]);
+    // `-n`: looking up names would send frames and take time.
     command.args(["ping", "-n", "-q", "-c", &arguments.count.to_string()]);
     command.args(["-W", &arguments.timeout.to_string(), &pings.address.to_string()]);
     match command.stdin(Stdio::null()).output() {
@@ -185,6 +191,7 @@ fn show(nodes: &[NodeShown], done: &[Pings]) {
         say(table(&head, 1, rows.collect()));
     }
     let failed: Vec<&Pings> = done.iter().filter(|pings| pings.rtt_ms.is_none()).collect();
+    // In a lab with a router down, thousands of pairs fail for one reason.
     for pings in failed.iter().take(20) {
         let why = pings.error.as_deref().unwrap_or("no answer");
         complain(format!("{} to {} ({}): {why}", pings.from, pings.to, pings.address));

@@ -49,10 +49,14 @@ fn sample(nodes: &[NodeShown]) -> Usage {
 fn page(nodes: &[NodeShown], before: &Usage, now: &Usage, seconds: f64) -> String {
     let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
     for (node, (pid, sample, sent, received)) in nodes.iter().zip(now) {
+        // By the init's process and not by name: a node that was destroyed and cloned again begins
+        // at zero.
         let known = before.iter().find(|(known, ..)| known == pid);
         let Some((_, old, was_sent, was_received)) = known else { continue };
         let ms = |sample: &Sample| sample.user_ms + sample.system_ms;
+        // ms per second, as a share of 1,000 ms and in per cent: a tenth.
         let cpu = (ms(sample) - ms(old)).max(0.0) / seconds / 10.0;
+        // Counters of a restarted program can be smaller than before.
         let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
         let state = node.program.as_ref().map_or("", |(_, state)| state.as_str());
         rows.push((

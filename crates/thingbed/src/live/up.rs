@@ -35,6 +35,7 @@ pub fn up(arguments: &Up) -> Result<Status, String> {
     if let Some(why) = threads.filter(|_| arguments.tell.is_none()) {
         remark(format_args!("warning: {why}"));
     }
+    // After the checks: errors of the file appear here, and not in a log.
     if arguments.detach {
         return detach(arguments);
     }
@@ -139,14 +140,17 @@ fn detach(arguments: &Up) -> Result<Status, String> {
         command.pre_exec(move || {
             libc::setsid();
             let kept =
+                // dup2 of a number to itself changes nothing, and would leave close-on-exec set.
                 if fd == TELL { libc::fcntl(fd, libc::F_SETFD, 0) } else { libc::dup2(fd, TELL) };
             if kept < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
         });
     }
     let mut lab = command.spawn().map_err(failed)?;
+    // This process must not hold the writing ends, else reading never ends.
     drop((tell, command));
     let mut text = String::new();
     reports.read_to_string(&mut text).map_err(failed)?;
+    // The lab's process ended before it was up; its error is in the other pipe.
     if text.is_empty() {
         let ended = lab.wait().map_err(failed)?;
         let mut why = String::new();
@@ -164,6 +168,8 @@ fn detach(arguments: &Up) -> Result<Status, String> {
 
 /// Reports that the lab is up, and redirects further output to the log.
 fn tell(fd: i32, text: &str, log: &Path) {
+    // First the log, then the report: `detach` returns on the report, and its pipe for errors is
+    // gone then.
     if let Ok(log) = File::create(log) {
         for ours in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
             // SAFETY: both descriptors are open; the log's other descriptor is closed after this.

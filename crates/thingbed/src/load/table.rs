@@ -19,6 +19,7 @@ pub fn text(figures: &Figures) -> String {
         name(figures),
         counts.scheduled,
         counts.sent,
+        // A load without requests lasts no time.
         counts.sent as f64 / seconds.max(1e-9),
         counts.answered,
         counts.timed_out,
@@ -69,6 +70,8 @@ fn verdict(figures: &Figures) -> &'static str {
     }
     // Compare the median, because a few requests at the start always wait for the first connection.
     let held_up = figures.all().wait.is_some_and(|wait| wait.quantile_ns(0.5) > 0);
+    // Decision 39: a wait for a connection is the target's time, so it does not count against this
+    // machine.
     match figures.pace() {
         Pace::Kept if held_up => {
             "schedule kept by this machine; the target was slower, and requests waited for a free \
@@ -105,6 +108,7 @@ fn odd(figures: &Figures) -> String {
     }
     text += &observed(figures.observed);
     for (code, count) in &figures.codes {
+        // Codes are text: `4.04` of CoAP and `404` of HTTP, so errors begin with 4 or 5 in both.
         if code.as_str() >= "4" && code != "ok" {
             text += &format!("  {count} answers have the code {code}\n");
         }
@@ -164,6 +168,8 @@ fn latencies(figures: &Figures) -> Table {
             |what, times: &Option<Histogram>, of: u64| times.clone().map(|times| (what, times, of));
         let notified = series.notification.as_ref().map_or(0, Histogram::count);
         let rows = [
+            // The denominators include requests without an answer: they count as slower than any
+            // answer, so that percentiles do not get better when a target drops requests.
             Some(("response", series.response.clone(), counts.scheduled - counts.without_answer)),
             own("wait", &series.wait, counts.sent + counts.no_connection),
             Some(("slip", series.slip.clone(), counts.sent)),
@@ -174,6 +180,7 @@ fn latencies(figures: &Figures) -> Table {
             let times = &times;
             let p = Percentiles::of(times, of);
             let mut row = vec![format!("{class} {what}"), of.to_string()];
+            // A mean over the answered requests only would leave out the slowest ones.
             row.push(if times.count() == of && of > 0 {
                 figure(times.mean_ns() / 1e3)
             } else {

@@ -49,6 +49,7 @@ impl Sweep<'_> {
         }
         let folder = self.folder.join(SLURM);
         fs::create_dir_all(&folder).map_err(Error::write(&folder))?;
+        // Tasks run in other folders on other machines, so the script needs absolute paths.
         let folder = fs::canonicalize(&folder).map_err(Error::write(&folder))?;
         let names: Vec<String> = todo.iter().map(|n| name(runs[*n].1, runs[*n].0)).collect();
         let jobs = Jobs::submit(&folder, &names, self.arguments.jobs).map_err(cluster)?;
@@ -70,6 +71,8 @@ impl Sweep<'_> {
         let mut outcome = ControlFlow::Continue(());
         while !open.is_empty() && outcome.is_continue() && !self.interrupted.load(Relaxed) {
             std::thread::sleep(PERIOD);
+            // Before the files: a task that ends between the two has its files, and is not taken
+            // for failed.
             let states = jobs.states().map_err(cluster)?;
             if let Some(bar) = &bar {
                 bar.set_message(text(&states));
@@ -83,6 +86,7 @@ impl Sweep<'_> {
                     None | Some(State::Ended) => {
                         let since = open
                             .get_mut(&at)
+                            // The grace time begins when the task is first seen as ended.
                             .and_then(|since| since.replace(since.unwrap_or_else(Instant::now)));
                         since.is_some_and(|since| since.elapsed() > GRACE)
                     }
@@ -90,6 +94,7 @@ impl Sweep<'_> {
                 let took = files::took(&folder, &names[at]);
                 let result = match took {
                     // A task writes this file last.
+                    // Both: the file of an earlier submission may exist while the run is repeated.
                     Some(took) if resume::had(&run).is_some() => {
                         (virtual_time::finished(&run), took)
                     }
@@ -119,6 +124,7 @@ impl Sweep<'_> {
         }
         match open.is_empty() {
             true => jobs.done(),
+            // After a break or an interrupt, tasks that nothing waits for would hold the cluster.
             false => jobs.cancel(),
         }
         Ok(())

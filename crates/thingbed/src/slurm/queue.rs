@@ -64,12 +64,15 @@ impl Jobs {
         write(&list, names.join("\n") + "\n")?;
         let mut submitted = Self { ids: Vec::new(), over: std::cell::Cell::new(false) };
         for (number, chunk) in names.chunks(MOST).enumerate() {
+            // Tasks of all arrays have one numbering, that of the file of names.
             let first = number * MOST;
             let script = format!("task-{number}.sh");
             write(&script, text(folder, &list, first))?;
             let limit = jobs.map_or(String::new(), |jobs| format!("%{jobs}"));
             let mut command = Command::new("sbatch");
             command
+                // `--requeue`: a task whose node fails starts again, which is harmless, because it
+                // checks first what is finished.
                 .args(["--parsable", "--requeue", "--open-mode=append", "--job-name=thingbed"])
                 // The script redirects its output to a file with the run's number.
                 .args(["--output=/dev/null", "--cpus-per-task=1"])
@@ -85,6 +88,7 @@ impl Jobs {
     /// The states of the tasks that Slurm still knows, by run number.
     pub fn states(&self) -> Result<BTreeMap<usize, State>, String> {
         let mut command = Command::new("squeue");
+        // Job, index, state, node; `all` also shows those that have just ended.
         command.args(["-h", "-r", "-o", "%F|%K|%T|%N", "-t", "all", "-j", &self.ids.join(",")]);
         let answer = match ask(&mut command) {
             Ok(answer) => answer,
@@ -98,6 +102,7 @@ impl Jobs {
 
     /// All tasks as queued.
     fn unknown(&self) -> BTreeMap<usize, State> {
+        // Not as ended: runs would be reported as failed while they execute.
         (0..self.ids.len() * MOST).map(|at| (at, State::Pending)).collect()
     }
 
@@ -127,6 +132,8 @@ impl Jobs {
     pub fn cancel(&self) {
         self.over.set(true);
         let _ = ask(Command::new("scancel").arg("--quiet").args(&self.ids));
+        // A cancelled task still removes its guest; its files must not change after this process
+        // has ended.
         let until = Instant::now() + END;
         let lives = |state: &State| matches!(state, State::Pending | State::Running(_));
         while Instant::now() < until && self.states().is_ok_and(|states| states.values().any(lives))
@@ -183,6 +190,7 @@ fn ask(command: &mut Command) -> Result<String, String> {
 /// Runs a command and returns its output; kills it after `limit`. Slurm's commands wait as long
 /// as the controller is down.
 fn within(limit: Duration, command: &mut Command) -> std::io::Result<Output> {
+    // Output is read to its end before `wait`: a child with a full pipe would never end.
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (pid, ended) = (Pid::from_raw(child.id() as i32), Arc::new(AtomicBool::new(false)));
     let until = Instant::now() + limit;

@@ -27,6 +27,7 @@ pub fn task(folder: &Path, requested: &str) -> Status {
         remark(format_args!("{requested}  finished before"));
         return Status::Fine;
     }
+    // Before the run: until this task writes it again, the run counts as not finished.
     let _ = fs::remove_file(path(&folder.join(SLURM), requested));
     let provenance = match Provenance::read(folder) {
         Ok(provenance) => provenance,
@@ -36,6 +37,7 @@ pub fn task(folder: &Path, requested: &str) -> Status {
         }
     };
     let mut run = provenance.run(PathBuf::from("runs"), Some(1), false);
+    // As a resumed sweep: the runs of other tasks are in the same folder.
     run.resume = Some(folder.to_owned());
     let opened = match capsule::opened(&run) {
         Ok(opened) => opened,
@@ -65,6 +67,7 @@ pub fn task(folder: &Path, requested: &str) -> Status {
             screen.end(&sweep::word(&finished));
             let took = began.elapsed().as_secs_f64().to_string();
             let path = path(&folder.join(SLURM), requested);
+            // Last, and durable: the submitting process takes this file as the end of the run.
             match journal::write(&path, took) {
                 Ok(()) => Status::Fine,
                 Err(error) => {

@@ -27,6 +27,8 @@ pub(super) fn preflight(
     let Some(free) = existing.filter(|free| *free > 0) else { return Ok(None) };
     let plans = cells.iter().filter_map(|cell| experiment.plan(cell, 0, seed).ok());
     let runs = plans.map(|plan| DiskForecast::of(&plan, arguments.capture));
+    // `after`, because the parts that a run needs only until its end are free again for the next
+    // one.
     let sum = runs.fold(DiskForecast::default(), DiskForecast::after);
     check(sum.repeated(repeats as u64), free)
 }
@@ -35,6 +37,7 @@ fn check(needed: DiskForecast, free: u64) -> Result<Option<String>, String> {
     let mb = |bytes: u64| format!("{:.0} MB", (bytes as f64 / 1e6).ceil());
     let figures = needed.figures + needed.rows;
     let fix = "free space there, use another folder with --out, or shorten `duration`";
+    // Half: the forecast may be too high by a factor of two, and must not refuse runs that fit.
     if free < figures / 2 {
         return Err(format!(
             "the disk has {} free, and the results need about {}, without captures and output of \

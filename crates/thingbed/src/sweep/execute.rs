@@ -66,6 +66,7 @@ fn run_of(arguments: &Run, shown: bool) -> (Status, Option<PathBuf>) {
 impl Prepared<'_> {
     /// Executes all runs, while no other process writes to the folder.
     pub fn run(&self, shown: bool) -> (Status, Option<PathBuf>) {
+        // Until the end: two processes with one sweep moved each other's runs away (decision 60).
         let _lock = match lock::take(&self.folder) {
             Ok(lock) => lock,
             Err(error) => {
@@ -73,6 +74,8 @@ impl Prepared<'_> {
                 return (Status::Failed, None);
             }
         };
+        // After the lock, so that a second process does not open a page for a sweep that it must
+        // not run.
         let page = match self.arguments.watch.as_ref().map(PageProcess::start).transpose() {
             Ok(page) => page,
             Err(error) => {
@@ -99,6 +102,7 @@ const SLOW_CPU: &str = "Thingbed shares the CPU of virtual time with the nodes, 
 
 impl Sweep<'_> {
     fn run(&self, runs: &[(u32, &Cell)], shown: bool) -> Status {
+        // A sweep that may get further runs needs a folder for each, also if it begins with one.
         let anew = self.arguments.resume.is_none() && self.arguments.retry == 0;
         let single = runs.len() == 1 && anew && self.arguments.on.is_none();
         let title = |n: usize| format!("[{}/{}] {}", n + 1, runs.len(), name(runs[n].1, runs[n].0));
@@ -139,9 +143,12 @@ impl Sweep<'_> {
                     unwritten = true;
                 }
             }
+            // An error that all further runs would meet, such as a full disk.
             let ends = run.as_ref().is_err_and(Error::ends_sweep);
             outcomes.push(Outcome::of(n, run));
             outcomes.sort_by_key(|outcome| outcome.n);
+            // After each run: a killed sweep keeps its results, and the report can be drawn
+            // meanwhile.
             if let Err(error) = self.keep(&self.all(&outcomes), single) {
                 complain(error);
                 unwritten = true;
@@ -154,6 +161,8 @@ impl Sweep<'_> {
         if self.arguments.on.is_none() {
             jobs::each(jobs, todo, one, ended);
         } else if let Err(error) =
+            // Tasks read the sweep's options from this file, so it exists before the first is
+            // submitted.
             self.begin_elsewhere().and_then(|()| self.on_slurm(runs, &todo, ended))
         {
             complain(error);
@@ -175,6 +184,7 @@ impl Sweep<'_> {
         if unwritten && status != Status::Interrupted {
             status = Status::Failed;
         }
+        // Callers of `again` draw something else from the same folder.
         if !shown {
             return status;
         }
@@ -256,6 +266,7 @@ impl Sweep<'_> {
                 .map_err(|text| Error::Guest { text, ends_sweep: false })?,
             false => None,
         };
+        // A complete run that is repeated is an invalid one (see `finished`).
         if self.arguments.retry > 0 && resume::had(&folder).is_some() {
             resume::put_aside(&folder, REJECTED)?;
         }
@@ -278,6 +289,8 @@ impl Sweep<'_> {
             {
                 word += &format!("; {}", timing.text());
             }
+            // The last attempt stays in place, so that the sweep has a run for the cell, with its
+            // verdict.
             if !invalid || number == self.arguments.retry || finished.interrupted {
                 screen.end(&word);
                 return Ok(finished);
@@ -293,6 +306,8 @@ impl Sweep<'_> {
         let mut all: Vec<Value> =
             outcomes.iter().filter_map(|outcome| outcome.summary.as_ref().ok().cloned()).collect();
         if self.arguments.resume.is_some() {
+            // With `--only` a resumed sweep executes some cells; the report shows all that are in
+            // the folder.
             all.extend(resume::others(&self.folder, &all));
         }
         all

@@ -100,6 +100,7 @@ pub(crate) fn prepare<'a>(
         }
     };
     if let Some(capsule) = capsule {
+        // Packed cells may be fewer than the file's matrix: `pack --only`.
         cells.retain(|cell| capsule.has(cell, &repeats));
         if cells.is_empty() {
             complain("the capsule has no such run\n  leave out --only to run all its cells");
@@ -108,6 +109,8 @@ pub(crate) fn prepare<'a>(
     }
     let checked = check_options(arguments, &experiment, cells.len() * repeats.len());
     let checked = checked.and_then(|()| match capsule {
+        // The machine that packed it has checked the plans, for its own kernel; this one only boots
+        // the images.
         Some(_) => Ok(()),
         None => check_plans(arguments, &experiment, &cells, seed),
     });
@@ -116,6 +119,7 @@ pub(crate) fn prepare<'a>(
         let wrong = matches!(error, Error::Plan(_) | Error::Clock(_));
         return Err(if wrong { Status::Wrong } else { Status::Failed });
     }
+    // In virtual time a machine cannot be overloaded, only slow.
     if arguments.clock(&experiment) == Clock::Real {
         foretell(arguments, &experiment, &cells, seed);
     }
@@ -128,6 +132,7 @@ pub(crate) fn prepare<'a>(
             return Err(Status::Failed);
         }
     }
+    // The last step, so that a refused sweep creates no folder.
     let begun = match &arguments.resume {
         Some(folder) => {
             resume::check(arguments, &experiment, folder, seed).map(|()| folder.clone())
@@ -174,6 +179,8 @@ fn foretell(arguments: &Run, experiment: &Experiment, cells: &[Cell], seed: u64)
     if let Some(why) = arguments.forwarding.warning(networks.unwrap_or(0), cores) {
         remark(format_args!("warning: {why}"));
     }
+    // One warning is enough: cells of a matrix differ in size, and each of them would repeat the
+    // text.
     let mut fears =
         plans.filter_map(|(cell, plan)| Some((cell, Forecast::of(&plan).warning(cores)?)));
     if let Some((cell, why)) = fears.next() {
@@ -232,6 +239,7 @@ pub(crate) fn check_plans(
 
 /// Refuses missing files among those that the experiment's `files` names.
 fn check_files(arguments: &Run, experiment: &Experiment) -> Result<(), Error> {
+    // An infinite CPU is User Mode Linux, which sees the host's files.
     if arguments.cpus().iter().all(|cpu| cpu.is_infinite()) {
         return Ok(());
     }

@@ -40,10 +40,12 @@ fn lines(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     while let Some(mut request) = requests.read() {
+        // Rounded down, so the order of requests does not change.
         if !fine {
             request.at = request.at / 1_000 * 1_000;
         }
         writeln!(out, "{request}")?;
+        // Of what is written, not of the distribution: a ladder of resources only approximates it.
         if let Some(ns) = requests.service_ns() {
             service.record(ns);
         }

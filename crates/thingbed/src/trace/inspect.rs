@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, presets};
 use trace::{Distribution, HistogramSummary, Inspection, Reader, Tally, bars, sparks};
 
 /// Reads the trace to its end and prints statistics. Invalid lines are counted, the first ones are
-/// shown, and the exit status is that of a usage_error file.
+/// shown, and the exit status is that of a wrong file.
 pub fn inspect(arguments: &Inspect) -> Result<Status, Failure> {
     let known = match &arguments.resources {
         Some(file) => resources(file).map_err(failed)?,
@@ -20,6 +20,7 @@ pub fn inspect(arguments: &Inspect) -> Result<Status, Failure> {
         match reader.read() {
             Ok(None) => break,
             Ok(Some(Ok(request))) => tally.add(&request),
+            // A wrong line does not end the inspection, which is there to find them all.
             Ok(Some(Err(error))) => tally.add_fault(&error),
             Err(error) => {
                 return Err(failed(format_args!(

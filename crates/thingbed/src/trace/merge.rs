@@ -21,7 +21,9 @@ pub fn merge(files: &[PathBuf], to: &Path) -> Result<Status, Failure> {
         readers.push(reader);
     }
     let mut out = create(to)?;
+    // A heap of one line per file: traces may be larger than memory.
     while let Some(Reverse((_, place, text))) = next.pop() {
+        // A closed pipe ends the merge without an error, as with `head`.
         if let Err(error) = writeln!(out, "{text}") {
             check_write(to, Err(error))?;
             return Ok(Status::Fine);

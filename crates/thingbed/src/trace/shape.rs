@@ -20,6 +20,7 @@ pub(crate) fn trace_spec(shape: &Shape) -> Result<TraceSpec, String> {
         .first
         .checked_add(shape.devices)
         .ok_or("device numbers exceed 4294967295; lower --first or --devices")?;
+    // Any number: only the scheme matters here, and `{device}` alone is no valid host.
     let usual = Target::parse(&first.replace("{device}", "0"))
         .map_or(Method::Get, |target| Method::usual(target.scheme));
     let service = service(shape)?;
@@ -41,6 +42,7 @@ pub(crate) fn trace_spec(shape: &Shape) -> Result<TraceSpec, String> {
 }
 
 fn bytes(sizes: &Mix<units::Bytes>) -> Result<Mix<u32>, String> {
+    // 65,000 B fit into one UDP datagram with room for headers of CoAP (65,507 B over IPv4).
     if let Some(size) = sizes.values().find(|size| size.get() > 65_000) {
         return Err(format!("a request of {size} is too large; the maximum is 65000 B"));
     }

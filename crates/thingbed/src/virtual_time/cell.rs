@@ -24,8 +24,10 @@ pub fn cell(request: &str) -> Status {
     };
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
+    // The runner's thread waits for programs, so that another one reads the host's lines.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            // Never back to false: an interrupt counts even if other lines follow.
             flag.fetch_or(line.trim() == INTERRUPT, Relaxed);
         }
     });
@@ -71,6 +73,7 @@ fn best_path(plan: &Plan, cpu: Cpu) -> Option<FramePath> {
     let netem = plan.networks.iter().any(|network| network.backend == Backend::Netem);
     match (cpu, netem) {
         (Cpu::Mips(_), _) => None,
+        // netem needs the veth pairs of this path (decision 16).
         (Cpu::Infinite, true) => Some(FramePath::Packet),
         (Cpu::Infinite, false) => Some(FramePath::Tap),
     }
@@ -86,6 +89,7 @@ fn plan(request: &Request) -> Result<Plan, Error> {
         let known = experiment
             .axes()
             .any(|(name, values)| name == axis && values.iter().any(|known| known == value));
+        // `capacity` tries values that the file does not have.
         if !known {
             experiment = experiment.with_value(axis, value)?;
         }

@@ -19,6 +19,7 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     let plan = serde_json::to_value(plan).unwrap_or_default();
     let mut words = BTreeSet::new();
     words_of(&plan, &mut words);
+    // `/bin/sh`, because commands of experiments run in a shell.
     let mut files: BTreeSet<PathBuf> =
         [request.file.clone(), request.workload.clone(), PathBuf::from("/bin/sh")].into();
     files.extend(request.replay.clone());
@@ -32,6 +33,7 @@ pub(crate) fn files(plan: &Plan, request: &Request) -> Vec<PathBuf> {
     files.extend(named_in_text(&text, &request.home));
     for (word, programs) in BY_WORD {
         if plan.to_string().contains(word) {
+            // A word that occurs for another reason only costs the guest a few files.
             files.extend(programs.iter().filter_map(|program| guest::in_path(program)));
         }
     }
@@ -50,6 +52,7 @@ fn words_of(value: &Value, words: &mut BTreeSet<String>) {
     match value {
         Value::String(text) => {
             words.insert(text.clone());
+            // Splitting too much is harmless: words that name no file are ignored.
             let parts = text.split(|c: char| c.is_whitespace() || "\"'`;|&()<>=$,".contains(c));
             words.extend(parts.filter(|part| !part.is_empty()).map(str::to_owned));
         }
@@ -61,6 +64,7 @@ fn words_of(value: &Value, words: &mut BTreeSet<String>) {
 
 /// The file that a word names: an absolute path, one relative to `home`, or a program in PATH.
 fn named(word: &str, home: &Path) -> Option<PathBuf> {
+    // NUL ends a path in system calls, so such a word can name no file.
     let plain = !word.is_empty() && !word.contains(['/', '\0']);
     file_at(word, home).or_else(|| plain.then(|| guest::in_path(word)).flatten())
 }
@@ -82,6 +86,7 @@ fn named_in_text(text: &str, home: &Path) -> Vec<PathBuf> {
 fn file_at(word: &str, home: &Path) -> Option<PathBuf> {
     const SYSTEM: [&str; 9] =
         ["/dev", "/proc", "/sys", "/run", "/tmp", "/var", "/usr", "/usr/local", "/usr/share"];
+    // PATH_MAX is 4,096 with its final NUL; longer texts are no paths, but scripts.
     let plain = (1..4096).contains(&word.len()) && !word.contains('\0');
     let path = plain.then(|| home.join(word))?;
     let real = std::fs::canonicalize(&path).ok()?;
@@ -95,6 +100,7 @@ fn file_at(word: &str, home: &Path) -> Option<PathBuf> {
     // The root and what is directly below it: /home, /etc, /opt.
     let system = depth <= 2 || SYSTEM.iter().any(|folder| real == Path::new(folder));
     let of_user = std::env::var_os("HOME").is_some_and(|own| real == Path::new(&own));
+    // Files are taken from anywhere; only whole folders can be too large or private.
     (!is_folder || !(above || system || of_user)).then_some(path)
 }
 

@@ -26,6 +26,8 @@ const HOLD: &str = "/proc/hold";
 pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         // Timers of this thread are exact (slack of 1 ns).
+        // The default slack of 50 us would stop the run at another time than asked, and differently
+        // with other programs' timers.
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
         clock::sleep_until(Instant::from_ns(start_ns) + Span::from_ns(at_ns));
@@ -84,12 +86,16 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
     let [stdin, stdout, stderr] =
         [pty.slave.try_clone()?, pty.slave.try_clone()?, pty.slave.try_clone()?];
     let mut command = Command::new(current_exe());
+    // By `thingbed shell`, so that the shell has the node's boundary and environment as in a live
+    // lab.
     command.args(["shell", node]).env(OWN_TERMINAL, "1").stdin(stdin).stdout(stdout).stderr(stderr);
     let mut child = command.spawn()?;
     drop(command);
     drop(pty.slave);
     let mut terminal = File::from(pty.master);
     loop {
+        // First what the shell has printed, then its input: the prompt is visible before the user
+        // types.
         if !print(&mut terminal, &mut child, Duration::ZERO)? {
             return Ok(());
         }
@@ -107,6 +113,7 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
                 unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
             }
             PauseCommand::Pass(ns) => {
+                // `poll` may return early for output, so the time is kept here.
                 let until = clock::now_ns() + ns;
                 while clock::now_ns() < until {
                     let left = Duration::from_nanos(until.saturating_sub(clock::now_ns()));

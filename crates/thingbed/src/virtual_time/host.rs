@@ -36,12 +36,15 @@ const ENVIRONMENT: [&str; 9] = [
 /// Folders in which a guest does not see the host's files.
 const HIDDEN: [&str; 4] = ["/run", "/dev", "/proc", "/sys"];
 /// The memory of a guest without programs, and the addition for each program, in bytes.
+// Estimates: the guest touches only what it uses, so too much costs nothing; too little is reported
+// as `OutOfMemory`.
 const BASE_BYTES: u64 = 1 << 30;
 const PROGRAM_BYTES: u64 = 8 << 20;
 /// Maximum memory of a guest in bytes. The sum of the nodes' limits may exceed any host, but
 /// programs use less than their limits.
 const MOST_BYTES: u64 = 16 << 30;
 /// Maximum length of the request in bytes: it is an argument of a program (execve(2): 128 KiB).
+// MAX_ARG_STRLEN is 131,072 B; the rest is for the kernel's own parameters.
 const MOST_ARGUMENT: usize = 120_000;
 /// Polling interval of the user's interrupt.
 const TICK: Duration = Duration::from_millis(200);
@@ -71,6 +74,7 @@ pub(crate) fn in_guest(
     screen: &mut Screen,
 ) -> Result<Finished, Error> {
     let outcome = serve(&mut guest, nodes, interrupted, screen);
+    // Also after an error: a missing file is its likely cause.
     let missing = guest.missing(home);
     if !missing.is_empty() {
         screen.suspend(|| crate::remark(missing_files_warning(&missing)));
@@ -122,6 +126,7 @@ pub(crate) fn machine(
     request: Request,
     writable: Vec<Mount>,
 ) -> Result<Machine, Error> {
+    // Otherwise the guest would start and not find its experiment.
     if let Some(hidden) = HIDDEN.iter().find(|hidden| request.home.starts_with(hidden)) {
         return Err(Error::Clock(format!(
             "the experiment is in {}, and a guest has its own {hidden}\n  move the experiment \
@@ -186,6 +191,7 @@ fn serve(
             interrupt_sent = true;
             // `next` below detects a guest that has ended.
             if guest.send(INTERRUPT).is_err_and(|why| why.kind() == ErrorKind::Unsupported) {
+                // A guest that receives no input (QEMU) ends with its process.
                 return Err(Error::Interrupted);
             }
         }
@@ -228,6 +234,7 @@ fn serve(
                     // A program wrote to a descriptor of Thingbed.
                     Err(_) => {}
                 }
+                // Any message is a sign that the clock moves.
                 stall = StallDetector::new();
             }
             Event::Ended(status) => {
@@ -281,6 +288,7 @@ fn with_host_paths(error: Error, folder: &Path) -> Error {
 
 /// Converts a guest's error into an error of the run.
 pub(crate) fn failed(error: guest::Error) -> Error {
+    // A guest that died may be one cell's fault; a missing kernel is the same for all.
     let ends_sweep = !matches!(error, guest::Error::Died { .. } | guest::Error::OutOfMemory);
     Error::Guest { text: error.to_string(), ends_sweep }
 }

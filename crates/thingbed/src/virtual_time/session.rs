@@ -72,6 +72,8 @@ impl<'a> Session<'a> {
             let mut out = io::stderr().lock();
             let _ = write!(out, "{at}> ").and_then(|()| out.flush());
             drop(out);
+            // At the end of input, as in a script, no command can follow, so the run goes on to its
+            // end.
             let Some(line) = self.line() else {
                 return if self.interrupted.load(Relaxed) {
                     PauseCommand::End
@@ -124,6 +126,7 @@ impl<'a> Session<'a> {
         let mut buffer = [0; 128];
         match read(io::stdin(), &mut buffer) {
             Ok(0) | Err(_) => PauseCommand::Keys(vec![END]),
+            // Alone in a read, it is a key; inside of pasted text it is text.
             Ok(1) if buffer[0] == ESCAPE => PauseCommand::Pass(STEP_NS),
             Ok(length) => PauseCommand::Keys(buffer[..length].to_vec()),
         }

@@ -80,6 +80,8 @@ pub(crate) const INTERRUPT: &str = "interrupt";
 
 /// Sends a message to the host: a line on standard output.
 pub(super) fn send(message: &Message) {
+    // Flushed: standard output is a file or a pipe here, and the host waits for whole lines.
     let mut out = std::io::stdout().lock();
+    // A host that has gone ends the guest with it, so an error needs no handling.
     let _ = writeln!(out, "{}", message.line()).and_then(|()| out.flush());
 }

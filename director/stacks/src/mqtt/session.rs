@@ -73,6 +73,7 @@ impl Session {
         let (client, version) = (
             self.client,
             match self.version {
+                // The protocol levels in CONNECT (MQTT 3.1.1 and 5, section 3.1.2.2).
                 Version::V311 => 4,
                 Version::V5 => 5,
             },
@@ -138,6 +139,7 @@ impl Session {
             );
             ffi::mosquitto_property_free_all(&raw mut list);
         }
+        // The failure of this attempt is not the end of a connection.
         self.take();
     }
 
@@ -306,6 +308,7 @@ impl Session {
 
     /// Text of a libmosquitto code, with the last error it logged.
     pub fn reason(&mut self, code: c_int) -> String {
+        // First, before another call changes it.
         let system = std::io::Error::last_os_error();
         // SAFETY: returns a static string.
         let text = unsafe { CStr::from_ptr(ffi::mosquitto_strerror(code)) };

@@ -83,6 +83,7 @@ pub fn connect_to(from: IpAddr, to: SocketAddr) -> String {
 fn last_error() -> io::Error {
     // SAFETY: reads the calling thread's error number.
     let number = unsafe { zmq_sys::zmq_errno() };
+    // Below are error numbers of the system, from there on those that libzmq adds.
     if number < zmq_sys::ZMQ_HAUSNUMERO as i32 {
         return io::Error::from_raw_os_error(number);
     }

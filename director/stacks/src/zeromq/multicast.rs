@@ -63,6 +63,7 @@ impl Multicast {
 
     /// libzmq takes the window as a time at full rate; this is the time for the configured window.
     fn recovery_ms(&self) -> u64 {
+        // 1 kbit/s is 1 bit/ms.
         let bytes_per_ms = (self.rate_kbit_s / 8).max(1);
         RECOVERY_MS.min(WINDOW_PACKETS * u64::from(self.mtu) / bytes_per_ms).max(1)
     }

@@ -24,6 +24,7 @@ impl LinkApi {
         let Request::Capture { nodes, network, filter, snap } = request else {
             return Err("this request is not for captures".to_owned());
         };
+        // Locked to the end, so that no node is added before the capture watches.
         let inventory = self.inventory.lock();
         let named = |node: &usize| inventory.plan.nodes[*node].name.clone();
         let all = || inventory.present().collect();

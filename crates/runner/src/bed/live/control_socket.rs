@@ -115,6 +115,7 @@ impl ControlSocket {
     fn shut(&mut self) {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
+            // Before the thread has ended, so that no further client connects to it.
             let _ = fs::remove_file(&self.path);
             let _ = thread.join();
         }
@@ -133,10 +134,12 @@ fn serve(
     requests: &Sender<Pending>,
     mut waker: &UnixStream,
 ) -> io::Result<()> {
+    // Timeouts work only on a blocking socket.
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(IO_TIMEOUT))?;
     client.set_write_timeout(Some(IO_TIMEOUT))?;
     let mut line = String::new();
+    // A client that sends no line end must not fill the memory.
     let mut limited = Read::take(BufReader::new(client), LONGEST);
     limited.read_line(&mut line)?;
     let reply = match (may(client), serde_json::from_str(&line)) {
@@ -154,6 +157,7 @@ fn serve(
             request => {
                 let (answer, replies) = channel();
                 let _ = requests.send(Pending { request: request.clone(), answer });
+                // Fails only if the lab has not yet read many earlier ones, so it wakes up anyway.
                 let _ = waker.write(&[1]);
                 let reply = replies.recv_timeout(REQUEST_TIMEOUT).unwrap_or_else(|error| {
                     let why = match error {
@@ -201,6 +205,7 @@ pub fn forget() -> io::Result<usize> {
     let dir = lab::ledger_dir();
     let gone = |pid: &u32| {
         let knock = UnixStream::connect(path_of(&dir, *pid));
+        // The file exists, but no process listens.
         knock.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
     };
     let doors: Vec<u32> = doors()?.into_iter().filter(gone).collect();
@@ -233,6 +238,7 @@ pub fn ask(pid: u32, request: &Request) -> io::Result<Reply> {
 /// See [`ask`].
 pub fn open(pid: u32, request: &Request) -> io::Result<(Reply, BufReader<UnixStream>)> {
     let mut stream = UnixStream::connect(path_of(&lab::ledger_dir(), pid))?;
+    // Longer than the lab tries to answer, so that its reason arrives.
     stream.set_read_timeout(Some(REQUEST_TIMEOUT + 2 * IO_TIMEOUT))?;
     writeln!(stream, "{}", serde_json::to_string(request)?)?;
     let (mut line, mut rest) = (String::new(), BufReader::new(stream));

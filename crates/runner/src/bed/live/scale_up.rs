@@ -41,6 +41,7 @@ impl Bed<'_> {
             [one] => one,
             _ => return Err(format!("`{node}` matches several nodes; name the one to clone")),
         };
+        // A plan of the new nodes only, which numbers them from 0.
         let mut plan = inventory.plan.clone();
         plan.nodes = inventory.plan.clones(original, count, self.design.topology.members.len())?;
         self.copy_settings(inventory, original, &mut plan.nodes)?;
@@ -50,6 +51,7 @@ impl Bed<'_> {
         let ends = self.lab.add(&topology.members).map_err(|error| error.to_string())?;
         let first = inventory.plan.nodes.len();
         let names: Vec<String> = plan.nodes.iter().map(|node| node.name.clone()).collect();
+        // The lab has them now, so the plan must number them alike, even if a later step fails.
         inventory.plan.nodes.append(&mut plan.nodes.clone());
         self.attach(inventory, &topology, first, ends)?;
         publish_names(&inventory.plan, &mut self.lab, jobs).map_err(|error| error.to_string())?;
