@@ -63,13 +63,17 @@ pub fn interval(values: &[f64]) -> (f64, f64, f64) {
     let spread = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
     // The standard error of the mean, with n - 1 for the unbiased variance.
     let error = (spread / (count - 1.0).max(1.0) / count).sqrt();
-    // 2.093 for 19 degrees of freedom; more for fewer.
+    // The 97.5 % quantile for one degree of freedom less than values. Each row has that of its
+    // smallest number, so no interval is too narrow.
     let student = match values.len() {
         0..=2 => 12.706,
         3 => 4.303,
-        4..=5 => 2.776,
-        6..=10 => 2.262,
-        11..=19 => 2.145,
+        4 => 3.182,
+        5 => 2.776,
+        6..=7 => 2.571,
+        8..=10 => 2.365,
+        11..=14 => 2.228,
+        15..=19 => 2.145,
         _ => 2.093,
     };
     (mean, mean - student * error, mean + student * error)

@@ -26,6 +26,8 @@ pub struct Target {
     text: String,
     metric: String,
     above: bool,
+    /// Whether the limit itself meets the target.
+    inclusive: bool,
     /// In the metric's unit.
     limit: f64,
 }
@@ -49,7 +51,8 @@ impl Target {
 
     /// Whether `figure` meets the target.
     pub fn is_met_by(&self, figure: f64) -> bool {
-        if self.above { figure > self.limit } else { figure < self.limit }
+        let is_limit = self.inclusive && figure == self.limit;
+        is_limit || if self.above { figure > self.limit } else { figure < self.limit }
     }
 
     /// Checks that runs of `plan` have the metric.
@@ -75,7 +78,7 @@ impl fmt::Display for Target {
 impl FromStr for Target {
     type Err = Errors;
 
-    /// Parses `METRIC < VALUE` or `METRIC > VALUE`. Without a unit, the value is in the metric's
+    /// Parses `METRIC < VALUE`, or with `<=`, `>` or `>=`. Without a unit, the value is in the metric's
     /// unit; otherwise it is a time for `..._ms`, a share for `..._pct`.
     fn from_str(text: &str) -> Result<Self, Errors> {
         let wrong = |why: String| {
@@ -88,14 +91,20 @@ impl FromStr for Target {
         let sign = text.find(['<', '>']).ok_or_else(|| wrong("it has no `<` or `>`".into()))?;
         let (name, rest) = (text[..sign].trim(), &text[sign + 1..]);
         let above = text[sign..].starts_with('>');
+        let inclusive = rest.starts_with('=');
         let value = rest.strip_prefix('=').unwrap_or(rest).trim();
         let known = SHORT_NAMES.iter().find(|(short, _)| *short == name);
         let metric = known.map_or(name, |(_, metric)| metric).to_owned();
         let limit = limit(&metric, value)
             .filter(|limit| limit.is_finite())
             .ok_or_else(|| wrong(format!("`{value}` is not a value of {metric}")))?;
-        let sign = if above { '>' } else { '<' };
-        Ok(Self { text: format!("{name} {sign} {value}"), metric, above, limit })
+        let sign = match (above, inclusive) {
+            (false, false) => "<",
+            (false, true) => "<=",
+            (true, false) => ">",
+            (true, true) => ">=",
+        };
+        Ok(Self { text: format!("{name} {sign} {value}"), metric, above, inclusive, limit })
     }
 }
 
@@ -127,6 +136,10 @@ mod tests {
             ("loss < 1 %", true, 0.5),
             ("loss < 0.4 %", false, 0.5),
             ("messages.sent > 7", false, 7.0),
+            ("messages.sent >= 7", true, 7.0),
+            ("messages.sent <= 7", true, 7.0),
+            ("messages.sent < 7", false, 7.0),
+            ("messages.sent <= 6", false, 7.0),
             ("messages.sent > 6", true, 7.0),
         ] {
             let target: Target = text.parse().unwrap();
@@ -136,6 +149,7 @@ mod tests {
         let target: Target = "p50 < 1 ms".parse().unwrap();
         assert_eq!(target.figure(&summary), None);
         assert_eq!(target.to_string(), "p50 < 1 ms");
+        assert_eq!("loss<=0 %".parse::<Target>().unwrap().to_string(), "loss <= 0 %");
     }
 
     #[test]

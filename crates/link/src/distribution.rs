@@ -152,7 +152,7 @@ impl Distribution {
     }
 
     /// The minimum of both functions, in jitters.
-    pub(crate) fn least(&self) -> f64 {
+    pub fn least(&self) -> f64 {
         match self {
             // The table starts higher, but a normal variable does not use the table.
             Self::Normal => LEAST,
@@ -160,6 +160,17 @@ impl Distribution {
             // Tables in files may be unsorted.
             Self::Table(table) => table.quantiles.iter().copied().fold(f32::MAX, f32::min).into(),
             shape => shape.quantile(0.0),
+        }
+    }
+
+    /// The maximum of both functions, in jitters.
+    pub fn most(&self) -> f64 {
+        match self {
+            Self::Normal => MOST_JITTERS,
+            Self::Table(table) if table.quantiles.is_empty() => 0.0,
+            // Tables in files may be unsorted.
+            Self::Table(table) => table.quantiles.iter().copied().fold(f32::MIN, f32::max).into(),
+            shape => shape.quantile(1.0 - f64::EPSILON),
         }
     }
 

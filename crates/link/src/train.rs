@@ -1,7 +1,8 @@
 //! Loss units of several frames: the fragments of a datagram, and back-to-back segments of
 //! a TCP flow.
 
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use etherparse::{Ipv6ExtensionSlice, NetSlice, SlicedPacket, TransportSlice};
+use std::net::IpAddr;
 use units::{BoundedTable, Instant, Span};
 
 /// Segments of one flow further apart than this are separate trains. A segmentation-offload
@@ -19,8 +20,8 @@ const MAX_OPEN: usize = 256;
 /// Key that all frames of a train share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum TrainKey {
-    Fragment { addresses: [u8; 8], id: u16, protocol: u8 },
-    Flow { addresses: [u8; 8], ports: (u16, u16) },
+    Fragment { addresses: [IpAddr; 2], id: u32, protocol: u8 },
+    Flow { addresses: [IpAddr; 2], ports: (u16, u16) },
 }
 
 /// An open train.
@@ -88,14 +89,27 @@ impl Trains {
 /// the last two are 0 for a fragment.
 fn key(frame: &[u8]) -> Option<(TrainKey, u32, usize)> {
     let packet = SlicedPacket::from_ethernet(frame).ok()?;
-    // Packets of IPv6 are trains of one frame.
-    let NetSlice::Ipv4(ip) = packet.net? else { return None };
-    let header = ip.header();
-    let mut addresses = [0; 8];
-    addresses[..4].copy_from_slice(&header.source());
-    addresses[4..].copy_from_slice(&header.destination());
-    if header.is_fragmenting_payload() {
-        let (id, protocol) = (header.identification(), header.protocol().0);
+    let (addresses, fragment): ([IpAddr; 2], _) = match packet.net? {
+        NetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            let fragment = (u32::from(header.identification()), header.protocol().0);
+            let addresses = [header.source_addr().into(), header.destination_addr().into()];
+            (addresses, header.is_fragmenting_payload().then_some(fragment))
+        }
+        NetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let fragment = ip.extensions().clone().into_iter().find_map(|extension| {
+                let Ipv6ExtensionSlice::Fragment(fragment) = extension else { return None };
+                // An atomic fragment is a whole packet (RFC 6946).
+                fragment
+                    .is_fragmenting_payload()
+                    .then(|| (fragment.identification(), fragment.next_header().0))
+            });
+            ([header.source_addr().into(), header.destination_addr().into()], fragment)
+        }
+        NetSlice::Arp(_) => return None,
+    };
+    if let Some((id, protocol)) = fragment {
         return Some((TrainKey::Fragment { addresses, id, protocol }, 0, 0));
     }
     let Some(TransportSlice::Tcp(tcp)) = packet.transport else { return None };
@@ -131,6 +145,31 @@ mod tests {
         frame
     }
 
+    /// A fragment of IPv6 without its last octet of the destination, which is `to`.
+    fn fragment6(to: u8, id: u32, offset: u16) -> Vec<u8> {
+        let mut frame = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]].concat();
+        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 96, 44, 64]);
+        for last in [1, to] {
+            frame.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
+        }
+        // Next header UDP, offset and "more fragments", identification (RFC 8200, 4.5).
+        frame.extend([17, 0]);
+        frame.extend((offset | 1).to_be_bytes());
+        frame.extend(id.to_be_bytes());
+        frame.extend([0; 88]);
+        frame
+    }
+
+    fn segment6(port: u16, sequence: u32) -> Vec<u8> {
+        let (from, to) = ([0xfd; 16], [0xfe; 16]);
+        let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+            .ipv6(from, to, 64)
+            .tcp(port, 80, sequence, 1000);
+        let mut frame = Vec::new();
+        builder.write(&mut frame, &[0; 73]).unwrap();
+        frame
+    }
+
     #[test]
     fn fragments_of_one_datagram_are_one_train() {
         let mut trains = Trains::default();
@@ -138,6 +177,19 @@ mod tests {
             .map(|(id, offset)| trains.number(&fragment(id, offset), at(0)))
             .to_vec();
         assert_eq!(numbers, [1, 1, 1, 2, 2]);
+        let mut trains = Trains::of_datagrams();
+        let high = 1 << 20;
+        let numbers = [(2, 1, 0), (2, 1, 88), (2, 1 + high, 0), (3, 1, 0), (2, 1, 176)]
+            .map(|(to, id, offset)| trains.number(&fragment6(to, id, offset), at(0)));
+        assert_eq!(numbers, [1, 1, 2, 3, 1], "identifications of IPv6 have 32 bits");
+    }
+
+    #[test]
+    fn segments_over_ipv6_are_trains_too() {
+        let mut trains = Trains::default();
+        let numbers = [(5, 0), (5, 73), (6, 146), (5, 146)]
+            .map(|(port, sequence)| trains.number(&segment6(port, sequence), at(0)));
+        assert_eq!(numbers, [1, 1, 2, 1]);
     }
 
     #[test]

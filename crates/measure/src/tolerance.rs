@@ -185,11 +185,7 @@ fn tests(row: &LinkRow) -> usize {
 /// Standard deviation of a frame's delay and its greatest distance from the mean, in ms.
 fn variation_ms(configured: &Impairment) -> (f64, f64) {
     let (shape, jitter) = (&configured.delay.distribution, configured.delay.jitter.as_ms());
-    let ends = [
-        shape.quantile(0.0),
-        shape.quantile(1.0 - f64::EPSILON),
-        -4.0 * f64::from(*shape == link::Distribution::Normal),
-    ];
+    let ends = [shape.least(), shape.most()];
     let furthest = ends.iter().map(|end| (end - shape.mean()).abs()).fold(0.0, f64::max);
     // An undelayed frame differs from the others by the whole delay.
     let moved = configured.reorder.share.fraction();
@@ -201,7 +197,7 @@ fn variation_ms(configured: &Impairment) -> (f64, f64) {
 /// Whether delays exceed their mean by design: frames wait for earlier ones, for a slot or for a
 /// handover, or variations that would make the delay negative are cut off.
 fn is_longer(configured: &Impairment) -> bool {
-    let lowest = configured.delay.distribution.quantile(0.0) * configured.delay.jitter.as_ms();
+    let lowest = configured.delay.distribution.least() * configured.delay.jitter.as_ms();
     let waits = configured.delay.keep_order && configured.delay.jitter.as_ns() > 0;
     let waits = waits || configured.slot.0.is_some() || configured.handover.0.is_some();
     waits || configured.delay.mean.as_ms() + lowest < 0.0

@@ -209,6 +209,9 @@ impl Packet {
                 while !body.0.is_empty() {
                     filters.push(body.text()?);
                 }
+                if filters.is_empty() {
+                    return Err(Malformed("no filter"));
+                }
                 Self::Unsubscribe { id, filters }
             }
             11 => Self::UnsubAck(body.id()?),
@@ -267,9 +270,10 @@ impl Packet {
     }
 }
 
+/// A text with its length. It ends at 65,535 bytes, or before: never inside a character.
 fn text(text: &str) -> Vec<u8> {
-    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-    [&length.to_be_bytes()[..], &text.as_bytes()[..usize::from(length)]].concat()
+    let length = text.floor_char_boundary(usize::from(u16::MAX));
+    [&(length as u16).to_be_bytes()[..], &text.as_bytes()[..length]].concat()
 }
 
 fn connect(body: &mut Reader<'_>) -> Result<Connect, Malformed> {
@@ -286,6 +290,8 @@ fn connect(body: &mut Reader<'_>) -> Result<Connect, Malformed> {
     }
     let client = body.text()?;
     let will = match flags & 4 {
+        // MQTT 3.1.1, 3.1.2.6 and 3.1.2.7: then QoS and retain of the will are 0.
+        0 if flags & 0x38 != 0 => return Err(Malformed("QoS or retain of a will without a will")),
         0 => None,
         _ => {
             let (topic, payload) = (body.text()?, body.bytes()?.into());
@@ -368,6 +374,11 @@ mod tests {
             (&[0x32, 5, 0, 1, b'a', 0, 0], "a packet has number 0"),
             (&[0x80, 2, 0, 1], "reserved flags"),
             (&[0x82, 2, 0, 1], "no filter"),
+            (&[0xa2, 2, 0, 1], "no filter"),
+            (
+                &[0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 0x22, 0, 10, 0, 1, b'c'],
+                "QoS or retain of a will without a will",
+            ),
             (&[0x30, 0xff, 0xff, 0xff, 0xff, 1], "a length of five bytes"),
             (&[0x30, 0xff, 0xff, 0x7f], "a packet of more than 256 KiB"),
             (&[0x40, 3, 0, 1, 0], "bytes after the end of a packet"),
@@ -377,6 +388,13 @@ mod tests {
         ] {
             assert_eq!(Packet::decode(bytes), Err(Malformed(why)));
         }
+    }
+
+    #[test]
+    fn a_text_never_ends_inside_a_character() {
+        let written = text(&"ü".repeat(40_000));
+        assert_eq!(written[..2], 65_534_u16.to_be_bytes());
+        assert_eq!(std::str::from_utf8(&written[2..]).unwrap().chars().count(), 32_767);
     }
 
     proptest! {

@@ -1,9 +1,9 @@
 //! The MQTT port: connections of clients.
 
 use crate::packet::{Connect, MAX_PACKET, Packet};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -128,7 +128,7 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     // One and a half times the keep alive (3.1.2.10).
     let silence = Duration::from_millis(u64::from(connect.keep_alive) * 1_500);
     let silence = if silence.is_zero() { Duration::MAX } else { silence };
-    let open = Arc::new(Semaphore::new(MAX_OPEN));
+    let open = Arc::new(Unacknowledged::default());
     let (sender, receiver) = mpsc::channel(MAX_PACKETS);
     let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
     events.send(Event::Opened(number, connect, sender)).await.map_err(|_| gone())?;
@@ -136,11 +136,10 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let reader = async {
         loop {
             let packet = timeout(silence, packets.next()).await??;
-            // A client that publishes faster than the path carries is not read further: TCP slows
-            // it down.
-            if matches!(&packet, Packet::Publish { message, .. } if message.qos > 0) {
-                // Given back with the acknowledgement.
-                open.acquire().await.map_err(|_| gone())?.forget();
+            if let Packet::Publish { id, message, .. } = &packet
+                && message.qos > 0
+            {
+                open.begin(*id).await;
             }
             events.send(Event::Received(number, packet)).await.map_err(|_| gone())?;
         }
@@ -151,27 +150,85 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     }
 }
 
+/// Messages of a client with QoS 1 or 2 that the gateway has not acknowledged. A client that
+/// publishes faster than the path carries is not read further: TCP slows it down.
+#[derive(Debug)]
+struct Unacknowledged {
+    places: Semaphore,
+    ids: Mutex<HashSet<u16>>,
+}
+
+impl Default for Unacknowledged {
+    fn default() -> Self {
+        Self { places: Semaphore::new(MAX_OPEN), ids: Mutex::default() }
+    }
+}
+
+impl Unacknowledged {
+    /// Waits until there is a place for the message. A message that the client sends again takes no
+    /// second one: both get one acknowledgement.
+    async fn begin(&self, id: u16) {
+        let is_new = self.ids.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        if is_new {
+            // The semaphore is never closed.
+            if let Ok(place) = self.places.acquire().await {
+                place.forget();
+            }
+        }
+    }
+
+    /// Frees the place of the message that `packet` acknowledges.
+    fn end(&self, packet: &Packet) {
+        let (Packet::PubAck(id) | Packet::PubRec(id)) = packet else { return };
+        if self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
+            self.places.add_permits(1);
+        }
+    }
+}
+
 /// Writes what the gateway sends, until it closes the connection.
 async fn write_all(
     mut stream: OwnedWriteHalf,
     mut packets: mpsc::Receiver<Packet>,
-    open: Arc<Semaphore>,
+    open: Arc<Unacknowledged>,
 ) -> io::Result<()> {
     while let Some(packet) = packets.recv().await {
-        if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
-            open.add_permits(1);
-        }
+        open.end(&packet);
         let mut bytes = packet.encode();
         // What waits as well goes in the same segment.
         while bytes.len() < READ
             && let Ok(packet) = packets.try_recv()
         {
-            if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
-                open.add_permits(1);
-            }
+            open.end(&packet);
             bytes.extend(packet.encode());
         }
         stream.write_all(&bytes).await?;
     }
     stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_is_sent_again_takes_no_second_place() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let open = Unacknowledged::default();
+            // Would wait for ever for a second place.
+            for _ in 0..2 * MAX_OPEN {
+                open.begin(7).await;
+            }
+            assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
+            open.end(&Packet::PubAck(8));
+            assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
+            for packet in [Packet::PubRec(7), Packet::PubAck(7), Packet::PubComp(7)] {
+                open.end(&packet);
+                assert_eq!(open.places.available_permits(), MAX_OPEN);
+            }
+            open.begin(7).await;
+            assert_eq!(open.places.available_permits(), MAX_OPEN - 1);
+        });
+    }
 }

@@ -40,7 +40,7 @@ pub(super) fn of<'f>(
     let (mut planned, mut durations) = (Vec::new(), Durations::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut names: HashMap<String, ()> = HashMap::new();
+    let mut names: HashMap<String, Option<Place>> = HashMap::new();
     for workload in workloads {
         let (kind, name) = match workload {
             Workload::Interaction(interaction) => ("interaction", &interaction.name),
@@ -57,12 +57,16 @@ pub(super) fn of<'f>(
         let label = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
         if let Some(name) = name {
             check_name(name, sink);
-            if names.contains_key(&label) {
-                let text = format!("two workloads have the name `{label}`");
-                sink.add(Problem::new(text).at(name.place));
-            }
         }
-        names.insert(label.clone(), ());
+        let place = name.as_ref().map(|name| name.place);
+        // A workload without a name can get the name that an earlier one was given.
+        if let Some(earlier) = names.insert(label.clone(), place) {
+            let problem = Problem::new(format!("two workloads have the name `{label}`"));
+            sink.add(match place.or(earlier) {
+                Some(place) => problem.at(place),
+                None => problem,
+            });
+        }
         match workload {
             Workload::Interaction(typed) => {
                 let resolved = context.interaction(label, typed, sink);

@@ -85,6 +85,17 @@ struct CapacitySearch<'a> {
     frame_path: Option<FramePath>,
 }
 
+/// Refuses a range without values.
+fn check_range(arguments: &Capacity) -> Result<(), String> {
+    match (arguments.from, arguments.to) {
+        (Some(from), Some(to)) if from > to => Err(format!(
+            "--from {from} is above --to {to}\n  the search tests values from the first to the \
+             second"
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl<'a> CapacitySearch<'a> {
     fn prepare(arguments: &'a Capacity) -> Result<Self, (Status, String)> {
         let wrong = |error: String| (Status::Wrong, error);
@@ -102,6 +113,7 @@ impl<'a> CapacitySearch<'a> {
             ))
         })?;
         let scale = Scale::of(axis, values).map_err(wrong)?;
+        check_range(arguments).map_err(wrong)?;
         let cells = show::cells(&experiment, &arguments.only).map_err(|e| wrong(e.to_string()))?;
         // Several values of the searched axis differ only in where the search starts.
         let mut rest: Vec<Cell> = Vec::new();

@@ -24,8 +24,10 @@ const ALPN: &[u8] = b"thingbed-exchange";
 /// Minimum MTU for QUIC: a path must carry 1200 B of UDP payload (RFC 9000, section 14), which
 /// fits in the minimum MTU of IPv6.
 const MIN_MTU: u16 = 1280;
-/// IPv4 and UDP headers.
-const LOWER: u16 = 28;
+/// Headers of UDP, and of IPv4 and IPv6 without options.
+const UDP: u16 = 8;
+const IPV4: u16 = 20;
+const IPV6: u16 = 40;
 
 fn check(spec: &ExchangeSpec) -> Result<(), Error> {
     if spec.mtu < MIN_MTU {
@@ -46,7 +48,8 @@ fn transport(spec: &ExchangeSpec, options: Quic) -> TransportConfig {
     // 29).
     config.mtu_discovery_config(options.mtu_discovery.then(|| {
         let mut search = MtuDiscoveryConfig::default();
-        search.upper_bound(spec.mtu - LOWER);
+        let network = if spec.address.is_ipv4() { IPV4 } else { IPV6 };
+        search.upper_bound(spec.mtu - network - UDP);
         search
     }));
     config
