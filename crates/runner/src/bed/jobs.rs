@@ -80,6 +80,8 @@ pub(crate) struct Job {
     pub received: Option<u64>,
     /// When a node's own program counts as ready.
     pub ready: Option<Ready>,
+    /// Whether it was started.
+    pub is_started: bool,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
     /// Whether its console has steps.
@@ -254,6 +256,7 @@ impl Job {
             progress: (0, 0),
             received: None,
             ready: None,
+            is_started: false,
             asked_to_end: false,
             has_steps: false,
             is_stopped: false,
@@ -288,8 +291,10 @@ impl Job {
             state: State::Starting,
             progress: (0, 0),
             received: None,
+            is_started: false,
             asked_to_end: false,
             is_stopped: false,
+            is_killed: false,
             is_paused: false,
             started_ns: None,
             ended_ns: None,

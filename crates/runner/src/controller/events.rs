@@ -124,6 +124,7 @@ impl<B: Environment> Controller<'_, B> {
 
     fn on_node_gone(&mut self, node: usize) -> Result<(), Error> {
         let starved = self.bed.out_of_memory(node);
+        self.faults.forget(node);
         // While all nodes are being removed, no other node needs the update.
         if self.phase != Phase::Stop {
             self.bed.release(node, &self.jobs)?;
