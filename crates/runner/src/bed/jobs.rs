@@ -88,6 +88,8 @@ pub(crate) struct Job {
     pub has_steps: bool,
     /// Whether it was still running at the end, and was told to stop.
     pub is_stopped: bool,
+    /// Whether it ignored that, and was killed.
+    pub is_killed: bool,
     /// Whether it was paused.
     pub is_paused: bool,
     /// Whether it may end at any time with status 0: a command, or a program that only an image
@@ -260,6 +262,7 @@ impl Job {
             asked_to_end: false,
             has_steps: false,
             is_stopped: false,
+            is_killed: false,
             is_paused: false,
             may_end: false,
             output_limit: None,

@@ -99,7 +99,8 @@ impl<B: Environment> Controller<'_, B> {
         let is_stopping = self.phase == Phase::Stop;
         // A node's own program must last if the experiment names it.
         let accepted = matches!(exit, Exit::Status(status) if job.check.accepts(status));
-        if accepted && (job.may_end || is_stopping) {
+        // If it had to be killed, that is reported already.
+        if accepted && (job.may_end || is_stopping) || job.is_killed {
             return Ok(());
         }
         let (mut how, words) = (exit_text(exit, starved), job.files.last_output());
