@@ -1,6 +1,8 @@
 //! The controller of a bed's programs: starts them, gives the start signal, reads their messages and
 //! stops them. `up` and `run` both use it.
 
+#[cfg(test)]
+mod event_tests;
 mod events;
 #[cfg(test)]
 pub(crate) mod fake;
