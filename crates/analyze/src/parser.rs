@@ -152,3 +152,7 @@ impl<G: Grammar> Parser<G> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "parser_tests.rs"]
+mod tests;
