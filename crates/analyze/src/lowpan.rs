@@ -330,4 +330,25 @@ mod tests {
         assert_eq!(of(&[0x7e, 0x33, 0xe1, 200, 0, 0], 6), Err(Unread::Damaged));
         assert_eq!(of(&[0x50; 40], 40), Err(Unread::Damaged));
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Frames of any bytes, cut anywhere: no panic, and offsets within the frame.
+        #[test]
+        fn any_frame_has_offsets_within_it_or_an_error(
+            dispatch in prop_oneof![0x60..0x80_u8, any::<u8>()],
+            rest in prop::collection::vec(any::<u8>(), 0..60),
+            cut in 0..60_usize,
+        ) {
+            let data = [&[dispatch][..], &rest].concat();
+            let captured = &data[..data.len().saturating_sub(cut)];
+            if let Ok(Lowpan::Packet(at, packet)) = of(captured, data.len()) {
+                prop_assert!(at <= data.len());
+                prop_assert!(at + packet.ip.headers <= data.len(), "{packet:?}");
+                prop_assert!(packet.ip.headers <= packet.ip.total, "{packet:?}");
+                let udp = packet.udp.map_or(0, |(length, _)| length);
+                prop_assert!(packet.ip.headers + udp <= packet.ip.total, "{packet:?}");
+            }
+        }
+    }
 }

@@ -157,3 +157,7 @@ impl<G: Grammar> Parser<G> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "parser_tests.rs"]
+mod tests;

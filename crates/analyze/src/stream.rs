@@ -237,4 +237,90 @@ mod tests {
         gaps += stream.end(&mut output);
         assert_eq!((output.0.len(), gaps, output.2), (200_000, 20_000, 20_000));
     }
+    use proptest::prelude::*;
+
+    /// The byte of the stream at a place.
+    fn byte(place: u32) -> u8 {
+        (place.wrapping_mul(0x9e37_79b1) >> 24) as u8
+    }
+
+    /// Follows the place in the stream, and compares each byte with that of its place.
+    #[derive(Default)]
+    struct Follower {
+        place: u64,
+        missing: u64,
+        done: usize,
+    }
+
+    impl Consumer for Follower {
+        fn take(&mut self, packet: Option<u32>, piece: Piece<'_>) {
+            match piece {
+                Piece::Bytes(bytes) => {
+                    for found in bytes {
+                        assert_eq!(*found, byte(self.place as u32), "at {}", self.place);
+                        self.place += 1;
+                    }
+                    assert!(packet.is_some() && !bytes.is_empty());
+                }
+                Piece::Missing(count) => {
+                    assert!(count > 0);
+                    self.missing += count;
+                    self.place += count;
+                }
+            }
+        }
+
+        fn done(&mut self, _: u32) {
+            self.done += 1;
+        }
+    }
+
+    /// Segments of a stream: where, how long, how much of it was captured, whether there is memory,
+    /// and what the other side acknowledges then.
+    fn any_segments() -> impl Strategy<Value = Vec<(u32, u32, u32, bool, Option<u32>)>> {
+        let captured = prop_oneof![3 => Just(u32::MAX), 1 => 0..20_u32];
+        let memory = prop::bool::weighted(0.8);
+        let acknowledged = prop::option::weighted(0.2, 0..220_u32);
+        prop::collection::vec((0..200_u32, 0..20_u32, captured, memory, acknowledged), 0..60)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// Losses, repetitions, overlaps and any order, over the wrap of sequence numbers.
+        #[test]
+        fn each_byte_comes_once_and_in_its_place(
+            first in prop_oneof![Just(0), Just(u32::MAX - 100), any::<u32>()],
+            segments in any_segments(),
+        ) {
+            let (mut stream, mut output, mut gaps) = (Stream::default(), Follower::default(), 0);
+            stream.begin(first.wrapping_sub(1));
+            let (mut furthest, mut known) = (0, vec![false; 256]);
+            for (from, length, captured, spare, acknowledged) in &segments {
+                let kept = (*length).min(*captured);
+                let data: Vec<u8> = (*from..from + kept).map(byte).collect();
+                let at = first.wrapping_add(*from);
+                gaps += stream.take((at, *length), &data, 60, *spare, &mut output);
+                furthest = furthest.max(from + length);
+                (*from..from + kept).for_each(|place| known[place as usize] = true);
+                if let Some(ack) = acknowledged {
+                    gaps += stream.acknowledged(first.wrapping_add(*ack), &mut output);
+                }
+                prop_assert!(output.place <= u64::from(furthest));
+            }
+            let waiting = !stream.waiting.is_empty();
+            gaps += stream.end(&mut output);
+            prop_assert_eq!((stream.memory(), output.done), (0, segments.len()));
+            prop_assert!(output.place >= u64::from(furthest), "all was delivered");
+            let unknown = known[..furthest as usize].iter().filter(|known| !**known).count() as u64;
+            prop_assert!(output.missing >= unknown, "{} of {unknown}", output.missing);
+            prop_assert!(gaps > 0 || !waiting);
+            let whole = segments.iter().all(|(_, length, captured, spare, ack)| {
+                captured >= length && *spare && ack.is_none()
+            });
+            if whole && output.place == u64::from(furthest) {
+                prop_assert_eq!(output.missing, unknown, "nothing that was captured is missing");
+            }
+        }
+    }
 }

@@ -85,3 +85,7 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
     let mut rest = archive.into_inner().take(1 << 20);
     io::copy(&mut rest, &mut io::sink()).map(drop).map_err(damaged)
 }
+
+#[cfg(test)]
+#[path = "archive_tests.rs"]
+mod tests;

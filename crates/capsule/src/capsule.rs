@@ -225,3 +225,7 @@ impl Capsule {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "capsule_tests.rs"]
+mod tests;

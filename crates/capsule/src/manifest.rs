@@ -172,3 +172,7 @@ pub fn digest(mut from: impl Read) -> io::Result<String> {
         text
     }))
 }
+
+#[cfg(test)]
+#[path = "manifest_tests.rs"]
+mod tests;

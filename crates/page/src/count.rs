@@ -38,4 +38,26 @@ mod tests {
         drop(one);
         assert!(count.take(2).is_some());
     }
+    /// A request that is refused must not take a place, also while others end.
+    #[test]
+    fn there_are_never_more_than_the_most() {
+        const MOST: usize = 3;
+        let (count, running, most) = (Count::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..2_000 {
+                        let Some(place) = count.take(MOST) else { continue };
+                        let now = running.fetch_add(1, Relaxed) + 1;
+                        most.fetch_max(now, Relaxed);
+                        running.fetch_sub(1, Relaxed);
+                        drop(place);
+                    }
+                });
+            }
+        });
+        assert!((1..=MOST).contains(&most.into_inner()));
+        let places: Vec<_> = (0..MOST).map(|_| count.take(MOST)).collect();
+        assert!(places.iter().all(Option::is_some) && count.take(MOST).is_none());
+    }
 }

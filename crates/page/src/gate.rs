@@ -153,4 +153,35 @@ mod tests {
         }
         assert_eq!(status(&[("authorization", &bearer)], "/metrics"), Some(403), "no host");
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever else a request has: without the token, data is refused.
+        #[test]
+        fn no_header_replaces_the_token(
+            path in "/[a-z/.?=#%0-9]{0,20}",
+            host in prop::sample::select(&["127.0.0.1:80", "localhost", "[::1]:9", "evil", "127.0.0.1."][..]),
+            authorization in prop::option::of("(Bearer |bearer |Basic )?[0-9a-f]{0,17}"),
+            protocol in prop::option::of("(token[.:]?)?[0-9a-f]{0,17}(, token\\.[0-9a-f]{0,15})?"),
+            cookie in prop::bool::ANY,
+        ) {
+            let mut headers = vec![("host", host)];
+            headers.extend(authorization.as_deref().map(|text| ("authorization", text)));
+            headers.extend(protocol.as_deref().map(|text| ("sec-websocket-protocol", text)));
+            let token = format!("token={TOKEN}");
+            headers.extend(cookie.then_some(("cookie", token.as_str())));
+            prop_assume!(!headers.iter().any(|(name, text)| *name != "cookie" && text.contains(TOKEN)));
+            let served = status(&headers, &path).is_none();
+            prop_assert!(!served || is_asset(&path), "{:?} {}", headers, path);
+        }
+
+        #[test]
+        fn a_token_is_itself_only(one in "[a-z]{16,20}", other in "[a-z]{0,20}", at in 0..16_usize) {
+            let token = Token::chosen(one.clone()).unwrap();
+            prop_assert_eq!(token.is(&other), one == other);
+            let mut changed = one.clone().into_bytes();
+            changed[at] ^= 1;
+            prop_assert!(token.is(&one) && !token.is(&String::from_utf8(changed).unwrap()));
+        }
+    }
 }

@@ -152,4 +152,53 @@ mod tests {
             assert!(line.rsplit(' ').next().unwrap().parse::<f64>().is_ok(), "{line}");
         }
     }
+    #[test]
+    fn counters_of_links_are_in_the_units_of_their_names() {
+        let traffic = runner::LinkTraffic {
+            frames: 10,
+            bytes: 1_000,
+            passed: 7,
+            lost: 2,
+            dropped: 1,
+            delay_ms: 35.5,
+        };
+        let link = |way, down| Shown {
+            node: "a".to_owned(),
+            network: "n\\".to_owned(),
+            way,
+            now: link::Impairment::default(),
+            target: None,
+            ended: Vec::new(),
+            down,
+            rejected: 0,
+            traffic,
+        };
+        let links = vec![link(Direction::Up, true), link(Direction::Down, false)];
+        let text = text(&Snapshot { links, ..Snapshot::default() });
+        let value = |name: &str, way: &str| {
+            let head = format!("{name}{{node=\"a\",network=\"n\\\\\",direction=\"{way}\"}} ");
+            let lines: Vec<_> = text.lines().filter_map(|line| line.strip_prefix(&head)).collect();
+            assert_eq!(lines.len(), 1, "{name} {way}: {text}");
+            lines[0].parse::<f64>().unwrap()
+        };
+        for (name, expected) in [
+            ("thingbed_link_frames_total", 10.0),
+            ("thingbed_link_bytes_total", 1_000.0),
+            ("thingbed_link_passed_frames_total", 7.0),
+            ("thingbed_link_lost_frames_total", 2.0),
+            ("thingbed_link_dropped_frames_total", 1.0),
+            ("thingbed_link_delay_seconds_total", 0.0355),
+        ] {
+            assert_eq!([value(name, "up"), value(name, "down")], [expected; 2], "{name}");
+        }
+        let down = ["up", "down"].map(|way| value("thingbed_link_down", way));
+        assert_eq!(down, [1.0, 0.0], "each direction by itself");
+        // Each metric is described once, before its values.
+        let described = |line: &str| line.strip_prefix("# TYPE ").map(str::to_owned);
+        let mut names: Vec<_> = text.lines().filter_map(described).collect();
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
 }

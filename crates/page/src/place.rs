@@ -55,4 +55,13 @@ mod tests {
         let address = "0.0.0.0:80".parse::<Place>().unwrap_err();
         assert!(address.contains("127.0.0.1 only") && address.contains("ssh -L"), "{address}");
     }
+    #[test]
+    fn a_place_is_written_as_it_is_read() {
+        for text in ["0", "65535", "/run/page.sock", "./a", "a/b:80"] {
+            assert_eq!(text.parse::<Place>().map(|place| place.to_string()).as_deref(), Ok(text));
+        }
+        for wrong in ["-1", "65536", " 80", "[::1]:80", ":80", "80:"] {
+            assert!(wrong.parse::<Place>().is_err(), "{wrong}");
+        }
+    }
 }

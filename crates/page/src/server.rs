@@ -138,3 +138,7 @@ impl Drop for Remove {
         let _ = fs::remove_file(&self.0);
     }
 }
+
+#[cfg(test)]
+#[path = "server_tests.rs"]
+mod tests;

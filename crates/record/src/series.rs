@@ -147,4 +147,41 @@ rtt_seconds_bucket{le="+Inf"} 144320
             assert_eq!(SeriesSelector::parse(wrong), None, "{wrong}");
         }
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Any labels, written as the format demands, are found on a page among others.
+        #[test]
+        fn labels_of_any_text_are_read_back(
+            name in "[a-z_:][a-z0-9_:.]{0,8}",
+            labels in prop::collection::btree_map("[a-z]{1,4}", "[a \"\\\\{}=,\n\u{e9}]{0,6}", 0..4),
+            value in -1000..1000_i32,
+        ) {
+            let escaped = |text: &str| {
+                text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+            };
+            let written = |labels: &mut dyn Iterator<Item = (&String, &String)>| {
+                let all = labels.map(|(key, value)| format!("{key}=\"{}\"", escaped(value)));
+                format!("{name}{{{}}}", all.collect::<Vec<_>>().join(","))
+            };
+            let whole = written(&mut labels.iter());
+            let page = format!("# {whole} 7\nother{whole} 5\n{whole} {value} 1395066363000\n");
+            for selector in [whole.clone(), written(&mut labels.iter().take(1)), name.clone()] {
+                let found = SeriesSelector::parse(&selector).map(|selector| selector.sum(&page));
+                prop_assert_eq!(found, Some(Some(f64::from(value))), "{} in {}", selector, page);
+            }
+            if let Some((key, text)) = labels.iter().next() {
+                let other = format!("{name}{{{key}=\"{}x\"}}", escaped(text));
+                prop_assert_eq!(SeriesSelector::parse(&other).unwrap().sum(&page), None);
+            }
+        }
+
+        #[test]
+        fn any_page_has_a_usable_sum_or_none(page in "[a{}=\",\\\\0-9.e+ \n#-]{0,80}") {
+            for selector in ["a", "a{a=\"0\"}"] {
+                let sum = SeriesSelector::parse(selector).unwrap().sum(&page);
+                prop_assert!(sum.is_none_or(is_usable), "{sum:?}");
+            }
+        }
+    }
 }

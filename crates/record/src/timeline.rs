@@ -59,6 +59,10 @@ impl TryFrom<TimelineFile> for Timeline {
     fn try_from(file: TimelineFile) -> Result<Self, Self::Error> {
         let TimelineFile { width_ns, parts } = file;
         let doubled = width_ns / FIRST_WIDTH_NS;
+        let last = (parts.len() as u64).saturating_sub(1);
+        if last.checked_mul(width_ns).is_none() {
+            return Err("timeline that is longer than any time");
+        }
         // Otherwise merging with another timeline would not end, or would mix slices of different
         // borders.
         if width_ns % FIRST_WIDTH_NS != 0 || !doubled.is_power_of_two() || parts.len() > PARTS {
@@ -106,7 +110,7 @@ impl Timeline {
                 quarter.offered += part.offered;
                 quarter.answered += part.answered;
                 own += part.replied;
-                response_ns += part.response_ns;
+                response_ns = u64::saturating_add(response_ns, part.response_ns);
             }
             replied += own;
             answered += quarter.answered;
@@ -218,5 +222,66 @@ mod tests {
         timeline.answered(u64::MAX, 0);
         timeline.offered(0);
         assert_eq!(timeline.quarters(u64::MAX).iter().map(|q| q.offered).sum::<u64>(), 2);
+    }
+    use proptest::prelude::*;
+
+    fn any_time() -> impl Strategy<Value = u64> {
+        prop_oneof![4 => 0..5_000 * FIRST_WIDTH_NS, 2 => 0..5_000 * S, 1 => any::<u64>()]
+    }
+
+    proptest! {
+        /// Whatever the order of times, and however they are spread over senders: nothing is lost.
+        #[test]
+        fn all_requests_are_in_the_quarters_of_a_longer_schedule(
+            events in prop::collection::vec((any_time(), prop::option::of(any_time()), 0..2_usize), 0..40),
+        ) {
+            let mut senders = [Timeline::default(), Timeline::default()];
+            let mut whole = Timeline::default();
+            let (mut answered, mut longest) = (0, 0);
+            for (due, answer, sender) in &events {
+                for timeline in [&mut senders[*sender], &mut whole] {
+                    timeline.offered(*due);
+                    if let Some(at) = answer {
+                        timeline.answered(*due, *at);
+                    }
+                }
+                answered += u64::from(answer.is_some());
+                longest = longest.max(*due).max(answer.unwrap_or_default());
+            }
+            let [mut merged, other] = senders;
+            merged.add(&other);
+            // A time beyond the last slice.
+            let end = longest.saturating_add(2 * merged.width_ns);
+            for timeline in [&merged, &whole] {
+                let quarters = timeline.quarters(end);
+                let sum = |of: fn(&Quarter) -> u64| quarters.iter().map(of).sum::<u64>();
+                if end < u64::MAX {
+                    prop_assert_eq!(sum(|q| q.offered), events.len() as u64);
+                    prop_assert_eq!(sum(|q| q.answered), answered);
+                    prop_assert_eq!(quarters[3].outstanding, 0, "all answers are there");
+                }
+            }
+            prop_assert_eq!(merged.width_ns, whole.width_ns);
+            // What is written is read again.
+            let text = serde_json::to_string(&whole).unwrap();
+            let again: Timeline = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(again.quarters(end), whole.quarters(end));
+        }
+
+        /// Files of other programs, or damaged ones.
+        #[test]
+        fn any_file_is_refused_or_harmless(
+            width in prop_oneof![(0..64_u32).prop_map(|n| FIRST_WIDTH_NS.saturating_mul(1 << n.min(63))), any::<u64>()],
+            parts in 0..1_100_usize,
+        ) {
+            let part = Part { offered: 1, ..Part::default() };
+            let file = TimelineFile { width_ns: width, parts: vec![part; parts] };
+            let Ok(timeline) = Timeline::try_from(file) else { return Ok(()) };
+            prop_assert!(parts <= PARTS);
+            let mut sum = Timeline::default();
+            sum.add(&timeline);
+            timeline.quarters(u64::MAX);
+            prop_assert_eq!(sum.parts.iter().map(|part| part.offered).sum::<u64>(), parts as u64);
+        }
     }
 }

@@ -281,4 +281,117 @@ mod tests {
         let none = Path::new("/no/such/file");
         assert_eq!(collect(&schedule(&sinks, false), ("u", none), &[]).unwrap().len(), 3);
     }
+    use proptest::prelude::*;
+
+    /// An event as a program may write it, also with numbers and peers that are not in the schedule.
+    fn any_event() -> impl Strategy<Value = (u64, usize, u64, u8)> {
+        (0..6_u64, 0..5_usize, 0..90_u64, 0..3_u8)
+    }
+
+    const PEERS: [&str; 5] = ["m-0", "m-1", "m-2", "stranger", "*"];
+
+    proptest! {
+        /// Compared with a table of message and receiver, which is filled event by event.
+        #[test]
+        fn rows_are_those_of_a_table_that_is_filled_by_hand(
+            fan_out in prop::option::of(prop::collection::vec(0..4_usize, 4)),
+            source in prop::collection::vec(any_event(), 0..30),
+            sinks in prop::array::uniform3(prop::collection::vec(any_event(), 0..10)),
+        ) {
+            let names: Vec<String> = (0..3).map(|sink| format!("m-{sink}")).collect();
+            let receivers = |message: u64| match &fan_out {
+                Some(counts) => (0..counts[message as usize]).collect::<Vec<_>>(),
+                None => vec![message as usize % 3],
+            };
+            let mut expected = std::collections::BTreeMap::new();
+            for message in 0..4 {
+                for sink in receivers(message) {
+                    expected.insert((message, sink), Message::default());
+                }
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let file = |name: &str, lines: String| {
+                let path = dir.path().join(name);
+                std::fs::write(&path, format!("{HEAD}{lines}")).unwrap();
+                path
+            };
+            let line = |word: &str, (message, peer, time, _): &(u64, usize, u64, u8)| {
+                format!("{word},{message},{},{},,9\n", PEERS[*peer], 1000 + time)
+            };
+            let mut text = String::new();
+            for event in &source {
+                let (message, peer, time, what) = *event;
+                text += &line(["sent", "reply_received", "duplicate"][what as usize], event);
+                for sink in (0..3).filter(|sink| *sink == peer || PEERS[peer] == ALL_PEERS) {
+                    let Some(row) = expected.get_mut(&(message, sink)) else { continue };
+                    match what {
+                        0 => _ = row.sent_ns.get_or_insert(time as i64),
+                        1 => _ = row.reply_received_ns.get_or_insert(time as i64),
+                        _ => row.duplicates += 1,
+                    }
+                }
+            }
+            let source = file("source", text);
+            let mut files = Vec::new();
+            for (sink, events) in sinks.iter().enumerate() {
+                let mut text = String::new();
+                for event in events {
+                    let (message, _, time, what) = *event;
+                    text += &line(["received", "reply_sent", "duplicate"][what as usize], event);
+                    let Some(row) = expected.get_mut(&(message, sink)) else { continue };
+                    match what {
+                        0 => _ = row.received_ns.get_or_insert(time as i64),
+                        1 => _ = row.reply_sent_ns.get_or_insert(time as i64),
+                        _ => row.duplicates += 1,
+                    }
+                }
+                files.push((names[sink].as_str(), file(&names[sink], text)));
+            }
+            let fan_out = fan_out.as_ref().map(|counts| FanOut::of(counts.iter().copied()));
+            let schedule = Schedule { messages: 4, fan_out, ..schedule(&names, false) };
+            let rows = collect(&schedule, ("u", &source), &files).unwrap();
+            let found: Vec<_> = rows.iter().map(|row| (row.message, &*row.peer)).collect();
+            let of = |(message, sink): &(u64, usize)| (*message, names[*sink].as_str());
+            prop_assert_eq!(found, expected.keys().map(of).collect::<Vec<_>>());
+            for (row, expected) in rows.iter().zip(expected.values()) {
+                let times = |row: &Message| {
+                    (
+                        [row.sent_ns, row.received_ns, row.reply_sent_ns, row.reply_received_ns],
+                        row.duplicates,
+                    )
+                };
+                prop_assert_eq!(times(row), times(expected), "{:?}", row);
+                prop_assert_eq!(row.intended_ns, row.message as i64 * 100);
+            }
+        }
+
+        /// Steps of equal numbers are one, so that a run of days takes no memory for them.
+        #[test]
+        fn the_first_row_of_a_message_is_the_sum_of_the_receivers_before(
+            counts in prop::collection::vec(0..3_usize, 0..50),
+        ) {
+            let fan_out = FanOut::of(counts.iter().copied());
+            let mut row = 0;
+            for (message, count) in counts.iter().enumerate() {
+                let step = fan_out.step(message as u64).unwrap();
+                prop_assert_eq!((step.row_of(message as u64), step.sinks), (row, *count));
+                row += count;
+            }
+            let changes = counts.windows(2).filter(|pair| pair[0] != pair[1]).count();
+            let steps = changes + usize::from(!counts.is_empty());
+            prop_assert_eq!(fan_out.0.len(), steps);
+        }
+    }
+
+    #[test]
+    fn a_schedule_without_receivers_or_messages_has_no_rows() {
+        let (_dir, source, _) = files("sent,0,*,1005,1000,9\nsent,0,m-1,1005,1000,9\n", "");
+        for to_all in [true, false] {
+            let none = schedule(&[], to_all);
+            assert!(collect(&none, ("u", &source), &[]).unwrap().is_empty());
+            let sinks = ["m-1".to_owned()];
+            let empty = Schedule { messages: 0, fan_out: None, ..schedule(&sinks, to_all) };
+            assert!(collect(&empty, ("u", &source), &[]).unwrap().is_empty());
+        }
+    }
 }

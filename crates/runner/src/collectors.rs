@@ -189,4 +189,53 @@ mod tests {
         assert_eq!((found(80), found(81)), (vec![(0, 5.0)], vec![(0, 1_000.0)]));
         assert_eq!(found(82), []);
     }
+    fn collector(dir: &Path, node: usize) -> Job {
+        let files = Files::named(dir, &format!("n-{node}.metrics"));
+        Job::of(node, &format!("n-{node}"), None, Role::Collector, Vec::new(), dir, files)
+    }
+
+    const SPEC: &str = r#"{"statsd": null, "otlp": null, "pages": [], "events": "e"}"#;
+    const HEAD: &str = "time_ns,source,name,value,page\n";
+
+    #[test]
+    fn each_node_has_its_record_once_and_a_damaged_one_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let jobs: Vec<Job> = (0..5).map(|node| collector(dir.path(), node)).collect();
+        let write = |node: usize, spec: &str, events: &str| {
+            fs::write(&jobs[node].files.spec, spec).unwrap();
+            fs::write(&jobs[node].files.events, events).unwrap();
+        };
+        // Whole, cut by a kill, damaged, with a damaged spec, and without a file.
+        write(0, SPEC, &format!("{HEAD}5,statsd,x,1.5,\n6,statsd,x,,\n7,statsd,y,2,\n"));
+        write(1, SPEC, &format!("{HEAD}5,statsd,x,1,\n6,statsd,x,2"));
+        write(2, SPEC, &format!("{HEAD}5,statsd,x,one,\n"));
+        write(3, "{", HEAD);
+        let started_again = jobs[0].again();
+        let others = Job { role: Role::Node, ..collector(dir.path(), 9) };
+        let all: Vec<Job> = jobs.iter().cloned().chain([started_again, others]).collect();
+        let (found, failures) = CollectedValues::read(&all);
+        let named: Vec<_> = failures.iter().filter_map(|text| text.split(':').next()).collect();
+        assert_eq!(named, ["metrics of n-2", "metrics of n-3", "metrics of n-4"]);
+        let values = |node| found.values(node, &Rule::Statsd("x".to_owned())).unwrap();
+        assert_eq!((values(0), values(1)), (vec![(5, 1.5)], vec![(5, 1.0)]));
+        assert!((2..6).all(|node| values(node).is_empty()));
+        assert_eq!(found.values(0, &Rule::Json("x".to_owned())), None, "that is in its output");
+    }
+
+    /// A misspelt name is reported with those that were sent, of the same source only.
+    #[test]
+    fn unknown_names_are_those_of_their_source() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = collector(dir.path(), 0);
+        fs::write(&job.files.spec, SPEC).unwrap();
+        let events = format!("{HEAD}1,statsd,a,,\n2,opentelemetry,b,,\n3,statsd,c,4,\n");
+        fs::write(&job.files.events, events).unwrap();
+        let (found, failures) = CollectedValues::read(&[job]);
+        assert!(failures.is_empty(), "{failures:?}");
+        let unknown = |node, source| found.unknown(node, source).collect::<Vec<_>>();
+        assert_eq!(unknown(0, CollectorSource::Statsd), ["a"]);
+        assert_eq!(unknown(0, CollectorSource::Opentelemetry), ["b"]);
+        assert!(unknown(0, CollectorSource::Prometheus).is_empty());
+        assert!(unknown(1, CollectorSource::Statsd).is_empty());
+    }
 }

@@ -100,3 +100,58 @@ fn pulled_payloads_come_from_the_server() {
     table.received("server", &receipt(&table, 0), 13 * MS as i64);
     assert_eq!(table.rows, before);
 }
+
+/// The receiver knows better than the sender, also about what it had received before.
+#[test]
+fn a_refusal_leaves_what_has_arrived_and_other_drivers_alone() {
+    let mut table = table("udp");
+    (0..3).for_each(|message| driven(&mut table, message, 10 + 100 * message, None));
+    let arrived = receipt(&table, 0);
+    table.received("server", &arrived, 13 * MS as i64);
+    let own: Vec<bool> = table.rows.iter().map(|row| *row.sender == *arrived.peer).collect();
+    let failure = Some(FailureReason::Rejected);
+    let refused = |detail: &str| Receipt { failure, detail: detail.to_owned(), ..arrived.clone() };
+    table.received("server", &refused("first"), 14 * MS as i64);
+    table.received("server", &refused("second"), 15 * MS as i64);
+    for (row, own) in table.rows.iter().zip(own) {
+        let fails = own && row.message != 0;
+        assert_eq!(row.failed.is_some(), fails, "{row:?}");
+        assert_eq!(row.reply_received_ns.is_none(), fails, "{row:?}");
+        assert!(row.failed.as_ref().is_none_or(|failed| failed.detail == "first"), "{row:?}");
+    }
+    // Another server's refusal is about other exchanges.
+    let before = table.rows.clone();
+    table.received("meter-1", &refused("third"), 16 * MS as i64);
+    assert_eq!(table.rows, before);
+}
+
+proptest::proptest! {
+    /// Any events and receipts, also of numbers that no exchange has.
+    #[test]
+    fn rows_keep_their_plan_whatever_the_programs_report(
+        events in proptest::collection::vec((0..6_u64, 0..500_u64, 0..3_u8), 0..12),
+        receipts in proptest::collection::vec(
+            (proptest::option::of(0..6_u64), 0..3_usize, 49..51_u64, 0..500_i64, 0..6_u8), 0..12),
+    ) {
+        let mut table = table("udp");
+        let planned = table.rows.clone();
+        for (message, begin_ms, what) in events {
+            let message = if what == 2 { u64::MAX } else { message };
+            driven(&mut table, message, begin_ms, (what == 1).then_some(FailureReason::Timeout));
+        }
+        for (message, peer, bytes, at, what) in receipts {
+            let peer = ["meter-1", "meter-2", "stranger"][peer].to_owned();
+            let failure = (what == 0).then_some(FailureReason::Rejected);
+            let receipt = Receipt { peer, message, bytes, failure, ..Receipt::default() };
+            table.received("server", &receipt, at * MS as i64);
+        }
+        for (row, planned) in table.rows.iter().zip(&planned) {
+            let of = |row: &measure::Message| {
+                (row.message, row.sender.clone(), row.peer.clone(), row.bytes, row.warmup)
+            };
+            assert_eq!(of(row), of(planned));
+            assert!(row.duplicates == 0 || row.received_ns.is_some(), "{row:?}");
+        }
+        assert_eq!(table.rows.len(), planned.len());
+    }
+}

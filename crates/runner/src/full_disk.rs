@@ -89,9 +89,14 @@ pub(crate) fn reserve(folder: &Path, plan: &Plan) -> io::Result<Reserve> {
 /// programs, then the decisions. Returns what it removed; `None` if there is nothing left, or the
 /// disk is not full.
 pub(crate) fn make_space(folder: &Path) -> Option<Lost> {
-    if journal::free_space(folder).ok()? >= HARDLY {
-        return None;
+    match journal::free_space(folder).ok()? < HARDLY {
+        true => remove_next(folder),
+        false => None,
     }
+}
+
+/// Removes the next part; `None` if there is nothing left.
+fn remove_next(folder: &Path) -> Option<Lost> {
     let logs = || -> Vec<PathBuf> {
         let found = fs::read_dir(folder.join("programs")).into_iter().flatten().flatten();
         let is_log = |path: &PathBuf| {
@@ -114,4 +119,105 @@ pub(crate) fn make_space(folder: &Path) -> Option<Lost> {
         return Some(Lost { what: what.to_owned(), from_ms: None });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bed::jobs::Files;
+    use crate::test_plan::plan;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let found = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn parts_are_removed_in_order_and_never_the_figures() {
+        let dir = tempfile::tempdir().unwrap();
+        let programs = dir.path().join("programs");
+        fs::create_dir(&programs).unwrap();
+        for name in ["capture.pcapng", "decisions.parquet", "messages.parquet", "plan.json"] {
+            fs::write(dir.path().join(name), "text").unwrap();
+        }
+        for name in ["a.run.out", "a.run.err", "a.0.csv", "a.0.json", "out"] {
+            fs::write(programs.join(name), "text").unwrap();
+        }
+        let mut what = Vec::new();
+        while let Some(lost) = remove_next(dir.path()) {
+            assert_eq!(lost.from_ms, None, "all of it is lost");
+            what.push(lost.what);
+        }
+        let parts = ["capture was", "output of programs was", "impairment decisions were"];
+        assert_eq!(what, parts.map(|part| format!("the {part} removed")));
+        assert_eq!(names(dir.path()), ["messages.parquet", "plan.json", "programs"]);
+        assert_eq!(names(&programs), ["a.0.csv", "a.0.json", "out"], "events become figures");
+    }
+
+    #[test]
+    fn empty_parts_give_no_space_and_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("capture.pcapng"), "").unwrap();
+        fs::write(dir.path().join("decisions.parquet"), "x").unwrap();
+        let what = || remove_next(dir.path()).map(|lost| lost.what);
+        assert_eq!(what().as_deref(), Some("the impairment decisions were removed"));
+        assert_eq!((what(), names(dir.path())), (None, vec!["capture.pcapng".to_owned()]));
+        assert!(remove_next(&dir.path().join("none")).is_none());
+        assert!(make_space(dir.path()).is_none(), "this disk is not full");
+    }
+
+    #[test]
+    fn a_part_that_was_given_up_without_a_loss_is_not_lost() {
+        let captured = |given_up| Written { given_up, ..Written::default() };
+        let disk = FullDisk::default();
+        assert!(lost_to_full_disk(&disk, &captured(5), 5, 5, 0).is_empty(), "nothing is given up");
+        Auxiliary::ALL.into_iter().for_each(|part| disk.give_up(part));
+        assert!(lost_to_full_disk(&disk, &captured(0), 0, 0, 0).is_empty(), "nothing is missing");
+        let at = disk.since_ns(Auxiliary::Capture).unwrap();
+        let lost = lost_to_full_disk(&disk, &captured(7), 2_500_000, 9, at + 3_500_000);
+        let what: Vec<_> = lost.iter().map(|lost| lost.what.as_str()).collect();
+        assert_eq!(
+            what,
+            [
+                "the capture misses 7 frames",
+                "2.5 MB of the output of programs are missing",
+                "9 impairment decisions are missing"
+            ]
+        );
+        assert_eq!(lost[0].from_ms, Some(-3), "before offset 0");
+    }
+
+    /// Jobs of a workload with events files in `dir`.
+    fn jobs(dir: &Path, roles: &[Role]) -> Vec<Job> {
+        let job = |(node, role): (usize, &Role)| {
+            let files = Files::of(dir, &format!("n-{node}"), Some(0));
+            Job::of(node, "n", Some(0), *role, Vec::new(), dir, files)
+        };
+        roles.iter().enumerate().map(job).collect()
+    }
+
+    #[test]
+    fn space_for_events_is_empty_and_spares_what_exists() {
+        let plan = plan(
+            "experiment: e
+nodes: {a: {count: 1}, b: {count: 2}}
+networks: {air: {attach: [a, b], subnet: 10.0.0.0/24}}
+workloads:
+  - exchange: {sources: b, sinks: a, protocol: udp, payload: 50 B, repetitions: 300, every: 10 ms}
+",
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let jobs = jobs(dir.path(), &[Role::Sink, Role::Source, Role::Source]);
+        fs::write(&jobs[0].files.events, "kept").unwrap();
+        preallocate_events(&plan, &jobs);
+        assert_eq!(fs::read_to_string(&jobs[0].files.events).unwrap(), "kept");
+        for job in &jobs[1..] {
+            let file = fs::metadata(&job.files.events).unwrap();
+            assert_eq!(file.len(), 0, "a reader would take zeros for events");
+        }
+        preallocate_events(&plan, &[]);
+    }
 }

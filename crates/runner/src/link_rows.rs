@@ -152,3 +152,7 @@ fn row_of(
     let way = usize::from(direction == Direction::Down);
     whole.get_mut(place.segment)?.get_mut(place.endpoint)?.get_mut(way)
 }
+
+#[cfg(test)]
+#[path = "link_rows_tests.rs"]
+mod tests;

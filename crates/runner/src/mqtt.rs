@@ -165,3 +165,7 @@ impl MessageRows<'_> {
         self.rows.update(self.begin + place, |row| change(row, time))
     }
 }
+
+#[cfg(test)]
+#[path = "mqtt_tests.rs"]
+mod tests;

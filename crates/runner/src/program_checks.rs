@@ -28,7 +28,9 @@ pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Ve
 
 /// A console whose steps were not all done.
 fn unfinished(job: &Job) -> Option<String> {
-    let text = std::fs::read_to_string(&job.files.err).unwrap_or_default();
+    // The machine's emulator may print any bytes.
+    let text = std::fs::read(&job.files.err).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     let last = text.lines().rfind(|line| line.starts_with(CONSOLE_PREFIX))?;
     let left = last.strip_prefix(CONSOLE_PREFIX).filter(|_| last != CONSOLE_DONE)?;
     let name = job.files.out.file_name().map(Path::new).unwrap_or(&job.files.out).display();
@@ -141,5 +143,67 @@ mod tests {
         (running.state, running.ended_ns) = (State::Ready, None);
         assert!(failures(&[running.clone()], 3_000_000_000, &[]).is_empty());
         assert_eq!(failures(&[running], 5_000_000_000, &[]).len(), 1);
+    }
+
+    #[test]
+    fn a_console_must_get_through_its_steps_whatever_else_is_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut console = job(dir.path(), "", ProgramCheck::default());
+        console.has_steps = true;
+        let cases: [(&[u8], Option<&str>); 5] = [
+            (b"", None),
+            (b"console: step 1 of 2: waits for `login:`\n", Some("step 1 of 2")),
+            (b"console: step 1\nconsole: step 2\nqemu: \xff\xfe\n", Some("step 2")),
+            (b"console: step 1\nconsole: all steps are done\n\xff", None),
+            // A restarted machine begins again.
+            (b"console: all steps are done\nconsole: step 1\n", Some("step 1")),
+        ];
+        for (text, left) in cases {
+            std::fs::write(&console.files.err, text).unwrap();
+            let found = failures(&[console.clone()], 0, &[]);
+            assert_eq!(found.len(), usize::from(left.is_some()), "{found:?}");
+            assert!(left.is_none_or(|left| found[0].contains(left)), "{found:?}");
+            console.has_steps = false;
+            assert!(failures(&[console.clone()], 0, &[]).is_empty(), "it has no steps");
+            console.has_steps = true;
+        }
+    }
+
+    #[test]
+    fn a_program_that_started_again_is_checked_once_for_its_output_and_each_time_for_its_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = OutputRule::Contains("never".to_owned());
+        let output = vec![OutputCheck { from: Stream::Stdout, rule }];
+        let check = ProgramCheck { output, within: Some(Span::from_s(1)), ..Default::default() };
+        let first = job(dir.path(), "text\n", check);
+        let second = Job { ended_ns: Some(1_000), ..first.clone() };
+        let found = failures(&[first.clone(), second.clone()], 0, &[]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("ran for 2 s") && found[1].contains("no line with `never`"));
+        // A fault may have cut it short, so its time is not judged.
+        let stopped = Job { asked_to_end: true, ..first };
+        assert_eq!(failures(&[stopped, second], 0, &[]).len(), 1);
+    }
+
+    #[test]
+    fn the_time_of_a_program_may_be_exactly_the_limit_and_one_that_never_started_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = ProgramCheck { within: Some(Span::from_s(2)), ..Default::default() };
+        let exact = job(dir.path(), "", check);
+        assert!(failures(std::slice::from_ref(&exact), 0, &[]).is_empty());
+        let late = Job { ended_ns: Some(2_000_001_001), ..exact.clone() };
+        assert_eq!(failures(&[late], 0, &[]).len(), 1);
+        let unstarted = Job { started_ns: None, ended_ns: None, state: State::Starting, ..exact };
+        assert!(failures(&[unstarted], u64::MAX, &[]).is_empty());
+    }
+
+    #[test]
+    fn an_output_that_cannot_be_read_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let rule = OutputRule::Contains("text".to_owned());
+        let output = vec![OutputCheck { from: Stream::Stderr, rule }];
+        let check = ProgramCheck { output, ..Default::default() };
+        let found = failures(&[job(dir.path(), "text\n", check)], 0, &[]);
+        assert!(found.len() == 1 && found[0].contains("a.0.err"), "{found:?}");
     }
 }

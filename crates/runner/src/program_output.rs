@@ -175,6 +175,7 @@ fn number(value: &Value) -> Option<f64> {
 mod tests {
     use super::*;
     use experiment::Stream;
+    use proptest::prelude::*;
 
     fn found(rule: Rule, output: &[u8]) -> Vec<f64> {
         let metric = ProgramMetric {
@@ -236,5 +237,87 @@ mod tests {
         let many = b"1\n".repeat(VALUE_LIMIT);
         assert_eq!(incomplete(&many), None);
         assert!(incomplete(&[&many[..], b"2\n"].concat()).unwrap().contains("more than 10000000"));
+    }
+    proptest! {
+        /// However an output arrives in pieces, and whatever bytes it has.
+        #[test]
+        fn lines_are_those_of_the_whole_text(
+            text in prop::collection::vec(prop::sample::select(&b"a1\r\n\xff"[..]), 0..200),
+            piece in 1..9_usize,
+        ) {
+            let mut expected: Vec<_> =
+                text.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).collect();
+            if expected.last().is_some_and(|last| last.is_empty()) {
+                expected.pop();
+            }
+            let expected: Vec<_> =
+                expected.iter().map(|line| line.trim_end_matches('\r').to_owned()).collect();
+            let mut found = Vec::new();
+            let pieces = text.chunks(piece).map(|piece| io::Cursor::new(piece.to_vec()));
+            let output = pieces.fold(Box::new(io::empty()) as Box<dyn Read>, |all, next| {
+                Box::new(all.chain(next))
+            });
+            let cut = lines(output, |line| {
+                found.push(line.to_owned());
+                true
+            });
+            prop_assert_eq!((cut.unwrap(), found), (0, expected));
+        }
+
+        /// Documents and paths of any form.
+        #[test]
+        fn any_path_through_any_document_is_harmless(
+            path in "[a-c*0-2.]{0,8}",
+            text in r#"[\[\]{}:,"ab01\n ]{0,60}"#,
+        ) {
+            for value in json(&path, &text) {
+                prop_assert!(value.is_finite());
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_that_figures_cannot_be_computed_from_are_left_out() {
+        let output = r#"{"x": ["inf", "-inf", "NaN", "1e400", " 2.5 ", "", "0x10", false, {}]}"#;
+        assert_eq!(json("x", output), [2.5, 0.0]);
+        assert_eq!(json("x", r#"{"x": 1e400}"#), [] as [f64; 0], "JSON has no such number");
+    }
+
+    #[test]
+    fn documents_one_after_another_are_read_as_one_output_and_a_cut_one_by_line() {
+        assert_eq!(json("t", "{\"t\": 1} {\"t\":\n 2}"), [1.0, 2.0]);
+        assert_eq!(json("t", "{\"t\": 1}\n{\"t\":\n 2"), [1.0], "the program was killed");
+        assert_eq!(json("t", ""), [] as [f64; 0]);
+        let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
+        assert_eq!(json("*", &deep), [] as [f64; 0]);
+    }
+
+    #[test]
+    fn a_search_ends_with_the_first_line_that_fits() {
+        let mut seen = 0;
+        let endless = io::repeat(b'\n').take(1 << 20);
+        let found = any_line(endless.chain(&b"text\n"[..]), |line| line == "text").unwrap();
+        assert!(found);
+        let cut = lines(&b"one\ntwo\nthree\n"[..], |line| {
+            seen += 1;
+            line != "two"
+        });
+        assert_eq!((cut.unwrap(), seen), (0, 2));
+        assert!(!any_line(&b""[..], |_| true).unwrap(), "an empty output has no line");
+    }
+
+    #[test]
+    fn a_long_line_hides_none_of_the_next() {
+        // Lines around the limit: what is beyond it is cut, the next one is whole.
+        for (length, cut) in [(-1, 0), (0, 0), (1, 1), (2, 1)] {
+            let length = (LINE_LIMIT as i64 + length) as usize;
+            let text = [&vec![b'x'; length][..], b"\nnext\n"].concat();
+            let mut lengths = Vec::new();
+            let found = lines(&text[..], |line| {
+                lengths.push(line.len());
+                true
+            });
+            assert_eq!((found.unwrap(), lengths), (cut, vec![length.min(LINE_LIMIT as usize), 4]));
+        }
     }
 }

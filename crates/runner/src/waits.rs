@@ -80,4 +80,27 @@ mod tests {
         assert_eq!(per_message(700, 4), None, "a seventh of what ran is not known");
         assert_eq!(Waits::per_message_ms(&[Waits::default()], &usage(0), 4), None, "no schedstat");
     }
+    #[test]
+    fn throttling_is_no_wait_and_counters_that_shrink_are_none() {
+        let plan = crate::test_plan::plan(
+            "experiment: e
+nodes: {a: {count: 3}}
+networks: {lan: {attach: [a], subnet: 10.0.0.0/24}}
+workloads: [{command: {on: a-1, run: ['true']}}]
+duration: 1 s
+",
+        );
+        let at = |run_ns, wait_ns| Scheduled { run_ns, wait_ns };
+        let before = vec![at(100, 50), at(100, 50), at(100, 50)];
+        // The second node's programs ended, so that their times are no longer in the sum.
+        let after = [at(300, 150), at(10, 5), at(100, 60)];
+        let total = |throttled_ns| measure::NodeTotal { cpu_ns: 1, throttled_ns };
+        let usage = Usage::from(vec![total(70), total(0), total(900)]);
+        let found = Waits::between(&plan, before, &after, &usage);
+        let of = |run_ns, wait_ns| Waits { before_ns: 100, run_ns, wait_ns };
+        assert_eq!(found, [of(200, 30), of(0, 0), of(0, 0)]);
+        // A node that was never measured has no row.
+        let fewer = Waits::between(&plan, vec![at(1, 1)], &after, &Usage::from(Vec::new()));
+        assert_eq!(fewer, [Waits { before_ns: 1, run_ns: 299, wait_ns: 149 }]);
+    }
 }

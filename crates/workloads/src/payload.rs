@@ -110,4 +110,25 @@ mod tests {
         // Without a placeholder, the template would have grown by a suffix.
         assert!(template.place < 1689);
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A number is found again, and in no message of another length.
+        #[test]
+        fn each_number_is_found_again(
+            before in prop::collection::vec(any::<u8>(), 0..20),
+            after in prop::collection::vec(prop::sample::select(&b"a<0\xff"[..]), 0..20),
+            numbers in prop::collection::vec(0..=record::spec::MAX_MESSAGE, 1..5),
+        ) {
+            prop_assume!(before.last() != Some(&b'#') && !before.windows(10).any(|w| w == MARKER));
+            let text = [&before[..], MARKER, &after].concat();
+            let mut template = Template::new(text).unwrap();
+            for number in numbers {
+                let message = template.numbered(number).to_vec();
+                prop_assert_eq!(template.number(&message), Some(number));
+                prop_assert!(message.starts_with(&before) && message.ends_with(&after));
+                prop_assert_eq!(template.number(&message[1..]), None);
+            }
+        }
+    }
 }

@@ -39,25 +39,34 @@ impl ControlConnection {
     /// Reads all new messages of the program. An invalid message counts as a failure.
     pub(crate) fn receive(&mut self) -> Vec<Status> {
         let mut buffer = [0; 4096];
+        let mut messages = Vec::new();
         loop {
             match self.socket.read(&mut buffer) {
                 Ok(0) => self.over = true,
                 Ok(n) => {
                     self.unread.extend_from_slice(&buffer[..n]);
+                    messages.extend(take_lines(&mut self.unread).iter().map(|line| message(line)));
                     // A program that sends no line ends must not fill the memory.
                     if self.unread.len() <= LONGEST {
                         continue;
                     }
                     self.over = true;
+                    self.unread.clear();
+                    messages.push(too_long());
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => self.over = true,
             }
-            break;
+            return messages;
         }
-        take_lines(&mut self.unread).iter().map(|line| message(line)).collect()
     }
+}
+
+/// The failure of a program whose line is too long; what follows it is not read.
+fn too_long() -> Status {
+    let error = format!("sent a line of more than {LONGEST} B on its control socket");
+    Status::Failed { error }
 }
 
 /// The message of a line.
@@ -99,5 +108,43 @@ mod tests {
         assert_eq!(&received[..n], b"{\"start\":{\"at_ns\":7}}\n{\"stop\":{}}\n");
         drop(theirs);
         assert!(ours.receive().is_empty() && !ours.is_open());
+    }
+
+    /// What failed: lines that were valid and short ended the connection if they arrived together.
+    #[test]
+    fn any_number_of_lines_is_read_at_once() {
+        let (mut ours, theirs) = ControlConnection::begin().unwrap();
+        let mut theirs = UnixStream::from(theirs);
+        let line = b"{\"received\":{\"messages\":1234567}}\n";
+        let count = LONGEST / line.len() + 100;
+        theirs.write_all(&line.repeat(count)).unwrap();
+        let messages = ours.receive();
+        assert_eq!(messages, vec![Status::Received { messages: 1_234_567 }; count]);
+        theirs.write_all(b"{\"done\":{}}\n").unwrap();
+        assert_eq!(ours.receive(), [Status::Done {}]);
+    }
+
+    #[test]
+    fn a_line_without_end_is_a_failure_and_the_last_thing_that_is_read() {
+        let (mut ours, theirs) = ControlConnection::begin().unwrap();
+        let mut theirs = UnixStream::from(theirs);
+        theirs.write_all(b"{\"done\":{}}\n").unwrap();
+        theirs.write_all(&vec![b'x'; LONGEST + 1]).unwrap();
+        let messages = ours.receive();
+        assert_eq!(messages[0], Status::Done {});
+        assert!(matches!(&messages[1..], [Status::Failed { error }] if error.contains("65536 B")));
+        assert!(!ours.is_open());
+    }
+
+    #[test]
+    fn what_a_program_said_before_its_end_is_read_and_half_a_line_is_not() {
+        let (mut ours, theirs) = ControlConnection::begin().unwrap();
+        let mut theirs = UnixStream::from(theirs);
+        theirs.write_all(b"{\"done\":{}}\n{\"ready").unwrap();
+        drop(theirs);
+        assert_eq!(ours.receive(), [Status::Done {}]);
+        assert!(!ours.is_open() && ours.receive().is_empty());
+        // A program that is gone gets nothing, which is no error.
+        ours.send(Command::Stop {});
     }
 }

@@ -136,6 +136,13 @@ impl Faults {
         Ok(())
     }
 
+    /// Forgets the faults of a node that is gone.
+    pub(crate) fn forget(&mut self, node: usize) {
+        self.restarting.retain(|waits| *waits != node);
+        self.coming.iter_mut().for_each(|due| due.nodes.retain(|(own, _)| *own != node));
+        self.coming.retain(|due| !due.nodes.is_empty());
+    }
+
     /// Handles the end of a node's program.
     pub(crate) fn ended(
         &mut self,
@@ -151,9 +158,11 @@ impl Faults {
     }
 }
 
-/// The running programs of a node, with their numbers.
+/// The running programs of a node, with their numbers. Users can inject faults before all programs
+/// have started; those that have not start later.
 fn running(jobs: &mut [Job], node: usize) -> impl Iterator<Item = (usize, &mut Job)> {
-    jobs.iter_mut().enumerate().filter(move |(_, job)| job.node == node && job.is_alive())
+    let runs = move |job: &Job| job.node == node && job.is_started && job.is_alive();
+    jobs.iter_mut().enumerate().filter(move |(_, job)| runs(job))
 }
 
 /// Asks the node's own program to end; returns whether one runs.
@@ -172,11 +181,13 @@ fn stop(node: usize, bed: &mut impl Nodes, jobs: &mut [Job]) -> bool {
     runs
 }
 
-/// Starts the node's program of a role again, if it had one.
+/// Starts the node's program of a role again, if it had one. One that has never started still will.
 fn start(node: usize, role: Role, bed: &mut impl Nodes, jobs: &mut Vec<Job>) -> Result<(), Error> {
     let own = |job: &&Job| job.node == node && job.role == role;
-    let Some(job) = jobs.iter().rfind(own).map(Job::again) else { return Ok(()) };
+    let Some(last) = jobs.iter().rfind(own).filter(|job| job.is_started) else { return Ok(()) };
+    let mut job = last.again();
     bed.start(jobs.len(), &job)?;
+    job.is_started = true;
     jobs.push(job);
     Ok(())
 }

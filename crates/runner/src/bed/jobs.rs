@@ -80,12 +80,16 @@ pub(crate) struct Job {
     pub received: Option<u64>,
     /// When a node's own program counts as ready.
     pub ready: Option<Ready>,
+    /// Whether it was started.
+    pub is_started: bool,
     /// Whether a fault or a user stopped it.
     pub asked_to_end: bool,
     /// Whether its console has steps.
     pub has_steps: bool,
     /// Whether it was still running at the end, and was told to stop.
     pub is_stopped: bool,
+    /// Whether it ignored that, and was killed.
+    pub is_killed: bool,
     /// Whether it was paused.
     pub is_paused: bool,
     /// Whether it may end at any time with status 0: a command, or a program that only an image
@@ -254,9 +258,11 @@ impl Job {
             progress: (0, 0),
             received: None,
             ready: None,
+            is_started: false,
             asked_to_end: false,
             has_steps: false,
             is_stopped: false,
+            is_killed: false,
             is_paused: false,
             may_end: false,
             output_limit: None,
@@ -288,8 +294,10 @@ impl Job {
             state: State::Starting,
             progress: (0, 0),
             received: None,
+            is_started: false,
             asked_to_end: false,
             is_stopped: false,
+            is_killed: false,
             is_paused: false,
             started_ns: None,
             ended_ns: None,
@@ -308,5 +316,75 @@ impl Job {
     /// Whether it is still running.
     pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state, State::Ended { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn files(out: &[u8], err: &[u8]) -> (tempfile::TempDir, Files) {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::of(dir.path(), "a", None);
+        fs::write(&files.out, out).unwrap();
+        fs::write(&files.err, err).unwrap();
+        (dir, files)
+    }
+
+    #[test]
+    fn the_last_output_is_that_of_errors_if_there_are_any() {
+        let (_dir, both) = files(b"out\n", b"err\n");
+        assert_eq!(both.last_output(), "err");
+        let (_dir, blank) = files(b"one\ntwo\nthree\nfour\nfive\nsix\n\n", b" \n\n");
+        assert_eq!(blank.last_output(), "two\nthree\nfour\nfive\nsix");
+        let (dir, none) = files(b"", b"");
+        assert_eq!(none.last_output(), "");
+        drop(dir);
+        assert_eq!(none.last_output(), "", "without files");
+    }
+
+    /// A program may print any amount of any bytes, in the middle of which reading begins.
+    #[test]
+    fn the_end_of_a_large_log_is_read_without_the_rest() {
+        let long = ["\u{20ac}".repeat(10_000).as_bytes(), b"\nlast \xff\n"].concat();
+        let (_dir, files) = files(&long, b"");
+        let text = files.last_output();
+        assert!(text.ends_with("\nlast \u{fffd}"), "{}", &text[text.len() - 20..]);
+        assert!(text.len() < 9_000, "{}", text.len());
+    }
+
+    fn ended(exit: Exit) -> Job {
+        let (_dir, files) = files(b"", b"");
+        let argv = vec!["p".to_owned()];
+        let mut job = Job::of(0, "a", None, Role::Node, argv, Path::new("/"), files);
+        job.state = State::Ended { exit, usage: Usage::default(), starved: None };
+        job
+    }
+
+    #[test]
+    fn a_program_that_ended_otherwise_than_it_should_has_failed_unless_it_was_stopped() {
+        let status = |statuses: &[i32], status| {
+            let check = ProgramCheck { exit: statuses.to_vec(), ..ProgramCheck::default() };
+            Job { check, ..ended(Exit::Status(status)) }
+        };
+        assert!(!status(&[], 0).has_failed() && status(&[], 1).has_failed());
+        assert!(!status(&[1], 1).has_failed() && status(&[1], 0).has_failed());
+        assert!(ended(Exit::Signal(9)).has_failed());
+        assert!(!Job { asked_to_end: true, ..ended(Exit::Signal(9)) }.has_failed());
+        assert!(!Job { is_stopped: true, ..ended(Exit::Signal(15)) }.has_failed());
+        assert!(!Job { state: State::Done, ..ended(Exit::Signal(9)) }.has_failed());
+    }
+
+    /// What is left of the last start would be taken for that of the next.
+    #[test]
+    fn a_program_that_starts_again_is_as_new() {
+        let mut job = ended(Exit::Signal(9));
+        let new = Job { state: State::Starting, ..job.clone() };
+        (job.progress, job.received) = ((5, 4), Some(3));
+        (job.started_ns, job.ended_ns) = (Some(1), Some(2));
+        (job.is_started, job.asked_to_end, job.is_stopped) = (true, true, true);
+        (job.is_killed, job.is_paused) = (true, true);
+        assert_eq!(format!("{:?}", job.again()), format!("{new:?}"));
     }
 }

@@ -26,7 +26,7 @@ mod output;
 pub(crate) mod own_metrics;
 mod pinning;
 mod ready;
-mod roots;
+pub(crate) mod roots;
 mod running;
 mod selection;
 mod services;

@@ -291,4 +291,70 @@ mod tests {
         assert_eq!(found("large").unwrap().bytes, 10 * QUOTA - LAST - FIRST);
         assert_eq!(found("limited").unwrap().bytes, QUOTA - (3 << 18));
     }
+
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Looks at any times, with quotas that get smaller, leave within the quota what is in the
+        /// file, and never give back what is gone.
+        #[test]
+        fn no_log_stays_larger_than_its_quota(
+            quota in 2..64_u64,
+            steps in prop::collection::vec((0..200_u64 * BLOCK, prop::option::of(1..64_u64)), 1..30),
+        ) {
+            let (mut quota, mut length, mut hole) = (quota * 4 * BLOCK, 0, 0..0);
+            for (written, smaller) in steps {
+                length += written;
+                quota = quota.min(smaller.unwrap_or(64) * 4 * BLOCK);
+                if let Some(larger) = excess(length, &hole, quota) {
+                    prop_assert!(hole.is_empty() || larger.start <= hole.start);
+                    prop_assert!(larger.end > hole.end && larger.end <= length);
+                    prop_assert_eq!((larger.start % BLOCK, larger.end % BLOCK), (0, 0));
+                    hole = larger;
+                    // The end of the output, and less than a block more.
+                    let tail = length - hole.end;
+                    prop_assert!((quota / TAIL..quota / TAIL + BLOCK).contains(&tail), "{tail}");
+                }
+                let kept = hole.start + length - hole.end;
+                prop_assert!(kept <= quota, "{kept} B of {quota} with {hole:?} of {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_program_that_starts_again_continues_its_log_and_the_hole_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node.run.out");
+        let open =
+            || File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let (quota, mut logs) = (16 * BLOCK, Vec::new());
+        let watched = || Watched { path: path.clone(), file: open().unwrap(), quota, hole: 0..0 };
+        add(&mut logs, watched());
+        let mut program = File::options().append(true).open(&path).unwrap();
+        program.write_all(&vec![b'a'; 40 * BLOCK as usize]).unwrap();
+        logs[0].look(u64::MAX);
+        let hole = logs[0].hole.clone();
+        assert!(!hole.is_empty());
+        add(&mut logs, watched());
+        assert_eq!((logs.len(), logs[0].hole.clone()), (1, hole));
+        program.write_all(&vec![b'b'; 40 * BLOCK as usize]).unwrap();
+        logs[0].look(u64::MAX);
+        let shortened = logs.remove(0).close().unwrap();
+        assert!(shortened.bytes >= (80 - 16) * BLOCK, "{shortened:?}");
+        let text = std::fs::read(&path).unwrap();
+        assert!(text.starts_with(b"aaaa") && text.ends_with(b"bbbb") && !text.contains(&0));
+    }
+
+    /// A log that its program has cut itself.
+    #[test]
+    fn a_log_that_is_shorter_than_its_hole_keeps_what_there_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        std::fs::write(&path, "short").unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let log = Watched { path: path.clone(), file, quota: 1 << 20, hole: 8_192..16_384 };
+        assert_eq!(log.close().map(|log| log.bytes), Some(8_192));
+        let text = std::fs::read(&path).unwrap();
+        assert!(text.starts_with(b"short") && text.len() > 8_192);
+    }
 }

@@ -107,3 +107,51 @@ duration: 1 s
     let (router, known) = of("r");
     assert!(!router.is_advertised && known.contains(&"fd00:1::1".to_owned()), "{known:?}");
 }
+
+/// The timetable in the medium's terms: endpoints, not nodes.
+#[test]
+fn changes_of_a_timetable_reach_the_endpoints_of_their_nodes_on_their_network() {
+    let topology = topology(
+        "experiment: e
+nodes: {a: {count: 2}, b: {count: 2}, c: {count: 1}}
+networks:
+  one: {attach: [a, c], subnet: 10.0.0.0/24}
+  two:
+    attach: [c, b, a]
+    subnet: 10.0.1.0/24
+    timetable:
+      - {at: 1 s, down: b, lasts: 1 s}
+      - {at: 3 s, partition: [a, b-1], lasts: 1 s}
+      - {at: 5 s, multicast: false}
+workloads: [{command: {on: a, run: ['true']}}]
+duration: 9 s
+",
+    );
+    use engine::Change;
+    use link::Direction::{Down, Up};
+    assert_eq!(topology.owners[1], [0, 1, 2, 3, 4], "in the order of the plan's nodes");
+    assert!(topology.segments[0].timetable.is_empty());
+    let [down, up, parts, whole, off] = &topology.segments[1].timetable[..] else {
+        panic!("{:?}", topology.segments[1].timetable)
+    };
+    let links = |change: &Change| match change {
+        Change::Down { links, down } => (links.clone(), *down),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(links(&down.1), (vec![(2, Up), (2, Down), (3, Up), (3, Down)], true));
+    assert_eq!(links(&up.1), (vec![(2, Up), (2, Down), (3, Up), (3, Down)], false));
+    assert!(matches!(&parts.1, Change::Partition(Some(part)) if *part == [1, 1, 2, 0, 0]));
+    assert!(matches!(&whole.1, Change::Partition(None)));
+    assert!(matches!(&off.1, Change::Multicast(false)));
+    assert_eq!(off.0, units::Span::from_s(5));
+}
+
+#[test]
+fn names_of_nodes_that_are_gone_are_not_published() {
+    let plan = plan(&star(3));
+    let hosts = super::hosts_of(&plan, |node| node != 1);
+    let names: Vec<_> = hosts.lines().skip(2).filter_map(|line| line.split_once(' ')).collect();
+    let names: Vec<_> = names.into_iter().map(|(_, name)| name).collect();
+    assert_eq!(names, ["hub", "leaf-2", "leaf-3"]);
+    assert_eq!(super::hosts(&plan).lines().count(), 6);
+}

@@ -99,7 +99,8 @@ impl<B: Environment> Controller<'_, B> {
         let is_stopping = self.phase == Phase::Stop;
         // A node's own program must last if the experiment names it.
         let accepted = matches!(exit, Exit::Status(status) if job.check.accepts(status));
-        if accepted && (job.may_end || is_stopping) {
+        // If it had to be killed, that is reported already.
+        if accepted && (job.may_end || is_stopping) || job.is_killed {
             return Ok(());
         }
         let (mut how, words) = (exit_text(exit, starved), job.files.last_output());
@@ -124,6 +125,7 @@ impl<B: Environment> Controller<'_, B> {
 
     fn on_node_gone(&mut self, node: usize) -> Result<(), Error> {
         let starved = self.bed.out_of_memory(node);
+        self.faults.forget(node);
         // While all nodes are being removed, no other node needs the update.
         if self.phase != Phase::Stop {
             self.bed.release(node, &self.jobs)?;

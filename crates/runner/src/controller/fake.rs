@@ -5,6 +5,7 @@ use crate::bed::faults::Faults;
 use crate::bed::jobs::{Files, Job, Role};
 use crate::bed::nodes::Nodes;
 use crate::error::Error;
+use experiment::PlannedFaultKind;
 use lab::{Event, Exit, OutOfMemory, Usage};
 use record::control::{Command, Status};
 use std::path::Path;
@@ -28,6 +29,8 @@ pub(crate) struct Behaviour {
     pub ends: Option<(u64, Exit)>,
     /// Whether it ends neither after a stop message nor after SIGTERM.
     pub is_stubborn: bool,
+    /// Time from its start until a look from outside finds it ready.
+    pub found_ready_ns: u64,
 }
 
 /// What the controller did, in order.
@@ -43,11 +46,20 @@ pub(crate) enum Deed {
     MeteringEnded,
 }
 
+/// What a control client asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Asked {
+    Fault(PlannedFaultKind, usize),
+    Destroy(usize),
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct FakeBed {
     pub now: u64,
     /// Behaviour of each program; those added later behave as the last.
     pub behaviours: Vec<Behaviour>,
+    /// Whether behaviours are those of nodes, not of programs.
+    pub by_node: bool,
     /// What happened, with its time.
     pub deeds: Vec<(u64, Deed)>,
     /// News that will come, with their times.
@@ -57,10 +69,24 @@ pub(crate) struct FakeBed {
     pub interrupts: Option<(u64, Arc<AtomicBool>)>,
     /// The node of each started program.
     pub nodes: Vec<usize>,
-    /// Nodes whose programs are stopped by SIGSTOP.
+    /// When each program started.
+    pub started: Vec<u64>,
+    /// Programs that have ended.
+    pub ended: Vec<usize>,
+    /// Programs that are stopped by SIGSTOP.
     pub paused: Vec<usize>,
     /// Programs that receive SIGTERM when they continue.
     pub pending: Vec<usize>,
+    /// The bed's own programs.
+    pub own: Vec<Job>,
+    /// Requests of control clients, with their times.
+    pub asked: Vec<(u64, Asked)>,
+    /// Nodes in which the kernel killed a process for lack of memory.
+    pub starved: Vec<usize>,
+    /// Nodes that no program can start in.
+    pub gone: Vec<usize>,
+    /// Steps that fail.
+    pub failing: Vec<Deed>,
 }
 
 /// A program of this role on a node.
@@ -86,8 +112,19 @@ impl FakeBed {
         self.deeds.push((self.now, deed));
     }
 
+    /// Like `did`, for a step that may fail.
+    pub fn tries(&mut self, deed: Deed) -> Result<(), Error> {
+        let fails = self.failing.contains(&deed);
+        self.did(deed);
+        match fails {
+            true => Err(Error::io("do this step")(std::io::ErrorKind::Other.into())),
+            false => Ok(()),
+        }
+    }
+
     fn behaviour(&self, id: usize) -> Behaviour {
-        self.behaviours.get(id).or(self.behaviours.last()).cloned().unwrap_or_default()
+        let place = if self.by_node { self.nodes.get(id).copied().unwrap_or(id) } else { id };
+        self.behaviours.get(place).or(self.behaviours.last()).cloned().unwrap_or_default()
     }
 
     /// Something that happens at `at`.
@@ -95,8 +132,20 @@ impl FakeBed {
         self.coming.push((at, news));
     }
 
+    /// Handles SIGCONT.
+    fn continues(&mut self, id: usize) {
+        self.paused.retain(|paused| *paused != id);
+        if self.pending.contains(&id) {
+            self.pending.retain(|pending| *pending != id);
+            self.ends(id, DYING_NS, Exit::Signal(libc::SIGTERM));
+        }
+    }
+
     fn ends(&mut self, id: usize, after_ns: u64, exit: Exit) {
         // It ends only once.
+        if self.ended.contains(&id) {
+            return;
+        }
         let ends = |news: &News| matches!(news, News::Event(Event::Ended { id: other, .. }) if *other == id as u64);
         self.coming.retain(|(_, news)| !ends(news));
         let ended = Event::Ended { id: id as u64, exit, usage: Usage::default() };
@@ -110,9 +159,13 @@ impl Nodes for FakeBed {
     }
 
     fn start(&mut self, id: usize, job: &Job) -> Result<(), Error> {
-        self.did(Deed::Started(id));
+        self.tries(Deed::Started(id))?;
+        if self.gone.contains(&job.node) {
+            return Err(lab::Error::Gone { who: job.name.clone() }.into());
+        }
         self.nodes.resize(self.nodes.len().max(id + 1), usize::MAX);
-        self.nodes[id] = job.node;
+        self.started.resize(self.nodes.len(), u64::MAX);
+        (self.nodes[id], self.started[id]) = (job.node, self.now);
         let Behaviour { ready_ns, ends, .. } = self.behaviour(id);
         if let (Some(after), true) = (ready_ns, job.has_control()) {
             self.comes(self.now + after, News::Message { id, status: Status::Ready {} });
@@ -125,10 +178,14 @@ impl Nodes for FakeBed {
 
     fn signal(&mut self, _: usize, id: usize, signal: i32) {
         self.did(Deed::Signalled(id, signal));
+        // A program that has not started yet receives no signals.
+        if self.nodes.get(id).is_none_or(|node| *node == usize::MAX) {
+            return;
+        }
         let is_fatal = signal == libc::SIGTERM && !self.behaviour(id).is_stubborn;
-        if signal == libc::SIGCONT && self.pending.contains(&id) {
-            self.ends(id, DYING_NS, Exit::Signal(libc::SIGTERM));
-        } else if is_fatal && self.paused.contains(&self.nodes[id]) {
+        if signal == libc::SIGCONT {
+            self.continues(id);
+        } else if is_fatal && self.paused.contains(&id) {
             self.pending.push(id);
         } else if is_fatal || signal == libc::SIGKILL {
             self.ends(id, DYING_NS, Exit::Signal(signal));
@@ -137,13 +194,12 @@ impl Nodes for FakeBed {
 
     fn signal_all(&mut self, node: usize, signal: i32) {
         self.did(Deed::SignalledAll(node, signal));
-        self.paused.retain(|paused| *paused != node);
-        if signal == libc::SIGSTOP {
-            self.paused.push(node);
-        }
-        for id in 0..self.nodes.len() {
-            if signal == libc::SIGKILL && self.nodes[id] == node {
-                self.ends(id, DYING_NS, Exit::Signal(signal));
+        for id in (0..self.nodes.len()).filter(|id| self.nodes[*id] == node).collect::<Vec<_>>() {
+            match signal {
+                libc::SIGKILL => self.ends(id, DYING_NS, Exit::Signal(signal)),
+                libc::SIGSTOP => self.paused.push(id),
+                libc::SIGCONT => self.continues(id),
+                _ => {}
             }
         }
     }
@@ -151,12 +207,11 @@ impl Nodes for FakeBed {
 
 impl Environment for FakeBed {
     fn own_jobs(&mut self) -> Vec<Job> {
-        Vec::new()
+        std::mem::take(&mut self.own)
     }
 
     fn begin(&mut self) -> Result<(), Error> {
-        self.did(Deed::Begun);
-        Ok(())
+        self.tries(Deed::Begun)
     }
 
     /// Moves the clock to the next news, or by one step.
@@ -168,10 +223,49 @@ impl Environment for FakeBed {
             flag.store(self.now >= *at, Relaxed);
         }
         let due = self.coming.iter().take_while(|(at, _)| *at <= self.now).count();
-        self.coming.drain(..due).map(|(_, news)| news).collect()
+        let due: Vec<News> = self.coming.drain(..due).map(|(_, news)| news).collect();
+        for news in &due {
+            match news {
+                News::Event(Event::Ended { id, .. }) => self.ended.push(*id as usize),
+                News::Event(Event::NodeGone { node }) => {
+                    self.gone.push(*node);
+                    let own = |id: &usize| self.nodes[*id] == *node;
+                    self.ended.extend((0..self.nodes.len()).filter(own));
+                    self.coming.retain(|(_, news)| match news {
+                        News::Event(Event::Ended { id, .. }) => {
+                            !self.ended.contains(&(*id as usize))
+                        }
+                        _ => true,
+                    });
+                }
+                _ => {}
+            }
+        }
+        due
     }
 
-    fn serve(&mut self, _: &mut Vec<Job>, _: &mut Faults) {}
+    /// As a real bed answers control clients.
+    fn serve(&mut self, jobs: &mut Vec<Job>, faults: &mut Faults) {
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.asked).into_iter().partition(|(at, _)| *at <= self.now);
+        self.asked = later;
+        for (_, asked) in due {
+            match asked {
+                // Refused, as by the inventory.
+                Asked::Fault(_, node) if self.gone.contains(&node) => {}
+                Asked::Fault(what, node) => {
+                    faults.inject(what, node, &format!("n-{node}"), self, jobs).unwrap();
+                }
+                Asked::Destroy(node) => {
+                    let own = jobs.iter_mut().filter(|job| job.node == node);
+                    own.for_each(|job| job.asked_to_end = true);
+                    self.gone.push(node);
+                    faults.forget(node);
+                    self.comes(self.now + DYING_NS, News::Event(Event::NodeGone { node }));
+                }
+            }
+        }
+    }
 
     fn send(&mut self, id: usize, command: Command) {
         let Behaviour { done_ns, is_stubborn, .. } = self.behaviour(id);
@@ -185,17 +279,20 @@ impl Environment for FakeBed {
         self.did(Deed::Sent(id, command));
     }
 
-    fn is_ready(&self, _: &Job) -> bool {
-        true
+    fn is_ready(&self, job: &Job) -> bool {
+        // The last program of a node is the one that runs.
+        let id = self.nodes.iter().rposition(|node| *node == job.node);
+        id.is_some_and(|id| self.now >= self.started[id] + self.behaviour(id).found_ready_ns)
     }
 
-    fn out_of_memory(&mut self, _: usize) -> Option<OutOfMemory> {
-        None
+    fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {
+        let place = self.starved.iter().position(|starved| *starved == node)?;
+        self.starved.swap_remove(place);
+        Some(OutOfMemory { limit: Some(1 << 20) })
     }
 
     fn release(&mut self, node: usize, _: &[Job]) -> Result<(), Error> {
-        self.did(Deed::Released(node));
-        Ok(())
+        self.tries(Deed::Released(node))
     }
 
     fn frames(&self) -> Frames {

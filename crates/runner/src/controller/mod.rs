@@ -1,9 +1,13 @@
 //! The controller of a bed's programs: starts them, gives the start signal, reads their messages and
 //! stops them. `up` and `run` both use it.
 
+#[cfg(test)]
+mod event_tests;
 mod events;
 #[cfg(test)]
 pub(crate) mod fake;
+#[cfg(test)]
+mod sequence_tests;
 mod stop;
 #[cfg(test)]
 mod tests;
@@ -101,10 +105,10 @@ impl<'a, B: Environment> Controller<'a, B> {
         coming.reverse();
         let waits = |job: &Job| these(job) && job.state == State::Starting;
         loop {
-            let starting = self.jobs.iter().filter(|job| waits(job)).count() - coming.len();
+            let starting = self.jobs.iter().filter(|job| waits(job) && job.is_started).count();
             for _ in starting..most {
                 let Some(id) = coming.pop() else { break };
-                self.bed.start(id, &self.jobs[id])?;
+                self.start(id)?;
             }
             self.look()?;
             for job in self.jobs.iter_mut().filter(|job| waits(job)) {
@@ -123,6 +127,16 @@ impl<'a, B: Environment> Controller<'a, B> {
                 return Err(self.not_ready(limit, waits));
             }
         }
+    }
+
+    /// Starts a program, unless its node was destroyed before.
+    fn start(&mut self, id: usize) -> Result<(), Error> {
+        let job = &mut self.jobs[id];
+        if job.is_alive() && !job.asked_to_end {
+            self.bed.start(id, job)?;
+            job.is_started = true;
+        }
+        Ok(())
     }
 
     /// The error that names the programs which still wait.
@@ -151,12 +165,12 @@ impl<'a, B: Environment> Controller<'a, B> {
         let at_ns = self.bed.now() + LEAD_NS;
         self.start_ns = Some(at_ns);
         self.watch.begun(at_ns);
-        for (id, job) in self.jobs.iter().enumerate() {
-            match job.role {
+        for id in 0..self.jobs.len() {
+            match self.jobs[id].role {
                 Role::Source | Role::Sink | Role::Mqtt => {
                     self.bed.send(id, Command::Start { at_ns });
                 }
-                Role::Command | Role::Background => self.bed.start(id, job)?,
+                Role::Command | Role::Background => self.start(id)?,
                 Role::Node | Role::Service | Role::Client | Role::Collector => {}
             }
         }

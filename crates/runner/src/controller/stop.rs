@@ -74,6 +74,7 @@ impl<B: Environment> Controller<'_, B> {
                 self.record_kill(*first, remaining.len() - 1);
             }
             for (id, node) in remaining {
+                self.jobs[id].is_killed |= signal == libc::SIGKILL;
                 self.bed.signal(node, id, signal);
             }
         }

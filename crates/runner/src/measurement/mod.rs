@@ -7,6 +7,8 @@ mod idle;
 mod meters;
 mod prepare;
 #[cfg(test)]
+mod step_tests;
+#[cfg(test)]
 mod tests;
 mod wait;
 

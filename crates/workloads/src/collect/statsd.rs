@@ -36,16 +36,14 @@ impl Statsd {
         if name.is_empty() || !matches!(kind, "c" | "g" | "ms" | "h" | "d" | "s") {
             return None;
         }
+        let number = |text: &'a str| match kind {
+            "s" => Some((text, 0.0)),
+            _ => Some((text, text.parse().ok().filter(|value: &f64| is_usable(*value))?)),
+        };
+        // A line with a wrong value changes no state.
+        let numbers = values.split(':').map(number).collect::<Option<Vec<_>>>()?;
         let mut found = Vec::new();
-        for text in values.split(':') {
-            let value = match kind {
-                // The values of a set are texts.
-                "s" => 0.0,
-                _ => text.parse().ok().filter(|value: &f64| is_usable(*value))?,
-            };
-            if !is_kept(name) {
-                continue;
-            }
+        for (text, value) in numbers.into_iter().filter(|_| is_kept(name)) {
             let value = match kind {
                 // Each line that arrives stands for 1 / rate of them.
                 "c" => value / rate,
@@ -120,5 +118,64 @@ mod tests {
             assert_eq!(statsd.line(&line, |_| false).map(|found| found.1), Some(vec![]));
         }
         assert!(statsd.gauges.is_empty() && statsd.sets.is_empty());
+    }
+    use proptest::prelude::*;
+
+    /// What failed: the values before the wrong one had changed the gauge.
+    #[test]
+    fn a_line_that_is_refused_changes_nothing() {
+        let found = values(&["g:5|g", "g:+1:x|g", "g:+1|g", "g:+1:+2|g"]);
+        let expected = [Some(vec![5.0]), None, Some(vec![6.0]), Some(vec![7.0, 9.0])];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_set_counts_up_to_its_limit() {
+        let mut statsd = Statsd::default();
+        let mut last = 0.0;
+        for n in 0..SET_LIMIT + 10 {
+            let line = format!("s:{n}|s");
+            last = statsd.line(&line, |_| true).unwrap().1[0];
+        }
+        assert_eq!(last, SET_LIMIT as f64);
+    }
+
+    proptest! {
+        /// A gauge is the sum of its changes since it was last set, whatever other lines come.
+        #[test]
+        fn a_gauge_follows_its_changes(
+            steps in prop::collection::vec((-1000..1000_i32, 0..3_u8, any::<bool>()), 1..40),
+        ) {
+            let (mut statsd, mut expected) = (Statsd::default(), 0.0);
+            for (value, what, foreign) in steps {
+                let text = match what {
+                    0 => format!("{}", value.abs()),
+                    1 => format!("{value:+}"),
+                    _ => format!("{value:+}:bad"),
+                };
+                let line = format!("g:{text}|g");
+                let found = statsd.line(&line, |_| true);
+                match what {
+                    0 => expected = f64::from(value.abs()),
+                    1 => expected += f64::from(value),
+                    _ => {}
+                }
+                prop_assert_eq!(found, (what < 2).then(|| ("g", vec![expected])));
+                if foreign {
+                    let _ = statsd.line("other:+5|g", |_| true);
+                }
+            }
+        }
+
+        #[test]
+        fn any_line_has_usable_values_or_none(line in "[a-c:|@#.+0-9cgmshd-]{0,40}") {
+            let mut statsd = Statsd::default();
+            for _ in 0..2 {
+                let found = statsd.line(&line, |_| true);
+                let Some((name, values)) = found else { continue };
+                prop_assert!(!name.is_empty(), "{}", line);
+                prop_assert!(values.iter().all(|value| is_usable(*value)), "{}", line);
+            }
+        }
     }
 }

@@ -213,4 +213,55 @@ mod tests {
         let plain: Vec<u8> = parts.into_iter().flat_map(|part| lines.take(part)).collect();
         assert_eq!(plain, b"a\nb\rc\n");
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// However the output of the machine arrives in pieces, the same is entered.
+        #[test]
+        fn pieces_of_output_make_no_difference(
+            waits in prop::collection::vec(prop::option::of("[ab]{1,3}"), 1..6),
+            printed in "[abc]{0,40}",
+            piece in 1..7_usize,
+        ) {
+            let steps = |waits: &[Option<String>]| {
+                let of = |(n, wait): (usize, &Option<String>)| {
+                    step(wait.as_deref(), Some(&n.to_string()), None)
+                };
+                Script::new(waits.iter().enumerate().map(of).collect())
+            };
+            let (mut whole, mut pieces) = (steps(&waits), steps(&waits));
+            let (entered, _) = whole.take(printed.as_bytes(), NOW);
+            let mut found = pieces.take(b"", NOW).0;
+            for piece in printed.as_bytes().chunks(piece) {
+                found.extend(pieces.take(piece, NOW).0);
+            }
+            prop_assert_eq!(found, entered.clone());
+            prop_assert_eq!(whole.state(), pieces.state());
+            // The texts are found one after the other, each after the one before.
+            let (mut rest, mut done) = (printed.as_str(), 0);
+            for wait in &waits {
+                let Some(at) = rest.find(wait.as_deref().unwrap_or_default()) else { break };
+                if let Some(wait) = wait {
+                    rest = &rest[at + wait.len()..];
+                }
+                done += 1;
+            }
+            prop_assert_eq!(entered.iter().filter(|byte| **byte == ENTER).count(), done);
+        }
+
+        #[test]
+        fn plain_lines_lose_only_carriage_returns_at_line_ends(
+            printed in "[a\r\n]{0,30}",
+            piece in 1..5_usize,
+        ) {
+            let mut lines = PlainLines::default();
+            let plain: Vec<u8> =
+                printed.as_bytes().chunks(piece).flat_map(|piece| lines.take(piece)).collect();
+            let mut expected = printed.clone();
+            while expected.contains("\r\n") {
+                expected = expected.replace("\r\n", "\n");
+            }
+            prop_assert_eq!(String::from_utf8(plain).unwrap(), expected.trim_end_matches('\r'));
+        }
+    }
 }

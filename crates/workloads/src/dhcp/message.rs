@@ -235,4 +235,62 @@ mod tests {
         assert_eq!(client.read(&answer(SOLICIT, None, Some("fd00::7"))), None);
         assert_eq!(client.read(&answer(REPLY, None, None)), None);
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Options in any order and number, of which those of other clients and servers are none.
+        #[test]
+        fn an_answer_is_the_first_whole_option_of_its_kind(
+            kind in prop::sample::select(&[REPLY, ADVERTISE][..]),
+            before in prop::collection::vec((40..80_u16, prop::collection::vec(any::<u8>(), 0..9)), 0..4),
+            after in prop::collection::vec(any::<u8>(), 0..9),
+            last in any::<u16>(),
+        ) {
+            let whole = answer(kind, None, Some(&format!("fd00::{last:x}")));
+            let mut message = whole[..4].to_vec();
+            before.iter().for_each(|(code, value)| option(&mut message, *code, value));
+            message.extend(&whole[4..]);
+            message.extend(after);
+            let expected = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last);
+            let found = Client::new(MAC).read(&message);
+            match kind {
+                REPLY => prop_assert_eq!(found, Some(Answer::Lease(expected))),
+                _ => {
+                    let server = b"server".to_vec();
+                    let offer = Offer { server, address: expected };
+                    prop_assert_eq!(found, Some(Answer::Offer(offer)));
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_to_this_client_are_read_without_harm(rest in prop::collection::vec(any::<u8>(), 0..120)) {
+            let client = Client::new(MAC);
+            let mut message = vec![REPLY, 0, 0, 7];
+            option(&mut message, CLIENT_ID, &client.duid());
+            option(&mut message, SERVER_ID, b"s");
+            message.extend(&rest);
+            if let Some(Answer::Refusal(why)) = client.read(&message) {
+                prop_assert!(!why.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_counts_more_than_an_address_and_success_less() {
+        let client = Client::new(MAC);
+        let both = answer(REPLY, Some(b"\0\x02full"), Some("fd00::7"));
+        let refusal = Answer::Refusal("no addresses are available (full)".to_owned());
+        assert_eq!(client.read(&both), Some(refusal));
+        // Of the whole message, behind a success of the set.
+        let mut message = answer(REPLY, Some(b"\0\0"), Some("fd00::7"));
+        option(&mut message, STATUS, b"\0\x01");
+        assert_eq!(client.read(&message), Some(Answer::Refusal("status 1".to_owned())));
+    }
+
+    #[test]
+    fn a_late_message_has_the_longest_elapsed_time() {
+        let message = Client::new(MAC).message(None, Span::from_s(100_000));
+        assert_eq!(find(&message[4..], ELAPSED), Some(&[255, 255][..]));
+    }
 }

@@ -40,6 +40,7 @@ impl Bed<'_> {
                         job.asked_to_end = true;
                     });
                     self.lab.nodes_mut()[node].destroy();
+                    faults.forget(node);
                     inventory.gone.insert(node);
                 }
                 Reply::Done {}

@@ -69,6 +69,7 @@ impl Bed<'_> {
             job.node += first;
             job.state = State::Ready;
             self.start(jobs.len(), &job).map_err(|error| error.to_string())?;
+            job.is_started = true;
             jobs.push(job);
         }
         Ok(names)

@@ -186,4 +186,62 @@ mod tests {
         assert_eq!(text(&set), "lan: a uplink: delay 5 ms, no loss, over 10 s");
         assert_eq!(text(&Request::Down { links: links(None), down: true }), "lan: a down");
     }
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The kept entries are a part of all, without a gap, with as many done and planned ones as fit.
+        #[test]
+        fn no_entry_between_two_kept_ones_is_missing(done in 0..1_200_usize, planned in 0..1_200_usize) {
+            let entry = |n: usize| Occurrence {
+                at_s: Some(n as f64),
+                what: n.to_string(),
+                planned: n >= done,
+            };
+            let all = around((0..done + planned).map(entry).collect());
+            let numbers: Vec<usize> = all.iter().map(|one| one.what.parse().unwrap()).collect();
+            prop_assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1));
+            let kept_planned = all.iter().filter(|one| one.planned).count();
+            prop_assert_eq!(kept_planned, planned.min(MOST / 2));
+            prop_assert_eq!(all.len() - kept_planned, done.min(MOST - kept_planned));
+        }
+    }
+
+    #[test]
+    fn faults_at_one_time_are_grouped_by_kind_and_order() {
+        let fault = |at_ms: u64, node: &str, what| InjectedFault {
+            at_ns: at_ms * 1_000_000,
+            what,
+            node: node.to_owned(),
+        };
+        let (kill, stop) = (PlannedFaultKind::Kill, PlannedFaultKind::Stop);
+        let made = [
+            fault(0, "a", kill),
+            fault(99, "b", kill),
+            fault(101, "c", kill),
+            fault(101, "d", stop),
+            fault(101, "e", kill),
+        ];
+        let all = injected(&made, |ns| ns as f64 / 1e9);
+        let found: Vec<_> = all.iter().map(|one| (one.at_s.unwrap(), one.what.as_str())).collect();
+        let expected =
+            [(0.0, "kill a, b"), (0.101, "kill c"), (0.101, "stop d"), (0.101, "kill e")];
+        assert_eq!(found, expected);
+        assert!(injected(&[], |_| 0.0).is_empty());
+    }
+
+    #[test]
+    fn planned_changes_are_described() {
+        let nodes = vec!["a".to_owned(), "b".to_owned()];
+        let parts = vec![nodes.clone(), vec!["c".to_owned()]];
+        for (change, text) in [
+            (PlannedChangeKind::Down { nodes: nodes.clone(), down: true }, "a, b down"),
+            (PlannedChangeKind::Down { nodes, down: false }, "a, b up again"),
+            (PlannedChangeKind::Multicast { passes: true }, "multicast restored"),
+            (PlannedChangeKind::Multicast { passes: false }, "multicast off"),
+            (PlannedChangeKind::Partition { parts }, "partition: a, b | c"),
+            (PlannedChangeKind::Partition { parts: Vec::new() }, "partition ends"),
+        ] {
+            assert_eq!(change_text(&change), text);
+        }
+    }
 }

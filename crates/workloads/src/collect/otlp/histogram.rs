@@ -74,6 +74,23 @@ impl Distribution {
         }
     }
 
+    /// The buckets that are not empty in order; those of several points with the same bounds as one.
+    fn merged(&self) -> Vec<(f64, f64, u64)> {
+        let mut buckets: Vec<_> = self.buckets.iter().filter(|bucket| bucket.2 > 0).collect();
+        buckets.sort_by(|a, b| {
+            let middle = (a.0 + a.1).total_cmp(&(b.0 + b.1));
+            middle.then(a.0.total_cmp(&b.0)).then(a.1.total_cmp(&b.1))
+        });
+        let mut merged: Vec<(f64, f64, u64)> = Vec::new();
+        for (low, high, count) in buckets {
+            match merged.last_mut().filter(|last| (last.0, last.1) == (*low, *high)) {
+                Some(last) => last.2 = last.2.saturating_add(*count),
+                None => merged.push((*low, *high, *count)),
+            }
+        }
+        merged
+    }
+
     /// A quantile that a summary contains.
     fn given(&self, share: f64) -> Option<f64> {
         let same = |own: &&(f64, f64)| (own.0 - share).abs() < 1e-9;
@@ -85,22 +102,21 @@ impl Distribution {
         if !self.quantiles.is_empty() {
             return self.given(share);
         }
-        let mut buckets: Vec<_> = self.buckets.iter().filter(|bucket| bucket.2 > 0).collect();
-        // By the middle: buckets of merged points may have different bounds.
-        buckets.sort_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
+        let buckets = self.merged();
         let total: f64 = buckets.iter().map(|bucket| bucket.2 as f64).sum();
         let mut rest = share * total;
         for (low, high, count) in buckets {
-            if rest > *count as f64 {
-                rest -= *count as f64;
+            if rest > count as f64 {
+                rest -= count as f64;
                 continue;
             }
-            // The extremes narrow the first and the last bucket, which may be infinite.
-            let low = self.min.map_or(*low, |min| low.max(min));
-            let high = self.max.map_or(*high, |max| high.min(max));
+            // Not beyond the bucket: other points may be without extremes.
+            let (least, most) = (low, high);
+            let low = self.min.map_or(least, |min| least.max(min.min(most)));
+            let high = self.max.map_or(most, |max| most.min(max.max(low)));
             // Of a bucket without an end only the bound is known.
             return Some(match (low.is_finite(), high.is_finite()) {
-                (true, true) => low + (high - low) * rest / *count as f64,
+                (true, true) => low + (high - low) * rest / count as f64,
                 (true, false) => low,
                 _ => high,
             });
@@ -172,6 +188,59 @@ mod tests {
         all.add(&point(&[u64::MAX, 1, 1], &[f64::NAN]));
         for name in ["p0", "p50", "p100", "pNaN", "pinf", "p-5", "mean"] {
             all.statistic(name);
+        }
+    }
+    use proptest::prelude::*;
+
+    /// Points of one or several programs, of which some report their extremes.
+    fn any_points() -> impl Strategy<Value = Vec<HistogramDataPoint>> {
+        let one = (prop::collection::vec(0..5_u64, 4), any::<bool>());
+        let points = prop::collection::vec(one, 1..4);
+        points.prop_map(|points| {
+            let bounds = [0.0, 10.0, 20.0];
+            let ends = [f64::NEG_INFINITY, 0.0, 10.0, 20.0, f64::INFINITY];
+            let of = |(counts, has_extremes): (Vec<u64>, bool)| {
+                let filled = || (0..4).filter(|bucket| counts[*bucket] > 0);
+                // In the middle of the outermost buckets that have something.
+                let inside = |bucket: usize| match bucket {
+                    0 => -5.0,
+                    3 => 25.0,
+                    _ => f64::midpoint(ends[bucket], ends[bucket + 1]),
+                };
+                let extremes = has_extremes.then(|| (filled().next(), filled().next_back()));
+                let (min, max) = extremes.unwrap_or_default();
+                HistogramDataPoint {
+                    min: min.map(inside),
+                    max: max.map(inside),
+                    ..point(&counts, &bounds)
+                }
+            };
+            points.into_iter().map(of).collect()
+        })
+    }
+
+    proptest! {
+        /// Each percentile is in the bucket that holds that share of all observations.
+        #[test]
+        fn percentiles_rise_and_stay_in_their_bucket(points in any_points()) {
+            let mut all = Distribution::default();
+            points.iter().for_each(|point| all.add(point));
+            let count = |bucket: usize| points.iter().map(|p| p.bucket_counts[bucket]).sum::<u64>();
+            let total: u64 = (0..4).map(count).sum();
+            prop_assert_eq!(all.statistic("count"), Some(total as f64));
+            let mut last = f64::NEG_INFINITY;
+            for percent in 0..=100_u32 {
+                let found = all.statistic(&format!("p{percent}"));
+                prop_assert_eq!(found.is_some(), total > 0);
+                let Some(found) = found else { continue };
+                prop_assert!(found >= last, "p{percent}: {found} after {last}");
+                last = found;
+                let rank = f64::from(percent) / 100.0 * total as f64;
+                let below = |bucket: usize| (0..=bucket).map(count).sum::<u64>() as f64 >= rank;
+                let bucket = (0..4).find(|b| count(*b) > 0 && below(*b)).unwrap();
+                let (low, high) = [(-5.0, 0.0), (0.0, 10.0), (10.0, 20.0), (20.0, 25.0)][bucket];
+                prop_assert!((low..=high).contains(&found), "p{percent} of {found} in {bucket}");
+            }
         }
     }
 }

@@ -128,17 +128,20 @@ impl<'a> Found<'a> {
                     .for_each(|value| *self.number.get_or_insert(0.0) += value);
             }
             Some(metric::Data::Histogram(all)) if is_distribution => {
-                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                let points = all.data_points.iter().filter(|point| is_recorded(point.flags));
+                for point in points.filter(|point| has(&point.attributes)) {
                     self.distribution.get_or_insert_default().add(point);
                 }
             }
             Some(metric::Data::ExponentialHistogram(all)) if is_distribution => {
-                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                let points = all.data_points.iter().filter(|point| is_recorded(point.flags));
+                for point in points.filter(|point| has(&point.attributes)) {
                     self.distribution.get_or_insert_default().add_exponential(point);
                 }
             }
             Some(metric::Data::Summary(all)) if is_distribution => {
-                for point in all.data_points.iter().filter(|point| has(&point.attributes)) {
+                let points = all.data_points.iter().filter(|point| is_recorded(point.flags));
+                for point in points.filter(|point| has(&point.attributes)) {
                     self.distribution.get_or_insert_default().add_summary(point);
                 }
             }
@@ -156,8 +159,13 @@ impl<'a> Found<'a> {
 /// Flag of a point that marks a gap in a series.
 const NO_RECORDED_VALUE: u32 = DataPointFlags::NoRecordedValueMask as u32;
 
+/// Whether a point with these flags has a value.
+fn is_recorded(flags: u32) -> bool {
+    flags & NO_RECORDED_VALUE == 0
+}
+
 fn number(point: &NumberDataPoint) -> Option<f64> {
-    if point.flags & NO_RECORDED_VALUE != 0 {
+    if !is_recorded(point.flags) {
         return None;
     }
     Some(match point.value? {
@@ -236,5 +244,29 @@ mod tests {
         assert_eq!(found.values, []);
         let unknown = ["delay.p99", "queue.depth", "requests"].map(str::to_owned);
         assert_eq!(found.unknown, unknown.into());
+    }
+    /// What failed: a gap in the series of a histogram was a count of 0.
+    #[test]
+    fn points_without_a_recorded_value_have_none_of_any_kind() {
+        let point = |flags: u32| {
+            format!(
+                r#"{{"resourceMetrics":[{{"resource":{{"attributes":[]}},"scopeMetrics":[{{"metrics":[
+                {{"name":"n","gauge":{{"dataPoints":[{{"asInt":"3","timeUnixNano":"2","flags":{flags}}}]}}}},
+                {{"name":"h","histogram":{{"aggregationTemporality":2,"dataPoints":[
+                  {{"timeUnixNano":"2","count":"0","bucketCounts":["0"],"explicitBounds":[],"flags":{flags}}}]}}}},
+                {{"name":"e","exponentialHistogram":{{"aggregationTemporality":2,"dataPoints":[
+                  {{"timeUnixNano":"2","count":"0","scale":0,"zeroCount":"0","flags":{flags}}}]}}}},
+                {{"name":"s","summary":{{"dataPoints":[
+                  {{"timeUnixNano":"2","count":"0","sum":0,"quantileValues":[],"flags":{flags}}}]}}}}
+                ]}}]}}]}}"#
+            )
+        };
+        let selections = ["n", "h.count", "e.count", "s.count"];
+        let found = of(&point(0), &selections);
+        let values: Vec<_> = found.values.iter().map(|(_, value)| *value).collect();
+        assert_eq!(values, [3.0, 0.0, 0.0, 0.0]);
+        let gap = of(&point(NO_RECORDED_VALUE), &selections);
+        assert_eq!(gap.values, []);
+        assert!(gap.unknown.is_empty(), "they are known: {:?}", gap.unknown);
     }
 }
