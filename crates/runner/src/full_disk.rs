@@ -7,6 +7,7 @@ use measure::{Auxiliary, FullDisk, Lost, Written};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use units::Instant;
 
 /// Free space below which a failed write means a full disk, in bytes.
 const HARDLY: u64 = 1 << 20;
@@ -18,11 +19,11 @@ pub(crate) fn lost_to_full_disk(
     captured: &Written,
     output: u64,
     decisions_missed: u64,
-    start_ns: u64,
+    start: Instant,
 ) -> Vec<Lost> {
     let mut lost = Vec::new();
     for part in Auxiliary::ALL {
-        let Some(at) = disk.since_ns(part) else { continue };
+        let Some(at) = disk.since(part) else { continue };
         let what = match part {
             Auxiliary::Capture if captured.given_up > 0 => {
                 format!("the capture misses {} frames", captured.given_up)
@@ -35,7 +36,7 @@ pub(crate) fn lost_to_full_disk(
             }
             _ => continue,
         };
-        let from_ms = (at as i64 - start_ns as i64) / 1_000_000;
+        let from_ms = at.ns_from(start) / 1_000_000;
         lost.push(Lost { what, from_ms: Some(from_ms) });
     }
     lost

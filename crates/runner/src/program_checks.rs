@@ -7,14 +7,14 @@ use experiment::{OutputCheck, Stream};
 use record::spec::{CONSOLE_DONE, CONSOLE_PREFIX};
 use std::fs::File;
 use std::path::Path;
-use units::{Bytes, Span};
+use units::{Bytes, Instant};
 
 /// What programs did not do that they should have done; one text for each. `shortened` outputs lack
 /// their middle.
-pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Vec<String> {
+pub(crate) fn failures(jobs: &[Job], end: Instant, shortened: &[Shortened]) -> Vec<String> {
     let mut failures = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
-        failures.extend(late(job, end_ns));
+        failures.extend(late(job, end));
         // A program that started again continued its output.
         let continues = |later: &Job| later.files.out == job.files.out;
         if !jobs[number + 1..].iter().any(continues) {
@@ -40,9 +40,9 @@ fn unfinished(job: &Job) -> Option<String> {
 }
 
 /// A program that took too long. A fault that ended it may have cut it short.
-fn late(job: &Job, end_ns: u64) -> Option<String> {
-    let (limit, started) = (job.check.within?, job.started_ns?);
-    let took = Span::from_ns(job.ended_ns.unwrap_or(end_ns).saturating_sub(started));
+fn late(job: &Job, end: Instant) -> Option<String> {
+    let (limit, started) = (job.check.within?, job.started?);
+    let took = job.ended.unwrap_or(end) - started;
     let state = match job.state {
         _ if took <= limit || job.asked_to_end => return None,
         State::Ended { .. } => format!("ran for {took}"),
@@ -99,12 +99,14 @@ mod tests {
     use crate::bed::jobs::{Files, Role};
     use experiment::{OutputRule, ProgramCheck};
     use lab::{Exit, Usage};
+    use units::Span;
 
     fn job(dir: &Path, out: &str, check: ProgramCheck) -> Job {
         let files = Files::of(dir, "a", Some(0));
         std::fs::write(&files.out, out).unwrap();
         let mut job = Job::of(0, "a", Some(0), Role::Command, vec!["p".into()], dir, files);
-        (job.started_ns, job.ended_ns) = (Some(1_000), Some(2_000_001_000));
+        let start = Instant::from_ns(1_000);
+        (job.started, job.ended) = (Some(start), Some(start + Span::from_s(2)));
         job.state = State::Ended { exit: Exit::Status(0), usage: Usage::default(), starved: None };
         job.check = check;
         job
@@ -117,29 +119,30 @@ mod tests {
         let output = vec![OutputCheck { from: Stream::Stdout, rule }];
         let check = ProgramCheck { output, ..ProgramCheck::default() };
         let good = job(dir.path(), "sent 5\n5 received\nbye\n", check.clone());
-        assert_eq!(failures(&[good], 0, &[]), [] as [String; 0]);
+        assert_eq!(failures(&[good], Instant::START, &[]), [] as [String; 0]);
         let mut bad = job(dir.path(), "sent 5\n4 received\n\n", check);
-        let found = failures(&[bad.clone()], 0, &[]);
+        let found = failures(&[bad.clone()], Instant::START, &[]);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("`p` on a has no line with `5 received`"), "{}", found[0]);
         assert!(found[0].contains("last line is `4 received`"), "{}", found[0]);
         let shortened = Shortened { log: bad.files.out.clone(), bytes: 4096 };
-        let found = failures(&[bad.clone()], 0, &[shortened]);
+        let found = failures(&[bad.clone()], Instant::START, &[shortened]);
         assert!(found[0].contains("4 KiB of it exceeded the limit"), "{}", found[0]);
         bad.state = State::Ended { exit: Exit::Status(2), usage: Usage::default(), starved: None };
-        assert!(failures(&[bad], 0, &[]).is_empty(), "its status is reported already");
+        assert!(failures(&[bad], Instant::START, &[]).is_empty(), "its status is reported already");
     }
 
     #[test]
     fn a_program_must_end_in_time() {
         let dir = tempfile::tempdir().unwrap();
         let check = |s| ProgramCheck { within: Some(Span::from_s(s)), ..ProgramCheck::default() };
-        assert!(failures(&[job(dir.path(), "", check(2))], 0, &[]).is_empty());
-        let found = failures(&[job(dir.path(), "", check(1))], 0, &[]);
+        assert!(failures(&[job(dir.path(), "", check(2))], Instant::START, &[]).is_empty());
+        let found = failures(&[job(dir.path(), "", check(1))], Instant::START, &[]);
         assert!(found[0].contains("ran for 2 s; `within` allows 1 s"), "{found:?}");
+        let at = |s| Instant::START + Span::from_s(s);
         let mut running = job(dir.path(), "", check(3));
-        (running.state, running.ended_ns) = (State::Ready, None);
-        assert!(failures(&[running.clone()], 3_000_000_000, &[]).is_empty());
-        assert_eq!(failures(&[running], 5_000_000_000, &[]).len(), 1);
+        (running.state, running.ended) = (State::Ready, None);
+        assert!(failures(&[running.clone()], at(3), &[]).is_empty());
+        assert_eq!(failures(&[running], at(5), &[]).len(), 1);
     }
 }

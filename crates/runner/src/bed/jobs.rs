@@ -10,7 +10,7 @@ use lab::{Exit, OutOfMemory, Usage};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use units::Bytes;
+use units::{Bytes, Instant};
 
 /// Role of a program in its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,9 +96,9 @@ pub(crate) struct Job {
     /// What it must do.
     pub check: ProgramCheck,
     /// When it started, if it has.
-    pub started_ns: Option<u64>,
+    pub started: Option<Instant>,
     /// When it ended, if it has.
-    pub ended_ns: Option<u64>,
+    pub ended: Option<Instant>,
     /// Paths of its events, standard output and standard error.
     pub files: Files,
 }
@@ -261,8 +261,8 @@ impl Job {
             may_end: false,
             output_limit: None,
             check: ProgramCheck::default(),
-            started_ns: None,
-            ended_ns: None,
+            started: None,
+            ended: None,
             files,
         }
     }
@@ -291,8 +291,8 @@ impl Job {
             asked_to_end: false,
             is_stopped: false,
             is_paused: false,
-            started_ns: None,
-            ended_ns: None,
+            started: None,
+            ended: None,
             ..self.clone()
         }
     }

@@ -10,22 +10,23 @@ use record::control::{Command, Status};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::{Instant, Span};
 
-pub(crate) const S: u64 = 1_000_000_000;
+pub(crate) const S: Span = Span::from_s(1);
 /// Longest step of the clock, as of a real bed.
-const TICK_NS: u64 = S / 10;
+const TICK: Span = Span::from_ms(100);
 /// Time from a signal to the end of a program.
-const DYING_NS: u64 = S / 1000;
+const DYING: Span = Span::from_ms(1);
 
 /// How a program behaves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behaviour {
     /// Time from its start until it reports that it is ready; never if `None`.
-    pub ready_ns: Option<u64>,
+    pub ready: Option<Span>,
     /// Time from offset 0 until it reports that it is done; never if `None`.
-    pub done_ns: Option<u64>,
+    pub done: Option<Span>,
     /// Time from its start until it ends by itself, and its exit.
-    pub ends: Option<(u64, Exit)>,
+    pub ends: Option<(Span, Exit)>,
     /// Whether it ends neither after a stop message nor after SIGTERM.
     pub is_stubborn: bool,
 }
@@ -45,22 +46,27 @@ pub(crate) enum Deed {
 
 #[derive(Debug, Default)]
 pub(crate) struct FakeBed {
-    pub now: u64,
+    pub now: Instant,
     /// Behaviour of each program; those added later behave as the last.
     pub behaviours: Vec<Behaviour>,
     /// What happened, with its time.
-    pub deeds: Vec<(u64, Deed)>,
+    pub deeds: Vec<(Instant, Deed)>,
     /// News that will come, with their times.
-    pub coming: Vec<(u64, News)>,
+    pub coming: Vec<(Instant, News)>,
     pub frames: Frames,
     /// Set at this time.
-    pub interrupts: Option<(u64, Arc<AtomicBool>)>,
+    pub interrupts: Option<(Instant, Arc<AtomicBool>)>,
     /// The node of each started program.
     pub nodes: Vec<usize>,
     /// Nodes whose programs are stopped by SIGSTOP.
     pub paused: Vec<usize>,
     /// Programs that receive SIGTERM when they continue.
     pub pending: Vec<usize>,
+}
+
+/// A time on the bed's clock, which starts at 100 s.
+pub(crate) fn second(s: u64) -> Instant {
+    Instant::START + S * s
 }
 
 /// A program of this role on a node.
@@ -73,7 +79,7 @@ pub(crate) fn job(node: usize, role: Role) -> Job {
 impl FakeBed {
     /// A bed for programs that behave like this, in their order.
     pub fn of(behaviours: Vec<Behaviour>) -> Self {
-        Self { now: 100 * S, behaviours, ..Self::default() }
+        Self { now: second(100), behaviours, ..Self::default() }
     }
 
     /// The deeds that a test is interested in, without their times.
@@ -91,21 +97,21 @@ impl FakeBed {
     }
 
     /// Something that happens at `at`.
-    pub(crate) fn comes(&mut self, at: u64, news: News) {
+    pub(crate) fn comes(&mut self, at: Instant, news: News) {
         self.coming.push((at, news));
     }
 
-    fn ends(&mut self, id: usize, after_ns: u64, exit: Exit) {
+    fn ends(&mut self, id: usize, after: Span, exit: Exit) {
         // It ends only once.
         let ends = |news: &News| matches!(news, News::Event(Event::Ended { id: other, .. }) if *other == id as u64);
         self.coming.retain(|(_, news)| !ends(news));
         let ended = Event::Ended { id: id as u64, exit, usage: Usage::default() };
-        self.comes(self.now + after_ns, News::Event(ended));
+        self.comes(self.now + after, News::Event(ended));
     }
 }
 
 impl Nodes for FakeBed {
-    fn now(&self) -> u64 {
+    fn now(&self) -> Instant {
         self.now
     }
 
@@ -113,8 +119,8 @@ impl Nodes for FakeBed {
         self.did(Deed::Started(id));
         self.nodes.resize(self.nodes.len().max(id + 1), usize::MAX);
         self.nodes[id] = job.node;
-        let Behaviour { ready_ns, ends, .. } = self.behaviour(id);
-        if let (Some(after), true) = (ready_ns, job.has_control()) {
+        let Behaviour { ready, ends, .. } = self.behaviour(id);
+        if let (Some(after), true) = (ready, job.has_control()) {
             self.comes(self.now + after, News::Message { id, status: Status::Ready {} });
         }
         if let Some((after, exit)) = ends {
@@ -127,11 +133,11 @@ impl Nodes for FakeBed {
         self.did(Deed::Signalled(id, signal));
         let is_fatal = signal == libc::SIGTERM && !self.behaviour(id).is_stubborn;
         if signal == libc::SIGCONT && self.pending.contains(&id) {
-            self.ends(id, DYING_NS, Exit::Signal(libc::SIGTERM));
+            self.ends(id, DYING, Exit::Signal(libc::SIGTERM));
         } else if is_fatal && self.paused.contains(&self.nodes[id]) {
             self.pending.push(id);
         } else if is_fatal || signal == libc::SIGKILL {
-            self.ends(id, DYING_NS, Exit::Signal(signal));
+            self.ends(id, DYING, Exit::Signal(signal));
         }
     }
 
@@ -143,7 +149,7 @@ impl Nodes for FakeBed {
         }
         for id in 0..self.nodes.len() {
             if signal == libc::SIGKILL && self.nodes[id] == node {
-                self.ends(id, DYING_NS, Exit::Signal(signal));
+                self.ends(id, DYING, Exit::Signal(signal));
             }
         }
     }
@@ -162,8 +168,8 @@ impl Environment for FakeBed {
     /// Moves the clock to the next news, or by one step.
     fn wait(&mut self) -> Vec<News> {
         self.coming.sort_by_key(|(at, _)| *at);
-        let next = self.coming.first().map_or(u64::MAX, |(at, _)| *at);
-        self.now = self.now.max(next.min(self.now + TICK_NS));
+        let next = self.coming.first().map_or(Instant::NEVER, |(at, _)| *at);
+        self.now = self.now.max(next.min(self.now + TICK));
         if let Some((at, flag)) = &self.interrupts {
             flag.store(self.now >= *at, Relaxed);
         }
@@ -174,12 +180,15 @@ impl Environment for FakeBed {
     fn serve(&mut self, _: &mut Vec<Job>, _: &mut Faults) {}
 
     fn send(&mut self, id: usize, command: Command) {
-        let Behaviour { done_ns, is_stubborn, .. } = self.behaviour(id);
-        match (&command, done_ns) {
+        let Behaviour { done, is_stubborn, .. } = self.behaviour(id);
+        match (&command, done) {
             (Command::Start { at_ns }, Some(after)) => {
-                self.comes(at_ns + after, News::Message { id, status: Status::Done {} });
+                self.comes(
+                    Instant::from_ns(*at_ns) + after,
+                    News::Message { id, status: Status::Done {} },
+                );
             }
-            (Command::Stop {}, _) if !is_stubborn => self.ends(id, DYING_NS, Exit::Status(0)),
+            (Command::Stop {}, _) if !is_stubborn => self.ends(id, DYING, Exit::Status(0)),
             _ => {}
         }
         self.did(Deed::Sent(id, command));
