@@ -322,9 +322,9 @@ impl<'a> CapacitySearch<'a> {
         if 2 * tried.valid >= self.repeats {
             // A metric without a value, such as the delay when nothing arrived, misses its target.
             let mut pairs = tried.figures.iter().zip(&self.targets);
-            let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
-            let met = met && 2 * overloaded < tried.valid;
-            tried.found = if met { Outcome::Met } else { Outcome::Missed };
+            let is_met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
+            let is_met = is_met && 2 * overloaded < tried.valid;
+            tried.found = if is_met { Outcome::Met } else { Outcome::Missed };
         }
         if tried.found != Outcome::Missed {
             tried.overload = None;
