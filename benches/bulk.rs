@@ -123,14 +123,14 @@ fn medium_round(mtu: u32, control: &str, loss: f64) -> Result<(Rate, Counts), Bo
 
 fn bare_round(mtu: u32, control: &str, loss: f64) -> Result<(Rate, Counts), Box<dyn Error>> {
     let (lab, taps) = nodes::up_with(2, |i| vec![1 - i], Link::Tap, mtu)?;
-    let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
-    let (its_stop, its_seen) = (stop.clone(), seen.clone());
+    let (stop, counters) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+    let (its_stop, its_counters) = (stop.clone(), counters.clone());
     // Uses the medium's thread name and priority, so that CPU times are found and comparable.
     let thread = std::thread::Builder::new().name("medium".into()).spawn(move || {
         load::pin_to(load::Cpu::First);
         // SAFETY: setpriority with integer arguments; 0 is this thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-        forward(&taps, loss / 100.0, &its_stop, &its_seen);
+        forward(&taps, loss / 100.0, &its_stop, &its_counters);
         drop(engine::Taps::new(taps));
     })?;
     let rate = pour(&lab, control)?;
@@ -138,11 +138,11 @@ fn bare_round(mtu: u32, control: &str, loss: f64) -> Result<(Rate, Counts), Box<
     drop(lab);
     thread.join().map_err(|_| "the forwarder panicked")?;
     let of = |count: &AtomicU64| count.load(Relaxed) as f64;
-    Ok((rate, [100.0 * of(&seen.lost) / of(&seen.frames), of(&seen.refused)]))
+    Ok((rate, [100.0 * of(&counters.lost) / of(&counters.frames), of(&counters.refused)]))
 }
 
 /// Forwards between two TAPs; counts the frames of node 0 and drops some.
-fn forward(taps: &[OwnedFd], loss: f64, stop: &AtomicBool, seen: &Seen) {
+fn forward(taps: &[OwnedFd], loss: f64, stop: &AtomicBool, counters: &Seen) {
     let mut ready: Vec<libc::pollfd> = taps
         .iter()
         .map(|tap| libc::pollfd { fd: tap.as_raw_fd(), events: libc::POLLIN, revents: 0 })
@@ -174,9 +174,9 @@ fn forward(taps: &[OwnedFd], loss: f64, stop: &AtomicBool, seen: &Seen) {
                             <= 0
                     };
                 if from == 0 {
-                    seen.frames.fetch_add(1, Relaxed);
-                    seen.lost.fetch_add(u64::from(lost), Relaxed);
-                    seen.refused.fetch_add(u64::from(refused), Relaxed);
+                    counters.frames.fetch_add(1, Relaxed);
+                    counters.lost.fetch_add(u64::from(lost), Relaxed);
+                    counters.refused.fetch_add(u64::from(refused), Relaxed);
                 }
             }
         }

@@ -22,11 +22,11 @@ pub fn bench() -> Result<(), Box<dyn std::error::Error>> {
 
 fn decide(moves: bool) -> (f64, f64) {
     let models = director::carrier::available();
-    let (map, asked) = (PerformanceMap::shipped(), TransportProperties::default());
+    let (map, properties) = (PerformanceMap::shipped(), TransportProperties::default());
     let targets = QosTargets { delivery_ratio: Some(0.999), ..QosTargets::default() };
     let (pattern, settings) = (Pattern::PublishCollect, Settings::default());
-    let mut policy = Policy::new(pattern, asked, targets, &models, ModelId::UdpArq, settings);
-    let mut took: Vec<f64> = (0..DECISIONS)
+    let mut policy = Policy::new(pattern, properties, targets, &models, ModelId::UdpArq, settings);
+    let mut times: Vec<f64> = (0..DECISIONS)
         .map(|number| {
             let far = if moves { f64::from(number % 7) } else { 0.0 };
             let here = Conditions {
@@ -43,6 +43,6 @@ fn decide(moves: bool) -> (f64, f64) {
             begin.elapsed().as_nanos() as f64 / 1e3
         })
         .collect();
-    took.sort_by(f64::total_cmp);
-    (took[took.len() / 2], took[took.len() * 99 / 100])
+    times.sort_by(f64::total_cmp);
+    (times[times.len() / 2], times[times.len() * 99 / 100])
 }

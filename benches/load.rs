@@ -50,9 +50,9 @@ const SPIN_FROM: f64 = 5_000.0;
 /// Runs this binary with `argv` in a node.
 pub fn start(lab: &Lab, node: usize, argv: &[&str]) -> Result<(), Box<dyn Error>> {
     let null = File::options().write(true).open("/dev/null")?;
-    let own = std::env::current_exe()?.display().to_string();
+    let program = std::env::current_exe()?.display().to_string();
     let program = Program {
-        argv: std::iter::once(own).chain(argv.iter().map(|arg| (*arg).to_owned())).collect(),
+        argv: std::iter::once(program).chain(argv.iter().map(|arg| (*arg).to_owned())).collect(),
         env: Vec::new(),
         cwd: "/".to_owned(),
         stdout: null.try_clone()?.into(),

@@ -41,42 +41,42 @@ fn main() -> ExitCode {
         _ => {}
     }
     let all = args.iter().all(|arg| engine::FramePath::from_name(arg).is_some());
-    let wanted = |name: &str| all || args.iter().any(|arg| arg == name);
+    let selected = |name: &str| all || args.iter().any(|arg| arg == name);
     let mut benches: Vec<Bench> = Vec::new();
-    if wanted("nodes") {
+    if selected("nodes") {
         benches.push(nodes::bench);
     }
-    if wanted("accounting") {
+    if selected("accounting") {
         benches.push(accounting::bench);
     }
-    if wanted("core") {
+    if selected("core") {
         benches.push(core::bench);
     }
-    if wanted("frames") {
+    if selected("frames") {
         benches.push(frames::bench);
     }
-    if wanted("threads") {
+    if selected("threads") {
         benches.push(frames::threads);
     }
-    if wanted("receivers") {
+    if selected("receivers") {
         benches.push(receivers::bench);
     }
-    if wanted("multicast") {
+    if selected("multicast") {
         benches.push(frames::multicast);
     }
-    if wanted("many") {
+    if selected("many") {
         benches.push(many::bench);
     }
-    if wanted("release") {
+    if selected("release") {
         benches.push(release::bench);
     }
-    if wanted("bulk") {
+    if selected("bulk") {
         benches.push(bulk::bench);
     }
-    if wanted("decisions") {
+    if selected("decisions") {
         benches.push(decisions::bench);
     }
-    if wanted("requests") {
+    if selected("requests") {
         benches.push(requests::bench);
     }
     for bench in benches {

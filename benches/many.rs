@@ -23,9 +23,9 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
     for path in paths().into_iter().filter(|path| *path != FramePath::Packet) {
         let [frames, cpu, sleeps] = bare(path)?;
         println!("{:>7} {:>7} {frames:>9.0} {cpu:>6.1} {sleeps:>8.0}", path.name(), "bare");
-        let ([frames, cpu, sleeps], priority, own) = medium(path)?;
+        let ([frames, cpu, sleeps], priority, memory) = medium(path)?;
         println!(
-            "{:>7} {:>7} {frames:>9.0} {cpu:>6.1} {sleeps:>8.0} {priority:>10} {own:>7.1}",
+            "{:>7} {:>7} {frames:>9.0} {cpu:>6.1} {sleeps:>8.0} {priority:>10} {memory:>7.1}",
             path.name(),
             "medium"
         );
@@ -36,10 +36,10 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
 fn bare(path: FramePath) -> Result<[f64; 3], Box<dyn Error>> {
     let (lab, carrier) = nodes::up_by(path, NODES, |i| vec![i ^ 1])?;
     let bare = Bare::start(carrier, NODES, false)?;
-    let seen = settled(&lab, || bare.frames())?;
+    let figures = settled(&lab, || bare.frames())?;
     drop(lab);
     bare.stop()?;
-    Ok(seen)
+    Ok(figures)
 }
 
 fn medium(path: FramePath) -> Result<([f64; 3], &'static str, f64), Box<dyn Error>> {
@@ -49,15 +49,15 @@ fn medium(path: FramePath) -> Result<([f64; 3], &'static str, f64), Box<dyn Erro
     let accounting = Accounting::new(vec![(0..NODES).collect()], Vec::new(), None);
     let engine = start(carrier, vec![spec], places, accounting, units::Span::ZERO)?;
     engine.begin();
-    let seen = settled(&lab, || engine.frames())?;
-    let own = resident_mb() - before;
+    let figures = settled(&lab, || engine.frames())?;
+    let memory = resident_mb() - before;
     drop(lab);
     let priority = match engine.stop()?.priority {
         Priority::RealTime => "real time",
         Priority::High => "high",
         Priority::Ordinary => "ordinary",
     };
-    Ok((seen, priority, own))
+    Ok((figures, priority, memory))
 }
 
 /// Starts the programs and measures once all send and the switch knows them: frames per second, the

@@ -108,8 +108,8 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         let (mut ups, mut downs) = (Vec::new(), Vec::new());
         for _ in 0..5 {
             let begin = Instant::now();
-            let knows = |i| if i == 0 { (1..count).collect() } else { vec![0] };
-            let (lab, backend) = up_by(path, count, knows)?;
+            let neighbours = |i| if i == 0 { (1..count).collect() } else { vec![0] };
+            let (lab, backend) = up_by(path, count, neighbours)?;
             ups.push(begin.elapsed().as_secs_f64());
             let begin = Instant::now();
             std::thread::scope(|scope| {

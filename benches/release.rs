@@ -40,7 +40,7 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         "p50",
         "p99",
         "max",
-        "got",
+        "received",
         "CPU %",
         "stalls",
         "sleep p50",
@@ -64,10 +64,10 @@ pub fn bench() -> Result<(), Box<dyn Error>> {
         for _ in 0..ROUNDS {
             rounds.push(round(&case)?);
         }
-        let [p50, p99, max, got, cpu, stalls, bare_p50, bare_p99] = [0, 1, 2, 3, 4, 5, 6, 7]
+        let [p50, p99, max, received, cpu, stalls, bare_p50, bare_p99] = [0, 1, 2, 3, 4, 5, 6, 7]
             .map(|i| crate::median(rounds.iter().map(|round| round[i]).collect()));
         println!(
-            "{:>7} {:>6} {:>9} {:>5} {:>7} {p50:>6.1} {p99:>8.1} {max:>7.0} {got:>8.0} {cpu:>6.1} {stalls:>7} {bare_p50:>9.1} {bare_p99:>9.1}",
+            "{:>7} {:>6} {:>9} {:>5} {:>7} {p50:>6.1} {p99:>8.1} {max:>7.0} {received:>8.0} {cpu:>6.1} {stalls:>7} {bare_p50:>9.1} {bare_p99:>9.1}",
             case.path.name(),
             case.nodes,
             case.rate,
@@ -125,9 +125,9 @@ fn round(case: &Case) -> Result<[f64; 8], Box<dyn Error>> {
     let outcome = engine.stop()?;
     let bare = timer::sleep(case.rate.min(10_000), BARE);
     drop(lab);
-    let seen = outcome.observer;
-    let Some(late) = times(seen.delayed(), 1e3) else { return Err("no frames".into()) };
-    let got = seen.delayed().count() as f64 / seconds;
+    let observer = outcome.observer;
+    let Some(late) = times(observer.delayed(), 1e3) else { return Err("no frames".into()) };
+    let received = observer.delayed().count() as f64 / seconds;
     let stalls = outcome.stalls.count as f64;
-    Ok([late.p50, late.p99, late.max, got, cpu, stalls, bare.p50, bare.p99])
+    Ok([late.p50, late.p99, late.max, received, cpu, stalls, bare.p50, bare.p99])
 }

@@ -246,9 +246,9 @@ def check_vectors(path: str) -> int:
 
     def same(name: str, found) -> None:
         nonlocal checks
-        wanted = vectors[name]
+        expected = vectors[name]
         found = found.hex() if isinstance(found, bytes) else found
-        assert found == wanted, f"{name}: {found} instead of {wanted}"
+        assert found == expected, f"{name}: {found} instead of {expected}"
         checks += 1
 
     psk = psk_of(of("pre_shared_key"))
@@ -258,11 +258,11 @@ def check_vectors(path: str) -> int:
     same("hello", hello)
     same("named_hello", Noise(psk, of("member_ephemeral")).hello(of("session")))
     same("welcome", hub.welcome(hub.read_hello(hello), of("welcome_body")))
-    told = member.read_welcome(of("welcome"))
-    session = told["session"]
+    welcome = member.read_welcome(of("welcome"))
+    session = welcome["session"]
     same("session", session)
     for name in ("member", "members", "group", "answered", "reports"):
-        same(name, told[name])
+        same(name, welcome[name])
     same("announcement", bytes([ANNOUNCEMENT]) + session)
     pair = member.pair(session)
     same("pair_hub_control_key", pair.key("control", 0, HUB))
@@ -321,7 +321,7 @@ class Member:
         self.socket.settimeout(0.2)
         self.hub = ("127.0.0.1", hub)
         self.noise, self.hello_bytes = None, b""
-        self.pair, self.told = None, {}
+        self.pair, self.welcome = None, {}
         self.groups, self.epoch, self.received, self.sent = {}, None, 0, 0
         self.answers = {}
 
@@ -336,15 +336,15 @@ class Member:
         """Handles a datagram of the hub."""
         kind = datagram[0]
         if kind == WELCOME and self.pair is None:
-            self.told = self.noise.read_welcome(datagram)
-            self.pair = self.noise.pair(self.told["session"])
+            self.welcome = self.noise.read_welcome(datagram)
+            self.pair = self.noise.pair(self.welcome["session"])
         elif kind == ASK and self.pair is not None:
             invitation = open_invitation(self.pair, datagram)
             if invitation["count"] <= self.received:
                 return
             self.received = invitation["count"]
             self.epoch = invitation["epoch"]
-            self.groups[self.epoch] = Root(invitation["secret"], self.told["session"])
+            self.groups[self.epoch] = Root(invitation["secret"], self.welcome["session"])
             self.sent += 1
             available = invitation["model"] == UDP_REQUEST_RESPONSE
             body = struct.pack(">H", 1 << UDP_REQUEST_RESPONSE)
@@ -363,7 +363,7 @@ class Member:
     def reply(self, *what) -> None:
         """Seals and sends a message to the hub."""
         kind, epoch, number, body = what
-        sealed = seal_member(self.pair, kind, self.told["member"], epoch, number, body)
+        sealed = seal_member(self.pair, kind, self.welcome["member"], epoch, number, body)
         self.socket.sendto(sealed, self.hub)
 
     def run(self, count: int, patience: float) -> int:
@@ -380,7 +380,7 @@ class Member:
                 self.receive(datagram)
             except (TimeoutError, ValueError):
                 pass
-        print(f"{count} messages, session {self.told['session'].hex()}")
+        print(f"{count} messages, session {self.welcome['session'].hex()}")
         return 0
 
 

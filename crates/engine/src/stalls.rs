@@ -1,6 +1,5 @@
 //! Stalls: times in which the medium had work but did not run.
 
-use serde::{Deserialize, Serialize};
 use units::{Instant, Span};
 
 /// A wait that ends this much late counts as a stall: timers are late by some tens of
@@ -12,17 +11,17 @@ const MAX_WORK: Span = Span::from_ms(3);
 
 /// Times in which the machine did not run the medium: the hypervisor gave the CPU to
 /// another guest, or another thread had it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stalls {
     /// Number of stalls.
     pub count: u64,
-    /// The longest stall, in ns.
-    pub longest_ns: u64,
-    /// All stalls together, in ns.
-    pub total_ns: u64,
-    /// Maximum time in ns between a frame's arrival and the time that it counts from, on
+    /// The longest stall.
+    pub longest: Span,
+    /// All stalls together.
+    pub total: Span,
+    /// Maximum time between a frame's arrival and the time that it counts from, on
     /// paths with arrival times.
-    pub behind_ns: u64,
+    pub behind: Span,
 }
 
 impl Stalls {
@@ -30,9 +29,9 @@ impl Stalls {
     pub(crate) fn with(self, other: Self) -> Self {
         Self {
             count: self.count + other.count,
-            longest_ns: self.longest_ns.max(other.longest_ns),
-            total_ns: self.total_ns + other.total_ns,
-            behind_ns: self.behind_ns.max(other.behind_ns),
+            longest: self.longest.max(other.longest),
+            total: self.total + other.total,
+            behind: self.behind.max(other.behind),
         }
     }
 }
@@ -93,7 +92,7 @@ impl StallDetector {
     /// A frame counts from this long after its arrival.
     pub fn on_backlog(&mut self, behind: Span) {
         if self.measuring {
-            self.stalls.behind_ns = self.stalls.behind_ns.max(behind.as_ns());
+            self.stalls.behind = self.stalls.behind.max(behind);
         }
     }
 
@@ -105,8 +104,8 @@ impl StallDetector {
     fn note(&mut self, late: Span) {
         if self.measuring {
             self.stalls.count += 1;
-            self.stalls.total_ns += late.as_ns();
-            self.stalls.longest_ns = self.stalls.longest_ns.max(late.as_ns());
+            self.stalls.total += late;
+            self.stalls.longest = self.stalls.longest.max(late);
         }
     }
 }
@@ -143,7 +142,7 @@ mod tests {
         watch.on_frame(instant(99 * MS));
         assert_eq!(watch.stalls(), Stalls::default());
         watch.on_doze(Some(instant(102 * MS)), instant(109 * MS));
-        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 7 * MS));
+        assert_eq!((watch.stalls().count, watch.stalls().longest), (1, Span::from_ms(7)));
     }
 
     #[test]
@@ -151,14 +150,14 @@ mod tests {
         let mut watch = watch();
         watch.on_wait(Some(instant(130 * MS)), instant(138 * MS));
         watch.on_frame(instant(129 * MS));
-        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (1, 8 * MS));
+        assert_eq!((watch.stalls().count, watch.stalls().longest), (1, Span::from_ms(8)));
         watch.on_wait(None, instant(150 * MS));
         watch.on_frame(instant(145 * MS));
         watch.on_frame(instant(145 * MS));
-        assert_eq!((watch.stalls().count, watch.stalls().total_ns), (2, 13 * MS));
+        assert_eq!((watch.stalls().count, watch.stalls().total), (2, Span::from_ms(13)));
         watch.on_work(instant(151 * MS));
         watch.on_work(instant(171 * MS));
-        assert_eq!((watch.stalls().count, watch.stalls().longest_ns), (3, 20 * MS));
+        assert_eq!((watch.stalls().count, watch.stalls().longest), (3, Span::from_ms(20)));
     }
 
     #[test]

@@ -104,19 +104,17 @@ impl Exchange {
     /// Start of a pair's first exchange. The first exchanges of all pairs are spread evenly over
     /// one interval `every`.
     pub fn offset(&self, pair: usize) -> Span {
-        let share = self.every.as_ns() / self.pairs().len().max(1) as u64;
-        Span::from_ns(share.saturating_mul(pair as u64))
+        self.every / self.pairs().len().max(1) as u64 * pair as u64
     }
 
     /// Duration, if each exchange ends before the next is due.
     pub fn planned_duration(&self) -> Span {
-        Span::from_ns(self.every.as_ns().saturating_mul(self.per_pair()))
+        self.every * self.per_pair()
     }
 
     /// Maximum extra duration: each exchange takes the whole timeout.
     pub fn max_overrun(&self) -> Span {
-        let each = self.timeout.as_ns().saturating_add(self.pause.as_ns());
-        Span::from_ns(each.saturating_mul(self.per_pair()))
+        (self.timeout + self.pause) * self.per_pair()
     }
 
     /// The exchanges of each pair in order: number, and bytes of payload.

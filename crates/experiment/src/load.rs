@@ -125,9 +125,7 @@ impl Load {
         // 39), the answer, and the end of an observation.
         let waits = !datagrams || self.coap.nstart.is_some();
         let times = 1 + u64::from(waits) + u64::from(self.coap.observe.is_some());
-        let observed = self.coap.observe.map_or(0, Span::as_ns);
-        let answers = self.timeout.as_ns().saturating_mul(times);
-        Span::from_ns(self.patience.as_ns().saturating_add(answers).saturating_add(observed))
+        self.patience + self.timeout * times + self.coap.observe.unwrap_or_default()
     }
 }
 

@@ -141,7 +141,7 @@ impl Mqtt {
         (0..nodes.len())
             .map(|client| MqttClient {
                 node: nodes[client].clone(),
-                joins: self.join.map(|join| times(join, client as u64)),
+                joins: self.join.map(|join| join * client as u64),
                 publish: receiver(client).map(|to| (topic(to), to)),
                 subscribe: subscribes(client).then(|| topic(client)),
             })
@@ -151,8 +151,8 @@ impl Mqtt {
     /// Total duration of the messages, joins included.
     pub fn planned_duration(&self) -> Span {
         let clients = || self.clients().len() as u64;
-        let joining = self.join.map_or(Span::ZERO, |join| times(join, clients()));
-        Span::from_ns(joining.as_ns().saturating_add(self.duration.as_ns()))
+        let joining = self.join.map_or(Span::ZERO, |join| join * clients());
+        joining + self.duration
     }
 
     /// Maximum number of messages.
@@ -178,7 +178,7 @@ impl Mqtt {
         // A client has joined by the time the next one joins.
         let join = self.join.unwrap_or(Span::ZERO);
         // Otherwise a slow handshake would show as messages sent late (decision 21).
-        let there = |client: usize| times(join, client as u64 + 1);
+        let there = |client: usize| join * (client as u64 + 1);
         // Links use stream numbers from 0 up; workloads count down from the maximum.
         let draw = Draw::new(seed, u64::MAX - number as u64, 0);
         let drawn = |k: u64| {
@@ -188,15 +188,11 @@ impl Mqtt {
         (0..self.max_messages())
             .map(|k| {
                 let (from, to) = drawn(k);
-                MqttMessage { from, to, at: times(self.every, k) }
+                MqttMessage { from, to, at: self.every * k }
             })
             .filter(|m| m.at >= there(m.from) && m.at >= there(m.to) || self.join.is_none())
             .collect()
     }
-}
-
-fn times(span: Span, n: u64) -> Span {
-    Span::from_ns(span.as_ns().saturating_mul(n))
 }
 
 #[cfg(test)]

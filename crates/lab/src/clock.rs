@@ -12,20 +12,21 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use units::Span;
 
 /// A time namespace for programs.
 #[derive(Debug)]
 pub(crate) struct Clock(OwnedFd);
 
 impl Clock {
-    /// Creates a namespace that is `ahead` of the machine's clocks, in ns.
+    /// Creates a namespace that is `ahead` of the machine's clocks.
     ///
     /// A process that creates one has all of its later children in it, and cannot return without
     /// root; so a short-lived child creates it.
     ///
     /// # Errors
     /// When the kernel has no time namespaces, or refuses one.
-    pub fn ahead(ahead: u64) -> Result<Self, Failure> {
+    pub fn ahead(ahead: Span) -> Result<Self, Failure> {
         let failed = |errno| Failure::of("make a time namespace", errno);
         let (report, reporter) = pipe().map_err(failed)?;
         // SAFETY: this process has one thread, so the child may continue in Rust.
@@ -66,9 +67,9 @@ impl Clock {
 }
 
 /// Creates the namespace for children of this process and sets its offsets.
-fn set(ahead: u64) -> io::Result<()> {
+fn set(ahead: Span) -> io::Result<()> {
     unshare(CloneFlags::from_bits_retain(libc::CLONE_NEWTIME))?;
-    let (s, ns) = (ahead / 1_000_000_000, ahead % 1_000_000_000);
+    let (s, ns) = (ahead.as_ns() / 1_000_000_000, ahead.as_ns() % 1_000_000_000);
     fs::write("/proc/self/timens_offsets", format!("monotonic {s} {ns}\nboottime {s} {ns}\n"))
 }
 

@@ -26,6 +26,7 @@ use nix::sys::socket::MsgFlags;
 use nix::unistd::Pid;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use units::Span;
 
 /// Runs the init of the node with the number `slot`.
 pub(crate) fn init(socket: &OwnedFd, shared: &Shared, slot: u32) -> ! {
@@ -83,7 +84,7 @@ fn live(socket: &OwnedFd, shared: &Shared, slot: u32) -> Result<(), Failure> {
         }
     };
     let clock = match spec.setting.clock_ahead {
-        0 => None,
+        Span::ZERO => None,
         ahead => Some(Clock::ahead(ahead)?),
     };
     let (home, host) = home.unzip();

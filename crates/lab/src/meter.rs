@@ -9,6 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::Span;
 
 /// Source of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +36,10 @@ impl Source {
 /// Cumulative usage of a node, its init included. All values but `memory` only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// CPU time in user mode, in ns.
-    pub user_ns: u64,
-    /// CPU time in the kernel, in ns.
-    pub system_ns: u64,
+    /// CPU time in user mode.
+    pub user: Span,
+    /// CPU time in the kernel.
+    pub system: Span,
     /// Current memory, in bytes: that of the node's group, including the page cache of files that
     /// it was the first to read; by `/proc` the resident memory of its processes.
     pub memory: u64,
@@ -49,8 +50,8 @@ pub struct Reading {
     pub voluntary: u64,
     /// See `voluntary`.
     pub involuntary: u64,
-    /// Time in which a limit throttled it, in ns.
-    pub throttled_ns: u64,
+    /// Time in which a limit throttled it.
+    pub throttled: Span,
     /// Bytes read from and written to disks. Reads from the page cache do not count; a write counts
     /// when the program makes it.
     pub disk_read: u64,
@@ -154,13 +155,13 @@ impl Meter {
         let trees = tree(&self.inits);
         for (node, Tree { sample, members }) in self.nodes.iter_mut().zip(trees) {
             let reading = &mut node.reading;
-            let ns = |ms: f64| (ms * 1e6) as u64;
-            let used = (ns(sample.user_ms), ns(sample.system_ms));
+            let span = |ms: f64| Span::from_ns((ms * 1e6) as u64);
+            let used = (span(sample.user_ms), span(sample.system_ms));
             // Switches and disk I/O can have changed only if the node has run.
-            let has_run = used != (reading.user_ns, reading.system_ns);
+            let has_run = used != (reading.user, reading.system);
             // The time of a process that ends unreaped disappears with it.
-            reading.user_ns = reading.user_ns.max(used.0);
-            reading.system_ns = reading.system_ns.max(used.1);
+            reading.user = reading.user.max(used.0);
+            reading.system = reading.system.max(used.1);
             reading.memory = sample.rss_bytes;
             reading.memory_peak = reading.memory_peak.max(reading.memory);
             if has_run {
@@ -184,30 +185,29 @@ impl Node {
         }
         self.last = total;
         let ticks = self.split.read(text).map_or([0; 2], parse_split);
-        self.reading.split(total, ticks);
+        self.reading.split(Span::from_ns(total), ticks);
         self.finish(text, switches);
         if self.limited.load(Relaxed) {
             let stat = self.throttled.read(text).unwrap_or_default();
-            self.reading.throttled_ns = value(stat, "throttled_time").unwrap_or(0);
+            self.reading.throttled = Span::from_ns(value(stat, "throttled_time").unwrap_or(0));
         }
     }
 
     fn read_v2(&mut self, text: &mut Text, switches: Option<&Switches>) {
         let stat = self.usage.read(text).unwrap_or_default();
-        let us = |key: &str| value(stat, key).unwrap_or(0);
+        let span = |key: &str| Span::from_us(value(stat, key).unwrap_or(0));
         let Some(total) = value(stat, "usage_usec") else {
             self.reading.memory = 0;
             return;
         };
-        let (user, system) = (us("user_usec"), us("system_usec"));
-        self.reading.throttled_ns = us("throttled_usec") * 1000;
+        let (user, system) = (span("user_usec"), span("system_usec"));
+        self.reading.throttled = span("throttled_usec");
         self.reading.memory = self.memory.number(text);
         if total == self.last {
             return;
         }
         self.last = total;
-        self.reading.user_ns = user * 1000;
-        self.reading.system_ns = system * 1000;
+        (self.reading.user, self.reading.system) = (user, system);
         self.finish(text, switches);
     }
 
@@ -224,18 +224,21 @@ impl Node {
 }
 
 impl Reading {
-    /// Splits `total_ns` into user and kernel time in proportion to their ticks: the sum is exact,
+    /// Splits `total` into user and kernel time in proportion to their ticks: the sum is exact,
     /// and neither part ever shrinks (like the kernel's cputime_adjust for processes).
-    fn split(&mut self, total_ns: u64, [user, system]: [u64; 2]) {
+    fn split(&mut self, total: Span, [user, system]: [u64; 2]) {
         let ticks = u128::from(user) + u128::from(system);
         let exact = match ticks {
-            0 => 0,
+            0 => Span::ZERO,
             // In 128 bits: ns times ticks exceed 64 bits after some hours of CPU time.
-            ticks => (u128::from(total_ns) * u128::from(system) / ticks) as u64,
+            ticks => {
+                let ns = u128::from(total.as_ns()) * u128::from(system) / ticks;
+                Span::from_ns(ns as u64)
+            }
         };
-        let most = total_ns.saturating_sub(self.user_ns);
-        self.system_ns = exact.min(most).max(self.system_ns);
-        self.user_ns = total_ns.saturating_sub(self.system_ns).max(self.user_ns);
+        let most = total - self.user;
+        self.system = exact.min(most).max(self.system);
+        self.user = (total - self.system).max(self.user);
     }
 }
 
@@ -358,16 +361,16 @@ mod tests {
 
     #[test]
     fn the_parts_of_cpu_time_add_up_and_never_shrink() {
-        let mut reading = Reading::default();
-        reading.split(1_000_001, [0, 0]);
-        assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 0));
+        let (mut reading, ns) = (Reading::default(), Span::from_ns);
+        reading.split(ns(1_000_001), [0, 0]);
+        assert_eq!((reading.user, reading.system), (ns(1_000_001), Span::ZERO));
         // By the ticks, user time would be less than reported before.
-        reading.split(2_000_000, [1, 9]);
-        assert_eq!((reading.user_ns, reading.system_ns), (1_000_001, 999_999));
-        reading.split(10_000_000, [3, 7]);
-        assert_eq!((reading.user_ns, reading.system_ns), (3_000_000, 7_000_000));
-        reading.split(10_000_000, [9, 1]);
-        assert_eq!((reading.user_ns, reading.system_ns), (3_000_000, 7_000_000));
+        reading.split(ns(2_000_000), [1, 9]);
+        assert_eq!((reading.user, reading.system), (ns(1_000_001), ns(999_999)));
+        reading.split(ns(10_000_000), [3, 7]);
+        assert_eq!((reading.user, reading.system), (ns(3_000_000), ns(7_000_000)));
+        reading.split(ns(10_000_000), [9, 1]);
+        assert_eq!((reading.user, reading.system), (ns(3_000_000), ns(7_000_000)));
     }
 
     #[test]
@@ -388,12 +391,13 @@ mod tests {
         // Works until a tick or two are counted, however small its share of a CPU is.
         let begin = std::time::Instant::now();
         let mut readings: Vec<_> = meter.read().collect();
-        while readings[0].user_ns + readings[0].system_ns == 0 && begin.elapsed().as_secs() < 60 {
+        while readings[0].user + readings[0].system == Span::ZERO && begin.elapsed().as_secs() < 60
+        {
             let _ = std::fs::write(&path, [0; 8192]);
             readings = meter.read().collect();
         }
         let _ = std::fs::remove_file(&path);
-        assert!(readings[0].user_ns + readings[0].system_ns > 0 && readings[0].memory > 0);
+        assert!(readings[0].user + readings[0].system > Span::ZERO && readings[0].memory > 0);
         assert!(readings[0].voluntary + readings[0].involuntary > 0);
         assert_eq!(readings[1], Reading::default());
     }

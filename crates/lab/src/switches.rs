@@ -85,9 +85,9 @@ mod tests {
             let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));
             let pid = child.id() as i32;
-            let asked = switches.of(pid).unwrap();
-            assert_eq!(Some(asked), from_status(pid), "it sleeps, so nothing moves");
-            assert!(asked[0] > 0);
+            let counted = switches.of(pid).unwrap();
+            assert_eq!(Some(counted), from_status(pid), "it sleeps, so nothing moves");
+            assert!(counted[0] > 0);
             let _ = child.kill();
             let _ = child.wait();
             assert_eq!(switches.of(pid), None);

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use units::Span;
 
 /// Cumulative usage of a node's processes, its init included.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -71,14 +72,14 @@ pub(crate) fn tree(inits: &[i32]) -> Vec<Tree> {
     trees
 }
 
-/// Scheduler statistics of a node's processes, in ns.
+/// Scheduler statistics of a node's processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scheduled {
     /// Their CPU time.
-    pub run_ns: u64,
+    pub run: Span,
     /// Time in which they were runnable without a CPU: because others used it, or because of a
     /// limit.
-    pub wait_ns: u64,
+    pub wait: Span,
 }
 
 /// Scheduler statistics of the nodes with these inits, without the inits; exact, unlike [`sample`],
@@ -92,9 +93,10 @@ pub fn scheduled(inits: &[i32]) -> Vec<Scheduled> {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         for task in tasks {
             let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let mut times = text.split_whitespace().map(|ns| ns.parse::<u64>().unwrap_or(0));
-            sums[node].run_ns += times.next().unwrap_or(0);
-            sums[node].wait_ns += times.next().unwrap_or(0);
+            let mut times =
+                text.split_whitespace().map(|ns| Span::from_ns(ns.parse().unwrap_or(0)));
+            sums[node].run += times.next().unwrap_or_default();
+            sums[node].wait += times.next().unwrap_or_default();
         }
     }
     sums

@@ -11,6 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
+use units::Span;
 
 /// One interface of a node, inside its network namespace.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -90,9 +91,9 @@ pub struct Setting {
     /// Character devices of the host that must exist, below `/dev`. A node with a separate root
     /// sees them at the same paths, and no others.
     pub devices: Vec<PathBuf>,
-    /// Offset of its CLOCK_MONOTONIC and CLOCK_BOOTTIME to the machine's, in ns.
+    /// How far its CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead of the machine's.
     #[serde(default)]
-    pub clock_ahead: u64,
+    pub clock_ahead: Span,
     /// The cores of its programs; empty for all.
     #[serde(default)]
     pub cores: Vec<u32>,
@@ -251,6 +252,13 @@ pub struct Usage {
     pub system_us: u64,
     /// Peak resident set, in bytes.
     pub peak_bytes: u64,
+}
+
+impl Usage {
+    /// CPU time in user mode and in the kernel.
+    pub fn cpu(&self) -> Span {
+        Span::from_us(self.user_us) + Span::from_us(self.system_us)
+    }
 }
 
 /// Maximum message size, in bytes; a hub's thousand neighbours take about 40 kB.

@@ -6,6 +6,7 @@ use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use units::Span;
 
 const HOURS: f64 = 3.0 * 3600.0;
 
@@ -52,7 +53,7 @@ fn a_clock_that_is_ahead_is_the_nodes_and_not_the_tools() {
         },
         limits: Limits::default(),
     };
-    let members = [(0, 3 * 3600 * 1_000_000_000), (1, 0)].map(member);
+    let members = [(0, Span::from_s(3 * 3600)), (1, Span::ZERO)].map(member);
     let fork_server = Path::new(env!("CARGO_BIN_EXE_thingbed-fork-server"));
     let (lab, _) = Lab::up(fork_server, &members, "127.0.0.1 localhost\n", Link::Tap).unwrap();
     let before = first(&fs::read_to_string("/proc/uptime").unwrap());

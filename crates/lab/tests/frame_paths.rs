@@ -62,9 +62,9 @@ fn the_ring_brings_frames_of_all_sizes_whole_with_port_and_time() {
         let before = clock::now();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
-            let got = next(&mut ring, &mut buffer).expect("a frame");
-            assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
-            let arrived = got.arrived.expect("a time");
+            let frame = next(&mut ring, &mut buffer).expect("a frame");
+            assert_eq!((frame.port, frame.len), (1, bytes + UDP_HEADERS));
+            let arrived = frame.arrived.expect("a time");
             assert!(before < arrived && arrived <= clock::now());
             assert_eq!(buffer[..12], [mac(0), mac(1)].concat());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
@@ -108,8 +108,8 @@ fn the_ring_keeps_the_tags_of_virtual_lans() {
     let Some((lab, mut ring)) = ring(2, 1500, 0) else { return };
     let mut buffer = vec![0; 2_000];
     helper(&lab, 1, 0, "send_tagged", "");
-    let got = next(&mut ring, &mut buffer).expect("a frame");
-    assert_eq!((got.port, &buffer[..got.len]), (1, &tagged()[..]));
+    let frame = next(&mut ring, &mut buffer).expect("a frame");
+    assert_eq!((frame.port, &buffer[..frame.len]), (1, &tagged()[..]));
     ended(&lab, vec![0]);
 }
 
@@ -160,9 +160,9 @@ fn nodes_added_later_use_the_ring() {
     for node in [1, 2, 1] {
         helper(&lab, node, node as u64, "send", "200 100 0");
         for number in 0..200u64 {
-            let got = next(&mut ring, &mut buffer).expect("a frame");
-            assert_eq!((got.port, got.len), (node, 100 + UDP_HEADERS));
-            assert!(got.arrived.is_some());
+            let frame = next(&mut ring, &mut buffer).expect("a frame");
+            assert_eq!((frame.port, frame.len), (node, 100 + UDP_HEADERS));
+            assert!(frame.arrived.is_some());
             assert_eq!(buffer[..12], [mac(0), mac(node)].concat());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
@@ -194,15 +194,15 @@ fn a_flood_loses_its_own_frames_and_its_neighbours_go_first() {
     assert_eq!(ring.tallies().refused()[..2], [20_000, 0]);
 
     let mut buffer = vec![0; 2_000];
-    let mut got = [0u64; 2];
+    let mut counts = [0u64; 2];
     let mut before_neighbour = None;
-    while got != [10_000, 100] {
+    while counts != [10_000, 100] {
         let received = next(&mut ring, &mut buffer).expect("a frame");
         let number = u64::from_be_bytes(*buffer[UDP_HEADERS..].first_chunk().unwrap());
-        assert_eq!(number, got[received.port], "in order");
-        got[received.port] += 1;
+        assert_eq!(number, counts[received.port], "in order");
+        counts[received.port] += 1;
         if received.port == 1 {
-            before_neighbour.get_or_insert(got[0]);
+            before_neighbour.get_or_insert(counts[0]);
         }
     }
     let before = before_neighbour.unwrap();
@@ -240,16 +240,16 @@ fn the_ring_never_sleeps_through_a_frame() {
     let mut buffer = vec![0; 2_000];
     helper(&lab, 1, 1, "drip", "20000");
     helper(&lab, 2, 2, "drip", "20000");
-    let mut got = 0;
-    while got < 40_000 {
+    let mut count = 0;
+    while count < 40_000 {
         while ring.receive(&mut buffer).is_some() {
-            got += 1;
+            count += 1;
         }
         let now = clock::now();
         let until = now + Span::from_ms(20_000);
-        if got < 40_000 {
+        if count < 40_000 {
             ring.wait(now, Some(until)).unwrap();
-            assert!(clock::now() < until, "slept until its time-out after {got} frames");
+            assert!(clock::now() < until, "slept until its time-out after {count} frames");
         }
     }
     ended(&lab, vec![1, 2]);
@@ -384,15 +384,15 @@ fn packet_sockets_bring_frames_with_port_and_time() {
         let before = clock::now();
         helper(&lab, 1, id as u64, "send", &format!("3 {bytes} 0"));
         for number in 0..3u64 {
-            let got = loop {
-                let got = next(&mut packet, &mut buffer).expect("a frame");
+            let received = loop {
+                let received = next(&mut packet, &mut buffer).expect("a frame");
                 // The kernel itself sends a report to multicast routers.
                 if buffer[0] == 2 {
-                    break got;
+                    break received;
                 }
             };
-            assert_eq!((got.port, got.len), (1, bytes + UDP_HEADERS));
-            let arrived = got.arrived.expect("a time");
+            assert_eq!((received.port, received.len), (1, bytes + UDP_HEADERS));
+            let arrived = received.arrived.expect("a time");
             assert!(before < arrived && arrived <= clock::now());
             assert_eq!(buffer[UDP_HEADERS..UDP_HEADERS + 8], number.to_be_bytes());
         }
@@ -406,14 +406,14 @@ fn packet_sockets_bring_frames_with_port_and_time() {
     let mut frame = Vec::new();
     header.write(&mut frame, b"hello").unwrap();
     let until = Instant::now() + Duration::from_secs(120);
-    let heard = loop {
+    let exit = loop {
         assert!(packet.send(1, &frame) && Instant::now() < until);
         match lab.events().recv_timeout(Duration::from_millis(50)) {
             Ok(Event::Ended { id: 9, exit, .. }) => break exit,
             _ => continue,
         }
     };
-    assert_eq!(heard, Exit::Status(0));
+    assert_eq!(exit, Exit::Status(0));
 }
 
 /// Waits for a datagram in a node.

@@ -7,6 +7,7 @@ use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
+use units::Span;
 
 fn member(i: u8) -> Member {
     let interface = Interface {
@@ -179,13 +180,13 @@ fn limits_hold_or_are_refused() {
     );
     assert!(share.parse::<u32>().unwrap() <= 20, "used {share} % of a CPU");
     let reading = lab.meter().read().next().unwrap();
-    assert!(reading.throttled_ns > 100_000_000, "{reading:?}");
+    assert!(reading.throttled > Span::from_ms(100), "{reading:?}");
     assert_eq!(lab.out_of_memory(0), None);
     let (exit, _, _) = shell(&lab, 0, "head -c 80000000 /dev/zero | tail -c 80000000 >/dev/null");
     assert_ne!(exit, Exit::Status(0));
     let killed = lab.out_of_memory(0).expect("killed by the kernel");
     assert_eq!(killed.to_string(), "out of memory, limit 64 MiB");
-    assert_eq!(lab.out_of_memory(0), None, "told once");
+    assert_eq!(lab.out_of_memory(0), None, "reported once");
     let pid = std::process::id();
     drop(lab);
     let left: HashMap<_, _> =
@@ -215,18 +216,18 @@ fn what_nodes_use_is_counted_by_their_groups() {
     );
     let after: Vec<_> = meter.read().collect();
     let used = |node: usize| {
-        let ns = |reading: &lab::Reading| reading.user_ns + reading.system_ns;
-        (ns(&after[node]) - ns(&before[node])) / 1000
+        let cpu = |reading: &lab::Reading| reading.user + reading.system;
+        cpu(&after[node]) - cpu(&before[node])
     };
     // The kernel's figures for the program itself, without the init's.
-    let reported = usage.user_us + usage.system_us;
-    let by_tick = if groups.is_ok() { 0 } else { 20_000 };
+    let reported = usage.cpu();
+    let by_tick = if groups.is_ok() { Span::ZERO } else { Span::from_ms(20) };
     assert!(
-        used(0) + by_tick >= reported && used(0) < reported + 50_000,
-        "{} us, {reported}",
+        used(0) + by_tick >= reported && used(0) < reported + Span::from_ms(50),
+        "{}, {reported}",
         used(0)
     );
-    assert!(used(1) < reported / 10 + by_tick, "the other node did nothing: {} us", used(1));
+    assert!(used(1) < reported / 10 + by_tick, "the other node did nothing: {}", used(1));
     assert!(after[0].memory > 0 && after[0].memory_peak >= after[0].memory);
     assert!(after[0].voluntary > before[0].voluntary);
     assert_eq!(after[1].disk_written, before[1].disk_written);

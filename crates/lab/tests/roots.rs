@@ -319,9 +319,9 @@ fn a_device_is_passed_on_and_no_other() {
         says(&lab, 0, &format!("echo hello > {0}; ls {0}", path.display())),
         path.display().to_string()
     );
-    let mut heard = [0; 7];
-    File::from(pty.master).read_exact(&mut heard).unwrap();
-    assert_eq!(&heard, b"hello\r\n", "what a terminal makes of it");
+    let mut output = [0; 7];
+    File::from(pty.master).read_exact(&mut output).unwrap();
+    assert_eq!(&output, b"hello\r\n", "what a terminal makes of it");
     let line = format!("ls {} 2>&1 | head -n 1", path.display());
     assert!(says(&lab, 1, &line).contains("No such file"), "another node has none");
     drop(lab);

@@ -2,6 +2,7 @@
 
 use crate::usage::HostUse;
 use std::io;
+use units::{Instant, Span};
 
 /// A second with more CPU use than this counts as saturated.
 const SATURATED: f64 = 0.95;
@@ -24,14 +25,14 @@ pub struct HostLoad {
 }
 
 impl HostLoad {
-    /// Reads the intervals in their order. `spans` are those with messages in flight, in ns of
-    /// CLOCK_MONOTONIC, in order and without overlaps.
+    /// Reads the intervals in their order. `spans` are those with messages in flight, in order
+    /// and without overlaps.
     ///
     /// # Errors
     /// When an interval cannot be read.
     pub fn of(
         intervals: impl IntoIterator<Item = io::Result<HostUse>>,
-        spans: &[(u64, u64)],
+        spans: &[(Instant, Instant)],
     ) -> io::Result<Self> {
         let mut load = Self::default();
         for interval in intervals {
@@ -44,7 +45,7 @@ impl HostLoad {
         Ok(load)
     }
 
-    fn add(&mut self, interval: &HostUse, spans: &[(u64, u64)]) {
+    fn add(&mut self, interval: &HostUse, spans: &[(Instant, Instant)]) {
         let HostUse { seconds, busy, steal, pressure, .. } = *interval;
         self.length += seconds;
         self.steal += steal * seconds;
@@ -56,7 +57,7 @@ impl HostLoad {
         if self.open[0] >= 0.999 {
             self.end_second();
         }
-        let overlap = overlap(interval, spans);
+        let overlap = overlap(interval, spans).as_ns();
         self.in_flight[0] += overlap as f64;
         self.in_flight[1] += busy * overlap as f64;
     }
@@ -85,14 +86,14 @@ impl HostLoad {
     }
 }
 
-/// Time of an interval that is within spans, in ns. A run of hours has too many spans to compare
+/// Time of an interval that is within spans. A run of hours has too many spans to compare
 /// each with each.
-fn overlap(interval: &HostUse, spans: &[(u64, u64)]) -> u64 {
-    let end = interval.at_ns;
-    let begin = end.saturating_sub((interval.seconds * 1e9) as u64);
+fn overlap(interval: &HostUse, spans: &[(Instant, Instant)]) -> Span {
+    let end = interval.at;
+    let begin = end - Span::from_ns((interval.seconds * 1e9) as u64);
     let first = spans.partition_point(|(_, to)| *to <= begin);
     let overlapping = spans[first..].iter().take_while(|(from, _)| *from < end);
-    overlapping.map(|(from, to)| (*to).min(end).saturating_sub((*from).max(begin))).sum()
+    overlapping.map(|(from, to)| (*to).min(end) - (*from).max(begin)).sum()
 }
 
 #[cfg(test)]
@@ -103,7 +104,7 @@ mod tests {
         HostUse { seconds, busy, ..HostUse::default() }
     }
 
-    fn load(host: &[HostUse], spans: &[(u64, u64)]) -> HostLoad {
+    fn load(host: &[HostUse], spans: &[(Instant, Instant)]) -> HostLoad {
         HostLoad::of(host.iter().copied().map(Ok), spans).unwrap()
     }
 
@@ -136,10 +137,14 @@ mod tests {
     #[test]
     fn busy_in_flight_looks_at_those_spans_alone() {
         let host = [
-            HostUse { at_ns: 1_000_000_000, ..used(1.0, 1.0) },
-            HostUse { at_ns: 2_000_000_000, ..used(0.0, 1.0) },
+            HostUse { at: Instant::from_ns(1_000_000_000), ..used(1.0, 1.0) },
+            HostUse { at: Instant::from_ns(2_000_000_000), ..used(0.0, 1.0) },
         ];
-        let busy = |spans: &[(u64, u64)]| load(&host, spans).busy_in_flight();
+        let busy = |spans: &[(u64, u64)]| {
+            let at = Instant::from_ns;
+            let spans: Vec<_> = spans.iter().map(|(from, to)| (at(*from), at(*to))).collect();
+            load(&host, &spans).busy_in_flight()
+        };
         assert_eq!(busy(&[(0, 500_000_000)]), Some(1.0));
         assert_eq!(busy(&[(0, 2_000_000_000)]), Some(0.5));
         assert_eq!(busy(&[]), None);

@@ -3,6 +3,7 @@
 use crate::facts::{Contended, Count, Facts, Lost, Overflows, Submitted};
 use crate::tolerance::{Deviation, LOCAL_NS};
 use record::{Evidence, Subject, short};
+use units::Span;
 
 /// Limits of schedule slip: 10 % and 100 % of a typical value of 10 ms.
 const SLIP_SUSPECT_MS: f64 = 1.0;
@@ -51,10 +52,7 @@ fn at_once_us(facts: &Facts) -> f64 {
 
 /// The reference for the lateness of delayed frames, in us: the smallest delay.
 fn held_us(facts: &Facts) -> f64 {
-    match facts.smallest_delay_ns {
-        0 => at_once_us(facts),
-        delay => delay as f64 / 1e3,
-    }
+    facts.smallest_delay.map_or_else(|| at_once_us(facts), Span::as_us)
 }
 
 /// Whether the nodes' programs hardly waited for a CPU, however busy other programs are: less than
@@ -120,17 +118,9 @@ impl Found {
 
     fn stalls(&mut self, facts: &Facts) {
         let (stalled, held_us) = (facts.stalls, held_us(facts));
-        self.look(
-            Subject::LongestStall,
-            stalled.longest_ns as f64 / 1e3,
-            Some((held_us, f64::INFINITY)),
-        )
-        .detail = format!("{} stalls of over a millisecond", stalled.count);
-        self.look(
-            Subject::FramesReadLate,
-            stalled.behind_ns as f64 / 1e3,
-            Some((held_us, 10.0 * held_us)),
-        );
+        self.look(Subject::LongestStall, stalled.longest.as_us(), Some((held_us, f64::INFINITY)))
+            .detail = format!("{} stalls of over a millisecond", stalled.count);
+        self.look(Subject::FramesReadLate, stalled.behind.as_us(), Some((held_us, 10.0 * held_us)));
     }
 
     fn schedule(&mut self, facts: &Facts) {

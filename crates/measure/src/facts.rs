@@ -4,7 +4,7 @@ use crate::busy::HostLoad;
 use crate::tolerance::Deviation;
 use record::{Reason, Status, Subject, Times};
 use std::fmt;
-use units::Histogram;
+use units::{Histogram, Span};
 
 /// The input of a verdict.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +15,8 @@ pub struct Facts {
     /// Whether programs take no CPU time, as in virtual time with an infinite CPU: then the machine
     /// cannot change a result, and its load is irrelevant.
     pub costless: bool,
-    /// The smallest configured delay above 0, in ns; 0 without any.
-    pub smallest_delay_ns: u64,
+    /// The smallest configured delay above 0; `None` without any.
+    pub smallest_delay: Option<Span>,
     /// Lateness of delayed frames.
     pub delayed: Histogram,
     /// Lateness of undelayed frames.

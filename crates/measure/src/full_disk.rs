@@ -1,6 +1,7 @@
 //! What a run gives up when its disk is full, to keep its figures.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use units::Instant;
 
 /// A part of a run folder that no figure depends on, in the order in which they are given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,14 +32,15 @@ impl FullDisk {
         let _ = self.0[part as usize].compare_exchange(0, now, Relaxed, Relaxed);
     }
 
-    /// The time at which a part was given up, in ns of CLOCK_MONOTONIC.
-    pub fn since_ns(&self, part: Auxiliary) -> Option<u64> {
-        Some(self.0[part as usize].load(Relaxed)).filter(|at| *at > 0)
+    /// The time at which a part was given up.
+    pub fn since(&self, part: Auxiliary) -> Option<Instant> {
+        let ns = self.0[part as usize].load(Relaxed);
+        (ns > 0).then(|| Instant::from_ns(ns))
     }
 
     /// Whether a part was given up.
     pub fn is_given_up(&self, part: Auxiliary) -> bool {
-        self.since_ns(part).is_some()
+        self.since(part).is_some()
     }
 
     /// The first part that is still written.
@@ -56,9 +58,9 @@ mod tests {
         let disk = FullDisk::default();
         assert_eq!(disk.next(), Some(Auxiliary::Capture));
         disk.give_up(Auxiliary::Capture);
-        let at = disk.since_ns(Auxiliary::Capture);
+        let at = disk.since(Auxiliary::Capture);
         disk.give_up(Auxiliary::Capture);
-        assert_eq!(disk.since_ns(Auxiliary::Capture), at);
+        assert_eq!(disk.since(Auxiliary::Capture), at);
         assert_eq!(disk.next(), Some(Auxiliary::Output));
         disk.give_up(Auxiliary::Decisions);
         assert_eq!(disk.next(), Some(Auxiliary::Output));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use units::Span;
 
 /// Samples usage on a separate thread.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ fn work(
     step_back();
     let names: Vec<Arc<str>> = names.iter().map(|name| name.as_str().into()).collect();
     let First { nodes: mut nodes_before, host: mut host_before, at: begin } = first;
-    let cost_before = clock::thread_time().as_ns();
+    let cost_before = clock::thread_time();
     let mut looked = begin;
     for round in 1u32.. {
         let until = begin + INTERVAL * round;
@@ -134,8 +135,8 @@ fn work(
     }
     log.end(Cost {
         source: meter.source(),
-        cpu_ns: clock::thread_time().as_ns() - cost_before,
-        wall_ns: begin.elapsed().as_nanos() as u64,
+        cpu: clock::thread_time() - cost_before,
+        wall: Span::from_ns(begin.elapsed().as_nanos() as u64),
     })
 }
 
@@ -146,13 +147,13 @@ fn row(node: Arc<str>, second: u32, now: &Seen, before: &Seen) -> UsageRow {
         node,
         second,
         used: Reading {
-            user_ns: now.user_ns.saturating_sub(before.user_ns),
-            system_ns: now.system_ns.saturating_sub(before.system_ns),
+            user: now.user - before.user,
+            system: now.system - before.system,
             memory: now.memory,
             memory_peak: now.memory_peak,
             voluntary: now.voluntary.saturating_sub(before.voluntary),
             involuntary: now.involuntary.saturating_sub(before.involuntary),
-            throttled_ns: now.throttled_ns.saturating_sub(before.throttled_ns),
+            throttled: now.throttled - before.throttled,
             disk_read: now.disk_read.saturating_sub(before.disk_read),
             disk_written: now.disk_written.saturating_sub(before.disk_written),
         },
@@ -197,7 +198,7 @@ impl Host {
         let steal = self.steal.saturating_sub(before.steal) as f64;
         let waited = self.waited_us.zip(before.waited_us);
         HostUse {
-            at_ns: clock::now_ns(),
+            at: clock::now(),
             seconds,
             busy: ((total - idle - steal) / total).clamp(0.0, 1.0),
             steal: (steal / total).clamp(0.0, 1.0),
@@ -246,17 +247,22 @@ mod tests {
         assert!(rows[0].used.memory > 0);
         assert_eq!(rows[0].carried.tx, [4, 240]);
         assert!(usage.host().count() > 0);
-        assert!(usage.cost.cpu_ns > 0 && usage.cost.cpu_pct() > 0.0);
+        assert!(usage.cost.cpu > Span::ZERO && usage.cost.cpu_pct() > 0.0);
     }
 
     #[test]
     fn a_second_has_what_came_since_the_one_before() {
         let at = |n: u64| {
-            let used = Reading { user_ns: 10 * n, memory: 5, voluntary: n, ..Reading::default() };
+            let used = Reading {
+                user: Span::from_ns(10 * n),
+                memory: 5,
+                voluntary: n,
+                ..Reading::default()
+            };
             (used, Carried { tx: [n, 60 * n], rx: [2 * n, 0] })
         };
         let row = row("a".into(), 3, &at(5), &at(2));
-        assert_eq!((row.used.user_ns, row.used.memory, row.used.voluntary), (30, 5, 3));
+        assert_eq!((row.used.user, row.used.memory, row.used.voluntary), (Span::from_ns(30), 5, 3));
         assert_eq!(row.carried, Carried { tx: [3, 180], rx: [6, 0] });
     }
 }

@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::Span;
 
 /// Why a table could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -151,16 +152,15 @@ pub fn write_nodes(
 }
 
 fn node_columns(rows: &[UsageRow]) -> Columns {
-    let ms = |of: fn(&UsageRow) -> u64| {
-        Column::Real(rows.iter().map(|row| of(row) as f64 / 1e6).collect())
-    };
+    let ms =
+        |of: fn(&UsageRow) -> Span| Column::Real(rows.iter().map(|row| of(row).as_ms()).collect());
     let whole = |of: fn(&UsageRow) -> u64| Column::Whole(rows.iter().map(of).collect());
     vec![
         ("node", Column::Text(rows.iter().map(|r| r.node.to_string()).collect())),
         ("second", Column::Short(rows.iter().map(|r| r.second).collect())),
-        ("cpu_user_ms", ms(|r| r.used.user_ns)),
-        ("cpu_system_ms", ms(|r| r.used.system_ns)),
-        ("throttled_ms", ms(|r| r.used.throttled_ns)),
+        ("cpu_user_ms", ms(|r| r.used.user)),
+        ("cpu_system_ms", ms(|r| r.used.system)),
+        ("throttled_ms", ms(|r| r.used.throttled)),
         ("memory_bytes", whole(|r| r.used.memory)),
         ("memory_peak_bytes", whole(|r| r.used.memory_peak)),
         ("voluntary_switches", whole(|r| r.used.voluntary)),

@@ -3,11 +3,11 @@
 use crate::counts::Carried;
 use journal::{Spill, Spilled};
 use lab::{Reading, Source};
-use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
+use units::{Instant, Span};
 
 /// Names of the files in the run folder that have the rows while the run goes on.
 const NODES: &str = "usage.csv";
@@ -31,10 +31,10 @@ pub struct UsageRow {
 }
 
 /// CPU use of the host in one interval.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct HostUse {
-    /// End of the interval, ns of CLOCK_MONOTONIC.
-    pub at_ns: u64,
+    /// End of the interval.
+    pub at: Instant,
     /// Its length in seconds.
     pub seconds: f64,
     /// Used fraction of all CPUs' time, 0 to 1.
@@ -49,10 +49,10 @@ pub struct HostUse {
 /// CPU times of a node over all samples.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodeTotal {
-    /// CPU time in user mode and in the kernel, in ns.
-    pub cpu_ns: u64,
-    /// Time in which a limit throttled it, in ns.
-    pub throttled_ns: u64,
+    /// CPU time in user mode and in the kernel.
+    pub cpu: Span,
+    /// Time in which a limit throttled it.
+    pub throttled: Span,
 }
 
 /// All samples of a run.
@@ -89,11 +89,13 @@ impl UsageLog {
     /// Adds a row of the node with number `node`.
     pub fn add(&mut self, node: usize, row: &UsageRow) {
         let UsageRow { node: name, second, used, carried } = row;
-        let Reading { user_ns, system_ns, memory, memory_peak, .. } = used;
-        let Reading { voluntary, involuntary, throttled_ns, disk_read, disk_written, .. } = used;
+        let Reading { memory, memory_peak, voluntary, involuntary, .. } = used;
+        let Reading { disk_read, disk_written, .. } = used;
+        let [user_ns, system_ns, throttled_ns] =
+            [used.user, used.system, used.throttled].map(Span::as_ns);
         let ([tx, tx_bytes], [rx, rx_bytes]) = (carried.tx, carried.rx);
-        self.totals[node].cpu_ns += user_ns + system_ns;
-        self.totals[node].throttled_ns += throttled_ns;
+        self.totals[node].cpu += used.user + used.system;
+        self.totals[node].throttled += used.throttled;
         self.nodes.push(format_args!(
             "{name},{second},{user_ns},{system_ns},{memory},{memory_peak},{voluntary},\
              {involuntary},{throttled_ns},{disk_read},{disk_written},{tx},{tx_bytes},{rx},{rx_bytes}"
@@ -102,7 +104,8 @@ impl UsageLog {
 
     /// Adds an interval of the host.
     pub fn add_host(&mut self, row: &HostUse) {
-        let HostUse { at_ns, seconds, busy, steal, pressure } = row;
+        let HostUse { at, seconds, busy, steal, pressure } = row;
+        let at_ns = at.as_ns();
         let pressure = pressure.map(|pressure| pressure.to_string()).unwrap_or_default();
         self.host.push(format_args!("{at_ns},{seconds},{busy},{steal},{pressure}"));
     }
@@ -131,7 +134,12 @@ impl Usage {
     pub fn rows(&self) -> impl Iterator<Item = io::Result<UsageRow>> + '_ {
         let of = |row: UsageRow| match self.is_costless {
             true => {
-                let used = Reading { user_ns: 0, system_ns: 0, throttled_ns: 0, ..row.used };
+                let used = Reading {
+                    user: Span::ZERO,
+                    system: Span::ZERO,
+                    throttled: Span::ZERO,
+                    ..row.used
+                };
                 UsageRow { used, ..row }
             }
             false => row,
@@ -165,13 +173,13 @@ fn node_row(line: &str) -> Option<UsageRow> {
         node: node.into(),
         second: next()?.try_into().ok()?,
         used: Reading {
-            user_ns: next()?,
-            system_ns: next()?,
+            user: Span::from_ns(next()?),
+            system: Span::from_ns(next()?),
             memory: next()?,
             memory_peak: next()?,
             voluntary: next()?,
             involuntary: next()?,
-            throttled_ns: next()?,
+            throttled: Span::from_ns(next()?),
             disk_read: next()?,
             disk_written: next()?,
         },
@@ -182,14 +190,14 @@ fn node_row(line: &str) -> Option<UsageRow> {
 
 fn host_row(line: &str) -> Option<HostUse> {
     let mut values = line.split(',');
-    let at_ns = values.next()?.parse().ok()?;
+    let at = Instant::from_ns(values.next()?.parse().ok()?);
     let mut next = || values.next()?.parse::<f64>().ok();
     let (seconds, busy, steal) = (next()?, next()?, next()?);
     let pressure = match values.next()? {
         "" => None,
         text => Some(text.parse().ok()?),
     };
-    Some(HostUse { at_ns, seconds, busy, steal, pressure })
+    Some(HostUse { at, seconds, busy, steal, pressure })
 }
 
 /// The cost of sampling.
@@ -197,22 +205,22 @@ fn host_row(line: &str) -> Option<HostUse> {
 pub struct Cost {
     /// Source of the nodes' figures.
     pub source: Source,
-    /// CPU time of the sampler's thread, in ns.
-    pub cpu_ns: u64,
-    /// Duration of sampling, in ns.
-    pub wall_ns: u64,
+    /// CPU time of the sampler's thread.
+    pub cpu: Span,
+    /// Duration of sampling.
+    pub wall: Span,
 }
 
 impl Default for Cost {
     fn default() -> Self {
-        Self { source: Source::Proc, cpu_ns: 0, wall_ns: 0 }
+        Self { source: Source::Proc, cpu: Span::ZERO, wall: Span::ZERO }
     }
 }
 
 impl Cost {
     /// The share of one core that it took, in percent.
     pub fn cpu_pct(&self) -> f64 {
-        100.0 * self.cpu_ns as f64 / self.wall_ns.max(1) as f64
+        100.0 * self.cpu.as_ns() as f64 / self.wall.as_ns().max(1) as f64
     }
 }
 
@@ -225,21 +233,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut log = UsageLog::create(dir.path(), 2).unwrap();
         let used = Reading {
-            user_ns: 1,
-            system_ns: 2,
+            user: Span::from_ns(1),
+            system: Span::from_ns(2),
             memory: 3,
             memory_peak: 4,
             voluntary: 5,
             involuntary: 6,
-            throttled_ns: 7,
+            throttled: Span::from_ns(7),
             disk_read: 8,
             disk_written: u64::MAX,
         };
         let carried = Carried { tx: [1, 60], rx: [2, 90] };
         let row = UsageRow { node: "meter-1".into(), second: 3, used, carried };
         let host = [
-            HostUse { at_ns: 9, seconds: 0.1, busy: 1.0 / 3.0, steal: 0.0, pressure: Some(0.25) },
-            HostUse { at_ns: 10, ..HostUse::default() },
+            HostUse {
+                at: Instant::from_ns(9),
+                seconds: 0.1,
+                busy: 1.0 / 3.0,
+                steal: 0.0,
+                pressure: Some(0.25),
+            },
+            HostUse { at: Instant::from_ns(10), ..HostUse::default() },
         ];
         log.add(1, &row);
         log.add(1, &UsageRow { second: 4, ..row.clone() });
@@ -248,11 +262,11 @@ mod tests {
         let rows: Vec<UsageRow> = usage.rows().map(Result::unwrap).collect();
         assert_eq!(rows, [row.clone(), UsageRow { second: 4, ..row.clone() }]);
         assert_eq!(usage.host().map(Result::unwrap).collect::<Vec<_>>(), host);
-        let total = NodeTotal { cpu_ns: 6, throttled_ns: 14 };
+        let total = NodeTotal { cpu: Span::from_ns(6), throttled: Span::from_ns(14) };
         assert_eq!(usage.totals, [NodeTotal::default(), total]);
         let usage = usage.without_cpu();
         let first = usage.rows().next().unwrap().unwrap();
-        assert_eq!((first.used.user_ns, first.used.memory, first.carried), (0, 3, carried));
+        assert_eq!((first.used.user, first.used.memory, first.carried), (Span::ZERO, 3, carried));
         assert_eq!((usage.totals[1], usage.host().count()), (NodeTotal::default(), 0));
     }
 }

@@ -4,11 +4,11 @@ use crate::facts::{Contended, Count, Lost, Overflows, Submitted};
 use crate::tolerance::Deviation;
 use crate::usage::HostUse;
 use record::{Status, Subject, Times};
-use units::Histogram;
+use units::{Histogram, Instant, Span};
 
 fn calm() -> Facts {
     Facts {
-        smallest_delay_ns: 30_000_000,
+        smallest_delay: Some(Span::from_ms(30)),
         delayed: [20_000; 100].into_iter().collect(),
         undelayed: [20_000; 100].into_iter().collect(),
         rtd_ms: Some(Times { p50: 100.0, ..Times::default() }),
@@ -24,7 +24,8 @@ fn used(busy: f64, seconds: f64) -> HostUse {
 }
 
 fn host_load(host: &[HostUse]) -> HostLoad {
-    HostLoad::of(host.iter().copied().map(Ok), &[(0, 1_000_000_000)]).unwrap()
+    HostLoad::of(host.iter().copied().map(Ok), &[(Instant::START, Instant::from_ns(1_000_000_000))])
+        .unwrap()
 }
 
 fn submitted() -> Submitted {
@@ -43,7 +44,8 @@ fn submitted() -> Submitted {
 /// With a CPU model of virtual time, programs that wait for it are part of the configuration.
 #[test]
 fn a_configured_cpu_may_be_busy() {
-    let busy = HostUse { at_ns: 0, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
+    let busy =
+        HostUse { at: Instant::START, seconds: 2.0, busy: 1.0, steal: 0.0, pressure: Some(0.9) };
     let facts = Facts { host: host_load(&[busy]), ..Facts::default() };
     assert_eq!(judge(&facts).status, Status::Invalid);
     let configured = Facts { configured_cpu: true, ..facts.clone() };
@@ -82,9 +84,9 @@ fn each_thing_can_spoil_it() {
     assert_eq!(spoilt(&|f| f.undelayed = late(6_000)), Status::Suspect);
     assert_eq!(spoilt(&|f| f.undelayed = late(60_000)), Status::Invalid);
     assert_eq!(spoilt(&|f| f.slip_ms.as_mut().unwrap().p99 = 3.0), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.stalls.longest_ns = 31_000_000), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.stalls.behind_ns = 31_000_000), Status::Suspect);
-    assert_eq!(spoilt(&|f| f.stalls.behind_ns = 301_000_000), Status::Invalid);
+    assert_eq!(spoilt(&|f| f.stalls.longest = Span::from_ms(31)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.stalls.behind = Span::from_ms(31)), Status::Suspect);
+    assert_eq!(spoilt(&|f| f.stalls.behind = Span::from_ms(301)), Status::Invalid);
     assert_eq!(spoilt(&|f| f.unsent = 1), Status::Invalid);
     let load = submitted();
     let sent = |change: &dyn Fn(&mut Submitted)| {
@@ -172,7 +174,7 @@ fn a_short_round_trip_is_held_to_a_local_networks() {
 #[test]
 fn each_reason_has_its_own_status_and_the_worst_is_first() {
     let mut facts = calm();
-    facts.stalls.longest_ns = 31_000_000;
+    facts.stalls.longest = Span::from_ms(31);
     facts.unsent = 3;
     facts.failures.push(Failure::Program("meter-1 ended with status 1".into()));
     let verdict = judge(&facts);
@@ -192,7 +194,7 @@ fn each_reason_has_its_own_status_and_the_worst_is_first() {
 #[test]
 fn a_program_that_fails_does_not_make_the_machine_bad() {
     let mut facts = calm();
-    facts.stalls.longest_ns = 31_000_000;
+    facts.stalls.longest = Span::from_ms(31);
     facts.failures.push(Failure::Program("meter-1 ended with status 1".into()));
     assert_eq!(judge(&facts).status, Status::Failed);
 }
@@ -252,7 +254,7 @@ fn no_two_pieces_of_evidence_have_the_same_label() {
         lost: vec![Lost { what: "the capture has no frames".into(), from_ms: Some(1) }],
         run_delay_pct: Some(1.0),
         run_delay_per_message_ms: Some(1.0),
-        host: host_load(&[HostUse { at_ns: 1_000_000_000, ..used(0.3, 1.0) }]),
+        host: host_load(&[HostUse { at: Instant::from_ns(1_000_000_000), ..used(0.3, 1.0) }]),
         ..calm()
     };
     let mut found: Vec<Subject> = judge(&facts).evidence.into_iter().map(|e| e.name).collect();

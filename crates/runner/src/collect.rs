@@ -8,16 +8,17 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use units::{Instant, Span};
 
 /// The schedule that rows are compared with.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule<'a> {
     /// The name of the interaction.
     pub name: &'a str,
-    /// Time of offset 0, in ns of CLOCK_MONOTONIC.
-    pub start_ns: u64,
-    /// Time between messages, in ns.
-    pub every_ns: u64,
+    /// Time of offset 0.
+    pub start: Instant,
+    /// Time between messages.
+    pub every: Span,
     /// Number of messages.
     pub messages: u64,
     /// The receivers' names, in order.
@@ -88,7 +89,7 @@ pub(crate) fn collect(
 ) -> Result<(), CollectError> {
     let begin = rows.len();
     plan(schedule, source.0, rows);
-    let since = |time: u64| time as i64 - schedule.start_ns as i64;
+    let since = |ns: u64| Instant::from_ns(ns).ns_from(schedule.start);
     let place: HashMap<&str, usize> =
         schedule.sinks.iter().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
     let at = |message: u64, sink: usize| -> Option<usize> {
@@ -149,7 +150,7 @@ fn plan(schedule: &Schedule<'_>, source: &str, rows: &mut MessageTable) {
         interaction: interaction.clone(),
         sender: sender.clone(),
         peer: peer.clone(),
-        intended_ns: (message * schedule.every_ns) as i64,
+        intended_ns: (schedule.every * message).as_ns() as i64,
         bytes: schedule.bytes,
         ..Message::default()
     };
@@ -202,7 +203,8 @@ mod tests {
 
     fn schedule(sinks: &[String], to_all: bool) -> Schedule<'_> {
         let fan_out = to_all.then(|| FanOut::of([sinks.len(); 3].into_iter()));
-        Schedule { name: "i", start_ns: 1000, every_ns: 100, messages: 3, sinks, fan_out, bytes: 9 }
+        let (start, every) = (Instant::from_ns(1000), Span::from_ns(100));
+        Schedule { name: "i", start, every, messages: 3, sinks, fan_out, bytes: 9 }
     }
 
     /// Rows behind one of another workload.

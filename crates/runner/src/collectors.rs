@@ -9,6 +9,7 @@ use record::spec::{CollectorSpec, OtlpSpec, PageSpec, Spec, StatsdSpec};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use units::Instant;
 
 /// The collectors of a plan, with their files in `dir`. `program` implements them.
 pub(crate) fn jobs(plan: &Plan, program: &Path, dir: &Path) -> Result<Vec<Job>, Error> {
@@ -103,8 +104,8 @@ impl CollectedValues {
         (Self(all), failures)
     }
 
-    /// The values of a metric on a node with their times in ns; `None` if its rule is about output.
-    pub fn values(&self, node: usize, rule: &Rule) -> Option<Vec<(u64, f64)>> {
+    /// The values of a metric on a node with their times; `None` if its rule is about output.
+    pub fn values(&self, node: usize, rule: &Rule) -> Option<Vec<(Instant, f64)>> {
         use CollectorSource::{Opentelemetry, Prometheus, Statsd};
         let recorded = self.0.get(&node);
         let (source, name, page) = match rule {
@@ -119,7 +120,9 @@ impl CollectedValues {
         let events = recorded.into_iter().flat_map(|own| &own.events);
         let own = events
             .filter(|event| event.source == source && event.page == page && event.name == *name);
-        Some(own.filter_map(|event| Some((event.time_ns, event.value?))).collect())
+        Some(
+            own.filter_map(|event| Some((Instant::from_ns(event.time_ns), event.value?))).collect(),
+        )
     }
 
     /// Names that a node's programs sent and no metric has, to correct a misspelt one.
@@ -186,7 +189,10 @@ mod tests {
         let events = vec![event(0, 5.0), event(1, 1_000.0)];
         let all = CollectedValues(BTreeMap::from([(3, Recorded { spec, events })]));
         let found = |port| all.values(3, &Rule::Prometheus(scrape(port))).unwrap();
-        assert_eq!((found(80), found(81)), (vec![(0, 5.0)], vec![(0, 1_000.0)]));
+        assert_eq!(
+            (found(80), found(81)),
+            (vec![(Instant::START, 5.0)], vec![(Instant::START, 1_000.0)])
+        );
         assert_eq!(found(82), []);
     }
     fn collector(dir: &Path, node: usize) -> Job {
@@ -217,7 +223,10 @@ mod tests {
         let named: Vec<_> = failures.iter().filter_map(|text| text.split(':').next()).collect();
         assert_eq!(named, ["metrics of n-2", "metrics of n-3", "metrics of n-4"]);
         let values = |node| found.values(node, &Rule::Statsd("x".to_owned())).unwrap();
-        assert_eq!((values(0), values(1)), (vec![(5, 1.5)], vec![(5, 1.0)]));
+        assert_eq!(
+            (values(0), values(1)),
+            (vec![(Instant::from_ns(5), 1.5)], vec![(Instant::from_ns(5), 1.0)])
+        );
         assert!((2..6).all(|node| values(node).is_empty()));
         assert_eq!(found.values(0, &Rule::Json("x".to_owned())), None, "that is in its output");
     }

@@ -4,6 +4,7 @@ use crate::bed::jobs::Job;
 use crate::results::Results;
 use experiment::Board;
 use measure::LinkRow;
+use units::Span;
 
 /// Work of a node over an interval; all fields in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -68,7 +69,7 @@ pub(crate) fn of_group(
     nodes: &[usize],
 ) -> Option<(f64, Option<f64>)> {
     let at = |phase: &str| results.phases.iter().find(|(name, _)| *name == phase);
-    let seconds = (at("stop")?.1 as f64 - at("load")?.1 as f64) / 1e9;
+    let seconds = at("stop")?.1.seconds_from(at("load")?.1);
     let (mut joules, mut days) = (0.0, None);
     for node in nodes {
         let board = results.plan.nodes[*node].board.as_ref()?;
@@ -91,8 +92,8 @@ fn work(
     seconds: f64,
 ) -> Option<Work> {
     let jobs = results.jobs.iter().filter(|job| job.node == node).map(Job::usage);
-    let cpu_us: u64 = jobs.map(|usage| usage.user_us + usage.system_us).sum();
-    let cpu = cpu_us as f64 / 1e6 - results.scheduled[node].before_ns as f64 / 1e9;
+    let cpu: Span = jobs.map(|usage| usage.cpu()).sum();
+    let cpu = cpu.as_s() - results.scheduled[node].before.as_s();
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };
     let name = &results.plan.nodes[node].name;

@@ -55,12 +55,12 @@ impl<'a> Evaluation<'a> {
         folder: &Folder,
     ) -> Result<Self, Error> {
         let intervals = std::mem::take(&mut measured.intervals);
-        let Measured { jobs, outcome, start_ns, by_netem, usage, shortened, .. } = &*measured;
-        let rows = rows(plan, jobs, *start_ns, folder.path())?;
+        let Measured { jobs, outcome, start, by_netem, usage, shortened, .. } = &*measured;
+        let rows = rows(plan, jobs, *start, folder.path())?;
         let outcomes = measure::outcomes(&rows.messages, plan.duration.as_ns() as i64)
             .map_err(Error::io(READ_MESSAGES))?;
         let topology = &measured.design.topology;
-        let intervals = LinkRows::of(plan, topology, &outcome.totals, intervals, *start_ns)
+        let intervals = LinkRows::of(plan, topology, &outcome.totals, intervals, *start)
             .map_err(Error::io(READ_INTERVALS))?
             .with_netem(by_netem);
         let (tolerances, compared) = compare(&intervals).map_err(Error::io(READ_INTERVALS))?;
@@ -71,7 +71,7 @@ impl<'a> Evaluation<'a> {
             options,
             loads: load_figures::collect(plan, jobs),
             probes: probe_figures::collect(plan, jobs)?,
-            programs: program_metrics::collect(plan, jobs, *start_ns, shortened),
+            programs: program_metrics::collect(plan, jobs, *start, shortened),
             rows,
             outcomes,
             links: intervals.whole(),
@@ -92,7 +92,7 @@ impl<'a> Evaluation<'a> {
         Ok(Facts {
             configured_cpu: self.options.clock == Clock::Virtual,
             costless: self.options.is_costless(),
-            smallest_delay_ns: smallest_delay(self.plan),
+            smallest_delay: smallest_delay(self.plan),
             delayed: accounting.delayed().clone(),
             undelayed: accounting.undelayed().clone(),
             rtd_ms: self.outcomes.rtd_ms,
@@ -123,7 +123,7 @@ impl<'a> Evaluation<'a> {
     /// CPU load of the host while messages were in flight. Rows count from offset 0, the samples
     /// of the host are on CLOCK_MONOTONIC.
     fn host_load(&self, measured: &Measured) -> Result<HostLoad, Error> {
-        let absolute = |ns: i64| (measured.start_ns as i64 + ns) as u64;
+        let absolute = |ns: i64| measured.start.at_offset(ns);
         let spans = measure::under_way(&self.rows.messages).map_err(Error::io(READ_MESSAGES))?;
         let spans: Vec<_> = spans.iter().map(|(a, b)| (absolute(*a), absolute(*b))).collect();
         HostLoad::of(measured.usage.host(), &spans).map_err(Error::io("read the host's usage"))
@@ -154,8 +154,8 @@ impl<'a> Evaluation<'a> {
 
     /// Failures of programs and of the bed.
     fn failures(&self, measured: &Measured) -> Vec<Failure> {
-        let end_ns = measured.phases.last().map_or(measured.start_ns, |(_, at)| *at);
-        let checks = crate::program_checks::failures(&measured.jobs, end_ns, &measured.shortened);
+        let end = measured.phases.last().map_or(measured.start, |(_, at)| *at);
+        let checks = crate::program_checks::failures(&measured.jobs, end, &measured.shortened);
         let of_loads = self.loads.failures.iter().chain(&self.programs.failures).chain(&checks);
         let of_loads = of_loads.cloned().map(Failure::Program);
         let refused = measured.outcome.refused.iter();
@@ -175,7 +175,7 @@ impl<'a> Evaluation<'a> {
             options: self.options,
             started,
             phases: &measured.phases,
-            start_ns: measured.start_ns,
+            start: measured.start,
             design: &measured.design,
             jobs: &measured.jobs,
             messages: &self.rows.messages,
@@ -239,9 +239,9 @@ fn compare(rows: &LinkRows) -> std::io::Result<(Tolerances, Compared)> {
 
 /// What was given up because the disk was full.
 fn lost(measured: &Measured) -> Vec<Lost> {
-    let Measured { disk, captured, decisions_missed, start_ns, .. } = measured;
+    let Measured { disk, captured, decisions_missed, start, .. } = measured;
     let output = measured.shortened.iter().map(|log| log.bytes).sum();
-    lost_to_full_disk(disk, captured, output, *decisions_missed, *start_ns)
+    lost_to_full_disk(disk, captured, output, *decisions_missed, *start)
 }
 
 /// Number of frames that networks rejected, and the source of most of them.
@@ -288,9 +288,9 @@ fn counts_of(
     counts
 }
 
-/// The smallest configured delay above 0 of any link, in ns.
-fn smallest_delay(plan: &Plan) -> u64 {
+/// The smallest configured delay above 0 of any link.
+fn smallest_delay(plan: &Plan) -> Option<Span> {
     let links = plan.nodes.iter().flat_map(|node| &node.links);
     let delays = links.flat_map(|link| [link.up.delay.mean, link.down.delay.mean]);
-    delays.filter(|delay| *delay > Span::ZERO).map(Span::as_ns).min().unwrap_or(0)
+    delays.filter(|delay| *delay > Span::ZERO).min()
 }

@@ -8,6 +8,7 @@ use measure::{Failed, Message, SectionRow};
 use record::event::{ExchangeEvent, FailureReason, Receipt, SectionEvent};
 use std::collections::HashMap;
 use std::sync::Arc;
+use units::Instant;
 
 /// All frames that a driving node counted: node, bytes sent and received.
 pub(crate) type Passed = (usize, u64, u64);
@@ -27,12 +28,12 @@ pub(crate) fn collect(
     number: usize,
     exchange: &Exchange,
     jobs: &[Job],
-    start_ns: u64,
+    start: Instant,
 ) -> Result<Collected, CollectError> {
     let of = |role: Role| {
         jobs.iter().filter(move |job| job.workload == Some(number) && job.role == role)
     };
-    let since = |at: u64| at as i64 - start_ns as i64;
+    let since = |ns: u64| Instant::from_ns(ns).ns_from(start);
     let name: Arc<str> = exchange.name.as_str().into();
     let mut table = Table::planned(plan, number, exchange, &name);
     let mut found = Collected::default();
@@ -99,7 +100,7 @@ impl Table {
             let driver: Arc<str> = pair.driver.into();
             driven.insert(pair.driver.to_owned(), own.iter().map(|(n, _)| *n).collect());
             for (k, (message, size)) in own.iter().enumerate() {
-                let at = exchange.offset(place).as_ns() + exchange.every.as_ns() * k as u64;
+                let at = exchange.offset(place) + exchange.every * k as u64;
                 for (server, peer) in pair.servers.iter().enumerate() {
                     let row = &mut rows[*message as usize * each + server];
                     let (from, to) = match is_pull {
@@ -107,7 +108,7 @@ impl Table {
                         false => (driver.clone(), Arc::from(*peer)),
                     };
                     (row.message, row.sender, row.peer) = (*message, from, to);
-                    (row.bytes, row.intended_ns) = (*size as u32, at as i64);
+                    (row.bytes, row.intended_ns) = (*size as u32, at.as_ns() as i64);
                     row.warmup = *message >= exchange.exchanges();
                 }
             }

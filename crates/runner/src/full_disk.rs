@@ -7,6 +7,7 @@ use measure::{Auxiliary, FullDisk, Lost, Written};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use units::Instant;
 
 /// Free space below which a failed write means a full disk, in bytes.
 const HARDLY: u64 = 1 << 20;
@@ -18,11 +19,11 @@ pub(crate) fn lost_to_full_disk(
     captured: &Written,
     output: u64,
     decisions_missed: u64,
-    start_ns: u64,
+    start: Instant,
 ) -> Vec<Lost> {
     let mut lost = Vec::new();
     for part in Auxiliary::ALL {
-        let Some(at) = disk.since_ns(part) else { continue };
+        let Some(at) = disk.since(part) else { continue };
         let what = match part {
             Auxiliary::Capture if captured.given_up > 0 => {
                 format!("the capture misses {} frames", captured.given_up)
@@ -35,7 +36,7 @@ pub(crate) fn lost_to_full_disk(
             }
             _ => continue,
         };
-        let from_ms = (at as i64 - start_ns as i64) / 1_000_000;
+        let from_ms = at.ns_from(start) / 1_000_000;
         lost.push(Lost { what, from_ms: Some(from_ms) });
     }
     lost
@@ -126,6 +127,7 @@ mod tests {
     use super::*;
     use crate::bed::jobs::Files;
     use crate::test_plan::plan;
+    use units::Span;
 
     fn names(folder: &Path) -> Vec<String> {
         let found = fs::read_dir(folder).unwrap();
@@ -173,11 +175,17 @@ mod tests {
     fn a_part_that_was_given_up_without_a_loss_is_not_lost() {
         let captured = |given_up| Written { given_up, ..Written::default() };
         let disk = FullDisk::default();
-        assert!(lost_to_full_disk(&disk, &captured(5), 5, 5, 0).is_empty(), "nothing is given up");
+        assert!(
+            lost_to_full_disk(&disk, &captured(5), 5, 5, Instant::START).is_empty(),
+            "nothing is given up"
+        );
         Auxiliary::ALL.into_iter().for_each(|part| disk.give_up(part));
-        assert!(lost_to_full_disk(&disk, &captured(0), 0, 0, 0).is_empty(), "nothing is missing");
-        let at = disk.since_ns(Auxiliary::Capture).unwrap();
-        let lost = lost_to_full_disk(&disk, &captured(7), 2_500_000, 9, at + 3_500_000);
+        assert!(
+            lost_to_full_disk(&disk, &captured(0), 0, 0, Instant::START).is_empty(),
+            "nothing is missing"
+        );
+        let at = disk.since(Auxiliary::Capture).unwrap();
+        let lost = lost_to_full_disk(&disk, &captured(7), 2_500_000, 9, at + Span::from_us(3_500));
         let what: Vec<_> = lost.iter().map(|lost| lost.what.as_str()).collect();
         assert_eq!(
             what,

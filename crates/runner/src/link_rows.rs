@@ -7,6 +7,7 @@ use experiment::Plan;
 use link::{Channel, Direction, Totals};
 use measure::{Intervals, LinkRow};
 use std::io;
+use units::Instant;
 
 /// The directions of all links.
 pub(crate) struct LinkRows {
@@ -15,7 +16,7 @@ pub(crate) struct LinkRows {
     intervals: Intervals,
     /// Rows of links that netem impairs, in place of their intervals.
     by_netem: Vec<LinkRow>,
-    start_ns: u64,
+    start: Instant,
 }
 
 impl LinkRows {
@@ -28,7 +29,7 @@ impl LinkRows {
         topology: &Topology,
         totals: &[Vec<[Totals; 2]>],
         intervals: Intervals,
-        start_ns: u64,
+        start: Instant,
     ) -> io::Result<Self> {
         let segments = topology.segments.iter().enumerate().map(|(segment, spec)| {
             let retries = matches!(&spec.channel, Channel::Csma(csma) if csma.retries > 0);
@@ -54,7 +55,7 @@ impl LinkRows {
             ends.collect()
         });
         let whole = segments.collect();
-        let mut rows = Self { whole, intervals, by_netem: Vec::new(), start_ns };
+        let mut rows = Self { whole, intervals, by_netem: Vec::new(), start };
         rows.span()?;
         Ok(rows)
     }
@@ -63,7 +64,7 @@ impl LinkRows {
     fn span(&mut self) -> io::Result<()> {
         for part in self.intervals.iter() {
             let LinkInterval { place, direction, interval } = part?;
-            let (from, to) = (self.since(interval.from.as_ns()), self.since(interval.to.as_ns()));
+            let (from, to) = (self.since(interval.from), self.since(interval.to));
             let Some(row) = row_of(&mut self.whole, place, direction) else { continue };
             if row.end_s <= row.start_s {
                 row.start_s = from;
@@ -74,8 +75,8 @@ impl LinkRows {
         Ok(())
     }
 
-    fn since(&self, ns: u64) -> f64 {
-        (ns as f64 - self.start_ns as f64) / 1e9
+    fn since(&self, at: Instant) -> f64 {
+        at.seconds_from(self.start)
     }
 
     /// The rows of the whole run.
@@ -99,8 +100,8 @@ impl LinkRows {
         let way = usize::from(*direction == Direction::Down);
         let row = &self.whole.get(place.segment)?.get(place.endpoint)?[way];
         (!row.by_netem).then(|| LinkRow {
-            start_s: self.since(interval.from.as_ns()),
-            end_s: self.since(interval.to.as_ns()),
+            start_s: self.since(interval.from),
+            end_s: self.since(interval.to),
             configured: interval.configured.clone(),
             changing: interval.changing,
             measured: interval.measured,

@@ -11,8 +11,7 @@ use measure::{Accounting, IntervalLog, Intervals, LinkRow};
 use std::sync::Arc;
 use units::Instant;
 
-const S: u64 = 1_000_000_000;
-const START: u64 = 100 * S;
+const START: Instant = Instant::from_ns(100_000_000_000);
 
 fn topology() -> (Plan, Topology) {
     let plan = plan(
@@ -34,7 +33,7 @@ type Ended = (usize, Direction, f64, f64, u64, &'static str);
 fn intervals(topology: &Topology, dir: &std::path::Path, ended: &[Ended]) -> Intervals {
     let mut accounting = Accounting::new(topology.owners.clone(), Vec::new(), None);
     accounting.keep_intervals(IntervalLog::begin(dir).unwrap());
-    let at = |s: f64| Instant::from_ns((START as f64 + s * 1e9) as u64);
+    let at = |s: f64| START.at_offset((s * 1e9) as i64);
     for (endpoint, direction, from, to, frames, delay) in ended {
         let configured: Impairment = match *delay {
             "" => topology.segments[0].endpoints[*endpoint].up.clone(),

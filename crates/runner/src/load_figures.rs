@@ -9,7 +9,7 @@ use record::event::{Loop, SenderResults};
 use record::{Load, LoadTimes, Observed, Percentiles, RequestCounts, Sender, Timeline};
 use std::collections::BTreeMap;
 use std::fs;
-use units::Histogram;
+use units::{Histogram, Span};
 
 /// Results of the loads of a run.
 #[derive(Debug, Default)]
@@ -62,7 +62,7 @@ struct Sum {
     wait: Histogram,
     notification: Histogram,
     timeline: Timeline,
-    schedule_ns: u64,
+    schedule: Span,
 }
 
 impl Sum {
@@ -79,7 +79,7 @@ impl Sum {
             times.add(&history.times);
         }
         self.timeline.add(&file.timeline);
-        self.schedule_ns = self.schedule_ns.max(file.schedule_ns);
+        self.schedule = self.schedule.max(Span::from_ns(file.schedule_ns));
         let file = file.load;
         self.observed.add(&file.observed);
         let submitted = Submitted {
@@ -122,7 +122,7 @@ impl Sum {
             r#loop: if users.is_some() { Loop::Closed } else { Loop::Open },
             users,
             unanswered_pct: 100.0 * unanswered as f64 / scheduled.max(1) as f64,
-            quarters: self.timeline.quarters(self.schedule_ns),
+            quarters: self.timeline.quarters(self.schedule.as_ns()),
             // Over all scheduled requests: an unanswered one ranks above every answer.
             response_ms: of_all(&self.response, scheduled),
             service_ms: of_all(&self.service, scheduled),

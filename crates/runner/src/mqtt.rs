@@ -11,6 +11,7 @@ use record::spec::MqttSpec;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use units::Instant;
 
 /// The MQTT workloads of a plan with their workload numbers.
 pub(crate) fn workloads(plan: &Plan) -> impl Iterator<Item = (usize, &Mqtt)> {
@@ -80,7 +81,7 @@ pub(crate) fn collect(
     number: usize,
     mqtt: &Mqtt,
     jobs: &[Job],
-    start_ns: u64,
+    start: Instant,
     rows: &mut MessageTable,
 ) -> Result<Vec<ClientRow>, CollectError> {
     let clients = mqtt.clients();
@@ -114,7 +115,7 @@ pub(crate) fn collect(
         };
         for line in events::<MessageEvent<'_, ClientEvent>>(&job.name, &job.files.events)? {
             let line = line?;
-            let time = line.time_ns as i64 - start_ns as i64;
+            let time = Instant::from_ns(line.time_ns).ns_from(start);
             let noted = messages.note(&line, client, time, &mut row);
             noted.map_err(CollectError::of(&job.name, &job.files.events))?;
         }

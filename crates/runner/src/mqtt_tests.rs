@@ -8,8 +8,9 @@ use record::spec::{MqttSpec, Spec};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use units::Instant;
 
-const START: u64 = 1_000;
+const START: Instant = Instant::from_ns(1_000);
 
 fn planned(pattern: &str) -> Plan {
     let dir = tempfile::tempdir().unwrap();

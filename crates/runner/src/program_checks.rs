@@ -7,14 +7,14 @@ use experiment::{OutputCheck, Stream};
 use record::spec::{CONSOLE_DONE, CONSOLE_PREFIX};
 use std::fs::File;
 use std::path::Path;
-use units::{Bytes, Span};
+use units::{Bytes, Instant};
 
 /// What programs did not do that they should have done; one text for each. `shortened` outputs lack
 /// their middle.
-pub(crate) fn failures(jobs: &[Job], end_ns: u64, shortened: &[Shortened]) -> Vec<String> {
+pub(crate) fn failures(jobs: &[Job], end: Instant, shortened: &[Shortened]) -> Vec<String> {
     let mut failures = Vec::new();
     for (number, job) in jobs.iter().enumerate() {
-        failures.extend(late(job, end_ns));
+        failures.extend(late(job, end));
         // A program that started again continued its output.
         let continues = |later: &Job| later.files.out == job.files.out;
         if !jobs[number + 1..].iter().any(continues) {
@@ -42,9 +42,9 @@ fn unfinished(job: &Job) -> Option<String> {
 }
 
 /// A program that took too long. A fault that ended it may have cut it short.
-fn late(job: &Job, end_ns: u64) -> Option<String> {
-    let (limit, started) = (job.check.within?, job.started_ns?);
-    let took = Span::from_ns(job.ended_ns.unwrap_or(end_ns).saturating_sub(started));
+fn late(job: &Job, end: Instant) -> Option<String> {
+    let (limit, started) = (job.check.within?, job.started?);
+    let took = job.ended.unwrap_or(end) - started;
     let state = match job.state {
         _ if took <= limit || job.asked_to_end => return None,
         State::Ended { .. } => format!("ran for {took}"),
@@ -101,12 +101,14 @@ mod tests {
     use crate::bed::jobs::{Files, Role};
     use experiment::{OutputRule, ProgramCheck};
     use lab::{Exit, Usage};
+    use units::Span;
 
     fn job(dir: &Path, out: &str, check: ProgramCheck) -> Job {
         let files = Files::of(dir, "a", Some(0));
         std::fs::write(&files.out, out).unwrap();
         let mut job = Job::of(0, "a", Some(0), Role::Command, vec!["p".into()], dir, files);
-        (job.started_ns, job.ended_ns) = (Some(1_000), Some(2_000_001_000));
+        let start = Instant::from_ns(1_000);
+        (job.started, job.ended) = (Some(start), Some(start + Span::from_s(2)));
         job.state = State::Ended { exit: Exit::Status(0), usage: Usage::default(), starved: None };
         job.check = check;
         job
@@ -119,30 +121,31 @@ mod tests {
         let output = vec![OutputCheck { from: Stream::Stdout, rule }];
         let check = ProgramCheck { output, ..ProgramCheck::default() };
         let good = job(dir.path(), "sent 5\n5 received\nbye\n", check.clone());
-        assert_eq!(failures(&[good], 0, &[]), [] as [String; 0]);
+        assert_eq!(failures(&[good], Instant::START, &[]), [] as [String; 0]);
         let mut bad = job(dir.path(), "sent 5\n4 received\n\n", check);
-        let found = failures(&[bad.clone()], 0, &[]);
+        let found = failures(&[bad.clone()], Instant::START, &[]);
         assert_eq!(found.len(), 1);
         assert!(found[0].contains("`p` on a has no line with `5 received`"), "{}", found[0]);
         assert!(found[0].contains("last line is `4 received`"), "{}", found[0]);
         let shortened = Shortened { log: bad.files.out.clone(), bytes: 4096 };
-        let found = failures(&[bad.clone()], 0, &[shortened]);
+        let found = failures(&[bad.clone()], Instant::START, &[shortened]);
         assert!(found[0].contains("4 KiB of it exceeded the limit"), "{}", found[0]);
         bad.state = State::Ended { exit: Exit::Status(2), usage: Usage::default(), starved: None };
-        assert!(failures(&[bad], 0, &[]).is_empty(), "its status is reported already");
+        assert!(failures(&[bad], Instant::START, &[]).is_empty(), "its status is reported already");
     }
 
     #[test]
     fn a_program_must_end_in_time() {
         let dir = tempfile::tempdir().unwrap();
         let check = |s| ProgramCheck { within: Some(Span::from_s(s)), ..ProgramCheck::default() };
-        assert!(failures(&[job(dir.path(), "", check(2))], 0, &[]).is_empty());
-        let found = failures(&[job(dir.path(), "", check(1))], 0, &[]);
+        assert!(failures(&[job(dir.path(), "", check(2))], Instant::START, &[]).is_empty());
+        let found = failures(&[job(dir.path(), "", check(1))], Instant::START, &[]);
         assert!(found[0].contains("ran for 2 s; `within` allows 1 s"), "{found:?}");
+        let at = |s| Instant::START + Span::from_s(s);
         let mut running = job(dir.path(), "", check(3));
-        (running.state, running.ended_ns) = (State::Ready, None);
-        assert!(failures(&[running.clone()], 3_000_000_000, &[]).is_empty());
-        assert_eq!(failures(&[running], 5_000_000_000, &[]).len(), 1);
+        (running.state, running.ended) = (State::Ready, None);
+        assert!(failures(&[running.clone()], at(3), &[]).is_empty());
+        assert_eq!(failures(&[running], at(5), &[]).len(), 1);
     }
 
     #[test]
@@ -160,11 +163,14 @@ mod tests {
         ];
         for (text, left) in cases {
             std::fs::write(&console.files.err, text).unwrap();
-            let found = failures(&[console.clone()], 0, &[]);
+            let found = failures(&[console.clone()], Instant::START, &[]);
             assert_eq!(found.len(), usize::from(left.is_some()), "{found:?}");
             assert!(left.is_none_or(|left| found[0].contains(left)), "{found:?}");
             console.has_steps = false;
-            assert!(failures(&[console.clone()], 0, &[]).is_empty(), "it has no steps");
+            assert!(
+                failures(&[console.clone()], Instant::START, &[]).is_empty(),
+                "it has no steps"
+            );
             console.has_steps = true;
         }
     }
@@ -176,13 +182,13 @@ mod tests {
         let output = vec![OutputCheck { from: Stream::Stdout, rule }];
         let check = ProgramCheck { output, within: Some(Span::from_s(1)), ..Default::default() };
         let first = job(dir.path(), "text\n", check);
-        let second = Job { ended_ns: Some(1_000), ..first.clone() };
-        let found = failures(&[first.clone(), second.clone()], 0, &[]);
+        let second = Job { ended: Some(Instant::from_ns(1_000)), ..first.clone() };
+        let found = failures(&[first.clone(), second.clone()], Instant::START, &[]);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("ran for 2 s") && found[1].contains("no line with `never`"));
         // A fault may have cut it short, so its time is not judged.
         let stopped = Job { asked_to_end: true, ..first };
-        assert_eq!(failures(&[stopped, second], 0, &[]).len(), 1);
+        assert_eq!(failures(&[stopped, second], Instant::START, &[]).len(), 1);
     }
 
     #[test]
@@ -190,11 +196,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let check = ProgramCheck { within: Some(Span::from_s(2)), ..Default::default() };
         let exact = job(dir.path(), "", check);
-        assert!(failures(std::slice::from_ref(&exact), 0, &[]).is_empty());
-        let late = Job { ended_ns: Some(2_000_001_001), ..exact.clone() };
-        assert_eq!(failures(&[late], 0, &[]).len(), 1);
-        let unstarted = Job { started_ns: None, ended_ns: None, state: State::Starting, ..exact };
-        assert!(failures(&[unstarted], u64::MAX, &[]).is_empty());
+        assert!(failures(std::slice::from_ref(&exact), Instant::START, &[]).is_empty());
+        let late = Job { ended: Some(Instant::from_ns(2_000_001_001)), ..exact.clone() };
+        assert_eq!(failures(&[late], Instant::START, &[]).len(), 1);
+        let unstarted = Job { started: None, ended: None, state: State::Starting, ..exact };
+        assert!(failures(&[unstarted], Instant::NEVER, &[]).is_empty());
     }
 
     #[test]
@@ -203,7 +209,7 @@ mod tests {
         let rule = OutputRule::Contains("text".to_owned());
         let output = vec![OutputCheck { from: Stream::Stderr, rule }];
         let check = ProgramCheck { output, ..Default::default() };
-        let found = failures(&[job(dir.path(), "text\n", check)], 0, &[]);
+        let found = failures(&[job(dir.path(), "text\n", check)], Instant::START, &[]);
         assert!(found.len() == 1 && found[0].contains("a.0.err"), "{found:?}");
     }
 }

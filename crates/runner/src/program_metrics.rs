@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use units::Bytes;
+use units::{Bytes, Instant};
 
 /// The values that the programs of a run printed.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(crate) struct ProgramMetrics {
     /// What the collectors recorded.
     collected: CollectedValues,
     /// Time of offset 0.
-    start_ns: u64,
+    start: Instant,
     /// Bytes that outputs lack.
     dropped: HashMap<PathBuf, u64>,
 }
@@ -39,13 +39,13 @@ type Value = (Option<i64>, f64);
 pub(crate) fn collect(
     plan: &Plan,
     jobs: &[Job],
-    start_ns: u64,
+    start: Instant,
     shortened: &[Shortened],
 ) -> ProgramMetrics {
     let (collected, failures) = CollectedValues::read(jobs);
     let dropped = shortened.iter().map(|log| (log.log.clone(), log.bytes)).collect();
     let mut all =
-        ProgramMetrics { collected, failures, start_ns, dropped, ..ProgramMetrics::default() };
+        ProgramMetrics { collected, failures, start, dropped, ..ProgramMetrics::default() };
     let mut figures: BTreeMap<String, BTreeMap<String, Samples>> = BTreeMap::new();
     for (name, metrics, jobs) in programs(plan, jobs) {
         for metric in metrics {
@@ -131,8 +131,8 @@ impl ProgramMetrics {
         job: &Job,
     ) -> Result<(Vec<Value>, Option<String>), String> {
         if let Some(values) = self.collected.values(job.node, &metric.rule) {
-            let since = |time_ns: u64| Some(time_ns as i64 - self.start_ns as i64);
-            let values = values.into_iter().map(|(time_ns, value)| (since(time_ns), value));
+            let since = |at: Instant| Some(at.ns_from(self.start));
+            let values = values.into_iter().map(|(at, value)| (since(at), value));
             return Ok((values.collect(), None));
         }
         let path = output(metric, job);

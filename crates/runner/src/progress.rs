@@ -1,7 +1,7 @@
 //! Progress of a run, for the user.
 
 use serde::{Deserialize, Serialize};
-use units::Span;
+use units::{Instant, Span};
 
 /// The phase of a run, for progress output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +65,9 @@ pub trait ProgressSink {
     /// Called a few times a second.
     fn progress(&mut self, progress: &Progress);
 
-    /// Called once, when the start signal is given: the schedule begins at `start_ns` of the
-    /// monotonic clock, in the future.
-    fn begun(&mut self, _start_ns: u64) {}
+    /// Called once, when the start signal is given: the schedule begins at `start`, in
+    /// the future.
+    fn begun(&mut self, _start: Instant) {}
 }
 
 /// No-op sink.
@@ -76,4 +76,4 @@ impl ProgressSink for () {
 }
 
 /// A phase of a run: its name and start time.
-pub(crate) type Begun = (&'static str, u64);
+pub(crate) type Begun = (&'static str, Instant);

@@ -18,6 +18,7 @@ use record::{Load, Messages, Verdict};
 use std::collections::BTreeMap;
 use std::io;
 use std::time::SystemTime;
+use units::Instant;
 
 /// All results of a finished run.
 pub(crate) struct Results<'a> {
@@ -25,7 +26,8 @@ pub(crate) struct Results<'a> {
     pub options: &'a Options<'a>,
     pub started: SystemTime,
     pub phases: &'a [Begun],
-    pub start_ns: u64,
+    /// Time of offset 0.
+    pub start: Instant,
     pub design: &'a Design,
     pub jobs: &'a [Job],
     pub messages: &'a MessageTable,

@@ -7,6 +7,7 @@ use crate::exchange_rows::Passed;
 use experiment::{Interaction, Plan, Workload};
 use measure::{ClientRow, MessageTable, SectionRow};
 use std::path::Path;
+use units::Instant;
 
 /// The rows of all programs.
 #[derive(Debug)]
@@ -22,7 +23,12 @@ pub(crate) struct Rows {
 }
 
 /// The rows of all workloads. Those of messages may need a file in `folder`.
-pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64, folder: &Path) -> Result<Rows, Error> {
+pub(crate) fn rows(
+    plan: &Plan,
+    jobs: &[Job],
+    start: Instant,
+    folder: &Path,
+) -> Result<Rows, Error> {
     let mut rows = Rows {
         messages: MessageTable::new(folder),
         clients: Vec::new(),
@@ -32,15 +38,15 @@ pub(crate) fn rows(plan: &Plan, jobs: &[Job], start_ns: u64, folder: &Path) -> R
     for (number, workload) in plan.workloads.iter().enumerate() {
         match workload {
             Workload::Interaction(interaction) => {
-                answered(interaction, number, jobs, start_ns, &mut rows.messages)?;
+                answered(interaction, number, jobs, start, &mut rows.messages)?;
             }
             Workload::Mqtt(mqtt) => {
                 let messages = &mut rows.messages;
-                let own = crate::mqtt::collect(plan, number, mqtt, jobs, start_ns, messages)?;
+                let own = crate::mqtt::collect(plan, number, mqtt, jobs, start, messages)?;
                 rows.clients.extend(own);
             }
             Workload::Exchange(exchange) => {
-                let found = crate::exchange_rows::collect(plan, number, exchange, jobs, start_ns)?;
+                let found = crate::exchange_rows::collect(plan, number, exchange, jobs, start)?;
                 rows.messages.extend(found.messages);
                 rows.sections.extend(found.sections);
                 rows.passed.extend(found.passed);
@@ -58,13 +64,13 @@ fn answered(
     interaction: &Interaction,
     number: usize,
     jobs: &[Job],
-    start_ns: u64,
+    start: Instant,
     rows: &mut MessageTable,
 ) -> Result<(), Error> {
     let schedule = Schedule {
         name: &interaction.name,
-        start_ns,
-        every_ns: interaction.every.as_ns(),
+        start,
+        every: interaction.every,
         messages: interaction.messages,
         sinks: &interaction.sinks,
         fan_out: interaction.down.is_to_all().then(|| {

@@ -1,12 +1,14 @@
 //! The facts about a finished run, for `run.json`.
 
 use crate::machine::machine;
+use crate::progress::Begun;
 use crate::results::Results;
 use experiment::Clock;
 use journal::Contents;
 use record::{Accounting, Departures, Phase, RUN_FORMAT, RunFacts, Stalls};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
+use units::{Instant, Span};
 
 pub(crate) fn run_facts(results: &Results<'_>, files: Contents) -> RunFacts {
     let (plan, options) = (results.plan, results.options);
@@ -57,10 +59,10 @@ fn accounting(results: &Results<'_>) -> Accounting {
 
 /// Each phase ends when the next one begins; the last one ends now.
 fn phases(results: &Results<'_>) -> Vec<Phase> {
-    let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
-    let ends = results.phases.iter().skip(1).map(|(_, at)| *at).chain([clock::now_ns()]);
+    let since = |at: Instant| at.seconds_from(results.start);
+    let ends = results.phases.iter().skip(1).map(|(_, at)| *at).chain([clock::now()]);
     let phases = results.phases.iter().zip(ends);
-    let phase = |((name, begin), end): (&(&str, u64), u64)| Phase {
+    let phase = |((name, begin), end): (&Begun, Instant)| Phase {
         name: (*name).to_owned(),
         start_s: since(*begin),
         end_s: since(end),
@@ -69,7 +71,8 @@ fn phases(results: &Results<'_>) -> Vec<Phase> {
 }
 
 fn stalls(stalls: engine::Stalls) -> Stalls {
-    let engine::Stalls { count, longest_ns, total_ns, behind_ns } = stalls;
+    let engine::Stalls { count, longest, total, behind } = stalls;
+    let [longest_ns, total_ns, behind_ns] = [longest, total, behind].map(Span::as_ns);
     Stalls { count, longest_ns, total_ns, behind_ns }
 }
 

@@ -6,6 +6,7 @@ use record::{Mqtt, MqttRole};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use units::Instant;
 
 /// The mean over a role's nodes during the steady phase: CPU share, and bytes sent and received per
 /// second. `None` without an MQTT workload, or if the run ended before all clients had joined.
@@ -61,29 +62,30 @@ pub(crate) fn steady(results: &Results<'_>) -> io::Result<Option<Mqtt>> {
 
 /// The steady phase: from the last join to the end of the schedules, in seconds from offset 0.
 fn window(results: &Results<'_>) -> Option<(f64, f64)> {
-    let seconds = |span: units::Span| span.as_ns() as f64 / 1e9;
+    let seconds = units::Span::as_s;
     let all = workloads(results.plan).map(|(_, mqtt)| {
         let end = seconds(mqtt.planned_duration());
         (end - seconds(mqtt.duration), end)
     });
     let (from, to) = all.reduce(|a, b| (a.0.max(b.0), a.1.min(b.1)))?;
     let ended = results.phases.iter().find(|(name, _)| *name == "drain")?.1;
-    let to = to.min((ended as f64 - results.start_ns as f64) / 1e9);
+    let to = to.min(ended.seconds_from(results.start));
     (to > from).then_some((from, to))
 }
 
 /// CPU use in percent, by node.
 fn cpu_by_node(results: &Results<'_>, from: f64, to: f64) -> io::Result<HashMap<Arc<str>, f64>> {
     // The sampler's seconds begin half a second before offset 0.
-    let load = results.phases.iter().find(|(name, _)| *name == "load").map_or(0, |p| p.1);
-    let shift = (load as f64 - results.start_ns as f64) / 1e9;
+    let load = results.phases.iter().find(|(name, _)| *name == "load");
+    let load = load.map_or(Instant::START, |(_, at)| *at);
+    let shift = load.seconds_from(results.start);
     let mut sums: HashMap<Arc<str>, (f64, u32)> = HashMap::new();
     for row in results.usage.rows() {
         let row = row?;
         let at = f64::from(row.second) + shift;
         if at >= from && at + 1.0 <= to {
             let sum = sums.entry(row.node).or_default();
-            sum.0 += (row.used.user_ns + row.used.system_ns) as f64 / 1e6;
+            sum.0 += (row.used.user + row.used.system).as_ms();
             sum.1 += 1;
         }
     }
@@ -116,7 +118,7 @@ fn host_busy(results: &Results<'_>, from: f64, to: f64) -> io::Result<f64> {
     let (mut busy, mut seconds) = (0.0, 0.0);
     for interval in results.usage.host() {
         let interval = interval?;
-        let at = (interval.at_ns as f64 - results.start_ns as f64) / 1e9;
+        let at = interval.at.seconds_from(results.start);
         if (from..to).contains(&at) {
             busy += interval.busy * interval.seconds;
             seconds += interval.seconds;

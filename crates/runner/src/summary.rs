@@ -12,6 +12,7 @@ use measure::{LinkRow, Traffic, times};
 use record::{Group, InteractionPattern, Lateness, Links, Summary};
 use std::collections::{BTreeMap, HashSet};
 use std::io;
+use units::Span;
 
 /// The payload that a node's applications handed to their transports: once for a multicast message,
 /// once per connection otherwise.
@@ -183,9 +184,11 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group
     let is_own = |job: &&Job| nodes.contains(&job.node) && job.role != Role::Collector;
     let jobs = results.jobs.iter().filter(is_own);
     let usage: Vec<_> = jobs.map(|job| (!job.has_control(), job.usage())).collect();
-    let cpu_us: u64 = usage.iter().map(|(_, u)| u.user_us + u.system_us).sum();
-    let before_us = nodes.iter().map(|node| results.scheduled[*node].before_ns).sum::<u64>() / 1000;
-    let waited_ns: u64 = nodes.iter().map(|node| results.scheduled[*node].wait_ns).sum();
+    let cpu: Span = usage.iter().map(|(_, usage)| usage.cpu()).sum();
+    let before: Span = nodes.iter().map(|node| results.scheduled[*node].before).sum();
+    // In whole microseconds, as the CPU times of programs.
+    let before = Span::from_us(before.as_ns() / 1000);
+    let waited: Span = nodes.iter().map(|node| results.scheduled[*node].wait).sum();
     let payload = payload_sent(results, name)?;
     let own = usage.iter().any(|(foreign, _)| *foreign);
     Ok(Group {
@@ -209,8 +212,8 @@ fn group(results: &Results<'_>, name: &str, nodes: &[usize]) -> io::Result<Group
         rx_carried_bytes: rx.carried,
         rx_control_frames: rx.control_frames,
         rx_control_bytes: rx.control_bytes,
-        cpu_ms: Some(cpu_us.saturating_sub(before_us) as f64 / 1e3),
-        run_delay_ms: Some(waited_ns as f64 / 1e6),
+        cpu_ms: Some((cpu - before).as_ms()),
+        run_delay_ms: Some(waited.as_ms()),
         rss_max_bytes: usage.iter().map(|(_, u)| u.peak_bytes).max().unwrap_or(0),
         medium_tx_frames: medium_tx,
         medium_rx_frames: medium_rx,

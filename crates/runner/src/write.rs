@@ -12,6 +12,7 @@ use record::event::{RunEvent, RunEventKind};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use units::Instant;
 
 /// Writes the files of a finished run. Returns the content of `summary.json`.
 ///
@@ -51,7 +52,7 @@ pub(crate) fn write(folder: &Folder, results: &Results<'_>) -> Result<Value, Err
 
 /// The log of events.
 fn events(folder: &Folder, results: &Results<'_>) -> Result<(), Error> {
-    let since = |ns: u64| (ns as f64 - results.start_ns as f64) / 1e9;
+    let since = |at: Instant| at.seconds_from(results.start);
     let mut lines: Vec<(f64, RunEventKind)> = results
         .phases
         .iter()
@@ -61,18 +62,18 @@ fn events(folder: &Folder, results: &Results<'_>) -> Result<(), Error> {
         // Impairments begin with the load phase.
         let begin = results.phases.iter().find(|(name, _)| *name == "load");
         for change in &network.timetable {
-            let at = begin.map_or(0.0, |(_, at)| since(at + change.at.as_ns()));
+            let at = begin.map_or(0.0, |(_, at)| since(*at + change.at));
             let (network, change) = (network.name.clone(), json!(change.what));
             lines.push((at, RunEventKind::Change { network, change }));
         }
     }
     for made in results.made {
         let change = json!(made.request);
-        lines.push((since(made.at_ns), RunEventKind::ManualChange { change }));
+        lines.push((since(made.at), RunEventKind::ManualChange { change }));
     }
     for fault in results.injected {
         let (what, node) = (fault.what.to_string(), fault.node.clone());
-        lines.push((since(fault.at_ns), RunEventKind::Fault { what, node }));
+        lines.push((since(fault.at), RunEventKind::Fault { what, node }));
     }
     lines.sort_by(|(a, _), (b, _)| a.total_cmp(b));
     let reasons = results.verdict.reasons.iter().map(|reason| RunEvent {

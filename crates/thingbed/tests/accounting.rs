@@ -153,7 +153,8 @@ duration: 1 s
     bed.write("e.yaml", &text.replace("CPU", "5 % of esp32"));
     let mut command = bed.command(&["run", "e.yaml"]);
     let output = command.env_remove("THINGBED_COREMARK").output().unwrap();
-    common::Said::of(output).expect(1, &["could not limit node a", "THINGBED_COREMARK=30000"]);
+    common::CommandOutput::of(output)
+        .expect(1, &["could not limit node a", "THINGBED_COREMARK=30000"]);
     if lab::can_limit().is_err() {
         return;
     }

@@ -138,19 +138,19 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
 }
 
 /// Compares the TCP analysis flags, if this version of tshark has the same rules.
-fn same_judgements(ours: &Value, rows: &[Vec<&str>], capture: &Path) {
+fn same_judgements(thingbed: &Value, rows: &[Vec<&str>], capture: &Path) {
     if !has_tshark_4_0() {
         return;
     }
     let of = |column: usize| rows.iter().map(move |row| row[column]);
     for (column, key) in (JUDGED..).zip(OURS) {
-        let theirs = of(column).filter(|value| !value.is_empty()).count();
-        assert_eq!(ours["tcp"][key], theirs, "{key} of {}", capture.display());
+        let tshark = of(column).filter(|value| !value.is_empty()).count();
+        assert_eq!(thingbed["tcp"][key], tshark, "{key} of {}", capture.display());
     }
-    let theirs: Vec<f64> = of(1).filter_map(|value| value.parse().ok()).collect();
-    let (count, sum) = times(ours);
-    assert_eq!(count, theirs.len() as u64, "round trips of {}", capture.display());
-    assert!((sum - theirs.iter().sum::<f64>() * 1e3).abs() < 0.01, "{sum} ms");
+    let tshark: Vec<f64> = of(1).filter_map(|value| value.parse().ok()).collect();
+    let (count, sum) = times(thingbed);
+    assert_eq!(count, tshark.len() as u64, "round trips of {}", capture.display());
+    assert!((sum - tshark.iter().sum::<f64>() * 1e3).abs() < 0.01, "{sum} ms");
 }
 
 fn has_tshark_4_0() -> bool {
@@ -168,24 +168,24 @@ fn has_tshark_4_0() -> bool {
 fn agree(bed: &Bed, capture: &Path) -> Value {
     let text = fields(capture);
     let rows = rows(&text);
-    let ours = analysis(bed, capture, &[]);
+    let thingbed = analysis(bed, capture, &[]);
     let of = |column: usize| rows.iter().map(move |row| row[column]);
 
-    assert_eq!(figure(&ours, ".packets"), rows.len() as f64);
+    assert_eq!(figure(&thingbed, ".packets"), rows.len() as f64);
     let sizes: Vec<u64> = of(0).map(|length| length.parse().unwrap()).collect();
-    assert_eq!(figure(&ours, ".bytes"), sizes.iter().sum::<u64>() as f64);
-    for bin in ours["sizes"].as_array().unwrap() {
+    assert_eq!(figure(&thingbed, ".bytes"), sizes.iter().sum::<u64>() as f64);
+    for bin in thingbed["sizes"].as_array().unwrap() {
         let from = bin["from"].as_u64().unwrap();
         let to = bin["to"].as_u64().unwrap_or(u64::MAX);
-        let theirs = sizes.iter().filter(|size| (from..=to).contains(size)).count();
-        assert_eq!(bin["packets"], theirs, "{bin}");
+        let tshark = sizes.iter().filter(|size| (from..=to).contains(size)).count();
+        assert_eq!(bin["packets"], tshark, "{bin}");
     }
     // For tshark, the headers quoted by an ICMP error are another message.
     let rows: Vec<Vec<&str>> = rows.iter().filter(|row| row[9].is_empty()).cloned().collect();
-    same_judgements(&ours, &rows, capture);
-    conversations(&ours, &rows);
-    messages(&ours, &rows);
-    ours
+    same_judgements(&thingbed, &rows, capture);
+    conversations(&thingbed, &rows);
+    messages(&thingbed, &rows);
+    thingbed
 }
 
 /// The header and the packets of a capture, in pcap format.
@@ -233,25 +233,27 @@ fn agree_on_losses(bed: &Bed, capture: &Path) -> f64 {
         let file = bed.path().join(format!("thin-{percent}.pcap"));
         std::fs::write(&file, [head.clone(), packets.concat()].concat()).unwrap();
         let text = fields(&file);
-        let ours = analysis(bed, &file, &[]);
-        same_judgements(&ours, &rows(&text), &file);
-        missed += figure(&ours, ".tcp.ack_lost_segments") + figure(&ours, ".tcp.lost_segments");
+        let thingbed = analysis(bed, &file, &[]);
+        same_judgements(&thingbed, &rows(&text), &file);
+        missed +=
+            figure(&thingbed, ".tcp.ack_lost_segments") + figure(&thingbed, ".tcp.lost_segments");
     }
     missed
 }
 
 /// Packets, bytes and payload of each connection, per direction.
-fn conversations(ours: &Value, rows: &[Vec<&str>]) {
-    let mut theirs: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
+fn conversations(thingbed: &Value, rows: &[Vec<&str>]) {
+    let mut tshark: BTreeMap<(&str, String), [u64; 3]> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row[5].is_empty()) {
-        let sums = theirs.entry((row[5], format!("{}:{}", row[6], row[7]))).or_default();
+        let sums = tshark.entry((row[5], format!("{}:{}", row[6], row[7]))).or_default();
         sums[0] += 1;
         sums[1] += row[0].parse::<u64>().unwrap();
         sums[2] += row[8].parse::<u64>().unwrap();
     }
-    let mut theirs: Vec<(String, [u64; 3])> =
-        theirs.into_iter().map(|((_, from), sums)| (from, sums)).collect();
-    let flows = ours["flows"].as_array().unwrap().iter().filter(|flow| flow["transport"] == "tcp");
+    let mut tshark: Vec<(String, [u64; 3])> =
+        tshark.into_iter().map(|((_, from), sums)| (from, sums)).collect();
+    let flows =
+        thingbed["flows"].as_array().unwrap().iter().filter(|flow| flow["transport"] == "tcp");
     let ways = flows.flat_map(|flow| [(&flow["a"], &flow["forward"]), (&flow["b"], &flow["back"])]);
     let keys = ["packets", "bytes", "carried_bytes"];
     let mut own: Vec<(String, [u64; 3])> = ways
@@ -261,11 +263,11 @@ fn conversations(ours: &Value, rows: &[Vec<&str>]) {
         .filter(|(_, sums)| sums[0] > 0)
         .collect();
     own.sort();
-    theirs.sort();
-    assert_eq!(own, theirs, "connections");
+    tshark.sort();
+    assert_eq!(own, tshark, "connections");
 }
 
-fn messages(ours: &Value, rows: &[Vec<&str>]) {
+fn messages(thingbed: &Value, rows: &[Vec<&str>]) {
     let names = [
         "",
         "CONNECT",
@@ -284,18 +286,19 @@ fn messages(ours: &Value, rows: &[Vec<&str>]) {
         "DISCONNECT",
         "AUTH",
     ];
-    let own = |protocol: &str, name: &str| ours["messages"][protocol][name].as_u64().unwrap_or(0);
-    let theirs = counted(rows, "mqtt.msgtype");
+    let own =
+        |protocol: &str, name: &str| thingbed["messages"][protocol][name].as_u64().unwrap_or(0);
+    let tshark = counted(rows, "mqtt.msgtype");
     for (kind, name) in names.iter().enumerate() {
-        assert_eq!(own("mqtt", name), theirs.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
+        assert_eq!(own("mqtt", name), tshark.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
     }
-    let theirs = counted(rows, "coap.type");
+    let tshark = counted(rows, "coap.type");
     for (kind, name) in ["CON", "NON", "ACK", "RST"].iter().enumerate() {
-        assert_eq!(own("coap", name), theirs.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
+        assert_eq!(own("coap", name), tshark.get(&(kind as u64)).copied().unwrap_or(0), "{name}");
     }
-    let theirs = counted(rows, "coap.code");
+    let tshark = counted(rows, "coap.code");
     for (code, name) in [(1, "0.01 GET"), (69, "2.05")] {
-        assert_eq!(own("coap", name), theirs.get(&code).copied().unwrap_or(0), "{name}");
+        assert_eq!(own("coap", name), tshark.get(&code).copied().unwrap_or(0), "{name}");
     }
 }
 
@@ -373,15 +376,15 @@ fn messages_of_zeromq_are_those_that_the_run_counted() {
         file if file.exists() => file,
         _ => folder.join("tcp-rd-ideal-0/capture.pcapng"),
     };
-    let ours = analysis(&bed, &capture, &[]);
+    let thingbed = analysis(&bed, &capture, &[]);
     let summary = common::json(&capture.with_file_name("summary.json"));
     let messages = figure(&summary, ".messages.delivered") + figure(&summary, ".messages.replies");
-    let zmtp = &ours["messages"]["zmtp"];
+    let zmtp = &thingbed["messages"]["zmtp"];
     // In addition to the messages with which both programs discover each other.
     assert!(zmtp["message"].as_f64().unwrap() >= messages, "{zmtp} {messages}");
     assert_eq!(zmtp["greeting"], zmtp["READY"]);
-    assert_eq!(ours["streams"]["resyncs"], 0);
-    let payload = figure(&ours, ".goodput.payload_bytes");
+    assert_eq!(thingbed["streams"]["resyncs"], 0);
+    let payload = figure(&thingbed, ".goodput.payload_bytes");
     let groups = summary["groups"].as_object().unwrap().values();
     let sent: f64 = groups.map(|group| figure(group, ".payload_bytes")).sum();
     assert!(payload >= sent && payload < sent * 1.2, "{payload} of {sent}");
@@ -400,14 +403,14 @@ fn a_capture_holds_what_the_experiment_asks_for() {
         file if file.exists() => file,
         _ => folder.join("udp-rr-ideal-0/capture.pcapng"),
     };
-    let ours = analysis(&bed, &capture, &[]);
-    let points = ours["points"].as_array().unwrap();
+    let thingbed = analysis(&bed, &capture, &[]);
+    let points = thingbed["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[0]["name"]), (1, &"consumer-1:eth0".into()));
     // Frames of 127 B, of which the capture has 64 B.
-    let packets = figure(&ours, ".packets");
+    let packets = figure(&thingbed, ".packets");
     assert!(packets > 40.0, "{packets}");
-    assert!(figure(&ours, ".cut") > packets / 2.0);
-    let kinds: Vec<&str> = ours["kinds"]
+    assert!(figure(&thingbed, ".cut") > packets / 2.0);
+    let kinds: Vec<&str> = thingbed["kinds"]
         .as_array()
         .unwrap()
         .iter()

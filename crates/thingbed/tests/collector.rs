@@ -168,8 +168,8 @@ workloads:
 duration: 1 s
 ";
     bed.write("e.yaml", text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.failed(&[
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]);
+    output.failed(&[
         "the StatsD metric `sensor.rrt` was not received, but these names were",
         "sensor.rtt",
         "the series `up` of http://127.0.0.1:9/metrics was not found",

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, json};
+use common::{Bed, CommandOutput, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -62,7 +62,8 @@ fn cut_and_report(count: usize) {
         let whole = fs::read(path).unwrap();
         let length = random(&mut state, whole.len() as u64);
         cut(path, length);
-        let answer = Said::of(bed.command(&["report", folder.to_str().unwrap()]).output().unwrap());
+        let answer =
+            CommandOutput::of(bed.command(&["report", folder.to_str().unwrap()]).output().unwrap());
         let text: String = format!("{}{}", answer.out, answer.err).split_whitespace().collect();
         let name = path.file_name().unwrap().to_str().unwrap();
         assert!(answer.status == 0 && text.contains(name), "{name} at {length}: {text}");

@@ -4,7 +4,7 @@
 mod common;
 
 use common::live::{Live, until};
-use common::{Bed, Said, has, is_root};
+use common::{Bed, CommandOutput, has, is_root};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -81,7 +81,7 @@ fn has_pc() -> bool {
     able
 }
 
-fn ping(lab: &Live<'_>) -> Said {
+fn ping(lab: &Live<'_>) -> CommandOutput {
     lab.ask(&["exec", "gateway", "--", "busybox", "ping", "-c", "1", "-W", "5", "board"])
 }
 
@@ -174,7 +174,8 @@ fn the_console_of_a_firmware_is_scripted_shared_and_logged() {
     let mut keys = user.stdin.take().unwrap();
     keys.write_all(b"echo $((A * 10)); exit 7\n").unwrap();
     lab.awaits("sensor-1", "ended with status 7");
-    let seen = Said::of(user.wait_with_output().unwrap()).expect(0, &["booted sensor-1", "420"]);
+    let seen =
+        CommandOutput::of(user.wait_with_output().unwrap()).expect(0, &["booted sensor-1", "420"]);
     assert!(seen.out.contains("value 42"), "{}", seen.out);
     drop(keys);
 
@@ -343,8 +344,9 @@ fn a_user_has_machines_too() {
         "exec setpriv --reuid 65534 --regid 65534 --clear-groups env HOME={folder} {} run lab.yaml",
         env!("CARGO_BIN_EXE_thingbed")
     );
-    let answer =
-        Said::of(Command::new("sh").args(["-c", &line]).current_dir(bed.path()).output().unwrap());
+    let answer = CommandOutput::of(
+        Command::new("sh").args(["-c", &line]).current_dir(bed.path()).output().unwrap(),
+    );
     if ["open /dev/net/tun", "user namespaces"].iter().any(|lost| answer.err.contains(lost)) {
         eprintln!("NOT RUN: {}", answer.err);
         return;
@@ -358,7 +360,7 @@ echo boot
 while read -r line; do
   case $line in
     flood) yes | head -c 3000000; echo drained ;;
-    *) echo \"heard $line\" ;;
+    *) echo \"echo $line\" ;;
   esac
 done
 ";
@@ -376,7 +378,7 @@ networks: {lan: {attach: [board, other], subnet: 10.79.0.0/24}}
         lab.ask(&["console", "board", "--send", send, "--wait", wait, "--within", "60 s"])
     };
     assert!(console("flood", "drained").expect(0, &[]).out.len() > 3_000_000);
-    console("hello", "heard hello").expect(0, &[]);
+    console("hello", "echo hello").expect(0, &[]);
 }
 
 #[test]
@@ -391,11 +393,11 @@ faults:
   - {at: 0.6 s, kill: board, lasts: 0.3 s}
 duration: 2 s
 ";
-    bed.write("e.yaml", &text.replace("CONSOLE", "[{send: once}, {wait: heard once}]"));
+    bed.write("e.yaml", &text.replace("CONSOLE", "[{send: once}, {wait: echo once}]"));
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
     bed.write("e.yaml", &text.replace("CONSOLE", "[{wait: nothing of the kind}]"));
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.failed(&["console of board did not get through its steps: step 1 of 1 waits for"]);
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]);
+    output.failed(&["console of board did not get through its steps: step 1 of 1 waits for"]);
 }
 
 fn write_program(bed: &Bed, name: &str, text: &str) {

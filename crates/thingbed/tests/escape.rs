@@ -7,7 +7,7 @@ mod common;
 
 use archive::{Image, Layer, Pack, write_tar};
 use common::live::Live;
-use common::{Bed, Said, has, is_root};
+use common::{Bed, CommandOutput, has, is_root};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -139,7 +139,7 @@ fn nothing_leaves_a_root_that_root_runs() {
     bed.write("e.yaml", &experiment(&marker, &socket, limits, BOMB));
     let mut run = bed.command(&["run", "e.yaml", "-q"]);
     run.env("ESCAPE_SECRET", "1").env("XDG_CACHE_HOME", bed.path().join("cache"));
-    Said::of(run.output().unwrap()).ran(&["report: "]);
+    CommandOutput::of(run.output().unwrap()).ran(&["report: "]);
     let table = table(&bed);
     let expected: &[&str] = if limited { &[] } else { &["fork-bomb"] };
     assert_eq!(open(&table), expected, "{table:#?}");
@@ -163,7 +163,8 @@ fn nothing_leaves_a_root_that_a_user_runs() {
                 env -u XDG_RUNTIME_DIR XDG_CACHE_HOME=$PWD/cache ESCAPE_SECRET=1 \
                 ./thingbed run e.yaml -q";
     let mut shell = Command::new("sh");
-    Said::of(shell.args(["-c", line]).current_dir(bed.path()).output().unwrap()).ran(&["report: "]);
+    CommandOutput::of(shell.args(["-c", line]).current_dir(bed.path()).output().unwrap())
+        .ran(&["report: "]);
     let table = table(&bed);
     assert_eq!(open(&table), [""; 0], "{table:#?}");
 }
@@ -181,7 +182,7 @@ fn what_the_file_allows_is_open_and_nothing_else() {
     bed.thingbed(&["plan", "e.yaml"]).expect(0, &["capabilities SYS_TIME", "100 MiB of storage"]);
     let mut run = bed.command(&["run", "e.yaml", "-q"]);
     run.env("XDG_CACHE_HOME", bed.path().join("cache"));
-    Said::of(run.output().unwrap()).ran(&["report: "]);
+    CommandOutput::of(run.output().unwrap()).ran(&["report: "]);
     let page = fs::read_to_string(bed.sweep("escape").join("report.html")).unwrap();
     let answer = "Programs of box: capabilities SYS_TIME; at most 100 MiB of storage.";
     assert!(page.contains(answer), "the page does not show what the file allows");
@@ -222,7 +223,8 @@ fn a_script_that_names_its_executor_does_not_reach_it() {
     bed.write("init.yaml", &text(", run: [/bin/self]").replace("NAME", "by-the-init"));
     bed.thingbed(&["up", "init.yaml"]).expect(1, &["held /"]);
     let live = Live::up(&bed, "executor", &text(""));
-    let executed = Said::of(live.command(&["exec", "box", "--", "/bin/self"]).output().unwrap());
+    let executed =
+        CommandOutput::of(live.command(&["exec", "box", "--", "/bin/self"]).output().unwrap());
     assert!(executed.out.starts_with("held /"), "by exec: {}{}", executed.out, executed.err);
 }
 
@@ -243,7 +245,7 @@ fn programs_get_nothing_of_their_caller_that_they_need_not() {
         shell.args(["-c", "exec \"$@\" 7</dev/zero", "sh"]).arg(command.get_program());
         shell.args(command.get_args()).current_dir(bed.path());
         shell.env("ESCAPE_SECRET", "1").env("SHARED", "2").env("THINGBED_X", "3");
-        Said::of(shell.output().unwrap())
+        CommandOutput::of(shell.output().unwrap())
     };
     let answer =
         exec(&["a", "--", "env"]).expect(0, &["COLOUR=red", "THINGBED_X=3", "THINGBED_NODE"]);

@@ -62,7 +62,7 @@ fn sections(of: &Value) -> Vec<&str> {
 
 /// All exchanges succeeded, and their number is as configured.
 #[track_caller]
-fn went_well(summary: &Value, name: &str, count: f64) {
+fn all_succeeded(summary: &Value, name: &str, count: f64) {
     let exchanges = &summary["exchanges"][name];
     assert_eq!(figure(exchanges, ".failed"), 0.0, "{name}: {exchanges:#}");
     assert_eq!(figure(exchanges, ".exchanges"), count, "{name}: {exchanges:#}");
@@ -108,7 +108,7 @@ fn every_protocol_goes_and_is_taken_apart() {
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["x"]);
     let summary = summary(&bed);
     for (name, _) in all.iter().chain(&[("kept", "")]) {
-        went_well(&summary, name, 12.0);
+        all_succeeded(&summary, name, 12.0);
         assert_eq!(figure(&summary, ".messages.delivered"), 9.0 * 12.0);
     }
     // Headers of 42 B and a number of 4 B, in each direction.
@@ -159,7 +159,7 @@ fn exchanges_that_warm_up_count_in_no_figure() {
         .expect(0, &["6 exchanges by 2 pairs", "4 warm-up exchanges of each pair, not counted"]);
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["x"]);
     let summary = summary(&bed);
-    went_well(&summary, "warm", 6.0);
+    all_succeeded(&summary, "warm", 6.0);
     assert_eq!(figure(&summary, ".exchanges.warm.warmup"), 8.0);
     assert_eq!(figure(&summary, ".messages.sent"), 6.0);
     for size in [100, 2500] {
@@ -198,7 +198,7 @@ fn mqtt_goes_by_a_broker_with_every_level_and_others_hear_it() {
     bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&["x"]);
     let summary = summary(&bed);
     for name in ["a", "b", "c", "d", "e"] {
-        went_well(&summary, name, 6.0);
+        all_succeeded(&summary, name, 6.0);
     }
     assert_eq!(figure(&summary, ".messages.delivered"), 30.0);
     let whole =
@@ -208,10 +208,10 @@ fn mqtt_goes_by_a_broker_with_every_level_and_others_hear_it() {
     let payload = figure(of(&summary, "a", 2500), ".sections.payload.bytes");
     assert!((2500.0 + 2.0 * 54.0..2500.0 + 400.0).contains(&payload), "{payload}");
     counts_agree(&bed.sweep("x"));
-    let heard = fs::read_to_string(bed.sweep("x").join("programs/sink-9.5.out")).unwrap();
-    let mut lengths: Vec<&str> = heard.lines().collect();
+    let log = fs::read_to_string(bed.sweep("x").join("programs/sink-9.5.out")).unwrap();
+    let mut lengths: Vec<&str> = log.lines().collect();
     lengths.sort_unstable();
-    assert_eq!(lengths, ["0", "0", "0", "2500", "2500", "2500"], "{heard}");
+    assert_eq!(lengths, ["0", "0", "0", "2500", "2500", "2500"], "{log}");
 }
 
 #[test]
@@ -269,8 +269,8 @@ fn a_group_is_told_and_asked_at_once() {
              leisure: 1 s}}}}, payload: [0 B, 40 B], repetitions: 2, every: 0.2 s, timeout: 3 s}}\n"
         )
     };
-    let workloads = group("told", "put", "sources: source-1, sinks: [sink-1, sink-2, sink-3]")
-        + &group("asked", "get", "sources: [source-4, source-5], sinks: sink-4, port: 6000");
+    let workloads = group("push", "put", "sources: source-1, sinks: [sink-1, sink-2, sink-3]")
+        + &group("pull", "get", "sources: [source-4, source-5], sinks: sink-4, port: 6000");
     let text = experiment(&workloads, "")
         .replace("mosquitto, -c, plain.conf", "sleep, 1000")
         .replace(", ready: {tcp: 1883}", "");
@@ -279,7 +279,7 @@ fn a_group_is_told_and_asked_at_once() {
     let summary = summary(&bed);
     let of = |name: &str, what: &str| figure(&summary, &format!(".exchanges.{name}.{what}"));
     assert_eq!(
-        (of("told", "failed"), of("asked", "failed")),
+        (of("push", "failed"), of("pull", "failed")),
         (0.0, 0.0),
         "{:#}",
         summary["exchanges"]
@@ -325,7 +325,7 @@ fn certificates_and_subscriptions_that_are_refused_are_reasons() {
     let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
     assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let summary = summary(&bed);
-    went_well(&summary, "trusted", 2.0);
+    all_succeeded(&summary, "trusted", 2.0);
     let why = |of: &str| figure(&summary, &format!(".exchanges.{of}"));
     assert_eq!(why("refused.failures.certificate"), 2.0, "{:#}", summary["exchanges"]);
     if refuses {
@@ -345,7 +345,7 @@ fn foreign_clients_get_payloads_block_by_block() {
     let bed = bed();
     // The server answers as long as its pair is active.
     let workloads = exchange(1, "own", "coap", "payload: [100 B, 2500 B], repetitions: 20")
-        + "  - command: {on: sink-2, run: [coap-client-notls, -o, got, -b, '256', 'coap://source-1/7.9c4']}\n"
+        + "  - command: {on: sink-2, run: [coap-client-notls, -o, payload, -b, '256', 'coap://source-1/7.9c4']}\n"
         + "  - command: {on: sink-4, run: [sh, -c, 'test ! -x $AIOCOAP || $AIOCOAP coap://10.0.0.2/7.9c4 > other'], env: {AIOCOAP: AIO}}\n";
     let aiocoap = common::peer("aiocoap-client");
     let text = experiment(&workloads, "duration: 1 s")
@@ -358,12 +358,12 @@ fn foreign_clients_get_payloads_block_by_block() {
     bed.write("e.yaml", &text);
     let answer = bed.thingbed(&["run", "e.yaml", "-q"]);
     assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
-    let got = fs::read(bed.path().join("got")).unwrap();
-    assert_eq!(got.len(), 2500);
-    assert_eq!(got[..8], 7u64.to_be_bytes());
-    went_well(&summary(&bed), "own", 40.0);
+    let payload = fs::read(bed.path().join("payload")).unwrap();
+    assert_eq!(payload.len(), 2500);
+    assert_eq!(payload[..8], 7u64.to_be_bytes());
+    all_succeeded(&summary(&bed), "own", 40.0);
     if aiocoap.is_some() {
-        assert_eq!(fs::read(bed.path().join("other")).unwrap(), got);
+        assert_eq!(fs::read(bed.path().join("other")).unwrap(), payload);
     }
 }
 
@@ -431,10 +431,10 @@ fn foreign_servers_take_payloads_block_by_block() {
     if let Some(python) = common::peer("python") {
         let bed = bed();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/coap_server.py");
-        let server = format!("{}, {script}, got", python.display());
+        let server = format!("{}, {script}, log", python.display());
         assert_eq!(pushed_to(&bed, &server, "aiocoap"), 3);
-        let got = fs::read_to_string(bed.path().join("got")).unwrap();
-        assert_eq!(got.lines().collect::<Vec<_>>(), ["0 0", "1 2500", "2 2500"]);
+        let log = fs::read_to_string(bed.path().join("log")).unwrap();
+        assert_eq!(log.lines().collect::<Vec<_>>(), ["0 0", "1 2500", "2 2500"]);
     }
 }
 
@@ -456,7 +456,7 @@ fn mqtt_over_tls_and_paho_hears_it() {
     if let Some(python) = &python {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interop/mqtt_listener.py");
         // A node's own program, because it is ready before exchanges start.
-        let run = format!("{}, {script}, broker, '0/+', heard", python.display());
+        let run = format!("{}, {script}, broker, '0/+', log", python.display());
         listener = format!("  listener: {{run: [{run}], ready: {{log: subscribed}}}}\n");
     }
     let text = experiment(&workloads, "duration: 1 s")
@@ -471,16 +471,16 @@ fn mqtt_over_tls_and_paho_hears_it() {
     assert!(answer.status == 0 || answer.status == 3, "{}{}", answer.out, answer.err);
     let summary = summary(&bed);
     for name in ["new", "kept"] {
-        went_well(&summary, name, 4.0);
+        all_succeeded(&summary, name, 4.0);
         assert_eq!(figure(&summary, &format!(".exchanges.{name}.undelivered")), 0.0);
     }
     // The TLS handshake is part of the protocol's connect section.
     let connect = figure(of(&summary, "new", 10), ".sections.protocol_connect.bytes");
     assert!(connect > 1000.0, "{connect}");
     if python.is_some() {
-        let heard = fs::read_to_string(bed.path().join("heard")).unwrap();
-        let mut lengths: Vec<&str> = heard.lines().collect();
+        let log = fs::read_to_string(bed.path().join("log")).unwrap();
+        let mut lengths: Vec<&str> = log.lines().collect();
         lengths.sort_unstable();
-        assert_eq!(lengths, ["10", "10", "3000", "3000"], "{heard}");
+        assert_eq!(lengths, ["10", "10", "3000", "3000"], "{log}");
     }
 }

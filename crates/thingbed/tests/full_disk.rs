@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, json};
+use common::{Bed, CommandOutput, json};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ drain: 2 s
 }
 
 /// Runs `line` with a disk of `size` at `$DISK`, and returns what it printed and a copy of the disk.
-fn on_disk(bed: &Bed, size: &str, line: &str) -> (Said, PathBuf) {
+fn on_disk(bed: &Bed, size: &str, line: &str) -> (CommandOutput, PathBuf) {
     let (disk, copy) = (bed.path().join("disk"), bed.path().join("copy"));
     fs::create_dir(&disk).unwrap();
     let script = format!(
@@ -43,7 +43,7 @@ fn on_disk(bed: &Bed, size: &str, line: &str) -> (Said, PathBuf) {
     let tool = env!("CARGO_BIN_EXE_thingbed");
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
     command.env("DISK", &disk).env("COPY", &copy).env("THINGBED", tool);
-    let text = Said::of(command.current_dir(bed.path()).output().unwrap());
+    let text = CommandOutput::of(command.current_dir(bed.path()).output().unwrap());
     assert_ne!(text.status, 99, "no tmpfs: {}", text.err);
     (text, copy)
 }
@@ -158,8 +158,9 @@ workloads:
 duration: 1 s
 ";
     bed.write("e.yaml", text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]);
-    said.expect(4, &["metric `all` of `command-1` is incomplete on a: ", "limits: {output: ...}"]);
+    let output = bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]);
+    output
+        .expect(4, &["metric `all` of `command-1` is incomplete on a: ", "limits: {output: ...}"]);
     bed.write("e.yaml", &text.replace("20000", "200"));
     bed.thingbed(&["run", "e.yaml", "-q", "--clock", "virtual"]).ran(&[]);
 }

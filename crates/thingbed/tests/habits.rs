@@ -3,7 +3,7 @@
 mod common;
 
 use common::live::Live;
-use common::{Bed, Said, has};
+use common::{Bed, CommandOutput, has};
 use std::fs;
 use std::process::Command;
 
@@ -47,8 +47,8 @@ networks: {sea: {attach: island, subnet: 10.8.0.0/24}}
     lab.ask(&["ps"]).expect(0, &["fd00::1", "10.9.0.1"]);
     let set = ["link", "set", "router", "--network", "router-2-router-3", "delay=15ms", "--lab"];
     let set = |more: &[&str]| bed.thingbed(&[&set[..], &[&lab.name], more].concat());
-    let said = set(&["--way", "up"]).expect(0, &["router-3 router-2-router-3 up    delay 15 ms"]);
-    assert!(!said.out.contains("router-1-router-2 up    delay"), "{}", said.out);
+    let output = set(&["--way", "up"]).expect(0, &["router-3 router-2-router-3 up    delay 15 ms"]);
+    assert!(!output.out.contains("router-1-router-2 up    delay"), "{}", output.out);
     bed.thingbed(&[
         "link",
         "set",
@@ -77,7 +77,7 @@ fn names_of_running_nodes_are_completed() {
         let mut command = bed.command(&["--", "thingbed"]);
         command.args(words).env("COMPLETE", "bash").env("_CLAP_IFS", "\n");
         command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
-        Said::of(command.output().unwrap()).out
+        CommandOutput::of(command.output().unwrap()).out
     };
     // Other labs may be up as well.
     let names = complete(&["exec", "met"]);

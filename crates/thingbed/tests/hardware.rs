@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bed, Said, figure, has, is_root, json};
+use common::{Bed, CommandOutput, figure, has, is_root, json};
 use std::fs;
 use std::process::Command;
 
@@ -38,7 +38,7 @@ const AWAIT: &str = "separate() { [ $(readlink /proc/$hardware/ns/net) != \
 
 /// Runs a shell line in which `hw0` is a host interface, connected to hardware with the address
 /// 10.6.0.2.
-fn with_hardware(bed: &Bed, line: &str) -> Said {
+fn with_hardware(bed: &Bed, line: &str) -> CommandOutput {
     let line = format!(
         "tool={}; busybox ip link add hw0 type veth; {AWAIT} \
          unshare -n sh -c 'busybox sleep 60' & hardware=$!; await separate; \
@@ -52,7 +52,7 @@ fn with_hardware(bed: &Bed, line: &str) -> Said {
     command.args(["-n", "-m", "-p", "-f", "--mount-proc", "sh", "-c"]);
     // /sys shows the namespace in which it was mounted.
     command.arg(format!("mount -t sysfs none /sys; {line}")).current_dir(bed.path());
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
 fn able() -> bool {

@@ -70,11 +70,11 @@ impl Meeting {
         meeting.0.write(
             "drive.sh",
             &format!(
-                "touch said\n\
+                "touch status\n\
              (echo '{{\"start\":{{\"at_ns\":1}}}}'\n\
-             until grep -q 'done\\|failed' said; do sleep 0.05; done) |\n\
-             timeout 60 {} exchange drive.json > said\n\
-             ! grep failed said",
+             until grep -q 'done\\|failed' status; do sleep 0.05; done) |\n\
+             timeout 60 {} exchange drive.json > status\n\
+             ! grep failed status",
                 workload()
             ),
         );
@@ -117,13 +117,13 @@ drain: 60 s
         );
         let answer = self.0.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
         let programs = self.0.sweep("interop").join("programs");
-        let mut heard = format!("{}{}", answer.out, answer.err);
+        let mut output = format!("{}{}", answer.out, answer.err);
         for entry in fs::read_dir(&programs).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();
-            heard += &format!("--- {}\n{text}", entry.file_name().display());
+            output += &format!("--- {}\n{text}", entry.file_name().display());
         }
-        assert!(heard.contains("ended well"), "{heard}");
-        heard
+        assert!(output.contains("ended well"), "{output}");
+        output
     }
 
     /// The failures of Thingbed's exchanges in order; empty for successful ones.
@@ -201,8 +201,11 @@ fn asyncua_reads_from_our_opcua_server() {
     meeting.write("serve.json", &serve);
     let (python, script, sizes) = (python(), script("opcua_client.py"), sizes());
     let client = format!("exec {python} {script} {SERVER} 4840 3 {SEED} {sizes}");
-    let heard = meeting.hold("sh serve.sh", "{tcp: 4840}", &client);
-    assert!(heard.contains("read 70000") && heard.contains("refused what is not there"), "{heard}");
+    let output = meeting.hold("sh serve.sh", "{tcp: 4840}", &client);
+    assert!(
+        output.contains("read 70000") && output.contains("refused what is not there"),
+        "{output}"
+    );
 }
 
 #[test]
@@ -244,8 +247,8 @@ fn curl_gets_from_and_puts_to_our_http_server() {
         &format!(
             "set -e\n\
          for size in {}; do\n\
-         curl -sSf http://server/$size -o got; test $(stat -c %s got) = $size\n\
-         curl -sSf -X PUT --data-binary @got http://server/$size\n\
+         curl -sSf http://server/$size -o page; test $(stat -c %s page) = $size\n\
+         curl -sSf -X PUT --data-binary @page http://server/$size\n\
          done\n\
          test $(curl -s -o none -w '%{{http_code}}' http://server/5) = 404\n\
          test $(curl -s -o none -w '%{{http_code}}' -d wrong http://server/7) = 400",

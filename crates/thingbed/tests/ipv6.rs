@@ -343,7 +343,7 @@ fn ipv6_works_with_netem_and_over_other_frame_paths() {
         bed.write("e.yaml", text);
         let mut command = bed.command(&["run", "e.yaml", "-q"]);
         command.envs(path.map(|path| ("THINGBED_FRAME_PATH", path)));
-        let answer = common::Said::of(command.output().unwrap());
+        let answer = common::CommandOutput::of(command.output().unwrap());
         let lacks = ["this kernel has no netem", "THINGBED_FRAME_PATH does not work"];
         if lacks.into_iter().any(|lack| answer.err.contains(lack)) {
             eprintln!("NOT RUN: {}", answer.err);

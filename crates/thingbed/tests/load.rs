@@ -247,8 +247,11 @@ fn loads_and_devices_are_workloads() {
     assert!(figure(polling, ".response_ms.p99") >= figure(polling, ".service_ms.p50"));
     let senders = polling["senders"].as_object().unwrap();
     assert_eq!(senders.len(), 2, "each has a separate schedule");
-    let asked = figure(&senders["other"], ".between_expected_us.mean");
-    assert!((asked / 10_000.0 - 1.0).abs() < 0.5, "three devices, one in 30 ms each: {asked}");
+    let interval = figure(&senders["other"], ".between_expected_us.mean");
+    assert!(
+        (interval / 10_000.0 - 1.0).abs() < 0.5,
+        "three devices, one in 30 ms each: {interval}"
+    );
     assert_eq!(
         (&load("users")["loop"], count(load("users"), "answered")),
         (&"closed".into(), 50.0)
@@ -275,18 +278,18 @@ nodes: {gateway: {}, sensor: {}}
 networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
 workloads:
   - device: {on: sensor, http: 80, resources: {a: constant:20ms}, check: false}
-  - load: {name: asked, on: gateway, to: sensor, protocol: http, path: a, arrivals: constant:5ms, connections: 4, timeout: 5 s}
+  - load: {name: requests, on: gateway, to: sensor, protocol: http, path: a, arrivals: constant:5ms, connections: 4, timeout: 5 s}
 duration: 2 s
 ",
     );
-    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["asked wait"]);
+    bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["requests wait"]);
     let folder = bed.sweep("slow");
-    let asked = &json(&folder.join("summary.json"))["loads"]["asked"];
-    assert_eq!(figure(asked, ".unsent"), 0.0, "{asked:#}");
-    assert_eq!(figure(asked, ".sent") + figure(asked, ".no_connection"), 400.0, "{asked:#}");
+    let load = &json(&folder.join("summary.json"))["loads"]["requests"];
+    assert_eq!(figure(load, ".unsent"), 0.0, "{load:#}");
+    assert_eq!(figure(load, ".sent") + figure(load, ".no_connection"), 400.0, "{load:#}");
     // The 200th request is due after one second, and sent after four.
-    assert!(figure(asked, ".wait_ms.p50") > 500.0, "{asked:#}");
-    assert!(figure(asked, ".slip_ms.p50") < figure(asked, ".wait_ms.p50"), "{asked:#}");
+    assert!(figure(load, ".wait_ms.p50") > 500.0, "{load:#}");
+    assert!(figure(load, ".slip_ms.p50") < figure(load, ".wait_ms.p50"), "{load:#}");
     let run = json(&folder.join("run.json"));
     let evidence = run["verdict"]["evidence"].as_array().unwrap();
     let found = |name: &str| evidence.iter().find(|found| found["name"] == name).unwrap();

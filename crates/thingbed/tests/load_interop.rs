@@ -93,9 +93,9 @@ fn libcoaps_client_and_our_device() {
     for (options, size) in
         [("", 5_000), ("-b 64", 5_000), ("-N", 5_000), ("-N -b 16", 5_000), ("-O 65000,x", 5_000)]
     {
-        shell(&bed, &format!("{client} {options} -o got {uri}"));
-        let got = std::fs::read(bed.path().join("got")).unwrap();
-        assert_eq!(got.len(), size, "{options}");
+        shell(&bed, &format!("{client} {options} -o payload {uri}"));
+        let payload = std::fs::read(bed.path().join("payload")).unwrap();
+        assert_eq!(payload.len(), size, "{options}");
     }
     for options in ["", "-b 32", "-N -b 512"] {
         let answer = shell(&bed, &format!("{client} {options} -m put -f big {uri}"));
@@ -240,7 +240,7 @@ fn curl_and_ab_and_our_device() {
     let uri = format!("{}/a", device.uri);
     let mut bodies = 0.0;
     if has("curl") {
-        let say = "-sS -m 60 -o got -w '%{http_code} %{size_download} %{num_connects}\\n'";
+        let say = "-sS -m 60 -o payload -w '%{http_code} %{size_download} %{num_connects}\\n'";
         for (options, answer) in [
             (String::new(), "200 5000 1\n"),
             ("--http1.0".to_owned(), "200 5000 1\n"),

@@ -84,14 +84,17 @@ duration: 60 s
         ),
     );
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
-    let said = programs(&bed, "membership");
+    let output = programs(&bed, "membership");
     // Their keys give their numbers, in whatever order they have joined.
-    assert!(said.contains("all: [(0, b'17 kWh'), (1, b'7 B read'), (2, b'7 B read')]"), "{said}");
     assert!(
-        said.contains("without the last: [0, 1]\n") && said.contains("again: [0, 1, 2]\n"),
-        "{said}"
+        output.contains("all: [(0, b'17 kWh'), (1, b'7 B read'), (2, b'7 B read')]"),
+        "{output}"
     );
-    assert!(said.contains("multicast-fec\n") && !said.contains("no multicast"), "{said}");
+    assert!(
+        output.contains("without the last: [0, 1]\n") && output.contains("again: [0, 1, 2]\n"),
+        "{output}"
+    );
+    assert!(output.contains("multicast-fec\n") && !output.contains("no multicast"), "{output}");
 }
 
 /// Devices that the hub's gateway does not know at its start, with names that only they have.
@@ -138,6 +141,6 @@ duration: 60 s
         ),
     );
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&[]);
-    let said = programs(&bed, "devices");
-    assert!(said.contains("17 kWh"), "{said}");
+    let output = programs(&bed, "devices");
+    assert!(output.contains("17 kWh"), "{output}");
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, figure, has};
+use common::{Bed, CommandOutput, figure, has};
 use std::fs;
 use std::process::Command;
 
@@ -49,8 +49,8 @@ fn values_in_outputs_are_figures_in_table_page_and_expectations() {
     bed.write("e.yaml", EXPERIMENT);
     let step = bed.path().join("step.md");
     let mut command = bed.command(&["run", "e.yaml", "--clock", "virtual", "--junit", "junit.xml"]);
-    let said = Said::of(command.env("GITHUB_STEP_SUMMARY", &step).output().unwrap());
-    said.expect(0, &["VALID", "errors", "Expectations: 3 of 3 hold"]);
+    let output = CommandOutput::of(command.env("GITHUB_STEP_SUMMARY", &step).output().unwrap());
+    output.expect(0, &["VALID", "errors", "Expectations: 3 of 3 hold"]);
     let sweep = bed.sweep("own");
     let run = &sweep;
     let summary = common::json(&run.join("summary.json"));
@@ -87,8 +87,8 @@ workloads:
 duration: 1 s
 ";
     bed.write("e.yaml", text);
-    let said = bed.thingbed(&["run", "e.yaml", "-q"]);
-    said.failed(&[
+    let output = bed.thingbed(&["run", "e.yaml", "-q"]);
+    output.failed(&[
         "metric `rtt` of `poll` has no value on a",
         "pattern `rtt (.*) ms`",
         "programs/",

@@ -29,8 +29,8 @@ fn with_copies(script: Option<&str>) -> Bed {
 }
 
 /// Runs a shell line in the bed.
-fn sh(bed: &Bed, line: &str) -> common::Said {
-    common::Said::of(
+fn sh(bed: &Bed, line: &str) -> common::CommandOutput {
+    common::CommandOutput::of(
         Command::new("sh").args(["-c", line]).current_dir(bed.path()).output().unwrap(),
     )
 }
@@ -220,8 +220,8 @@ fn no_tun_device() {
     let bed = with_copies(None);
     bed.write("e.yaml", &comparison("e", 3, "udp-rr", "ideal", ""));
     let inside = "mount -t tmpfs none /dev/net";
-    let asked = "THINGBED_FRAME_PATH=tap bin/thingbed run e.yaml -q";
-    sh(&bed, &format!("unshare -m sh -c '{inside} && {asked}'"))
+    let run = "THINGBED_FRAME_PATH=tap bin/thingbed run e.yaml -q";
+    sh(&bed, &format!("unshare -m sh -c '{inside} && {run}'"))
         .expect(1, &["open /dev/net/tun", "modprobe tun"]);
     sh(&bed, &format!("unshare -m sh -c '{inside} && bin/thingbed run e.yaml -q'"))
         .ran(&["report: "]);

@@ -69,8 +69,8 @@ fn udp_loses_and_tcp_sends_again() {
             "udp-rr" => assert!(lost > 50.0 && again == 0.0, "{summary:#}"),
             _ => assert!(lost == 0.0 && again > 0.0, "{summary:#}"),
         }
-        let got = figure(&summary, ".links.loss_measured_pct");
-        assert!((2.0..9.0).contains(&got), "{got}");
+        let measured = figure(&summary, ".links.loss_measured_pct");
+        assert!((2.0..9.0).contains(&measured), "{measured}");
     }
 }
 

@@ -46,7 +46,7 @@ const COMMON: &str = "allow_anonymous true\nuser root\n";
 
 /// Each message sent has arrived once, and was acknowledged if the QoS requires it.
 #[track_caller]
-fn all_came(summary: &Value, qos: &str) {
+fn all_received(summary: &Value, qos: &str) {
     let figure = |name: &str| figure(summary, &format!(".messages.{name}"));
     let sent = figure("sent");
     assert!(sent > 20.0, "{summary:#}");
@@ -88,7 +88,7 @@ duration: 500 ms";
     all.extend(bed.summaries("mqtt"));
     assert_eq!(all.len(), 4);
     for summary in &all {
-        all_came(summary, summary["cell"]["qos"].as_str().unwrap());
+        all_received(summary, summary["cell"]["qos"].as_str().unwrap());
         assert_eq!(figure(summary, ".mqtt.broker.nodes"), 1.0);
     }
     let nodes = |summary: &Value| figure(summary, ".mqtt.subscriber.nodes");
@@ -118,7 +118,7 @@ fn encrypted_clients_trust_the_brokers_certificate() {
         bed.thingbed(&["run", "e.yaml", "-q", "--only", only]).ran(&["mqtt"]);
         let sweep = bed.sweep("mqtt");
         for summary in bed.summaries("mqtt") {
-            all_came(&summary, summary["cell"]["qos"].as_str().unwrap());
+            all_received(&summary, summary["cell"]["qos"].as_str().unwrap());
         }
         for run in fs::read_dir(&sweep).unwrap().map(|entry| entry.unwrap().path()) {
             assert!(!run.join("tls").exists(), "keys are gone with the run");
@@ -159,14 +159,14 @@ fn what_was_acknowledged_outlives_the_broker() {
     // Killed between two messages, the broker has saved its state. When stopped, it saves the
     // messages in flight, of which there are always some on these links.
     let killed = "faults: [{at: 1300 ms, kill: broker, lasts: 500 ms}]";
-    let told = "faults: [{at: 1300 ms, stop: broker, lasts: 500 ms}]";
-    for (faults, profile) in [(killed, "near"), (told, "far")] {
+    let stopped = "faults: [{at: 1300 ms, stop: broker, lasts: 500 ms}]";
+    for (faults, profile) in [(killed, "near"), (stopped, "far")] {
         let more = format!("{faults}\nmatrix: {{qos: [1, 2]}}\nduration: 5 s");
         let text = experiment(PLAIN, mqtt, &more);
         bed.write("e.yaml", &text.replace("profile: near", &format!("profile: {profile}")));
         bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["mqtt"]);
         for summary in bed.summaries("mqtt") {
-            all_came(&summary, summary["cell"]["qos"].as_str().unwrap());
+            all_received(&summary, summary["cell"]["qos"].as_str().unwrap());
         }
         let log = bed.sweep("mqtt").join("1-0/programs/collector.0.err");
         assert!(fs::read_to_string(log).unwrap().contains("no connection"));
@@ -198,7 +198,7 @@ fn what_was_acknowledged_crosses_a_partition() {
     bed.write("e.yaml", &text.replace("profile: near", cut));
     bed.thingbed(&["run", "e.yaml", "-q"]).ran(&["mqtt"]);
     for summary in bed.summaries("mqtt") {
-        all_came(&summary, summary["cell"]["qos"].as_str().unwrap());
+        all_received(&summary, summary["cell"]["qos"].as_str().unwrap());
         // A client that waited for the other side waited as long as it was away.
         assert!(figure(&summary, ".messages.down_ms.max") >= 500.0, "{summary:#}");
     }
@@ -211,19 +211,19 @@ fn a_broker_that_refuses_or_is_not_there_is_named_with_its_words() {
     }
     let bed = Bed::new();
     let mqtt = "      pattern: many-to-one\n      rate: 20/s";
-    let told = |bed: &Bed, broker: &str, words: &[&str]| {
+    let fails = |bed: &Bed, broker: &str, words: &[&str]| {
         bed.write("e.yaml", &experiment(broker, mqtt, "duration: 1 s"));
         bed.thingbed(&["run", "e.yaml", "-q"]).expect(1, words);
     };
     bed.write("plain.conf", "listener 1883\nallow_anonymous false\nuser root\n");
-    let refuses = ["node broker", "the broker refused", "not authori", "broker said: "];
-    told(&bed, PLAIN, &refuses);
+    let refused = ["node broker", "the broker refused", "not authori", "broker said: "];
+    fails(&bed, PLAIN, &refused);
     bed.write("plain.conf", &format!("listener 1884\n{COMMON}"));
     let elsewhere = "    run: [mosquitto, -c, plain.conf]";
     let absent = ["10.0.0.1:1883 (node broker)", "Connection refused", "broker said: ", "1884"];
-    told(&bed, elsewhere, &absent);
+    fails(&bed, elsewhere, &absent);
     bed.write("plain.conf", "listener 1883\nno_such_option true\n");
-    told(&bed, elsewhere, &["the program of broker", "no_such_option"]);
+    fails(&bed, elsewhere, &["the program of broker", "no_such_option"]);
 }
 
 /// An unrelated certificate, generated for this test with `openssl req -x509 -newkey ec -pkeyopt

@@ -55,7 +55,7 @@ fn the_kernel_impairs_or_the_run_is_refused_before_it_starts() {
     assert_eq!(summary["links"]["loss_configured_pct"], 20.0);
     let evidence = run["verdict"]["evidence"].as_array().unwrap();
     let reported = evidence.iter().find(|e| e["name"] == "link directions impaired by netem");
-    assert_eq!(reported.expect("it is told")["value"], 2.0);
+    assert_eq!(reported.expect("it is reported")["value"], 2.0);
 }
 
 #[test]

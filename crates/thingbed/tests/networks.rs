@@ -14,7 +14,7 @@ networks:
     links: {meter: {up: {gilbert_elliott: {p: 1 %, r: 90 %}}}}
 ";
 
-fn link(lab: &Live<'_>, words: &[&str]) -> common::Said {
+fn link(lab: &Live<'_>, words: &[&str]) -> common::CommandOutput {
     lab.bed.thingbed(&[&["link", words[0], "--lab", &lab.name], &words[1..]].concat())
 }
 
@@ -155,7 +155,7 @@ group = socket.inet_aton('239.1.2.3')
 s.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
              group + socket.inet_aton(own))
 s.recv(100)
-print('heard', flush=True)
+print('received', flush=True)
 s.recv(10**6)
 while True: s.recv(100)
 ";
@@ -184,17 +184,17 @@ networks:
         join.display()
     );
     let lab = Live::up(&bed, "igmp", &lab);
-    let heard = || {
+    let received = || {
         let logs = lab.ask(&["logs", "member"]).expect(0, &[]).out;
-        logs.matches("heard").count()
+        logs.matches("received").count()
     };
     for _ in 0..6 {
         // Twenty seconds each, as long as new nodes receive messages.
-        let before = heard();
+        let before = received();
         if before == 30 {
             return;
         }
-        until(|| heard() > before, || format!("{before} of 30 were heard of, and no more"));
+        until(|| received() > before, || format!("{before} of 30 were received, and no more"));
     }
-    until(|| heard() == 30, || format!("{} of 30 were heard of", heard()));
+    until(|| received() == 30, || format!("{} of 30 were received", received()));
 }

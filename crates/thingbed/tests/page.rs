@@ -6,7 +6,7 @@ mod common;
 
 use client::{PATIENCE, Page, Socket, address, status};
 use common::live::{Live, until};
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -125,10 +125,10 @@ fn the_page_shows_and_changes_what_the_command_line_does() {
     for (key, value) in [("colour", "red"), ("delay", "80"), ("loss", "200 %")] {
         let words =
             ["set", "--lab", &lab.name, "--way", "up", "meter-1", &format!("{key}={value}")];
-        let said = bed.thingbed(&[&["link"], &words[..]].concat()).expect(2, &[]);
+        let output = bed.thingbed(&[&["link"], &words[..]].concat()).expect(2, &[]);
         let wrong = set(key, value)["wrong"].as_str().unwrap().to_owned();
         let line = wrong.lines().next().unwrap().trim_start_matches("error: ").to_owned();
-        assert!(said.err.contains(&line), "{wrong} against {}", said.err);
+        assert!(output.err.contains(&line), "{wrong} against {}", output.err);
     }
     let shown = bed.thingbed(&["link", "show", "--lab", &lab.name, "meter-1"]);
     shown.expect(0, &["meter-1 lan up    delay 70 ms"]);
@@ -210,14 +210,14 @@ fn logs_and_a_terminal_of_a_node_come_as_they_are() {
     assert_eq!(status(&unknown), 400, "a terminal is a WebSocket: {unknown}");
     let mut socket = Socket::open(&page, "meter-2");
     socket.send(2, b"stty size; hostname; exit 3\r");
-    let said = socket.until("the shell has ended: exit status: 3");
-    assert!(said.contains("20 80") && said.contains("meter-2"), "{said}");
+    let output = socket.until("the shell has ended: exit status: 3");
+    assert!(output.contains("20 80") && output.contains("meter-2"), "{output}");
     // The shell ends with its browser.
     let mut socket = Socket::open(&page, "meter-2");
     socket.send(2, b"echo be''gun; sleep 1234\r");
     socket.until("begun");
     let sleeps = || {
-        let said = lab.ask(&[
+        let output = lab.ask(&[
             "exec",
             "meter-2",
             "--",
@@ -225,7 +225,7 @@ fn logs_and_a_terminal_of_a_node_come_as_they_are() {
             "-c",
             "cat /proc/[0-9]*/cmdline | tr '\\0' ' '",
         ]);
-        said.out.contains("sleep 1234")
+        output.out.contains("sleep 1234")
     };
     until(sleeps, || "no sleep in the node".to_owned());
     drop(socket);
@@ -300,11 +300,11 @@ fn up_serves_a_page_on_a_socket_file_with_a_chosen_token() {
     let name = format!("socket-{}", std::process::id());
     bed.write("lab.yaml", &LAB.replace("NAME", &name));
     let mut command = bed.command(&["up", "lab.yaml", "--detach", "--page=./page.sock"]);
-    let said = Said::of(command.env("THINGBED_PAGE_TOKEN", "short").output().unwrap());
-    said.expect(1, &["could not serve the page on ./page.sock", "16 characters"]);
+    let output = CommandOutput::of(command.env("THINGBED_PAGE_TOKEN", "short").output().unwrap());
+    output.expect(1, &["could not serve the page on ./page.sock", "16 characters"]);
     let token = "chosen-by-the-user_1";
-    let said = Said::of(command.env("THINGBED_PAGE_TOKEN", token).output().unwrap());
-    said.expect(0, &["page: ./page.sock", "runs in the background"]);
+    let output = CommandOutput::of(command.env("THINGBED_PAGE_TOKEN", token).output().unwrap());
+    output.expect(0, &["page: ./page.sock", "runs in the background"]);
     let lab = Live { bed: &bed, name };
     let path = bed.path().join("page.sock");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -324,9 +324,9 @@ fn up_serves_a_page_on_a_socket_file_with_a_chosen_token() {
     // No program in a node gets the token: who has it controls the lab.
     let look = "env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; echo e''nd";
     let mut exec = lab.command(&["exec", "server", "--", "sh", "-c", look]);
-    let said = Said::of(exec.env("THINGBED_PAGE_TOKEN", token).output().unwrap());
-    let said = said.expect(0, &["THINGBED_NODE=server", "end"]);
-    assert!(!said.out.contains(token), "{}", said.out);
+    let output = CommandOutput::of(exec.env("THINGBED_PAGE_TOKEN", token).output().unwrap());
+    let output = output.expect(0, &["THINGBED_NODE=server", "end"]);
+    assert!(!output.out.contains(token), "{}", output.out);
     // The socket is taken, and goes with the lab.
     lab.ask(&["page", "--at", "./page.sock"]).expect(1, &["another page uses it"]);
     lab.ask(&["page", "--at", "./none/page.sock"]).expect(1, &["there is no such folder"]);

@@ -133,8 +133,8 @@ fn without_times(log: &str) -> String {
     // syslog's "Nov 27 12:38:51 " has 16 bytes.
     let text = |line: &str| if line.find("dnsmasq") == Some(16) { 16 } else { 0 };
     let mut lines: Vec<&str> = log.lines().map(|line| &line[text(line)..]).collect();
-    let mut met = std::collections::BTreeSet::new();
-    lines.retain(|line| met.insert(*line));
+    let mut known = std::collections::BTreeSet::new();
+    lines.retain(|line| known.insert(*line));
     lines.join("\n")
 }
 

@@ -10,7 +10,7 @@ const MODELS: &str = "udp-rr, tcp-rd";
 
 /// Runs a small comparison in the environment of `set`; returns the frame paths of its runs.
 fn paths(bed: &Bed, name: &str, mut command: Command) -> Option<Vec<String>> {
-    let text = common::Said::of(command.output().unwrap());
+    let text = common::CommandOutput::of(command.output().unwrap());
     if text.err.contains("THINGBED_FRAME_PATH does not work")
         || text.err.contains("could not create the lab")
     {
@@ -67,7 +67,7 @@ fn an_unknown_path_is_an_error_that_names_those_there_are() {
     bed.write("e.yaml", &comparison("tin", 2, MODELS, "slow", ""));
     let mut command = bed.command(&["run", "e.yaml", "--quiet"]);
     command.env("THINGBED_FRAME_PATH", "tin-can");
-    let text = common::Said::of(command.output().unwrap());
+    let text = common::CommandOutput::of(command.output().unwrap());
     text.expect(2, &["THINGBED_FRAME_PATH is `tin-can`", "ring, tap, packet"]);
 }
 

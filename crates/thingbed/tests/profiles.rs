@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::Said;
+use common::CommandOutput;
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
 
-fn thingbed(arguments: &[&str]) -> Said {
+fn thingbed(arguments: &[&str]) -> CommandOutput {
     let output = Command::new(env!("CARGO_BIN_EXE_thingbed")).args(arguments).output().unwrap();
-    Said::of(output)
+    CommandOutput::of(output)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Said;
+use common::CommandOutput;
 use std::fs;
 use std::process::Command;
 
@@ -13,7 +13,7 @@ fn the_table_of_the_comparison_is_that_of_its_summaries() {
         .current_dir("../..")
         .output()
         .unwrap();
-    let table = Said::of(report).expect(0, &["**VALID** multi-protocol"]).out;
+    let table = CommandOutput::of(report).expect(0, &["**VALID** multi-protocol"]).out;
     let page = fs::read_to_string("../../docs/results/multi-protocol.md").unwrap();
     assert!(page.ends_with(&table), "thingbed report docs/results/multi-protocol --markdown");
 }
@@ -34,7 +34,7 @@ fn said_anew(page: &str) -> String {
             .current_dir("../..")
             .output()
             .unwrap();
-        let text = Said::of(output).expect(0, &[]).out;
+        let text = CommandOutput::of(output).expect(0, &[]).out;
         anew += &format!("{arguments} -->\n\n{}\n\n{END}{after}", text.trim());
     }
     anew

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, json};
+use common::{Bed, CommandOutput, json};
 use std::fs;
 use std::process::Command;
 
@@ -12,19 +12,19 @@ nodes: {gateway: {}, sensor: {}}
 networks: {field: {attach: [gateway, sensor], subnet: 10.0.0.0/24}}
 workloads:
   - device: {on: sensor, resources: {a: constant:1us}, check: false}
-  - load: {name: asked, on: gateway, to: sensor, path: a, arrivals: constant:200ns, patience: 200 ms, timeout: 200 ms}
+  - load: {name: requests, on: gateway, to: sensor, path: a, arrivals: constant:200ns, patience: 200 ms, timeout: 200 ms}
 duration: 300 ms
 drain: 200 ms
 ";
 
 /// Runs the command at the end of the advice in a shell.
-fn again(bed: &Bed, answer: &Said) -> (String, Said) {
+fn again(bed: &Bed, answer: &CommandOutput) -> (String, CommandOutput) {
     let all = format!("{}{}", answer.out, answer.err);
     let line = all.lines().rev().find(|line| line.starts_with("  thingbed run")).expect(&all);
     let tool = format!("'{}'", env!("CARGO_BIN_EXE_thingbed"));
     let script = line.trim().replacen("thingbed", &tool, 1);
     let output = Command::new("sh").args(["-c", &script]).current_dir(bed.path()).output().unwrap();
-    (line.to_owned(), Said::of(output))
+    (line.to_owned(), CommandOutput::of(output))
 }
 
 /// The command repeats the same cells with the same seed, from a file with a space in its name.

@@ -5,7 +5,7 @@ mod archive;
 mod common;
 
 use archive::{Image, Layer, Pack, busybox, write_folder, write_tar};
-use common::{Bed, Said, figure, has, is_root, json};
+use common::{Bed, CommandOutput, figure, has, is_root, json};
 use serde_json::json;
 use std::fs;
 use std::process::Command;
@@ -42,9 +42,11 @@ drain: 5 s
     )
 }
 
-fn run(bed: &Bed) -> Said {
+fn run(bed: &Bed) -> CommandOutput {
     let cache = bed.path().join("cache");
-    Said::of(bed.command(&["run", "e.yaml", "-q"]).env("XDG_CACHE_HOME", cache).output().unwrap())
+    CommandOutput::of(
+        bed.command(&["run", "e.yaml", "-q"]).env("XDG_CACHE_HOME", cache).output().unwrap(),
+    )
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn an_image_runs_in_all_the_forms_that_it_comes_in() {
     // One image, whatever the archive format; it is removed on request.
     let gc = |args: &[&str]| {
         let cache = bed.path().join("cache");
-        Said::of(bed.command(args).env("XDG_CACHE_HOME", cache).output().unwrap())
+        CommandOutput::of(bed.command(args).env("XDG_CACHE_HOME", cache).output().unwrap())
     };
     gc(&["gc"]).expect(0, &["1 image", "gc --images"]);
     gc(&["gc", "--images"]).expect(0, &["removed the image sha256:"]);
@@ -147,7 +149,7 @@ fn without_root_an_image_runs_too() {
                 env -u XDG_RUNTIME_DIR XDG_CACHE_HOME=$PWD/cache ./thingbed run e.yaml -q";
     let run = || {
         let mut shell = Command::new("sh");
-        Said::of(shell.args(["-c", line]).current_dir(bed.path()).output().unwrap())
+        CommandOutput::of(shell.args(["-c", line]).current_dir(bed.path()).output().unwrap())
     };
     run().ran(&["report: "]);
     let out = fs::read_to_string(bed.sweep("rooted").join("programs/meter-1.1.out")).unwrap();

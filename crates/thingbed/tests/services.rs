@@ -4,18 +4,18 @@
 mod common;
 
 use common::live::{Live, until};
-use common::{Bed, Said, figure, has, is_root, json};
+use common::{Bed, CommandOutput, figure, has, is_root, json};
 use std::fs;
 use std::process::Command;
 
 /// Runs Thingbed in a network namespace that acts as the outside: it has the addresses 203.0.113.1 and
 /// 2001:db8:ff::1, where a web server has one file, and another server at its loopback addresses.
-fn run_outside(bed: &Bed) -> Said {
+fn run_outside(bed: &Bed) -> CommandOutput {
     run_outside_by(bed, "true", "")
 }
 
 /// The same after the command `before`, by the command `by`.
-fn run_outside_by(bed: &Bed, before: &str, by: &str) -> Said {
+fn run_outside_by(bed: &Bed, before: &str, by: &str) -> CommandOutput {
     let tool = env!("CARGO_BIN_EXE_thingbed");
     let line = format!(
         "busybox ip link set lo up; busybox ip addr add 203.0.113.1/32 dev lo; \
@@ -31,7 +31,7 @@ fn run_outside_by(bed: &Bed, before: &str, by: &str) -> Said {
     command
         .args(["-m", "-n", "-p", "-f", "--mount-proc", "sh", "-c", &line])
         .current_dir(bed.path());
-    Said::of(command.output().unwrap())
+    CommandOutput::of(command.output().unwrap())
 }
 
 fn missing(programs: &[&str]) -> bool {
@@ -160,11 +160,11 @@ drain: 60 s
     );
     let device = "mknod tun c 10 200 && chmod 666 tun && mount --bind tun /dev/net/tun && \
                   chown -R 65534:65534 .";
-    let said = run_outside_by(&bed, &format!("{device} || exit 77"), "sh user.sh");
-    if said.status == 77 || said.err.contains("open /dev/net/tun") {
-        return eprintln!("NOT RUN: {}", said.err);
+    let output = run_outside_by(&bed, &format!("{device} || exit 77"), "sh user.sh");
+    if output.status == 77 || output.err.contains("open /dev/net/tun") {
+        return eprintln!("NOT RUN: {}", output.err);
     }
-    said.ran(&[]);
+    output.ran(&[]);
     assert_eq!(out(&bed, "user", "a.0.out"), "from-outside\nfrom-outside\n");
 }
 
@@ -407,5 +407,5 @@ duration: 1 s
                 env HOME=\"$PWD\" \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", line, "sh"]).arg(run.get_program()).args(run.get_args());
-    Said::of(command.current_dir(bed.path()).output().unwrap()).ran(&[]);
+    CommandOutput::of(command.current_dir(bed.path()).output().unwrap()).ran(&[]);
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::live::Live;
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use std::fs;
 
 const FILE: &str = "\
@@ -35,7 +35,7 @@ fn axes_and_keys_are_changed_for_one_command() {
     plan(&["--set", "nodes.c.count=7"]).expect(2, &["`nodes` has no entry `c`"]);
     plan(&["--set", "nodes.b.cpus=1"]).expect(2, &["unknown key `cpus`", "set.yaml with --set"]);
     let many = bed.command(&["plan", "set.yaml"]).env("SENSORS", "4").output().unwrap();
-    Said::of(many).expect(0, &["b-4"]);
+    CommandOutput::of(many).expect(0, &["b-4"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_changed_sweep_is_stored_resumed_and_verified_as_it_was() {
     let set = ["--clock", "virtual", "-q", "--set", "delay=7 ms|9 ms"];
     let run = |more: &[&str]| {
         let mut command = bed.command(&[&["run", "set.yaml"], &set[..], more].concat());
-        Said::of(command.env("SENSORS", "3").output().unwrap())
+        CommandOutput::of(command.env("SENSORS", "3").output().unwrap())
     };
     run(&[]).expect(0, &["VALID"]);
     let sweep = bed.sweep("set");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, has};
+use common::{Bed, CommandOutput, has};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::BTreeMap;
@@ -31,17 +31,17 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn script(folder: &Path, words: &[&str]) -> Said {
+    fn script(folder: &Path, words: &[&str]) -> CommandOutput {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slurm/cluster.sh");
         let mut command = Command::new("bash");
         command.arg(script).arg(words[0]).arg(folder).args(&words[1..]);
         command.env("CLUSTER_CONF", "SlurmdTimeout=2\nMinJobAge=20").stdin(Stdio::null());
         // Its daemons would keep a pipe open.
-        let out = fs::File::create(folder.join("said")).unwrap();
+        let out = fs::File::create(folder.join("output")).unwrap();
         command.stdout(out.try_clone().unwrap()).stderr(out);
         let status = command.status().unwrap().code().unwrap_or(-1);
-        let out = fs::read_to_string(folder.join("said")).unwrap();
-        Said { status, out, err: String::new() }
+        let out = fs::read_to_string(folder.join("output")).unwrap();
+        CommandOutput { status, out, err: String::new() }
     }
 
     /// A cluster of this number of nodes; `None` if Slurm is not installed.
@@ -67,9 +67,9 @@ impl Cluster {
     }
 
     /// Waits until the queue satisfies the condition.
-    fn until(&self, wanted: impl Fn(&str) -> bool) {
+    fn until(&self, condition: impl Fn(&str) -> bool) {
         let end = Instant::now() + Duration::from_secs(120);
-        while !wanted(&self.queue()) {
+        while !condition(&self.queue()) {
             assert!(Instant::now() < end, "{}", self.queue());
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -119,7 +119,7 @@ fn runs_on_a_cluster_are_those_had_here_even_if_a_node_dies() {
     let sweep = cluster.sweep(&bed, &["--repeat", "2"]);
     cluster.until(|queue| queue.contains("RUNNING n0"));
     Cluster::script(cluster.folder.path(), &["kill", "0"]);
-    let text = Said::of(sweep.wait_with_output().unwrap());
+    let text = CommandOutput::of(sweep.wait_with_output().unwrap());
     text.expect(0, &["4 runs as Slurm's job ", "in virtual time: 4 valid"]);
     let there = files(&bed.sweep("meters"));
     fs::remove_dir_all(bed.path().join("runs")).unwrap();
@@ -140,7 +140,7 @@ fn ctrl_c_cancels_what_is_left_and_resume_has_it() {
     // One run is complete, another one executes.
     cluster.until(|queue| queue.lines().count() == 5 && queue.contains("RUNNING"));
     kill(Pid::from_raw(sweep.id() as i32), Signal::SIGINT).unwrap();
-    Said::of(sweep.wait_with_output().unwrap()).expect(130, &[]);
+    CommandOutput::of(sweep.wait_with_output().unwrap()).expect(130, &[]);
     assert_eq!(cluster.queue(), "");
     let folder = bed.sweep("meters").display().to_string();
     // Another user cancels with scancel: Thingbed reports what is missing.
@@ -150,7 +150,7 @@ fn ctrl_c_cancels_what_is_left_and_resume_has_it() {
     cancel.args(["--me"]).env("SLURM_CONF", cluster.configuration());
     assert!(cancel.status().unwrap().success());
     let words = ["error: a task of Slurm", "no results"];
-    let text = Said::of(other.wait_with_output().unwrap());
+    let text = CommandOutput::of(other.wait_with_output().unwrap());
     assert_eq!(text.status, 1, "{}{}", text.out, text.err);
     assert!(text.err.contains(words[0]), "{}", text.err);
 
@@ -164,7 +164,7 @@ fn without_a_cluster_the_error_says_what_is_missing() {
     bed.write("e.yaml", METERS);
     let run = |clock: &str, path: &str| {
         let mut command = bed.command(&["run", "e.yaml", "--clock", clock, "--on", "slurm"]);
-        Said::of(command.env("PATH", path).output().unwrap())
+        CommandOutput::of(command.env("PATH", path).output().unwrap())
     };
     run("virtual", "/nowhere").expect(1, &["could not run sbatch", "apt install slurm-client"]);
     run("real", "/usr/bin:/bin").expect(2, &["--on slurm needs virtual time"]);

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -15,17 +15,17 @@ duration: 5 s
 drain: 1 s
 ";
 
-fn stopped(bed: &Bed, typed: &str) -> Said {
+fn stopped(bed: &Bed, typed: &str) -> CommandOutput {
     let words = ["run", "e.yaml", "--clock", "virtual", "--stop-at", "1.2 s", "-q"];
     let mut command = bed.command(&words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     child.stdin.take().unwrap().write_all(typed.as_bytes()).unwrap();
-    Said::of(child.wait_with_output().unwrap())
+    CommandOutput::of(child.wait_with_output().unwrap())
 }
 
 /// The lines of a shell that print its time in ns.
-fn times(output: &Said) -> Vec<u64> {
+fn times(output: &CommandOutput) -> Vec<u64> {
     output.out.lines().filter_map(|line| line.trim().strip_prefix("now ")?.parse().ok()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,8 +12,8 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/top
 fn run(name: &str) -> String {
     let bed = Bed::new();
     let file = format!("{FOLDER}/{name}.yaml");
-    let said = bed.thingbed(&["run", &file, "-q", "--clock", "virtual"]);
-    said.ran(&[]).out
+    let output = bed.thingbed(&["run", &file, "-q", "--clock", "virtual"]);
+    output.ran(&[]).out
 }
 
 #[test]
@@ -77,7 +77,7 @@ duration: 1 s
         command.args(["mount --bind etc /etc && exec \"$@\"", "sh"]);
         command.arg(inside.get_program()).args(inside.get_args()).current_dir(bed.path());
         // On a busy machine, the run in real time may be invalid, but it has done its work.
-        Said::of(command.output().unwrap()).ran(&[]);
+        CommandOutput::of(command.output().unwrap()).ran(&[]);
     }
     let left: Vec<_> = std::fs::read_dir(&etc).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "{left:?}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,7 @@ fn run(bed: &Bed, trial: &Trial) {
             // Empty outputs are not kept.
             fs::read_to_string(path).unwrap_or_default()
         };
-        let text = Said { status: 0, out: of("out"), err: of("err") };
+        let text = CommandOutput { status: 0, out: of("out"), err: of("err") };
         text.expect(0, words);
     }
 }

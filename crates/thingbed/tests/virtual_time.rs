@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Bed, Said, figure};
+use common::{Bed, CommandOutput, figure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,22 +87,26 @@ fn runs_are_the_same_byte_for_byte_one_by_one_and_side_by_side_on_a_busy_machine
     bed.write("e.yaml", METERS);
     let run = |jobs: &str| {
         let words = ["run", "e.yaml", "--clock", "virtual", "--jobs", jobs];
-        let said = bed.thingbed(&words).expect(0, &["VALID", "in virtual time: 2 valid"]);
+        let output = bed.thingbed(&words).expect(0, &["VALID", "in virtual time: 2 valid"]);
         let folder = bed.sweep("meters");
         let files = files(&folder);
         fs::remove_dir_all(folder).unwrap();
-        (files, said)
+        (files, output)
     };
     let (one, _) = run("1");
     let busy = Busy::begin();
-    let (two, said) = run("2");
+    let (two, output) = run("2");
     drop(busy);
     let differing: Vec<&String> =
         one.iter().filter(|(name, bytes)| two.get(*name) != Some(bytes)).map(|f| f.0).collect();
     assert!(differing.is_empty() && one.len() == two.len(), "{differing:?}");
     assert!(one.contains_key("udp-0/messages.parquet"), "{:?}", one.keys());
     // Log lines of parallel runs have the name of their run.
-    assert!(said.err.lines().any(|line| line.starts_with("[2/2] tcp-0:  running")), "{}", said.err);
+    assert!(
+        output.err.lines().any(|line| line.starts_with("[2/2] tcp-0:  running")),
+        "{}",
+        output.err
+    );
 }
 
 /// The cells of a sweep by CPU.
@@ -150,12 +154,12 @@ fn what_runs_in_real_time_is_refused_in_words() {
     bed.write("e.yaml", &format!("clock: virtual\n{}", command("[\"true\"]")));
     let mut without = bed.command(&["run", "e.yaml"]);
     without.env("THINGBED_KERNEL", "/nonexistent");
-    let said = Said::of(without.output().unwrap());
-    said.expect(1, &["THINGBED_KERNEL is /nonexistent, which is not an executable file"]);
+    let output = CommandOutput::of(without.output().unwrap());
+    output.expect(1, &["THINGBED_KERNEL is /nonexistent, which is not an executable file"]);
     // The command line overrides the file.
     let mut real = bed.command(&["run", "e.yaml", "--clock", "real"]);
     real.env("THINGBED_KERNEL", "/nonexistent");
-    Said::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
+    CommandOutput::of(real.output().unwrap()).ran(&["1 run in 1 cell: "]);
     let words = ["run", "e.yaml", "--clock", "real", "--cpu", "8"];
     bed.thingbed(&words).expect(2, &["--cpu needs virtual time"]);
     let words = ["run", "e.yaml", "--clock", "real", "--jobs", "2"];
@@ -181,16 +185,16 @@ fn unmodified_programs_measure_the_network_alone_and_write_nothing_to_the_host()
     let mut run = bed.command(&["run", "e.yaml", "--clock", "virtual"]);
     // Environment variables may contain bytes that are not UTF-8.
     run.env("OLDPWD", std::ffi::OsStr::from_bytes(b"/tmp/caf\xe9"));
-    Said::of(run.output().unwrap()).expect(0, &["VALID"]);
-    let said = fs::read_to_string(bed.sweep("one").join("programs/a.0.out")).unwrap();
-    for line in said.lines().filter(|line| line.contains("time=")) {
+    CommandOutput::of(run.output().unwrap()).expect(0, &["VALID"]);
+    let output = fs::read_to_string(bed.sweep("one").join("programs/a.0.out")).unwrap();
+    for line in output.lines().filter(|line| line.contains("time=")) {
         // The first one waits for the ARP answer of the neighbour.
         let time = line.split("time=").nth(1).unwrap().split(' ').next().unwrap();
         let time: f64 = time.parse().unwrap();
-        assert!((60.0..60.5).contains(&time) || line.contains("icmp_seq=1"), "{said}");
+        assert!((60.0..60.5).contains(&time) || line.contains("icmp_seq=1"), "{output}");
     }
-    assert_eq!(said.matches("time=").count(), 3, "{said}");
-    assert!(said.contains("written\n2026-01-01"), "{said}");
+    assert_eq!(output.matches("time=").count(), 3, "{output}");
+    assert!(output.contains("written\n2026-01-01"), "{output}");
     assert!(!Path::new(&mark).exists());
 }
 
@@ -222,9 +226,9 @@ fn verify_names_the_first_figure_that_differs() {
     let summary = folder.join("tcp-0/summary.json");
     let text = fs::read_to_string(&summary).unwrap();
     fs::write(&summary, text.replacen("\"sent\": 20", "\"sent\": 21", 1)).unwrap();
-    let said = bed.thingbed(&words);
+    let output = bed.thingbed(&words);
     let requested = ["the first is tcp-0/summary.json", "messages.sent: 21 then, 20 now"];
-    said.expect(4, &requested);
+    output.expect(4, &requested);
     bed.write("e.yaml", &METERS.replace("loss: 10 %", "loss: 11 %"));
     bed.thingbed(&words).expect(1, &["e.yaml has changed since the sweep"]);
     bed.thingbed(&["verify", "."]).expect(1, &["/host.json: No such file", "in real time"]);
@@ -310,10 +314,10 @@ fn ctrl_c_reports_what_there_is_also_when_a_program_stops_the_clock() {
         let group = interrupt_group(tool.id());
         assert!(group, "the group is there");
         let status = tool.wait().unwrap();
-        let said = fs::read_to_string(&log).unwrap();
-        assert_eq!(status.code(), Some(130), "{said}");
+        let log = fs::read_to_string(&log).unwrap();
+        assert_eq!(status.code(), Some(130), "{log}");
         for word in words {
-            assert!(said.contains(word), "no `{word}` in:\n{said}");
+            assert!(log.contains(word), "no `{word}` in:\n{log}");
         }
         assert_eq!(guests(tool.id()), 0);
     }
@@ -334,10 +338,10 @@ fn a_program_that_fills_the_disk_of_a_guest_does_not_end_it() {
     for cpu in ["infinite", "1"] {
         bed.thingbed(&["run", "e.yaml", "--cpu", cpu]).expect(0, &["VALID"]);
         let folder = bed.sweep("one");
-        let said = |name: &str| fs::read_to_string(folder.join("programs").join(name)).unwrap();
-        assert!(said("a.0.err").contains("No space left on device"), "{}", said("a.0.err"));
+        let file = |name: &str| fs::read_to_string(folder.join("programs").join(name)).unwrap();
+        assert!(file("a.0.err").contains("No space left on device"), "{}", file("a.0.err"));
         // Its output has a limit, too, with the beginning and the end.
-        let output = said("a.0.out");
+        let output = file("a.0.out");
         let [first, last] =
             [&output[..8.min(output.len())], &output[output.len().saturating_sub(12)..]];
         assert!(first.starts_with("xxx") && last.ends_with("xxx\nafter\n"), "{first:?} {last:?}");
@@ -384,8 +388,8 @@ fn a_guest_has_what_a_capture_filter_needs() {
     bed.write("e.yaml", &(ping + "capture: {filter: icmp}\n"));
     bed.thingbed(&["run", "e.yaml", "--cpu", "1"]).expect(0, &["VALID"]);
     let capture = bed.sweep("one").join("capture.pcapng");
-    let said = bed.thingbed(&["analyze", capture.to_str().unwrap(), "--json"]).expect(0, &[]);
-    let found: Value = serde_json::from_str(&said.out).unwrap();
+    let analysis = bed.thingbed(&["analyze", capture.to_str().unwrap(), "--json"]).expect(0, &[]);
+    let found: Value = serde_json::from_str(&analysis.out).unwrap();
     // Two requests and two replies, each seen at both ends; and none of IPv6, which nodes send
     // when they start.
     let points = found["points"].as_array().unwrap();

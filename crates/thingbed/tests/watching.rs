@@ -3,7 +3,7 @@
 mod common;
 
 use common::live::{Live, until};
-use common::{Bed, Said};
+use common::{Bed, CommandOutput};
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::blocks::opt_common::CommonOption;
@@ -75,10 +75,10 @@ fn capture(lab: &Live<'_>, words: &[&str]) -> Child {
 }
 
 /// Ends the capture as Ctrl-C does.
-fn end(child: Child) -> Said {
+fn end(child: Child) -> CommandOutput {
     // SAFETY: a plain system call on a process that this test started.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    Said::of(child.wait_with_output().unwrap())
+    CommandOutput::of(child.wait_with_output().unwrap())
 }
 
 fn ping(lab: &Live<'_>, from: &str, to: &str) {
@@ -156,7 +156,7 @@ fn what_is_captured_can_be_chosen() {
     until(|| read(&file).is_some_and(|seen| seen.count("meter-4:eth0", 2) >= 5), || "none".into());
     // The capture also ends with the lab.
     lab.ask(&["down"]).expect(0, &[]);
-    Said::of(watcher.wait_with_output().unwrap()).expect(0, &["frames"]);
+    CommandOutput::of(watcher.wait_with_output().unwrap()).expect(0, &["frames"]);
     assert_eq!(read(&file).unwrap().comments, ["links of meter-4 changed by hand"]);
 }
 
@@ -179,7 +179,7 @@ fn a_reader_that_goes_is_no_harm() {
     assert_eq!(magic, [0x0a, 0x0d, 0x0d, 0x0a]);
     drop(pipe);
     ping(&lab, "meter-1", "server");
-    Said::of(watcher.wait_with_output().unwrap()).expect(0, &[]);
+    CommandOutput::of(watcher.wait_with_output().unwrap()).expect(0, &[]);
     // Even without frames: the lab stops writing to a closed capture.
     until(|| threads() == before, || format!("{} threads, {before} before", threads()));
     ping(&lab, "meter-1", "server");

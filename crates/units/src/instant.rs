@@ -2,6 +2,7 @@
 
 use crate::Span;
 use serde::{Deserialize, Serialize};
+use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 use std::time::Duration;
 
@@ -51,6 +52,29 @@ impl Instant {
             Some(ns) => Some(Self(ns)),
             None => None,
         }
+    }
+
+    /// Nanoseconds from `origin` to this time, negative if this is earlier: an offset in a table.
+    /// Limited to what the type holds.
+    pub const fn ns_from(self, origin: Self) -> i64 {
+        let ns = self.0 as i128 - origin.0 as i128;
+        if ns > i64::MAX as i128 {
+            i64::MAX
+        } else if ns < i64::MIN as i128 {
+            i64::MIN
+        } else {
+            ns as i64
+        }
+    }
+
+    /// Seconds from `origin` to this time, negative if this is earlier.
+    pub const fn seconds_from(self, origin: Self) -> f64 {
+        self.ns_from(origin) as f64 / 1e9
+    }
+
+    /// The time with this offset from this one, in ns: the inverse of [`Instant::ns_from`].
+    pub const fn at_offset(self, ns: i64) -> Self {
+        Self(self.0.saturating_add_signed(ns))
     }
 }
 
@@ -108,6 +132,12 @@ impl SubAssign for Span {
     }
 }
 
+impl Sum for Span {
+    fn sum<I: Iterator<Item = Self>>(spans: I) -> Self {
+        spans.fold(Self::ZERO, Self::add)
+    }
+}
+
 impl Mul<u64> for Span {
     type Output = Self;
     fn mul(self, times: u64) -> Self {
@@ -153,10 +183,23 @@ mod tests {
         assert_eq!(late - (late - early), early);
         assert_eq!(MS * 5 / 2, Span::from_ns(2_500_000));
         assert_eq!(MS + MS - MS * 2, Span::ZERO);
+        assert_eq!([MS, MS * 2].into_iter().sum::<Span>(), MS * 3);
         let mut at = early;
         at += MS;
         assert_eq!(at.since_start(), MS * 2);
         assert_eq!(Duration::from(MS), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn an_offset_has_a_sign_and_leads_back() {
+        let (early, late) = (Instant::from_ns(1_000_000), Instant::from_ns(3_500_000));
+        assert_eq!((late.ns_from(early), early.ns_from(late)), (2_500_000, -2_500_000));
+        assert_eq!(early.seconds_from(late), -0.0025);
+        assert_eq!(late.at_offset(early.ns_from(late)), early);
+        assert_eq!(Instant::START.at_offset(-1), Instant::START);
+        assert_eq!(Instant::NEVER.at_offset(1), Instant::NEVER);
+        assert_eq!(Instant::NEVER.ns_from(Instant::START), i64::MAX);
+        assert_eq!(Instant::START.ns_from(Instant::NEVER), i64::MIN);
     }
 
     #[test]

@@ -88,9 +88,19 @@ impl Span {
         self.0
     }
 
+    /// The span in microseconds.
+    pub const fn as_us(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
     /// The span in milliseconds.
-    pub fn as_ms(self) -> f64 {
+    pub const fn as_ms(self) -> f64 {
         self.0 as f64 / 1e6
+    }
+
+    /// The span in seconds.
+    pub const fn as_s(self) -> f64 {
+        self.0 as f64 / 1e9
     }
 }
 

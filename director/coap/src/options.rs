@@ -206,7 +206,7 @@ mod tests {
         room
     }
 
-    fn asked(options: &[(u16, &[u8])]) -> Result<(RequestOptions, String), BadOption> {
+    fn read_options(options: &[(u16, &[u8])]) -> Result<(RequestOptions, String), BadOption> {
         let bytes = message(1, options);
         let mut path = b"before".to_vec();
         let read = RequestOptions::read(&Message::parse(&bytes).unwrap(), &mut path, b"tag")?;
@@ -221,16 +221,16 @@ mod tests {
 
     #[test]
     fn critical_options_that_are_not_known_are_refused_and_elective_ones_ignored() {
-        assert!(asked(&[(2, b"x"), (258, b"x"), (65_000, b"x")]).is_ok());
-        assert_eq!(asked(&[(9, b"x")]).unwrap_err(), BadOption(9), "OSCORE");
-        assert_eq!(asked(&[(65_001, b"")]).unwrap_err(), BadOption(65_001));
+        assert!(read_options(&[(2, b"x"), (258, b"x"), (65_000, b"x")]).is_ok());
+        assert_eq!(read_options(&[(9, b"x")]).unwrap_err(), BadOption(9), "OSCORE");
+        assert_eq!(read_options(&[(65_001, b"")]).unwrap_err(), BadOption(65_001));
         assert_eq!(answered(&[(9, b"x")]).unwrap_err(), BadOption(9));
         assert_eq!(answered(&[(11, b"x")]).unwrap_err(), BadOption(11), "of requests");
         // Repeated, and with an invalid value.
-        assert_eq!(asked(&[(17, b""), (17, b"")]).unwrap_err(), BadOption(17));
-        assert_eq!(asked(&[(23, b"\x07")]).unwrap_err(), BadOption(23));
-        assert_eq!(asked(&[(5, b"x")]).unwrap_err(), BadOption(5));
-        assert_eq!(asked(&[(11, &[b'x'; 256])]).unwrap_err(), BadOption(11));
+        assert_eq!(read_options(&[(17, b""), (17, b"")]).unwrap_err(), BadOption(17));
+        assert_eq!(read_options(&[(23, b"\x07")]).unwrap_err(), BadOption(23));
+        assert_eq!(read_options(&[(5, b"x")]).unwrap_err(), BadOption(5));
+        assert_eq!(read_options(&[(11, &[b'x'; 256])]).unwrap_err(), BadOption(11));
         assert_eq!(answered(&[(23, b"\0\0\0\0")]).unwrap_err(), BadOption(23));
         // Elective options with an invalid value are ignored.
         assert_eq!(answered(&[(6, b"long"), (14, b"too long")]), Ok((None, 60, None)));
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn requests_say_what_they_want() {
-        let (read, path) = asked(&[
+        let (read, path) = read_options(&[
             (number::IF_MATCH, b"other"),
             (number::IF_MATCH, b"tag"),
             (number::URI_HOST, b"meter"),
@@ -253,9 +253,12 @@ mod tests {
         assert_eq!((path.as_str(), read.accept, read.observe), ("a/b c", Some(40), Some(0)));
         assert_eq!((read.if_match, read.wants_size2), (Some(true), true));
         assert_eq!(read.block2, Some(Block { number: 1, more: false, exponent: 6 }));
-        assert_eq!(asked(&[(number::IF_MATCH, b"no")]).unwrap().0.if_match, Some(false));
-        assert_eq!(asked(&[(number::URI_PATH, b""), (number::URI_PATH, b"")]).unwrap().1, "/");
-        assert!(asked(&[(number::PROXY_URI, b"coap://x")]).unwrap().0.is_proxied);
+        assert_eq!(read_options(&[(number::IF_MATCH, b"no")]).unwrap().0.if_match, Some(false));
+        assert_eq!(
+            read_options(&[(number::URI_PATH, b""), (number::URI_PATH, b"")]).unwrap().1,
+            "/"
+        );
+        assert!(read_options(&[(number::PROXY_URI, b"coap://x")]).unwrap().0.is_proxied);
     }
 
     #[test]

@@ -239,8 +239,8 @@ fn retained_messages_come_with_a_subscription_and_an_empty_one_removes_them() {
     world.connect(0, 1, client("meter"));
     for n in 0..200_u16 {
         let text = format!("{n} {}", "x".repeat(100));
-        let kept = Message { retain: true, ..message(&format!("r/{n:03}"), &text, 1) };
-        world.publish(0, 1, n + 1, kept);
+        let retained = Message { retain: true, ..message(&format!("r/{n:03}"), &text, 1) };
+        world.publish(0, 1, n + 1, retained);
     }
     world.run();
     world.publish(0, 1, 900, Message { retain: true, ..message("r/000", "", 1) });
@@ -248,9 +248,9 @@ fn retained_messages_come_with_a_subscription_and_an_empty_one_removes_them() {
     world.connect(2, 1, client("late"));
     world.subscribe(2, 1, "r/+", 1);
     world.run();
-    let kept = world.received(2, 1);
-    assert!(kept.iter().all(|own| own.retain));
-    let topics: Vec<&str> = kept.iter().map(|own| own.topic.as_str()).collect();
+    let received = world.received(2, 1);
+    assert!(received.iter().all(|message| message.retain));
+    let topics: Vec<&str> = received.iter().map(|message| message.topic.as_str()).collect();
     let requested: Vec<String> = (1..200).map(|n| format!("r/{n:03}")).collect();
     assert_eq!(topics, requested);
 }
@@ -288,8 +288,8 @@ fn wills_follow_lost_clients_lost_devices_and_restarts() {
         let effects = world.hub.tick();
         world.execute(HUB, effects);
         world.run();
-        let gone = texts(&world.received(HUB, 1));
-        assert_eq!(!gone.is_empty(), second == 270, "{second} {gone:?}");
+        let delivered = texts(&world.received(HUB, 1));
+        assert_eq!(!delivered.is_empty(), second == 270, "{second} {delivered:?}");
     }
 }
 
@@ -355,9 +355,9 @@ proptest! {
             prop_assert_eq!(received.len(), all, "at {}", at);
             for ((source, topic), texts_sent) in &sent {
                 let name = format!("t{source}{topic}");
-                let own: Vec<Message> =
-                    received.iter().filter(|own| own.topic == name).cloned().collect();
-                prop_assert_eq!(&texts(&own), texts_sent);
+                let of_topic: Vec<Message> =
+                    received.iter().filter(|message| message.topic == name).cloned().collect();
+                prop_assert_eq!(&texts(&of_topic), texts_sent);
             }
         }
         let answers = |packet: &&Packet| matches!(packet, Packet::PubAck(_) | Packet::PubRec(_));

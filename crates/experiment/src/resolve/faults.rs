@@ -7,7 +7,6 @@ use crate::read::Sink;
 use crate::resolve::nodes::Nodes;
 use crate::resolve::root::is_plain_folder;
 use std::path::Path;
-use units::Span;
 
 /// Faults of a file, ordered by time.
 pub(super) fn of(
@@ -79,7 +78,7 @@ fn one(
     let mut planned = vec![PlannedFault { at: at.value, what: kind, nodes: found.clone() }];
     match (lasts, after) {
         (Some(lasts), Some(what)) => {
-            let at = Span::from_ns(at.value.as_ns().saturating_add(lasts.value.as_ns()));
+            let at = at.value + lasts.value;
             planned.push(PlannedFault { at, what, nodes: found });
         }
         (Some(lasts), None) => {

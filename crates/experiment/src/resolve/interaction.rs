@@ -309,7 +309,7 @@ impl Context<'_, '_> {
                 return None;
             }
             let every = every?;
-            let lasts = Span::from_ns(every.as_ns().saturating_mul(count.value));
+            let lasts = every * count.value;
             return Some((every, count.value, lasts));
         }
         let Some(lasts) = own.or(self.duration) else {

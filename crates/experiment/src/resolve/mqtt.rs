@@ -132,7 +132,7 @@ impl Context<'_, '_> {
                 report(sink, count.place, "`count` is 0, so no message is sent", "use 1 or more");
                 return None;
             }
-            return Some(Span::from_ns(every.as_ns().saturating_mul(count.value)));
+            return Some(every * count.value);
         }
         if typed.duration.is_some() {
             return positive(&typed.duration, "duration", sink);

@@ -106,7 +106,7 @@ impl Scope<'_, '_> {
         };
         let mut changes = vec![PlannedChange { at: at.value, what }];
         if let (Some(what), Some(lasts)) = (end, lasts) {
-            let at = Span::from_ns(at.value.as_ns().saturating_add(lasts.as_ns()));
+            let at = at.value + lasts;
             changes.push(PlannedChange { at, what });
         }
         changes

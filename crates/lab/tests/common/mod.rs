@@ -84,10 +84,10 @@ pub fn arguments() -> Vec<u64> {
 pub fn take_tcp() {
     let [bytes] = arguments()[..] else { return };
     let (mut stream, _) = TcpListener::bind("0.0.0.0:5000").unwrap().accept().unwrap();
-    let mut got = Vec::new();
-    stream.read_to_end(&mut got).unwrap();
-    assert_eq!(got.len() as u64, bytes);
-    assert!(got.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8));
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    assert_eq!(received.len() as u64, bytes);
+    assert!(received.iter().enumerate().all(|(i, byte)| *byte == (i / 7) as u8));
 }
 
 /// Sends this many bytes of the pattern over TCP to node 0.

@@ -7,9 +7,10 @@ use super::nodes::Nodes;
 use crate::error::Error;
 use lab::OutOfMemory;
 use record::control::{Command, Status};
+use units::Span;
 
 /// Time from the start signal to offset 0, so that the signal reaches hundreds of programs.
-pub(crate) const LEAD_NS: u64 = 500_000_000;
+pub(crate) const LEAD: Span = Span::from_ms(500);
 
 /// News from the nodes.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,13 +6,13 @@ use crate::error::Error;
 use experiment::{Plan, PlannedFault, PlannedFaultKind as Kind};
 use serde::Serialize;
 use std::collections::VecDeque;
-use units::Span;
+use units::{Instant, Span};
 
 /// An injected fault, for the run's record.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct InjectedFault {
     #[serde(skip)]
-    pub at_ns: u64,
+    pub at: Instant,
     pub what: Kind,
     pub node: String,
 }
@@ -20,7 +20,8 @@ pub(crate) struct InjectedFault {
 /// A planned fault with its nodes by index and name.
 #[derive(Debug)]
 struct Due {
-    at_ns: u64,
+    /// Time since offset 0.
+    at: Span,
     what: Kind,
     nodes: Vec<(usize, String)>,
 }
@@ -46,7 +47,7 @@ impl Faults {
     pub(crate) fn new(planned: &[PlannedFault], index: impl Fn(&str) -> Option<usize>) -> Self {
         let target = |name: &String| Some((index(name)?, name.clone()));
         let due = |fault: &PlannedFault| Due {
-            at_ns: fault.at.as_ns(),
+            at: fault.at,
             what: fault.what,
             nodes: fault.nodes.iter().filter_map(target).collect(),
         };
@@ -61,20 +62,20 @@ impl Faults {
     /// The faults that are pending, in the order of their times.
     pub(crate) fn pending(&self) -> impl Iterator<Item = PlannedFault> {
         self.coming.iter().map(|due| PlannedFault {
-            at: Span::from_ns(due.at_ns),
+            at: due.at,
             what: due.what,
             nodes: due.nodes.iter().map(|(_, name)| name.clone()).collect(),
         })
     }
 
-    /// Injects the faults that are due `since_ns` after the start.
+    /// Injects the faults that are due `since` after the start.
     pub(crate) fn turn(
         &mut self,
-        since_ns: u64,
+        since: Span,
         bed: &mut impl Nodes,
         jobs: &mut Vec<Job>,
     ) -> Result<(), Error> {
-        while self.coming.front().is_some_and(|fault| fault.at_ns <= since_ns) {
+        while self.coming.front().is_some_and(|fault| fault.at <= since) {
             let Some(fault) = self.coming.pop_front() else { break };
             for (node, name) in &fault.nodes {
                 self.inject(fault.what, *node, name, bed, jobs)?;
@@ -132,7 +133,7 @@ impl Faults {
                 }
             }
         }
-        self.made.push(InjectedFault { at_ns: bed.now(), what, node: name.to_owned() });
+        self.made.push(InjectedFault { at: bed.now(), what, node: name.to_owned() });
         Ok(())
     }
 

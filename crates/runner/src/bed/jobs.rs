@@ -10,7 +10,7 @@ use lab::{Exit, OutOfMemory, Usage};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use units::Bytes;
+use units::{Bytes, Instant};
 
 /// Role of a program in its workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,9 +100,9 @@ pub(crate) struct Job {
     /// What it must do.
     pub check: ProgramCheck,
     /// When it started, if it has.
-    pub started_ns: Option<u64>,
+    pub started: Option<Instant>,
     /// When it ended, if it has.
-    pub ended_ns: Option<u64>,
+    pub ended: Option<Instant>,
     /// Paths of its events, standard output and standard error.
     pub files: Files,
 }
@@ -267,8 +267,8 @@ impl Job {
             may_end: false,
             output_limit: None,
             check: ProgramCheck::default(),
-            started_ns: None,
-            ended_ns: None,
+            started: None,
+            ended: None,
             files,
         }
     }
@@ -299,8 +299,8 @@ impl Job {
             is_stopped: false,
             is_killed: false,
             is_paused: false,
-            started_ns: None,
-            ended_ns: None,
+            started: None,
+            ended: None,
             ..self.clone()
         }
     }
@@ -382,7 +382,7 @@ mod tests {
         let mut job = ended(Exit::Signal(9));
         let new = Job { state: State::Starting, ..job.clone() };
         (job.progress, job.received) = ((5, 4), Some(3));
-        (job.started_ns, job.ended_ns) = (Some(1), Some(2));
+        (job.started, job.ended) = (Some(Instant::from_ns(1)), Some(Instant::from_ns(2)));
         (job.is_started, job.asked_to_end, job.is_stopped) = (true, true, true);
         (job.is_killed, job.is_paused) = (true, true);
         assert_eq!(format!("{:?}", job.again()), format!("{new:?}"));

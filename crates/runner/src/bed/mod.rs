@@ -66,7 +66,7 @@ use measure::{Accounting, Counts, FullDisk};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use units::Span;
+use units::{Instant, Span};
 
 /// Busy-wait time before a frame is due: the lateness of a timer.
 const SPIN: Span = Span::from_us(60);
@@ -95,9 +95,9 @@ pub(crate) struct Bed<'a> {
     /// The folder of the run or lab.
     folder: PathBuf,
     /// Time at which the bed came up.
-    since_ns: u64,
+    since: Instant,
     /// Time at which the impairments began.
-    begun_ns: Option<u64>,
+    begun: Option<Instant>,
     /// Datagrams that each node's sockets had dropped then.
     dropped_before: Vec<u64>,
     /// Set when a new node could not be attached to the medium: port and node numbers differ from
@@ -158,8 +158,8 @@ impl<'a> Bed<'a> {
             inventory,
             counts,
             folder: folder.path().to_owned(),
-            since_ns: clock::now_ns(),
-            begun_ns: None,
+            since: clock::now(),
+            begun: None,
             dropped_before: Vec::new(),
             is_broken: false,
             options,

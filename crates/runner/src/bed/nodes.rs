@@ -2,11 +2,12 @@
 
 use super::jobs::Job;
 use crate::error::Error;
+use units::Instant;
 
 /// Nodes in which programs run. Nodes are numbered as in the plan, programs as by the caller.
 pub(crate) trait Nodes {
-    /// The nodes' clock: a monotonic time in ns.
-    fn now(&self) -> u64;
+    /// The nodes' clock, which is monotonic.
+    fn now(&self) -> Instant;
 
     /// Starts the program number `id`, which was never used before.
     ///

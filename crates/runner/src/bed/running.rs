@@ -18,7 +18,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
-use units::Bytes;
+use units::{Bytes, Instant};
 
 /// Polling interval for state without a file descriptor.
 const TICK_MS: u16 = 100;
@@ -28,8 +28,8 @@ const TICK_MS: u16 = 100;
 const TOGETHER: Duration = Duration::from_micros(50);
 
 impl Nodes for Bed<'_> {
-    fn now(&self) -> u64 {
-        clock::now_ns()
+    fn now(&self) -> Instant {
+        clock::now()
     }
 
     fn start(&mut self, id: usize, job: &Job) -> Result<(), Error> {
@@ -63,7 +63,7 @@ impl Environment for Bed<'_> {
         // What clients of DHCP have lost and asked for again is no fault of the run.
         self.dropped_before = self.all_socket_drops();
         self.engine.begin();
-        self.begun_ns = Some(clock::now_ns());
+        self.begun = Some(clock::now());
         Ok(())
     }
 

@@ -160,7 +160,7 @@ fn setting(planned: &PlannedNode, roots: &Roots) -> Setting {
     Setting {
         root: roots.root(planned),
         devices: planned.devices.clone(),
-        clock_ahead: planned.clock_offset.map_or(0, units::Span::as_ns),
+        clock_ahead: planned.clock_offset.unwrap_or_default(),
         cores: planned.cores.clone(),
         resolver: planned.resolver,
         forwards: planned.services.is_some_and(|services| services.nat),

@@ -1,7 +1,7 @@
 //! What the controller makes of the ends and messages of programs and nodes, by tables.
 
 use super::Controller;
-use super::fake::{Behaviour, Deed, FakeBed, S, job};
+use super::fake::{Behaviour, Deed, FakeBed, S, job, second};
 use crate::bed::environment::News;
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Files, Job, Role, State};
@@ -13,9 +13,9 @@ use measure::Failure;
 use record::control::{Command, Status};
 use std::fs;
 use std::sync::atomic::AtomicBool;
-use units::Span;
+use units::{Instant, Span};
 
-const LIMIT: Span = Span::from_ns(60 * S);
+const LIMIT: Span = Span::from_s(60);
 
 /// Runs `test` with a controller of `jobs`, which are ready at once and last.
 fn with(bed: FakeBed, jobs: Vec<Job>, test: impl FnOnce(&mut Controller<'_, FakeBed>)) {
@@ -26,7 +26,7 @@ fn with(bed: FakeBed, jobs: Vec<Job>, test: impl FnOnce(&mut Controller<'_, Fake
 }
 
 fn bed() -> FakeBed {
-    FakeBed::of(vec![Behaviour { ready_ns: Some(0), ..Behaviour::default() }])
+    FakeBed::of(vec![Behaviour { ready: Some(Span::ZERO), ..Behaviour::default() }])
 }
 
 /// Gives the controller `news` now.
@@ -90,7 +90,7 @@ fn an_end_after_the_start_is_a_failure_unless_it_was_expected() {
             let texts = texts(controller);
             let expected = expected.map(|how| format!("the program of n-0 {how}"));
             assert_eq!(texts, expected.into_iter().collect::<Vec<_>>(), "{case:?}");
-            assert!(!controller.jobs[0].is_alive() && controller.jobs[0].ended_ns.is_some());
+            assert!(!controller.jobs[0].is_alive() && controller.jobs[0].ended.is_some());
         });
     }
 }
@@ -295,7 +295,7 @@ fn programs_that_are_not_ready_are_named_with_their_condition_and_output() {
         fs::write(&files.out, format!("waiting on {node}\n")).unwrap();
         Job { ready: Some(Ready::Tcp(1883)), files, ..job(node, Role::Node) }
     };
-    let never = Behaviour { found_ready_ns: 1_000 * S, ..Behaviour::default() };
+    let never = Behaviour { found_ready: 1_000 * S, ..Behaviour::default() };
     let ready = Behaviour::default();
     let bed = FakeBed::of(vec![never.clone(), never.clone(), ready, never.clone(), never]);
     with(bed, (0..5).map(slow).collect(), |controller| {
@@ -311,7 +311,7 @@ fn programs_that_are_not_ready_are_named_with_their_condition_and_output() {
 /// A workload may not start before the programs that it talks to are ready.
 #[test]
 fn each_stage_of_the_set_up_waits_for_the_one_before() {
-    let after = |found_ready_ns| Behaviour { found_ready_ns, ..Behaviour::default() };
+    let after = |found_ready| Behaviour { found_ready, ..Behaviour::default() };
     let roles = [Role::Source, Role::Node, Role::Client, Role::Service, Role::Collector];
     let asks = Behaviour { ends: Some((2 * S, OK)), ..Behaviour::default() };
     let behaviours = vec![
@@ -326,7 +326,7 @@ fn each_stage_of_the_set_up_waits_for_the_one_before() {
     with(FakeBed::of(behaviours), jobs, |controller| {
         controller.set_up(LIMIT).unwrap();
         let starts = controller.bed.deeds.iter();
-        let starts = starts.map(|(at, deed)| ((at - 100 * S) as f64 / 1e9, deed.clone()));
+        let starts = starts.map(|(at, deed)| (at.seconds_from(second(100)), deed.clone()));
         let starts: Vec<_> = starts.collect();
         let order: Vec<_> = starts.iter().map(|(_, deed)| deed.clone()).collect();
         assert_eq!(order, [3, 4, 2, 1, 0].map(Deed::Started));
@@ -342,7 +342,7 @@ fn a_start_that_fails_gives_no_start_signal() {
     with(FakeBed { failing: vec![Deed::Begun], ..bed() }, jobs(), |controller| {
         controller.set_up(LIMIT).unwrap();
         assert!(controller.begin().is_err());
-        assert!(controller.bed.deeds(is_sent).is_empty() && controller.start_ns.is_none());
+        assert!(controller.bed.deeds(is_sent).is_empty() && controller.start.is_none());
     });
     with(FakeBed { failing: vec![Deed::Started(0)], ..bed() }, jobs(), |controller| {
         assert!(controller.set_up(LIMIT).is_err());
@@ -371,21 +371,21 @@ fn a_run_that_ended_early_does_not_report_the_commands_that_it_cut() {
 
 /// Keeps all progress.
 #[derive(Default)]
-struct Seen(Vec<Progress>, Vec<u64>);
+struct Seen(Vec<Progress>, Vec<Instant>);
 
 impl ProgressSink for Seen {
     fn progress(&mut self, progress: &Progress) {
         self.0.push(progress.clone());
     }
 
-    fn begun(&mut self, start_ns: u64) {
-        self.1.push(start_ns);
+    fn begun(&mut self, start: Instant) {
+        self.1.push(start);
     }
 }
 
 #[test]
 fn progress_counts_down_to_the_limit_and_up_from_offset_0() {
-    let slow = Behaviour { ready_ns: Some(2 * S), ..Behaviour::default() };
+    let slow = Behaviour { ready: Some(2 * S), ..Behaviour::default() };
     let jobs = (0..4).map(|node| job(node, Role::Source)).chain([job(4, Role::Command)]).collect();
     let (interrupted, mut seen) = (AtomicBool::new(false), Seen::default());
     let bed = FakeBed::of(vec![slow; 4]);

@@ -46,7 +46,7 @@ impl<B: Environment> Controller<'_, B> {
     pub(super) fn on_event(&mut self, event: Event) -> Result<(), Error> {
         match event {
             Event::Started { id } => {
-                self.jobs[id as usize].started_ns = Some(self.bed.now());
+                self.jobs[id as usize].started = Some(self.bed.now());
                 Ok(())
             }
             Event::NotStarted { id, failure } => self.on_not_started(id as usize, failure),
@@ -77,7 +77,7 @@ impl<B: Environment> Controller<'_, B> {
             _ => self.bed.out_of_memory(job.node).filter(|_| !job.asked_to_end),
         };
         job.state = State::Ended { exit, usage, starved };
-        job.ended_ns = Some(self.bed.now());
+        job.ended = Some(self.bed.now());
         let node = job.node;
         if job.role == Role::Node && self.phase != Phase::Stop {
             self.faults.ended(node, &mut self.bed, &mut self.jobs)?;
@@ -153,7 +153,7 @@ impl<B: Environment> Controller<'_, B> {
 
     /// Whether the start signal was given.
     fn has_begun(&self) -> bool {
-        self.start_ns.is_some()
+        self.start.is_some()
     }
 }
 

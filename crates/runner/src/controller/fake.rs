@@ -11,26 +11,27 @@ use record::control::{Command, Status};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use units::{Instant, Span};
 
-pub(crate) const S: u64 = 1_000_000_000;
+pub(crate) const S: Span = Span::from_s(1);
 /// Longest step of the clock, as of a real bed.
-const TICK_NS: u64 = S / 10;
+const TICK: Span = Span::from_ms(100);
 /// Time from a signal to the end of a program.
-const DYING_NS: u64 = S / 1000;
+const DYING: Span = Span::from_ms(1);
 
 /// How a program behaves.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behaviour {
     /// Time from its start until it reports that it is ready; never if `None`.
-    pub ready_ns: Option<u64>,
+    pub ready: Option<Span>,
     /// Time from offset 0 until it reports that it is done; never if `None`.
-    pub done_ns: Option<u64>,
+    pub done: Option<Span>,
     /// Time from its start until it ends by itself, and its exit.
-    pub ends: Option<(u64, Exit)>,
+    pub ends: Option<(Span, Exit)>,
     /// Whether it ends neither after a stop message nor after SIGTERM.
     pub is_stubborn: bool,
     /// Time from its start until a look from outside finds it ready.
-    pub found_ready_ns: u64,
+    pub found_ready: Span,
 }
 
 /// What the controller did, in order.
@@ -55,22 +56,22 @@ pub(crate) enum Asked {
 
 #[derive(Debug, Default)]
 pub(crate) struct FakeBed {
-    pub now: u64,
+    pub now: Instant,
     /// Behaviour of each program; those added later behave as the last.
     pub behaviours: Vec<Behaviour>,
     /// Whether behaviours are those of nodes, not of programs.
     pub by_node: bool,
     /// What happened, with its time.
-    pub deeds: Vec<(u64, Deed)>,
+    pub deeds: Vec<(Instant, Deed)>,
     /// News that will come, with their times.
-    pub coming: Vec<(u64, News)>,
+    pub coming: Vec<(Instant, News)>,
     pub frames: Frames,
     /// Set at this time.
-    pub interrupts: Option<(u64, Arc<AtomicBool>)>,
+    pub interrupts: Option<(Instant, Arc<AtomicBool>)>,
     /// The node of each started program.
     pub nodes: Vec<usize>,
     /// When each program started.
-    pub started: Vec<u64>,
+    pub started: Vec<Instant>,
     /// Programs that have ended.
     pub ended: Vec<usize>,
     /// Programs that are stopped by SIGSTOP.
@@ -80,13 +81,18 @@ pub(crate) struct FakeBed {
     /// The bed's own programs.
     pub own: Vec<Job>,
     /// Requests of control clients, with their times.
-    pub asked: Vec<(u64, Asked)>,
+    pub asked: Vec<(Instant, Asked)>,
     /// Nodes in which the kernel killed a process for lack of memory.
     pub starved: Vec<usize>,
     /// Nodes that no program can start in.
     pub gone: Vec<usize>,
     /// Steps that fail.
     pub failing: Vec<Deed>,
+}
+
+/// A time on the bed's clock, which starts at 100 s.
+pub(crate) fn second(s: u64) -> Instant {
+    Instant::START + S * s
 }
 
 /// A program of this role on a node.
@@ -99,7 +105,7 @@ pub(crate) fn job(node: usize, role: Role) -> Job {
 impl FakeBed {
     /// A bed for programs that behave like this, in their order.
     pub fn of(behaviours: Vec<Behaviour>) -> Self {
-        Self { now: 100 * S, behaviours, ..Self::default() }
+        Self { now: second(100), behaviours, ..Self::default() }
     }
 
     /// The deeds that a test is interested in, without their times.
@@ -128,7 +134,7 @@ impl FakeBed {
     }
 
     /// Something that happens at `at`.
-    pub(crate) fn comes(&mut self, at: u64, news: News) {
+    pub(crate) fn comes(&mut self, at: Instant, news: News) {
         self.coming.push((at, news));
     }
 
@@ -137,11 +143,11 @@ impl FakeBed {
         self.paused.retain(|paused| *paused != id);
         if self.pending.contains(&id) {
             self.pending.retain(|pending| *pending != id);
-            self.ends(id, DYING_NS, Exit::Signal(libc::SIGTERM));
+            self.ends(id, DYING, Exit::Signal(libc::SIGTERM));
         }
     }
 
-    fn ends(&mut self, id: usize, after_ns: u64, exit: Exit) {
+    fn ends(&mut self, id: usize, after: Span, exit: Exit) {
         // It ends only once.
         if self.ended.contains(&id) {
             return;
@@ -149,12 +155,12 @@ impl FakeBed {
         let ends = |news: &News| matches!(news, News::Event(Event::Ended { id: other, .. }) if *other == id as u64);
         self.coming.retain(|(_, news)| !ends(news));
         let ended = Event::Ended { id: id as u64, exit, usage: Usage::default() };
-        self.comes(self.now + after_ns, News::Event(ended));
+        self.comes(self.now + after, News::Event(ended));
     }
 }
 
 impl Nodes for FakeBed {
-    fn now(&self) -> u64 {
+    fn now(&self) -> Instant {
         self.now
     }
 
@@ -164,10 +170,10 @@ impl Nodes for FakeBed {
             return Err(lab::Error::Gone { who: job.name.clone() }.into());
         }
         self.nodes.resize(self.nodes.len().max(id + 1), usize::MAX);
-        self.started.resize(self.nodes.len(), u64::MAX);
+        self.started.resize(self.nodes.len(), Instant::from_ns(u64::MAX));
         (self.nodes[id], self.started[id]) = (job.node, self.now);
-        let Behaviour { ready_ns, ends, .. } = self.behaviour(id);
-        if let (Some(after), true) = (ready_ns, job.has_control()) {
+        let Behaviour { ready, ends, .. } = self.behaviour(id);
+        if let (Some(after), true) = (ready, job.has_control()) {
             self.comes(self.now + after, News::Message { id, status: Status::Ready {} });
         }
         if let Some((after, exit)) = ends {
@@ -188,7 +194,7 @@ impl Nodes for FakeBed {
         } else if is_fatal && self.paused.contains(&id) {
             self.pending.push(id);
         } else if is_fatal || signal == libc::SIGKILL {
-            self.ends(id, DYING_NS, Exit::Signal(signal));
+            self.ends(id, DYING, Exit::Signal(signal));
         }
     }
 
@@ -196,7 +202,7 @@ impl Nodes for FakeBed {
         self.did(Deed::SignalledAll(node, signal));
         for id in (0..self.nodes.len()).filter(|id| self.nodes[*id] == node).collect::<Vec<_>>() {
             match signal {
-                libc::SIGKILL => self.ends(id, DYING_NS, Exit::Signal(signal)),
+                libc::SIGKILL => self.ends(id, DYING, Exit::Signal(signal)),
                 libc::SIGSTOP => self.paused.push(id),
                 libc::SIGCONT => self.continues(id),
                 _ => {}
@@ -217,8 +223,8 @@ impl Environment for FakeBed {
     /// Moves the clock to the next news, or by one step.
     fn wait(&mut self) -> Vec<News> {
         self.coming.sort_by_key(|(at, _)| *at);
-        let next = self.coming.first().map_or(u64::MAX, |(at, _)| *at);
-        self.now = self.now.max(next.min(self.now + TICK_NS));
+        let next = self.coming.first().map_or(Instant::NEVER, |(at, _)| *at);
+        self.now = self.now.max(next.min(self.now + TICK));
         if let Some((at, flag)) = &self.interrupts {
             flag.store(self.now >= *at, Relaxed);
         }
@@ -261,19 +267,22 @@ impl Environment for FakeBed {
                     own.for_each(|job| job.asked_to_end = true);
                     self.gone.push(node);
                     faults.forget(node);
-                    self.comes(self.now + DYING_NS, News::Event(Event::NodeGone { node }));
+                    self.comes(self.now + DYING, News::Event(Event::NodeGone { node }));
                 }
             }
         }
     }
 
     fn send(&mut self, id: usize, command: Command) {
-        let Behaviour { done_ns, is_stubborn, .. } = self.behaviour(id);
-        match (&command, done_ns) {
+        let Behaviour { done, is_stubborn, .. } = self.behaviour(id);
+        match (&command, done) {
             (Command::Start { at_ns }, Some(after)) => {
-                self.comes(at_ns + after, News::Message { id, status: Status::Done {} });
+                self.comes(
+                    Instant::from_ns(*at_ns) + after,
+                    News::Message { id, status: Status::Done {} },
+                );
             }
-            (Command::Stop {}, _) if !is_stubborn => self.ends(id, DYING_NS, Exit::Status(0)),
+            (Command::Stop {}, _) if !is_stubborn => self.ends(id, DYING, Exit::Status(0)),
             _ => {}
         }
         self.did(Deed::Sent(id, command));
@@ -282,7 +291,7 @@ impl Environment for FakeBed {
     fn is_ready(&self, job: &Job) -> bool {
         // The last program of a node is the one that runs.
         let id = self.nodes.iter().rposition(|node| *node == job.node);
-        id.is_some_and(|id| self.now >= self.started[id] + self.behaviour(id).found_ready_ns)
+        id.is_some_and(|id| self.now >= self.started[id] + self.behaviour(id).found_ready)
     }
 
     fn out_of_memory(&mut self, node: usize) -> Option<OutOfMemory> {

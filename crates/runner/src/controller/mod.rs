@@ -12,7 +12,7 @@ mod stop;
 #[cfg(test)]
 mod tests;
 
-use crate::bed::environment::{Environment, LEAD_NS, News};
+use crate::bed::environment::{Environment, LEAD, News};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
@@ -21,7 +21,7 @@ use measure::Failure;
 use record::control::Command;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use units::Span;
+use units::{Instant, Span};
 
 /// Number of DHCP clients that ask at the same time. They broadcast, so each of n questions reaches n
 /// nodes, and a server's socket has room for some hundred.
@@ -38,10 +38,10 @@ pub(crate) struct Controller<'a, B> {
     /// Why contention ends the run early, with `contention: abort`.
     pub contended: Option<String>,
     /// Time of offset 0 of the schedules.
-    pub start_ns: Option<u64>,
+    pub start: Option<Instant>,
     pub phase: Phase,
     /// Latest end of the phase.
-    pub until_ns: Option<u64>,
+    pub until: Option<Instant>,
     /// Number of answers that the schedules should produce.
     pub expected: u64,
     /// Folder of the programs' logs.
@@ -68,9 +68,9 @@ impl<'a, B: Environment> Controller<'a, B> {
             faults,
             failures: Vec::new(),
             contended: None,
-            start_ns: None,
+            start: None,
             phase: Phase::Up,
-            until_ns: None,
+            until: None,
             expected: 0,
             logs,
             interrupted,
@@ -84,7 +84,7 @@ impl<'a, B: Environment> Controller<'a, B> {
     /// When one fails, or when some are not ready after `limit`.
     pub(crate) fn set_up(&mut self, limit: Span) -> Result<(), Error> {
         self.phase = Phase::SetUp;
-        self.until_ns = Some(self.bed.now() + limit.as_ns());
+        self.until = Some(self.bed.now() + limit);
         // Services start first, then the programs that ask for an address, then the workloads.
         self.start_all(limit, usize::MAX, Job::serves)?;
         self.start_all(limit, CLIENTS, |job| job.role == Role::Client)?;
@@ -123,7 +123,7 @@ impl<'a, B: Environment> Controller<'a, B> {
             if self.is_interrupted() {
                 return Err(Error::Interrupted);
             }
-            if self.until_ns.is_some_and(|deadline| self.bed.now() > deadline) {
+            if self.until.is_some_and(|deadline| self.bed.now() > deadline) {
                 return Err(self.not_ready(limit, waits));
             }
         }
@@ -159,22 +159,22 @@ impl<'a, B: Environment> Controller<'a, B> {
     ///
     /// # Errors
     /// When an impairment or a program cannot be started.
-    pub(crate) fn begin(&mut self) -> Result<u64, Error> {
+    pub(crate) fn begin(&mut self) -> Result<Instant, Error> {
         self.bed.begin()?;
         self.phase = Phase::Load;
-        let at_ns = self.bed.now() + LEAD_NS;
-        self.start_ns = Some(at_ns);
-        self.watch.begun(at_ns);
+        let start = self.bed.now() + LEAD;
+        self.start = Some(start);
+        self.watch.begun(start);
         for id in 0..self.jobs.len() {
             match self.jobs[id].role {
                 Role::Source | Role::Sink | Role::Mqtt => {
-                    self.bed.send(id, Command::Start { at_ns });
+                    self.bed.send(id, Command::Start { at_ns: start.as_ns() });
                 }
                 Role::Command | Role::Background => self.start(id)?,
                 Role::Node | Role::Service | Role::Client | Role::Collector => {}
             }
         }
-        Ok(at_ns)
+        Ok(start)
     }
 
     /// Waits briefly, then handles all pending requests, messages and events.
@@ -200,7 +200,7 @@ impl<'a, B: Environment> Controller<'a, B> {
     /// When a program cannot be started again.
     pub(crate) fn inject_due_faults(&mut self) -> Result<(), Error> {
         // The start signal is given before offset 0, from which faults count.
-        let since = self.start_ns.and_then(|start| self.bed.now().checked_sub(start));
+        let since = self.start.and_then(|start| self.bed.now().checked_since(start));
         let Some(since) = since else { return Ok(()) };
         self.faults.turn(since, &mut self.bed, &mut self.jobs)
     }
@@ -220,8 +220,8 @@ impl<'a, B: Environment> Controller<'a, B> {
         let ready = self.jobs.iter().filter(|job| job.state != State::Starting).count();
         self.watch.progress(&Progress {
             phase: self.phase,
-            elapsed: Span::from_ns(now.saturating_sub(self.start_ns.unwrap_or(u64::MAX))),
-            most: self.until_ns.map(|until| Span::from_ns(until.saturating_sub(now))),
+            elapsed: now - self.start.unwrap_or(Instant::NEVER),
+            most: self.until.map(|until| until - now),
             missing: self.missing(),
             ready: (ready, self.jobs.len()),
             sent: self.jobs.iter().map(|job| job.progress.0).sum(),

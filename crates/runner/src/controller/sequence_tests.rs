@@ -1,7 +1,7 @@
 //! Sequences of faults and requests, compared with a model of each node's program.
 
 use super::Controller;
-use super::fake::{Asked, Behaviour, Deed, FakeBed, S, job};
+use super::fake::{Asked, Behaviour, Deed, FakeBed, S, job, second};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role};
 use crate::error::Error;
@@ -9,11 +9,11 @@ use experiment::{PlannedFault, PlannedFaultKind as Kind};
 use lab::Exit;
 use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
-use units::Span;
+use units::{Instant, Span};
 
 const KINDS: [Kind; 6] =
     [Kind::Kill, Kind::Stop, Kind::Start, Kind::Restart, Kind::Pause, Kind::Resume];
-const LIMIT: Span = Span::from_ns(60 * S);
+const LIMIT: Span = Span::from_s(60);
 const NODES: usize = 3;
 
 /// What a node's program should be doing.
@@ -82,7 +82,7 @@ impl Model {
 fn with(
     is_stubborn: [bool; NODES],
     faults: &[PlannedFault],
-    asked: Vec<(u64, Asked)>,
+    asked: Vec<(Instant, Asked)>,
     test: impl FnOnce(Controller<'_, FakeBed>),
 ) {
     let behaviour = |is_stubborn| Behaviour { is_stubborn, ..Behaviour::default() };
@@ -97,8 +97,8 @@ fn with(
 }
 
 /// Lets time pass until `after` from offset 0.
-fn pass(controller: &mut Controller<'_, FakeBed>, after: u64) {
-    let until = controller.start_ns.unwrap() + after;
+fn pass(controller: &mut Controller<'_, FakeBed>, after: Span) {
+    let until = controller.start.unwrap() + after;
     while controller.bed.now < until {
         controller.look().unwrap();
         controller.inject_due_faults().unwrap();
@@ -125,8 +125,8 @@ fn assert_one_each(controller: &Controller<'_, FakeBed>) {
     assert_eq!(started.len(), all, "{:?}", controller.bed.deeds);
 }
 
-fn fault(at_ns: u64, what: Kind, node: usize) -> PlannedFault {
-    PlannedFault { at: Span::from_ns(at_ns), what, nodes: vec![format!("n-{node}")] }
+fn fault(at: Span, what: Kind, node: usize) -> PlannedFault {
+    PlannedFault { at, what, nodes: vec![format!("n-{node}")] }
 }
 
 fn any_fault() -> impl Strategy<Value = (Kind, usize)> {
@@ -182,10 +182,10 @@ proptest! {
         let mut faults = faults;
         faults.sort_by_key(|(at, _)| *at);
         let planned: Vec<_> =
-            faults.iter().map(|(at, (what, node))| fault(at * S / 10, *what, *node)).collect();
+            faults.iter().map(|(at, (what, node))| fault(*at * S / 10, *what, *node)).collect();
         let by_hand = by_hand.into_iter().map(|(at, (what, node))| (at, Asked::Fault(what, node)));
         let destroyed = destroyed.map(|(at, node)| (at, Asked::Destroy(node)));
-        let asked = by_hand.chain(destroyed).map(|(at, asked)| (100 * S + at * S / 10, asked));
+        let asked = by_hand.chain(destroyed).map(|(at, asked)| (second(100) + at * S / 10, asked));
         with(is_stubborn, &planned, asked.collect(), |mut controller| {
             controller.set_up(LIMIT).unwrap();
             assert_one_each(&controller);
@@ -205,9 +205,9 @@ proptest! {
 /// What failed: the count of programs that start was less than 0.
 #[test]
 fn a_node_that_is_destroyed_before_its_program_starts_does_not_hold_up_the_others() {
-    let slow = Behaviour { found_ready_ns: 5 * S, ..Behaviour::default() };
+    let slow = Behaviour { found_ready: 5 * S, ..Behaviour::default() };
     let mut bed = FakeBed::of(vec![slow, Behaviour::default(), Behaviour::default()]);
-    bed.asked = vec![(102 * S, Asked::Destroy(1))];
+    bed.asked = vec![(second(102), Asked::Destroy(1))];
     let jobs = vec![job(0, Role::Service), job(1, Role::Node), job(2, Role::Node)];
     let (interrupted, mut watch) = (AtomicBool::new(false), ());
     let logs = "/logs".into();
@@ -216,17 +216,17 @@ fn a_node_that_is_destroyed_before_its_program_starts_does_not_hold_up_the_other
     controller.set_up(LIMIT).unwrap();
     let started = controller.bed.deeds(|deed| matches!(deed, Deed::Started(_)));
     assert_eq!(started, [0, 2].map(Deed::Started), "nothing runs on the destroyed node");
-    assert!(controller.bed.now < 107 * S, "{}", controller.bed.now);
+    assert!(controller.bed.now < second(107), "{:?}", controller.bed.now);
 }
 
 /// A lab can be used while its services still start.
 #[test]
 fn faults_before_a_program_starts_neither_start_it_twice_nor_excuse_its_end() {
     for what in KINDS {
-        let slow = Behaviour { found_ready_ns: 5 * S, ..Behaviour::default() };
+        let slow = Behaviour { found_ready: 5 * S, ..Behaviour::default() };
         let dies = Behaviour { ends: Some((10 * S, Exit::Status(1))), ..Behaviour::default() };
         let mut bed = FakeBed::of(vec![slow, dies]);
-        bed.asked = vec![(102 * S, Asked::Fault(what, 1))];
+        bed.asked = vec![(second(102), Asked::Fault(what, 1))];
         let jobs = vec![job(0, Role::Service), job(1, Role::Node)];
         let (interrupted, mut watch) = (AtomicBool::new(false), ());
         let logs = "/logs".into();

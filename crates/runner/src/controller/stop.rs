@@ -7,10 +7,11 @@ use crate::error::Error;
 use crate::progress::Phase;
 use measure::Failure;
 use record::control::Command;
+use units::{Instant, Span};
 
 /// Grace period for programs after the stop message, and again after SIGTERM.
-const STOP_NS: u64 = 10_000_000_000;
-const TERM_NS: u64 = 2_000_000_000;
+const STOP: Span = Span::from_s(10);
+const TERM: Span = Span::from_s(2);
 
 impl<B: Environment> Controller<'_, B> {
     /// Stops all programs: with a stop message, then SIGTERM, then SIGKILL.
@@ -20,7 +21,7 @@ impl<B: Environment> Controller<'_, B> {
     pub(crate) fn stop(&mut self) -> Result<(), Error> {
         self.record_unfinished();
         self.phase = Phase::Stop;
-        self.until_ns = None;
+        self.until = None;
         // Services stop after the workloads.
         self.stop_all(|job| !job.is_of_the_lab())?;
         self.stop_all(|job| !job.serves())?;
@@ -33,7 +34,7 @@ impl<B: Environment> Controller<'_, B> {
         if self.failures.iter().any(|failure| matches!(failure, Failure::Bed(_))) {
             return;
         }
-        let after = self.bed.now().saturating_sub(self.start_ns.unwrap_or(u64::MAX)) as f64 / 1e9;
+        let after = (self.bed.now() - self.start.unwrap_or(Instant::NEVER)).as_s();
         let cut = |job: &&Job| job.role == Role::Command && job.is_alive() && !job.asked_to_end;
         let cut = self.jobs.iter().filter(cut).map(|job| {
             Failure::Program(format!(
@@ -61,7 +62,7 @@ impl<B: Environment> Controller<'_, B> {
                 self.bed.signal(job.node, id, libc::SIGCONT);
             }
         }
-        for (limit, signal) in [(STOP_NS, libc::SIGTERM), (TERM_NS, libc::SIGKILL), (TERM_NS, 0)] {
+        for (limit, signal) in [(STOP, libc::SIGTERM), (TERM, libc::SIGKILL), (TERM, 0)] {
             let deadline = self.bed.now() + limit;
             while self.jobs.iter().any(is_selected) && self.bed.now() < deadline {
                 self.look()?;

@@ -1,17 +1,17 @@
 use super::Controller;
-use super::fake::{Behaviour, Deed, FakeBed, S, job};
+use super::fake::{Behaviour, Deed, FakeBed, S, job, second};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role, State};
 use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
 use lab::{Exit, Failure};
 use std::sync::atomic::AtomicBool;
-use units::Span;
+use units::{Instant, Span};
 
-const LIMIT: Span = Span::from_ns(60 * S);
+const LIMIT: Span = Span::from_s(60);
 
 fn ready() -> Behaviour {
-    Behaviour { ready_ns: Some(S / 2), ..Behaviour::default() }
+    Behaviour { ready: Some(S / 2), ..Behaviour::default() }
 }
 
 /// Runs `test` with a controller of `jobs`, which behave as said, and planned `faults`.
@@ -53,11 +53,11 @@ fn not_all_clients_ask_at_once() {
     let jobs = (0..100).map(client).collect();
     with(vec![asks; 100], jobs, &[], |controller| {
         controller.set_up(LIMIT).unwrap();
-        let is_start = |deed: &&(u64, Deed)| matches!(deed.1, Deed::Started(_));
-        let started: Vec<u64> =
+        let is_start = |deed: &&(Instant, Deed)| matches!(deed.1, Deed::Started(_));
+        let started: Vec<Instant> =
             controller.bed.deeds.iter().filter(is_start).map(|(at, _)| *at).collect();
         assert_eq!(started.len(), 100);
-        let together = |at: u64| started.iter().filter(|s| (at..at + S).contains(*s)).count();
+        let together = |at: Instant| started.iter().filter(|s| (at..at + S).contains(*s)).count();
         assert_eq!(started.iter().map(|at| together(*at)).max(), Some(super::CLIENTS));
     });
 }
@@ -72,8 +72,8 @@ fn a_program_that_fails_at_its_start_ends_the_set_up() {
             }
             other => panic!("{other:?}"),
         }
-        let lasted = controller.bed.now - 100 * S;
-        assert!(lasted < 2 * S, "{lasted} ns, though it failed after 1 s");
+        let lasted = controller.bed.now - second(100);
+        assert!(lasted < 2 * S, "{lasted}, though it failed after 1 s");
         assert!(controller.bed.deeds(|deed| *deed == Deed::Begun).is_empty());
     });
 }
@@ -84,7 +84,7 @@ fn a_program_that_cannot_be_executed_ends_the_set_up() {
         let failure = Failure { tried: "start x".to_owned(), errno: libc::ENOENT };
         let event = lab::Event::NotStarted { id: 0, failure };
         let news = crate::bed::environment::News::Event(event);
-        controller.bed.coming.push((101 * S, news));
+        controller.bed.coming.push((second(101), news));
         let error = controller.set_up(LIMIT).unwrap_err();
         assert!(matches!(error, Error::NotStarted { .. }), "{error}");
     });
@@ -98,7 +98,7 @@ fn a_source_that_never_becomes_ready_is_named_after_the_limit() {
             Err(Error::NotReady { missing: 1, all: 2, names, .. }) => assert_eq!(names, "n-1"),
             other => panic!("{other:?}"),
         }
-        let waited = controller.bed.now - 100 * S;
+        let waited = controller.bed.now - second(100);
         assert!((60 * S..61 * S).contains(&waited), "{waited}");
     });
 }
@@ -134,12 +134,12 @@ fn a_program_that_is_still_paused_at_the_end_stops_at_once_and_that_is_no_failur
 }
 
 fn fault(at_s: u64, what: Kind) -> PlannedFault {
-    PlannedFault { at: Span::from_ns(at_s * S), what, nodes: vec!["n-0".to_owned()] }
+    PlannedFault { at: Span::from_s(at_s), what, nodes: vec!["n-0".to_owned()] }
 }
 
 /// Lets `seconds` pass after the start.
 fn pass(controller: &mut Controller<'_, FakeBed>, seconds: u64) {
-    let start = controller.start_ns.unwrap();
+    let start = controller.start.unwrap();
     while controller.bed.now < start + seconds * S {
         controller.look().unwrap();
         controller.inject_due_faults().unwrap();
@@ -155,7 +155,7 @@ fn a_restarted_program_runs_again_and_that_is_no_failure() {
         pass(controller, 5);
         let deeds = &controller.bed.deeds;
         let (at, _) = deeds.iter().find(|(_, d)| *d == Deed::Signalled(0, libc::SIGTERM)).unwrap();
-        assert!((3 * S..3 * S + S / 5).contains(&(at - start)), "{}", at - start);
+        assert!((3 * S..3 * S + S / 5).contains(&(*at - start)), "{}", *at - start);
         assert!(deeds.iter().any(|(_, deed)| *deed == Deed::Started(1)));
         assert!(!controller.jobs[0].is_alive() && controller.jobs[1].is_alive());
         assert!(controller.faults.is_over() && controller.failures.is_empty());
@@ -184,7 +184,7 @@ fn the_last_fault_wins_and_a_pause_ends_with_the_program() {
 fn a_fault_while_another_program_still_starts_waits_for_the_start() {
     // Faults count from offset 0: one at 0 s is not injected into programs of the set-up.
     let faults = [fault(0, Kind::Kill)];
-    let slow = Behaviour { ready_ns: Some(30 * S), ..Behaviour::default() };
+    let slow = Behaviour { ready: Some(30 * S), ..Behaviour::default() };
     let jobs = vec![job(0, Role::Node), job(1, Role::Source)];
     with(vec![ready(), slow], jobs, &faults, |controller| {
         controller.set_up(LIMIT).unwrap();

@@ -12,13 +12,14 @@ use engine::{FramePath, Outcome};
 use lab::Scheduled;
 use measure::{Accounting, Failure, FullDisk, IntervalLog, Intervals, Usage, Written};
 use std::sync::Arc;
+use units::Instant;
 
 /// What a run measured; the bed is gone.
 pub(crate) struct Measured {
     pub design: Design,
     pub phases: Vec<Begun>,
-    /// Offset 0, as a monotonic time in ns.
-    pub start_ns: u64,
+    /// Time of offset 0.
+    pub start: Instant,
     pub jobs: Vec<Job>,
     pub failures: Vec<Failure>,
     pub faults: Vec<InjectedFault>,
@@ -55,7 +56,7 @@ impl Stopped<Bed<'_>> {
     /// # Errors
     /// When forwarding failed, or a file could not be written.
     pub fn collect(self, options: &Options<'_>) -> Result<Measured, Error> {
-        let Self { bed, phases, start_ns, jobs, mut failures, faults, readings } = self;
+        let Self { bed, phases, start, jobs, mut failures, faults, readings } = self;
         let Readings { usage, scheduled, backlog_drops, by_netem, changes } = readings;
         let by_netem = or_failure(by_netem, &mut failures);
         let disk = bed.full_disk().unwrap_or_default();
@@ -69,7 +70,7 @@ impl Stopped<Bed<'_>> {
         Ok(Measured {
             design,
             phases,
-            start_ns,
+            start,
             jobs,
             failures,
             faults,

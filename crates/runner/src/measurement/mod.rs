@@ -22,7 +22,7 @@ use crate::controller::Controller;
 use crate::error::Error;
 use crate::progress::{Begun, Phase};
 use measure::Failure;
-use units::Span;
+use units::{Instant, Span};
 
 /// Durations of a run's phases.
 #[derive(Debug, Clone, Copy)]
@@ -47,8 +47,8 @@ pub(crate) struct Started<'a, B: Metered> {
     controller: Controller<'a, B>,
     times: Times,
     phases: Vec<Begun>,
-    /// Offset 0, as a monotonic time in ns.
-    start_ns: u64,
+    /// Time of offset 0.
+    start: Instant,
     meters: B::Meters,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Started<'a, B: Metered> {
 pub(crate) struct Stopped<B: Metered> {
     bed: B,
     phases: Vec<Begun>,
-    start_ns: u64,
+    start: Instant,
     jobs: Vec<Job>,
     failures: Vec<Failure>,
     faults: Vec<InjectedFault>,
@@ -74,8 +74,8 @@ impl<'a, B: Metered> Measurement<'a, B> {
         controller.set_up(times.set_up)?;
         let meters = controller.bed.begin_metering()?;
         phases.push(("load", controller.bed.now()));
-        let start_ns = controller.begin()?;
-        Ok(Started { controller, times, phases, start_ns, meters })
+        let start = controller.begin()?;
+        Ok(Started { controller, times, phases, start, meters })
     }
 }
 
@@ -85,8 +85,8 @@ impl<B: Metered> Started<'_, B> {
     /// # Errors
     /// When the bed fails meanwhile.
     pub fn stop(self) -> Result<Stopped<B>, Error> {
-        let Self { mut controller, times, mut phases, start_ns, meters } = self;
-        let over = start_ns + times.duration.as_ns();
+        let Self { mut controller, times, mut phases, start, meters } = self;
+        let over = start + times.duration;
         phases.push(("drain", over.min(controller.bed.now())));
         let readings = controller.bed.end_metering(meters);
         phases.push(("stop", controller.bed.now()));
@@ -94,6 +94,6 @@ impl<B: Metered> Started<'_, B> {
         phases.push(("write", controller.bed.now()));
         controller.phase = Phase::Write;
         let Controller { bed, jobs, failures, faults, .. } = controller;
-        Ok(Stopped { bed, phases, start_ns, jobs, failures, faults: faults.made, readings })
+        Ok(Stopped { bed, phases, start, jobs, failures, faults: faults.made, readings })
     }
 }

@@ -17,7 +17,6 @@ use experiment::{Backend, Clock, Plan};
 use measure::{Accounting, Decisions, FullDisk, IntervalLog};
 use record::InteractionPattern;
 use std::sync::Arc;
-use units::Span;
 
 impl<'a> Measurement<'a, Bed<'a>> {
     /// Brings up the bed of `plan` and prepares its programs, with their files in `folder`.
@@ -30,7 +29,7 @@ impl<'a> Measurement<'a, Bed<'a>> {
         options: &'a Options<'a>,
         watch: &'a mut dyn ProgressSink,
     ) -> Result<Self, Error> {
-        let phases = vec![("up", clock::now_ns())];
+        let phases = vec![("up", clock::now())];
         let disk = Arc::<FullDisk>::default();
         let of_bed = BedOptions {
             tool: options.tool,
@@ -106,12 +105,12 @@ fn idle_timeouts(plan: &Plan) -> IdleTimeouts {
     });
     // An exchange ends by itself, at the latest after its timeout.
     let longest = crate::exchange::workloads(plan)
-        .map(|(_, exchange)| exchange.timeout.as_ns() + exchange.pause.as_ns())
+        .map(|(_, exchange)| exchange.timeout + exchange.pause)
         .max();
     // So does a request.
-    let requests = crate::load::workloads(plan).map(|(_, load)| load.max_overrun().as_ns());
+    let requests = crate::load::workloads(plan).map(|(_, load)| load.max_overrun());
     if let Some(longest) = longest.into_iter().chain(requests).max() {
-        return IdleTimeouts::at_least(Span::from_ns(longest));
+        return IdleTimeouts::at_least(longest);
     }
     // Frames in netem's queue are not visible, so a short time without frames proves little.
     if unreliable && !netem::is_used(plan) {

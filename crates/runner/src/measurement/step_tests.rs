@@ -6,7 +6,7 @@ use crate::bed::environment::{Frames, News};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role};
 use crate::controller::Controller;
-use crate::controller::fake::{Asked, Behaviour, Deed, FakeBed, S, job};
+use crate::controller::fake::{Asked, Behaviour, Deed, FakeBed, S, job, second};
 use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind as Kind};
 use lab::{Event, Exit};
@@ -14,27 +14,27 @@ use proptest::prelude::*;
 use record::control::Status;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use units::Span;
+use units::{Instant, Span};
 
-const DURATION: u64 = 20 * S;
-const DRAIN: u64 = 30 * S;
+const DURATION: Span = Span::from_s(20);
+const DRAIN: Span = Span::from_s(30);
 /// Programs of the tests are ready at once; see `tests.rs` for the stages without programs.
-const OFFSET: u64 = 100 * S + 3 * S / 10 + S / 2;
+const OFFSET: Instant = Instant::from_ns(100_800_000_000);
 /// The clock's longest step, in seconds, and a little more.
 const STEP: f64 = 0.101;
 
 /// A sink, a source that is done after some time, and a node's own program.
-fn bed(done_ns: Option<u64>) -> FakeBed {
-    let ready = Behaviour { ready_ns: Some(0), ..Behaviour::default() };
-    FakeBed::of(vec![ready.clone(), Behaviour { done_ns, ..ready.clone() }, ready])
+fn bed(done: Option<Span>) -> FakeBed {
+    let ready = Behaviour { ready: Some(Span::ZERO), ..Behaviour::default() };
+    FakeBed::of(vec![ready.clone(), Behaviour { done, ..ready.clone() }, ready])
 }
 
 fn jobs() -> Vec<Job> {
     vec![job(0, Role::Sink), job(1, Role::Source), job(2, Role::Node)]
 }
 
-fn fault(at_ns: u64, what: Kind) -> PlannedFault {
-    PlannedFault { at: Span::from_ns(at_ns), what, nodes: vec!["n-2".to_owned()] }
+fn fault(at: Span, what: Kind) -> PlannedFault {
+    PlannedFault { at, what, nodes: vec!["n-2".to_owned()] }
 }
 
 /// Starts a measurement and lets `then` continue.
@@ -51,8 +51,8 @@ fn started<T>(
     let faults = Faults::new(faults, |name| name.strip_prefix("n-")?.parse().ok());
     let mut watch = ();
     let controller = Controller::new(bed, jobs, faults, "/logs".into(), &interrupted, &mut watch);
-    let [set_up, duration, drain] = [60 * S, DURATION, DRAIN].map(Span::from_ns);
-    let times = Times { set_up, duration, drain, idle: IdleTimeouts::RELIABLE };
+    let set_up = Span::from_s(60);
+    let times = Times { set_up, duration: DURATION, drain: DRAIN, idle: IdleTimeouts::RELIABLE };
     then(Measurement { controller, times, phases: Vec::new() }.start())
 }
 
@@ -67,7 +67,7 @@ fn run(bed: FakeBed, jobs: Vec<Job>, faults: &[PlannedFault]) -> Stopped<FakeBed
 /// Seconds from offset 0 to the end of the wait.
 fn waited(stopped: &Stopped<FakeBed>) -> f64 {
     let (_, at) = stopped.phases.iter().find(|(name, _)| *name == "stop").unwrap();
-    (*at as f64 - stopped.start_ns as f64) / 1e9
+    at.seconds_from(stopped.start)
 }
 
 fn failures(stopped: &Stopped<FakeBed>) -> Vec<String> {
@@ -110,7 +110,7 @@ fn a_wait_ends_with_the_error_of_a_fault_or_of_a_node() {
         started(bed, jobs(), &[fault(3 * S, Kind::Restart)], |started| {
             let mut started = started.unwrap();
             assert!(matches!(started.wait(), Err(Error::Io { .. })));
-            let since = started.controller.bed.now - started.start_ns;
+            let since = started.controller.bed.now - started.start;
             assert!((3 * S..4 * S).contains(&since), "{since}");
         });
     }
@@ -151,10 +151,10 @@ fn a_node_that_a_user_destroys_is_no_failure_and_its_faults_are_dropped() {
 /// A user may also destroy a node with a command that has not started yet.
 #[test]
 fn commands_of_a_destroyed_node_do_not_start() {
-    let slow = Behaviour { ready_ns: Some(5 * S), ..Behaviour::default() };
+    let slow = Behaviour { ready: Some(5 * S), ..Behaviour::default() };
     let mut bed = FakeBed::of(vec![slow, Behaviour::default()]);
-    bed.behaviours[0].done_ns = Some(3 * S);
-    bed.asked = vec![(102 * S, Asked::Destroy(1))];
+    bed.behaviours[0].done = Some(3 * S);
+    bed.asked = vec![(second(102), Asked::Destroy(1))];
     let stopped = run(bed, vec![job(0, Role::Source), job(1, Role::Command)], &[]);
     assert!(stopped.bed.deeds(|deed| *deed == Deed::Started(1)).is_empty());
     assert_eq!((waited(&stopped), failures(&stopped)), (3.0, Vec::new()));
@@ -168,10 +168,10 @@ fn an_interrupt_is_seen_in_every_phase() {
         let flag = Arc::new(AtomicBool::new(false));
         let mut bed = bed(None);
         // One program is ready a little later.
-        bed.behaviours[0].ready_ns = Some(S / 10);
-        let offset = (OFFSET + S / 10) as f64;
+        bed.behaviours[0].ready = Some(S / 10);
+        let offset = OFFSET + S / 10;
         bed.frames = Frames { in_flight: 1, ..Frames::default() };
-        bed.interrupts = Some(((offset + at * 1e9) as u64, flag));
+        bed.interrupts = Some((offset.at_offset((at * 1e9) as i64), flag));
         started(bed, jobs(), &[], |started| match started {
             Err(error) => {
                 assert!(matches!(error, Error::Interrupted) && !has_results, "{at}: {error}");
@@ -224,7 +224,7 @@ fn all_that_ignore_sigterm_are_one_failure_and_each_stage_has_its_own_time() {
     let kills = stopped.bed.deeds(|deed| matches!(deed, Deed::Signalled(_, libc::SIGKILL)));
     assert_eq!(kills, [0, 1, 2, 3].map(|id| Deed::Signalled(id, libc::SIGKILL)));
     let [.., (_, stop), (_, write)] = stopped.phases[..] else { panic!("{:?}", stopped.phases) };
-    let lasted = (write - stop) as f64 / 1e9;
+    let lasted = write.seconds_from(stop);
     assert!((36.0..37.0).contains(&lasted), "three times 10 s and 2 s: {lasted}");
 }
 
@@ -242,9 +242,9 @@ struct Course {
 impl Course {
     /// The end of the wait.
     fn end(&self) -> u64 {
-        let limits = [self.interrupted, self.contended, Some((DURATION + DRAIN) / S)];
+        let limits = [self.interrupted, self.contended, Some(50)];
         let done = self.done.map(|done| done.max(self.fault.unwrap_or_default()));
-        let drained = done.map(|done| done + DRAIN / S);
+        let drained = done.map(|done| done + 30);
         let arrived = match self.arrives {
             None => done,
             Some(arrives) => done.zip(arrives).map(|(done, arrives)| done.max(arrives)),
@@ -276,7 +276,7 @@ proptest! {
         bed.frames = Frames { in_flight: 1, ..Frames::default() };
         let flag = Arc::new(AtomicBool::new(false));
         bed.interrupts = course.interrupted.map(|at| (OFFSET + at * S, flag));
-        let mut says = |id, at_ns, status| bed.comes(at_ns, News::Message { id, status });
+        let mut says = |id, at, status| bed.comes(at, News::Message { id, status });
         if let Some(at) = course.contended {
             says(1, OFFSET + at * S, Status::Contended { why: "late".to_owned() });
         }

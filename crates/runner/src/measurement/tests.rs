@@ -5,7 +5,7 @@ use crate::bed::environment::{Frames, News};
 use crate::bed::faults::Faults;
 use crate::bed::jobs::{Job, Role};
 use crate::controller::Controller;
-use crate::controller::fake::{Behaviour, Deed, FakeBed, S, job};
+use crate::controller::fake::{Behaviour, Deed, FakeBed, S, job, second};
 use crate::error::Error;
 use experiment::{PlannedFault, PlannedFaultKind};
 use lab::Event;
@@ -13,7 +13,7 @@ use measure::Failure;
 use record::control::{Command, Status};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use units::Span;
+use units::{Instant, Span};
 
 impl Metered for FakeBed {
     type Meters = ();
@@ -30,13 +30,13 @@ impl Metered for FakeBed {
 
 /// Offset 0: the controller looks once, for 0.1 s, for each of the three kinds of program that the
 /// tests do not have; the others are ready after 1 s; the start signal is given half a second ahead.
-const OFFSET: u64 = 101 * S + 3 * S / 10 + S / 2;
-const DURATION: u64 = 20 * S;
-const DRAIN: u64 = 30 * S;
+const OFFSET: Instant = Instant::from_ns(101_800_000_000);
+const DURATION: Span = Span::from_s(20);
+const DRAIN: Span = Span::from_s(30);
 
 fn lasting(done_s: Option<u64>) -> Behaviour {
-    let done_ns = done_s.map(|s| s * S);
-    Behaviour { ready_ns: Some(S), done_ns, ..Behaviour::default() }
+    let done = done_s.map(Span::from_s);
+    Behaviour { ready: Some(S), done, ..Behaviour::default() }
 }
 
 /// A sink and a source that is done after some seconds.
@@ -51,7 +51,7 @@ fn both() -> Vec<Job> {
 /// When a phase began, in seconds from offset 0.
 fn begun(stopped: &Stopped<FakeBed>, phase: &str) -> f64 {
     let (_, at) = stopped.phases.iter().find(|(name, _)| *name == phase).unwrap();
-    (*at as f64 - stopped.start_ns as f64) / 1e9
+    at.seconds_from(stopped.start)
 }
 
 /// Runs a measurement of `jobs` on `bed`.
@@ -63,8 +63,8 @@ fn run(bed: FakeBed, jobs: Vec<Job>, faults: &[PlannedFault]) -> Stopped<FakeBed
     let faults = Faults::new(faults, |name| name.strip_prefix("n-")?.parse().ok());
     let mut watch = ();
     let controller = Controller::new(bed, jobs, faults, "/logs".into(), &interrupted, &mut watch);
-    let [set_up, duration, drain] = [60 * S, DURATION, DRAIN].map(Span::from_ns);
-    let times = Times { set_up, duration, drain, idle: IdleTimeouts::UNRELIABLE };
+    let set_up = Span::from_s(60);
+    let times = Times { set_up, duration: DURATION, drain: DRAIN, idle: IdleTimeouts::UNRELIABLE };
     let measurement = Measurement { controller, times, phases: Vec::new() };
     let mut started = measurement.start().unwrap();
     started.wait().unwrap();
@@ -83,7 +83,7 @@ fn failures(stopped: &Stopped<FakeBed>) -> Vec<String> {
 #[test]
 fn a_run_ends_when_its_source_is_done() {
     let stopped = run(pair(Some(12)), both(), &[]);
-    assert_eq!((stopped.start_ns, waited(&stopped)), (OFFSET, 12.0));
+    assert_eq!((stopped.start, waited(&stopped)), (OFFSET, 12.0));
     let names: Vec<_> = stopped.phases.iter().map(|(name, _)| *name).collect();
     assert_eq!(names, ["set-up", "load", "drain", "stop", "write"]);
     assert!(stopped.phases.is_sorted_by_key(|(_, at)| *at), "{:?}", stopped.phases);
@@ -127,8 +127,8 @@ fn a_program_that_is_never_ready_ends_the_start_at_its_time_limit() {
     let logs = "/logs".into();
     let controller =
         Controller::new(bed, both(), Faults::default(), logs, &interrupted, &mut watch);
-    let [set_up, duration, drain] = [60 * S, DURATION, DRAIN].map(Span::from_ns);
-    let times = Times { set_up, duration, drain, idle: IdleTimeouts::UNRELIABLE };
+    let set_up = Span::from_s(60);
+    let times = Times { set_up, duration: DURATION, drain: DRAIN, idle: IdleTimeouts::UNRELIABLE };
     let error = Measurement { controller, times, phases: Vec::new() }.start().err().unwrap();
     let Error::NotReady { missing, all, names, .. } = &error else { panic!("{error}") };
     assert_eq!((*missing, *all, names.as_str()), (1, 2, "n-1"));
@@ -200,13 +200,13 @@ fn an_interrupted_run_stops_its_programs_and_says_when() {
 fn an_interrupted_set_up_is_an_error() {
     let flag = Arc::new(AtomicBool::new(false));
     let mut bed = FakeBed::of(vec![Behaviour::default()]);
-    bed.interrupts = Some((105 * S, flag.clone()));
+    bed.interrupts = Some((second(105), flag.clone()));
     let (faults, mut watch) = (Faults::default(), ());
     let jobs = vec![job(0, Role::Source)];
     let mut controller = Controller::new(bed, jobs, faults, "/logs".into(), &flag, &mut watch);
-    let error = controller.set_up(Span::from_ns(60 * S)).unwrap_err();
+    let error = controller.set_up(Span::from_s(60)).unwrap_err();
     assert!(matches!(error, Error::Interrupted), "{error}");
-    assert_eq!(controller.bed.now, 105 * S);
+    assert_eq!(controller.bed.now, second(105));
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn contention_and_a_failed_engine_end_the_run() {
 
 #[test]
 fn the_run_waits_for_a_fault_that_is_still_to_come() {
-    let at = Span::from_ns(18 * S);
+    let at = Span::from_s(18);
     let nodes = vec!["n-2".to_owned()];
     let faults = [PlannedFault { at, what: PlannedFaultKind::Kill, nodes }];
     let jobs = [both(), vec![job(2, Role::Node)]].concat();
@@ -252,11 +252,11 @@ fn a_node_that_dies_is_released_and_the_others_go_on() {
 #[test]
 fn a_node_that_dies_during_the_set_up_is_an_error() {
     let mut bed = FakeBed::of(vec![Behaviour::default()]);
-    bed.coming.push((103 * S, News::Event(Event::NodeGone { node: 0 })));
+    bed.coming.push((second(103), News::Event(Event::NodeGone { node: 0 })));
     let (interrupted, mut watch) = (AtomicBool::new(false), ());
     let jobs = vec![job(0, Role::Source)];
     let mut controller =
         Controller::new(bed, jobs, Faults::default(), "/logs".into(), &interrupted, &mut watch);
-    let error = controller.set_up(Span::from_ns(60 * S)).unwrap_err();
+    let error = controller.set_up(Span::from_s(60)).unwrap_err();
     assert!(matches!(error, Error::Lab(lab::Error::Gone { .. })), "{error}");
 }

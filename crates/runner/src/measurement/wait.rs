@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::progress::Phase;
 use measure::Failure;
 use std::collections::BTreeSet;
+use units::Instant;
 
 impl<B: Metered> Started<'_, B> {
     /// Waits until the schedule is done, no more answers can arrive, or the drain time is over.
@@ -15,9 +16,9 @@ impl<B: Metered> Started<'_, B> {
     /// # Errors
     /// When a program cannot be started, or names cannot be published.
     pub fn wait(&mut self) -> Result<(), Error> {
-        let over = self.start_ns + self.times.duration.as_ns();
-        let latest = over + self.times.drain.as_ns();
-        self.controller.until_ns = Some(over);
+        let over = self.start + self.times.duration;
+        let latest = over + self.times.drain;
+        self.controller.until = Some(over);
         let mut idle_timer = IdleTimer::new(over);
         let mut done_at = None;
         loop {
@@ -26,7 +27,7 @@ impl<B: Metered> Started<'_, B> {
             let now = self.controller.bed.now();
             if now >= over {
                 self.controller.phase = Phase::Drain;
-                self.controller.until_ns = Some(latest);
+                self.controller.until = Some(latest);
             }
             if let Some(why) = self.abort_reason(now) {
                 self.controller.failures.push(Failure::Bed(why));
@@ -36,7 +37,7 @@ impl<B: Metered> Started<'_, B> {
             if is_done {
                 done_at.get_or_insert(now);
             }
-            let is_late = |done: u64| now > done + self.times.drain.as_ns();
+            let is_late = |done: Instant| now > done + self.times.drain;
             let has_ended = is_done && (self.has_arrived() || done_at.is_some_and(is_late));
             if has_ended || now > latest || self.is_idle(&mut idle_timer, now, over) {
                 return Ok(());
@@ -58,9 +59,9 @@ impl<B: Metered> Started<'_, B> {
     }
 
     /// Why the run ends early, if it does.
-    fn abort_reason(&mut self, now: u64) -> Option<String> {
+    fn abort_reason(&mut self, now: Instant) -> Option<String> {
         if self.controller.is_interrupted() {
-            let at = now.saturating_sub(self.start_ns) as f64 / 1e9;
+            let at = (now - self.start).as_s();
             return Some(format!(
                 "the user stopped it after {at:.1} s; the figures cover the time until then"
             ));
@@ -88,7 +89,7 @@ impl<B: Metered> Started<'_, B> {
     }
 
     /// Whether the schedule is over and no more answers can arrive.
-    fn is_idle(&self, idle_timer: &mut IdleTimer, now: u64, over: u64) -> bool {
+    fn is_idle(&self, idle_timer: &mut IdleTimer, now: Instant, over: Instant) -> bool {
         let frames = self.controller.bed.frames();
         idle_timer.saw(now, frames.sent, frames.in_flight, self.controller.messages());
         // A user's program may compute for long without sending a frame.

@@ -349,9 +349,9 @@ impl<'a> CapacitySearch<'a> {
             // A metric without a value, such as the delay when nothing arrived, misses its target.
             let mut pairs = tried.figures.iter().zip(&self.targets);
             // The majority decides, as the median does for the figures.
-            let met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
-            let met = met && 2 * overloaded < tried.valid;
-            tried.found = if met { Outcome::Met } else { Outcome::Missed };
+            let is_met = pairs.all(|(figure, target)| figure.is_some_and(|f| target.is_met_by(f)));
+            let is_met = is_met && 2 * overloaded < tried.valid;
+            tried.found = if is_met { Outcome::Met } else { Outcome::Missed };
         }
         // The text belongs to values that failed; a minority of runs with a growing queue would
         // read as a contradiction.

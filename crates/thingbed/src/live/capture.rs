@@ -171,11 +171,11 @@ mod tests {
         let go = AtomicBool::new(false);
         for cut in 0..=all.len() {
             for step in [1, 7, 4096] {
-                let mut got = Vec::new();
-                let frames = copy_blocks(Drops(&all[..cut], step), &mut got, &go).unwrap();
+                let mut output = Vec::new();
+                let frames = copy_blocks(Drops(&all[..cut], step), &mut output, &go).unwrap();
                 let ends = [0, 28, 48, 96, 112];
                 let end = ends.into_iter().filter(|end| *end <= cut).max().unwrap();
-                assert_eq!(got, all[..end]);
+                assert_eq!(output, all[..end]);
                 assert_eq!(frames, [96, 112].into_iter().filter(|end| *end <= cut).count() as u64);
             }
         }
@@ -185,9 +185,9 @@ mod tests {
     fn what_is_no_capture_is_not_passed_on() {
         let go = AtomicBool::new(false);
         for bytes in [&b"GET / HTTP/1.1\r\n"[..], &[0; 16]] {
-            let mut got = Vec::new();
-            assert!(copy_blocks(Drops(bytes, 99), &mut got, &go).is_err());
-            assert!(got.is_empty());
+            let mut output = Vec::new();
+            assert!(copy_blocks(Drops(bytes, 99), &mut output, &go).is_err());
+            assert!(output.is_empty());
         }
     }
 }

@@ -10,7 +10,7 @@ use runner::{Error, Folder, Options, Progress, ProgressSink};
 use std::io::BufRead;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use units::Span;
+use units::{Instant, Span};
 
 /// Executes the run of `request` (JSON). Writes messages to standard output, one JSON value per
 /// line.
@@ -109,9 +109,9 @@ impl ProgressSink for Reporter {
         send(&Message::Progress(progress.clone()));
     }
 
-    fn begun(&mut self, start_ns: u64) {
+    fn begun(&mut self, start: Instant) {
         if let Some(at) = self.stop_at {
-            hold::stop_at(start_ns, at.as_ns(), self.interrupted.clone());
+            hold::stop_at(start, at, self.interrupted.clone());
         }
     }
 }

@@ -22,23 +22,23 @@ use units::{Instant, Span};
 /// The file whose read halts the guest.
 const HOLD: &str = "/proc/hold";
 
-/// Starts a thread that pauses the guest `at_ns` after `start_ns` (ns).
-pub(super) fn stop_at(start_ns: u64, at_ns: u64, interrupted: Arc<AtomicBool>) {
+/// Starts a thread that pauses the guest `at` after `start`.
+pub(super) fn stop_at(start: Instant, at: Span, interrupted: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         // Timers of this thread are exact (slack of 1 ns).
         // The default slack of 50 us would stop the run at another time than asked, and differently
         // with other programs' timers.
         // SAFETY: a plain system call.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        clock::sleep_until(Instant::from_ns(start_ns) + Span::from_ns(at_ns));
-        if let Err(error) = hold(start_ns, &interrupted) {
+        clock::sleep_until(start + at);
+        if let Err(error) = hold(start, &interrupted) {
             say(PauseEvent::Failed(format!("could not stop the run: {error}")));
         }
     });
 }
 
 /// Executes the user's commands until the run continues.
-fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
+fn hold(start: Instant, interrupted: &AtomicBool) -> io::Result<()> {
     let opened = File::open(HOLD).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(
             "the guest's kernel cannot pause: it is an older version\n  make kernel",
@@ -47,7 +47,7 @@ fn hold(start_ns: u64, interrupted: &AtomicBool) -> io::Result<()> {
     });
     let mut host = Host(BufReader::new(opened?));
     loop {
-        say(PauseEvent::At(clock::now_ns() - start_ns));
+        say(PauseEvent::At((clock::now() - start).as_ns()));
         match host.command()? {
             PauseCommand::Shell { node, rows, columns } => {
                 let ended = shell(&node, (rows, columns), &mut host);
@@ -114,10 +114,10 @@ fn shell(node: &str, (rows, columns): (u16, u16), host: &mut Host) -> io::Result
             }
             PauseCommand::Pass(ns) => {
                 // `poll` may return early for output, so the time is kept here.
-                let until = clock::now_ns() + ns;
-                while clock::now_ns() < until {
-                    let left = Duration::from_nanos(until.saturating_sub(clock::now_ns()));
-                    if !print(&mut terminal, &mut child, left)? {
+                let until = clock::now() + Span::from_ns(ns);
+                while clock::now() < until {
+                    let left = until - clock::now();
+                    if !print(&mut terminal, &mut child, left.into())? {
                         return Ok(());
                     }
                 }

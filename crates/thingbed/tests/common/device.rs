@@ -1,6 +1,6 @@
 //! Standalone devices, and loads for them.
 
-use super::{Bed, Said};
+use super::{Bed, CommandOutput};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -44,7 +44,7 @@ impl Drop for Device {
 
 /// Runs a load that may be late: tests share the machine.
 #[track_caller]
-pub fn figures(output: Said) -> Value {
+pub fn figures(output: CommandOutput) -> Value {
     assert!([0, 1].contains(&output.status), "{}\n{}", output.out, output.err);
     serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}", output.out))
 }

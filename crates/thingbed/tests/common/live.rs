@@ -1,6 +1,6 @@
 //! A live lab, and commands to it from another terminal.
 
-use super::{Bed, Said};
+use super::{Bed, CommandOutput};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -33,17 +33,17 @@ impl<'a> Live<'a> {
         if let Some(path) = path {
             command.env("THINGBED_FRAME_PATH", path);
         }
-        let said = Said::of(command.output().unwrap());
-        if path.is_some() && said.err.contains("THINGBED_FRAME_PATH does not work") {
-            eprintln!("NOT RUN: {}", said.err);
+        let output = CommandOutput::of(command.output().unwrap());
+        if path.is_some() && output.err.contains("THINGBED_FRAME_PATH does not work") {
+            eprintln!("NOT RUN: {}", output.err);
             return None;
         }
-        said.expect(0, &["nodes up", "ADDRESSES", "runs in the background"]);
+        output.expect(0, &["nodes up", "ADDRESSES", "runs in the background"]);
         Some(Self { bed, name })
     }
 
-    pub fn ask(&self, words: &[&str]) -> Said {
-        Said::of(self.command(words).output().unwrap())
+    pub fn ask(&self, words: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(words).output().unwrap())
     }
 
     /// A command to this lab.
@@ -53,8 +53,8 @@ impl<'a> Live<'a> {
     }
 
     pub fn nodes(&self) -> Vec<Value> {
-        let said = self.ask(&["ps", "--json"]).expect(0, &[]);
-        serde_json::from_str::<Value>(&said.out).unwrap().as_array().unwrap().clone()
+        let output = self.ask(&["ps", "--json"]).expect(0, &[]);
+        serde_json::from_str::<Value>(&output.out).unwrap().as_array().unwrap().clone()
     }
 
     pub fn state(&self, node: &str) -> String {
@@ -76,8 +76,8 @@ impl<'a> Live<'a> {
     }
 
     pub fn tool(&self) -> u32 {
-        let said = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
-        let line = said.out.lines().find(|line| line.contains(&self.name)).unwrap();
+        let output = self.bed.thingbed(&["labs"]).expect(0, &[&self.name]);
+        let line = output.out.lines().find(|line| line.contains(&self.name)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 }

@@ -28,7 +28,7 @@ fn guest_kernel() {
 pub struct Bed(TempDir);
 
 /// Exit status and output of a command.
-pub struct Said {
+pub struct CommandOutput {
     pub status: i32,
     pub out: String,
     pub err: String,
@@ -65,8 +65,8 @@ impl Bed {
         command
     }
 
-    pub fn thingbed(&self, args: &[&str]) -> Said {
-        Said::of(self.command(args).output().unwrap())
+    pub fn thingbed(&self, args: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.command(args).output().unwrap())
     }
 
     /// The newest folder of a sweep in `runs/<experiment>`.
@@ -83,7 +83,7 @@ impl Bed {
     }
 }
 
-impl Said {
+impl CommandOutput {
     pub fn of(output: Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let status = output.status.code().unwrap_or(-1);

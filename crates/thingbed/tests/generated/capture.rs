@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome, eventually, expect};
 use super::session::{Requests, Session, ended};
-use crate::common::Said;
+use crate::common::CommandOutput;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketOption;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionOption;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -34,11 +34,11 @@ impl Running {
         let before = (0..links).map(|network| session.requests(node, network)).collect();
         let running = Self { child, file, node: node.to_owned(), before };
         let path = session.bed.path().join(&running.file);
-        let want: Vec<String> = (0..links).map(|link| interface(&running.node, link)).collect();
+        let expected: Vec<String> = (0..links).map(|link| interface(&running.node, link)).collect();
         eventually(|| {
-            let seen = read(&path).map(|(names, _)| names).unwrap_or_default();
+            let contents = read(&path).map(|(names, _)| names).unwrap_or_default();
             let what = "the interfaces in the capture";
-            expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))
+            expect(contents == expected, what, format!("{expected:?}"), format!("{contents:?}"))
         })?;
         Ok(running)
     }
@@ -53,11 +53,11 @@ impl Running {
 
     /// Waits for the end of the capture, which ends with the lab, and compares.
     pub fn ended(self, session: &Session<'_>) -> Outcome {
-        let Said { status, err: said, .. } = ended(self.child);
-        expect(status == 0, "the end of the capture", "exit status 0", &said)?;
-        let seen = read(&session.bed.path().join(&self.file));
-        let Some((_, frames)) = seen else {
-            return expect(false, "the capture", "a whole file", said);
+        let CommandOutput { status, err: errors, .. } = ended(self.child);
+        expect(status == 0, "the end of the capture", "exit status 0", &errors)?;
+        let contents = read(&session.bed.path().join(&self.file));
+        let Some((_, frames)) = contents else {
+            return expect(false, "the capture", "a whole file", errors);
         };
         for (network, before) in self.before.iter().enumerate() {
             let name = interface(&self.node, network);
@@ -66,8 +66,13 @@ impl Running {
             let least = now.answered - before.answered;
             let most = now.sent - before.sent + before.waiting;
             let what = format!("echo requests in the capture of {name}");
-            let want = format!("{least} to {most}");
-            expect((least..=most).contains(&count), what, want, format!("{frames:?}\n{said}"))?;
+            let expected = format!("{least} to {most}");
+            expect(
+                (least..=most).contains(&count),
+                what,
+                expected,
+                format!("{frames:?}\n{errors}"),
+            )?;
         }
         Ok(())
     }

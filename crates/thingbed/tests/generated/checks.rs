@@ -20,9 +20,9 @@ pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
             let addresses: Vec<_> = own.map(|interface| text(&interface[2])).collect();
             (text(&node["name"]), addresses, node["program"][1].as_str().map(str::to_owned))
         };
-        let seen: BTreeSet<_> =
+        let actual: BTreeSet<_> =
             shown.iter().map(read).filter(|(name, ..)| !name.ends_with("-services")).collect();
-        let want: BTreeSet<_> = model
+        let expected: BTreeSet<_> = model
             .alive()
             .map(|(_, node)| {
                 let own = node.links.iter();
@@ -30,14 +30,14 @@ pub fn tables(session: &Session<'_>, model: &Model) -> Outcome {
                 (node.name.clone(), addresses, node.state())
             })
             .collect();
-        expect(seen == want, "ps --json", format!("{want:?}"), format!("{seen:?}"))
+        expect(actual == expected, "ps --json", format!("{expected:?}"), format!("{actual:?}"))
     })?;
     // `labs` includes the node that provides the network services.
-    let want = model.alive().count() + usize::from(model.scenario.services());
+    let expected = model.alive().count() + usize::from(model.scenario.services());
     let output = session.look(&["labs"]).out;
     let line = output.lines().find(|line| line.contains(&model.scenario.name)).unwrap_or_default();
     let count = line.split_whitespace().nth(3).unwrap_or_default();
-    expect(count == want.to_string(), "nodes in labs", want.to_string(), line)
+    expect(count == expected.to_string(), "nodes in labs", expected.to_string(), line)
 }
 
 /// The output of `ps --json`.
@@ -80,7 +80,7 @@ pub fn reach(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     expect(ping.received == ping.sent && ping.sent > 0, &what, "all answers", &ping.text)?;
     let least = model.round_trip(from, to, network, at);
     // ping rounds to microseconds.
-    let long_enough = ping.least.is_some_and(|seen| seen > least - 0.01);
+    let long_enough = ping.least.is_some_and(|actual| actual > least - 0.01);
     expect(long_enough, &what, format!("{least} ms at least"), &ping.text)
 }
 
@@ -106,32 +106,32 @@ pub fn silence(session: &Session<'_>, model: &Model, gone: usize) -> Outcome {
 pub fn identity(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
     let alive: Vec<_> = model.alive().map(|(_, node)| node).collect();
     let node = dice.pick(&alive);
-    let mut want: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for one in &alive {
         let addresses = one.links.iter().map(|link| link.address.to_string());
-        want.insert(one.name.clone(), addresses.take(1).collect());
+        expected.insert(one.name.clone(), addresses.take(1).collect());
     }
     if model.scenario.services() {
-        want.insert("lan-services".into(), vec!["10.80.0.254".into()]);
+        expected.insert("lan-services".into(), vec!["10.80.0.254".into()]);
     }
     eventually(|| {
-        let mut seen = inside::hosts(session, &node.name);
+        let mut actual = inside::hosts(session, &node.name);
         // A node on two networks may have one name for both addresses.
-        seen.values_mut().for_each(|addresses| addresses.truncate(1));
+        actual.values_mut().for_each(|addresses| addresses.truncate(1));
         let what = format!("/etc/hosts of {}", node.name);
-        expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))
+        expect(actual == expected, what, format!("{expected:?}"), format!("{actual:?}"))
     })?;
     let prefix = [24, 28];
-    let want: BTreeMap<String, (Vec<String>, u32)> = (0..)
+    let expected: BTreeMap<String, (Vec<String>, u32)> = (0..)
         .zip(&node.links)
         .map(|(number, link)| {
             let address = format!("{}/{}", link.address, prefix[link.network]);
             (format!("eth{number}"), (vec![address], node.mtu))
         })
         .collect();
-    let seen = inside::interfaces(session, &node.name);
+    let actual = inside::interfaces(session, &node.name);
     let what = format!("ip addr in {}", node.name);
-    expect(seen == want, what, format!("{want:?}"), format!("{seen:?}"))?;
+    expect(actual == expected, what, format!("{expected:?}"), format!("{actual:?}"))?;
     let output = session.inside(&node.name, &["hostname"]);
     let what = format!("hostname in {}", node.name);
     expect(output.out.trim() == node.hostname, what, &node.hostname, output.out)
@@ -156,8 +156,8 @@ pub fn names(session: &Session<'_>, model: &Model, dice: &mut Dice) -> Outcome {
         let output = session.inside(&asking.name, &words).out;
         let known = output.split_whitespace().any(|word| word == address);
         let what = format!("nslookup {} in {}", of.name, asking.name);
-        let want = if of.alive { &address } else { "no such name" };
-        expect(known == of.alive, what, want, output)
+        let expected = if of.alive { &address } else { "no such name" };
+        expect(known == of.alive, what, expected, output)
     })
 }
 
@@ -181,9 +181,9 @@ pub fn links(session: &Session<'_>, model: &Model) -> Outcome {
     for (_, node) in model.alive() {
         for link in &node.links {
             for (way, direction) in [("up", &link.up), ("down", &link.down)] {
-                let whose = format!("{} {} {way}", node.name, NETWORKS[link.network]);
-                let text = shown.remove(&whose).unwrap_or("is missing");
-                direction.check(&whose, text, at)?;
+                let name = format!("{} {} {way}", node.name, NETWORKS[link.network]);
+                let text = shown.remove(&name).unwrap_or("is missing");
+                direction.check(&name, text, at)?;
             }
         }
     }

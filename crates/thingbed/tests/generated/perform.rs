@@ -10,7 +10,7 @@ use super::link::Window;
 use super::model::{Model, NETWORKS, Reach};
 use super::operation::{Operation, Signal};
 use super::session::{self, Session};
-use crate::common::Said;
+use crate::common::CommandOutput;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -114,12 +114,12 @@ pub fn perform(
     let killed = all(operation).iter().filter(ends).flat_map(|one| one.nodes(model));
     let killed: Vec<String> = killed.map(|node| model.nodes[node].name.clone()).collect();
     let destroys = |one: &&Operation| matches!(one, Operation::Destroy { .. });
-    let gone = all(operation).iter().filter(destroys).flat_map(|one| one.nodes(model));
-    let gone: Vec<usize> = gone.collect();
+    let destroyed = all(operation).iter().filter(destroys).flat_map(|one| one.nodes(model));
+    let destroyed: Vec<usize> = destroyed.collect();
     model.apply(operation, Window { begin, end: Instant::now() });
     // 128 plus SIGKILL, as in shells.
     killed.iter().try_for_each(|node| ended(background, node, 137))?;
-    gone.into_iter().try_for_each(|node| checks::silence(session, model, node))
+    destroyed.into_iter().try_for_each(|node| checks::silence(session, model, node))
 }
 
 /// The commands of an operation.
@@ -138,7 +138,7 @@ pub fn finish(
     after: &str,
 ) -> Outcome {
     for (node, child) in background.busy.drain(..) {
-        let Said { status, err, .. } = session::ended(child);
+        let CommandOutput { status, err, .. } = session::ended(child);
         expect(status >= 0, format!("exec in {node} after {after}"), "its end", err)?;
     }
     if let Some(capture) = background.capture.take() {
@@ -266,9 +266,9 @@ fn fetch(session: &mut Session<'_>, model: &Model, node: usize) -> Outcome {
     session.note(&["exec", &name, "--", "sh", "-c", line], "");
     eventually(|| {
         let output = session.inside(&name, &["sh", "-c", line]);
-        let got = output.out.contains("from-outside");
+        let is_received = output.out.contains("from-outside");
         let what = format!("a page from outside in {name}");
-        expect(got || !fine, what, "from-outside", format!("{}{}", output.out, output.err))
+        expect(is_received || !fine, what, "from-outside", format!("{}{}", output.out, output.err))
     })
 }
 

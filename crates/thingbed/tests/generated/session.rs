@@ -2,7 +2,7 @@
 
 use super::failure::{Failure, Outcome, expect};
 use super::scenario::Scenario;
-use crate::common::{Bed, Said};
+use crate::common::{Bed, CommandOutput};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
@@ -76,14 +76,14 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a command of a check, which is not part of the sequence.
-    pub fn look<S: AsRef<str>>(&self, words: &[S]) -> Said {
+    pub fn look<S: AsRef<str>>(&self, words: &[S]) -> CommandOutput {
         let mut command = self.command(words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         ended(command.spawn().unwrap())
     }
 
     /// The same inside a node.
-    pub fn inside(&self, node: &str, command: &[&str]) -> Said {
+    pub fn inside(&self, node: &str, command: &[&str]) -> CommandOutput {
         self.look(&[&["exec", node, "--"], command].concat())
     }
 
@@ -94,13 +94,17 @@ impl<'a> Session<'a> {
     }
 
     /// Runs a command of the sequence.
-    pub fn run<S: AsRef<str>>(&mut self, words: &[S]) -> Said {
+    pub fn run<S: AsRef<str>>(&mut self, words: &[S]) -> CommandOutput {
         self.note(words, "");
         self.look(words)
     }
 
     /// Runs a command of the sequence that must end with this status.
-    pub fn expect<S: AsRef<str>>(&mut self, words: &[S], status: i32) -> Result<Said, Failure> {
+    pub fn expect<S: AsRef<str>>(
+        &mut self,
+        words: &[S],
+        status: i32,
+    ) -> Result<CommandOutput, Failure> {
         let answer = self.run(words);
         let seen = format!("exit status {}\n{}{}", answer.status, answer.out, answer.err);
         let what = self.typed.last().cloned().unwrap_or_default();
@@ -174,17 +178,17 @@ impl<'a> Session<'a> {
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Result of a command whose output is piped; kills it after the timeout.
-pub fn ended(child: Child) -> Said {
+pub fn ended(child: Child) -> CommandOutput {
     let pid = child.id() as i32;
     let (to, from) = channel();
     std::thread::spawn(move || to.send(child.wait_with_output()));
     match from.recv_timeout(LIMIT) {
-        Ok(output) => Said::of(output.unwrap()),
+        Ok(output) => CommandOutput::of(output.unwrap()),
         Err(_) => {
             // SAFETY: a plain system call on a process that this test started.
             unsafe { libc::kill(pid, libc::SIGKILL) };
             let err = format!("did not end within {} s and was killed", LIMIT.as_secs());
-            Said { status: -1, out: String::new(), err }
+            CommandOutput { status: -1, out: String::new(), err }
         }
     }
 }

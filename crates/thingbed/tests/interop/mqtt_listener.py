@@ -10,7 +10,7 @@ broker, topic, log = sys.argv[1:]
 client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
 
 
-def heard(_client: mqtt.Client, _user: Any, message: mqtt.MQTTMessage) -> None:
+def received(_client: mqtt.Client, _user: Any, message: mqtt.MQTTMessage) -> None:
     """Logs the length of a message."""
     with open(log, "a", encoding="ascii") as file:
         print(len(message.payload), file=file)
@@ -21,7 +21,7 @@ def subscribed(*_: Any) -> None:
     print("subscribed", flush=True)
 
 
-client.on_message = heard
+client.on_message = received
 client.on_subscribe = subscribed
 while True:
     try:

@@ -19,9 +19,9 @@ async def main() -> None:
         for place, size in enumerate(map(int, sizes)):
             nodes = [ua.NodeId(place * count + part + 1, 1) for part in range(count)]
             values = await client.read_values([client.get_node(node) for node in nodes])
-            got = b"".join(value or b"" for value in values)
-            if got != payload(int(seed), size):
-                sys.exit(f"{len(got)} bytes that are not the payload of {size}")
+            content = b"".join(value or b"" for value in values)
+            if content != payload(int(seed), size):
+                sys.exit(f"{len(content)} bytes that are not the payload of {size}")
             print("read", size)
         nowhere = client.get_node(ua.NodeId(60_000, 1))
         try:

@@ -10,12 +10,13 @@ use measure::Accounting;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use units::Instant;
 
 /// A change by hand, for the run's record.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct ManualChange {
     #[serde(skip)]
-    pub at_ns: u64,
+    pub at: Instant,
     pub request: Request,
 }
 
@@ -38,7 +39,7 @@ impl LinkApi {
 
     /// Records a change.
     pub(super) fn record(&self, request: Request) {
-        let made = ManualChange { at_ns: clock::now_ns(), request };
+        let made = ManualChange { at: clock::now(), request };
         self.made.lock().unwrap_or_else(PoisonError::into_inner).push(made);
     }
 

@@ -9,7 +9,6 @@ use crate::bed::jobs::{Job, Role, State};
 use experiment::{NodeChange, PlannedFaultKind, PlannedNode};
 use lab::{Exit, Lab};
 use std::sync::atomic::Ordering::Relaxed;
-use units::Span;
 
 impl Bed<'_> {
     /// Executes a request of a control client.
@@ -68,7 +67,7 @@ impl Bed<'_> {
             folder: self.folder.clone(),
             run: self.options.is_measured,
             nodes: inventory.present().count(),
-            up_for: Span::from_ns(clock::now_ns().saturating_sub(self.since_ns)),
+            up_for: clock::now() - self.since,
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::inventory::Inventory;
 use super::{ManualChange, Occurrence, Request};
-use crate::bed::environment::LEAD_NS;
+use crate::bed::environment::LEAD;
 use crate::bed::faults::{Faults, InjectedFault};
 use crate::bed::{Bed, some};
 use experiment::{PlannedChangeKind, PlannedFault};
 use link::Direction;
-use units::Span;
+use units::{Instant, Span};
 
 /// Maximum number of entries: the last ones that happened, and the next ones.
 const MOST: usize = 500;
@@ -17,23 +17,23 @@ const TOGETHER_S: f64 = 0.1;
 impl Bed<'_> {
     /// Faults and changes, in the order of their times.
     pub(super) fn timeline(&self, inventory: &Inventory, faults: &Faults) -> Vec<Occurrence> {
-        let since = |ns: u64| (ns as f64 - self.since_ns as f64) / 1e9;
-        let now = since(clock::now_ns());
-        let begun = self.begun_ns;
+        let since = |at: Instant| at.seconds_from(self.since);
+        let now = since(clock::now());
+        let begun = self.begun;
         let by_hand = self.control.as_ref().map(|(socket, _)| socket.made()).unwrap_or_default();
         let by_hand = by_hand.iter().map(|made: &ManualChange| Occurrence {
-            at_s: Some(since(made.at_ns)),
+            at_s: Some(since(made.at)),
             what: format!("{} by hand", text(&made.request)),
             planned: false,
         });
         let pending = faults.pending().map(|fault: PlannedFault| Occurrence {
-            at_s: begun.map(|begun| since(begun + LEAD_NS + fault.at.as_ns())),
+            at_s: begun.map(|begun| since(begun + LEAD + fault.at)),
             what: format!("{} {}", fault.what, some(&fault.nodes)),
             planned: true,
         });
         let changes = inventory.plan.networks.iter().flat_map(|network| {
             network.timetable.iter().map(|change| {
-                let at_s = begun.map(|begun| since(begun + change.at.as_ns()));
+                let at_s = begun.map(|begun| since(begun + change.at));
                 let what = format!("{}: {}", network.name, change_text(&change.what));
                 Occurrence { at_s, what, planned: at_s.is_none_or(|at| at > now) }
             })
@@ -47,10 +47,10 @@ impl Bed<'_> {
 }
 
 /// Faults that were injected; those of one kind at one time as one entry.
-fn injected(made: &[InjectedFault], since: impl Fn(u64) -> f64) -> Vec<Occurrence> {
+fn injected(made: &[InjectedFault], since: impl Fn(Instant) -> f64) -> Vec<Occurrence> {
     let mut groups: Vec<(f64, &InjectedFault, Vec<String>)> = Vec::new();
     for fault in made {
-        let at = since(fault.at_ns);
+        let at = since(fault.at);
         match groups.last_mut() {
             Some((first, one, nodes)) if one.what == fault.what && at - *first < TOGETHER_S => {
                 nodes.push(fault.node.clone());
@@ -144,7 +144,11 @@ mod tests {
 
     #[test]
     fn a_fault_of_a_group_is_one_entry() {
-        let fault = |at_ns, node: &str, what| InjectedFault { at_ns, what, node: node.to_owned() };
+        let fault = |ns, node: &str, what| InjectedFault {
+            at: Instant::from_ns(ns),
+            what,
+            node: node.to_owned(),
+        };
         let (kill, start) = (PlannedFaultKind::Kill, PlannedFaultKind::Start);
         let made = [
             fault(1_000_000_000, "a", kill),
@@ -152,7 +156,7 @@ mod tests {
             fault(1_000_200_000, "a", start),
             fault(2_000_000_000, "a", start),
         ];
-        let all = injected(&made, |ns| ns as f64 / 1e9);
+        let all = injected(&made, |at| at.seconds_from(Instant::START));
         let what: Vec<_> = all.iter().map(|one| one.what.as_str()).collect();
         assert_eq!(what, ["kill a, b", "start a", "start a"]);
     }
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn faults_at_one_time_are_grouped_by_kind_and_order() {
         let fault = |at_ms: u64, node: &str, what| InjectedFault {
-            at_ns: at_ms * 1_000_000,
+            at: Instant::START + Span::from_ms(at_ms),
             what,
             node: node.to_owned(),
         };
@@ -221,7 +225,7 @@ mod tests {
             fault(101, "d", stop),
             fault(101, "e", kill),
         ];
-        let all = injected(&made, |ns| ns as f64 / 1e9);
+        let all = injected(&made, |at| at.seconds_from(Instant::START));
         let found: Vec<_> = all.iter().map(|one| (one.at_s.unwrap(), one.what.as_str())).collect();
         let expected =
             [(0.0, "kill a, b"), (0.101, "kill c"), (0.101, "stop d"), (0.101, "kill e")];
