@@ -2,7 +2,8 @@
 //! map, and after it has moved each time.
 
 use director::{
-    Conditions, ModelId, Pattern, PerformanceMap, Policy, QosTargets, Settings, TransportProperties,
+    Conditions, ModelId, Pattern, PerformanceMap, Policy, QosTargets, Settings, Span,
+    TransportProperties,
 };
 use std::hint::black_box;
 use std::time::Instant;
@@ -31,15 +32,16 @@ fn decide(moves: bool) -> (f64, f64) {
             let far = if moves { f64::from(number % 7) } else { 0.0 };
             let here = Conditions {
                 loss: 0.01 + 0.04 * far,
-                rtt_ns: 40_000_000,
+                rtt: Span::from_ms(40),
                 rate_bit_s: 1e6 * (1.0 + far),
                 group: 20.0,
                 payload: 700.0,
                 ..Conditions::default()
             };
             policy.may_lose(here.loss + 0.01);
+            let at = director::Instant::START + Span::from_ms(number.into());
             let begin = Instant::now();
-            black_box(policy.decide(u64::from(number) * 1_000_000, &here, &map, false));
+            black_box(policy.decide(at, &here, &map, false));
             begin.elapsed().as_nanos() as f64 / 1e3
         })
         .collect();

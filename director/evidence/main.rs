@@ -23,7 +23,7 @@ mod table;
 mod trial;
 mod wire;
 
-use director::PerformanceMap;
+use director::{PerformanceMap, Span};
 use experiment::{Cell, Experiment, Only, Plan};
 use score::costs;
 use setup::{Setup, interaction, models};
@@ -106,18 +106,18 @@ fn table(file: &Path, seeds: u32, only: Option<&str>) -> Result<(), String> {
 }
 
 /// Runs a model over one timetable, two seeds in parallel; none if it is not the director's. `wait`:
-/// told nothing, with the first message after this time in ns.
+/// told nothing, with the first message after this time.
 fn column(
     experiment: &Experiment,
     cell: &Cell,
     seeds: u32,
-    wait: Option<u64>,
+    wait: Option<Span>,
 ) -> Result<Option<Column>, String> {
     let plan = |seed| experiment.plan(cell, seed, experiment.seed).map_err(|e| e.to_string());
     let plans: Vec<Plan> = (0..seeds).map(plan).collect::<Result<_, _>>()?;
     let Some(first) = plans.first().and_then(interaction) else { return Ok(None) };
     let Some(fixed) = models(first) else { return Ok(None) };
-    let deadline = first.every.as_ns() * DEADLINE;
+    let deadline = first.every * DEADLINE;
     let map = PerformanceMap::shipped();
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
         let run = |part: usize| {

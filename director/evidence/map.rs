@@ -3,7 +3,7 @@
 
 use crate::setup::Setup;
 use crate::trial::{Outcome, Trial};
-use director::{Conditions, Figures, ModelId, Nanos, PerformanceMap, Point, Quantiles};
+use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles, Span};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -88,11 +88,11 @@ fn grid() -> Vec<Conditions> {
                             let bits = 2.0 * group * (payload + frames * 57.0) * 8.0;
                             let every = (ROOM * bits / rate_bit_s).max(MINIMUM_S);
                             let messages_s = round(1.0 / every);
-                            let rtt_ns = rtt * 1_000_000;
+                            let rtt = Span::from_ms(rtt);
                             places.push(Conditions {
                                 loss,
                                 burst,
-                                rtt_ns,
+                                rtt,
                                 rate_bit_s,
                                 mtu,
                                 group,
@@ -114,11 +114,11 @@ fn round(value: f64) -> f64 {
 }
 
 fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
-    let every = (1e9 / here.messages_s) as Nanos;
+    let every = Span::from_ns_f64(1e9 / here.messages_s);
     let messages = (ANSWERS / here.group as u64).max(MESSAGES);
     let setup = Setup::at(here, model, messages, SEED);
     let outcome = Trial::new(setup, Arc::default()).run(20 * every);
-    let mut durations: Vec<f64> = answers(&outcome).flatten().map(|ns| ns as f64 / 1e6).collect();
+    let mut durations: Vec<f64> = answers(&outcome).flatten().map(Span::as_ms).collect();
     durations.sort_by(f64::total_cmp);
     let all = answers(&outcome).count().max(1) as f64;
     let at = |share: f64| {
@@ -127,7 +127,7 @@ fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
         durations.get(place).copied().map(round)
     };
     // Without an answer the delay is the time waited.
-    let never = 20.0 * every as f64 / 1e6;
+    let never = 20.0 * every.as_ns_f64() / 1e6;
     let quantile = |share| at(share).unwrap_or(never);
     Some(Figures {
         delay_ms: Quantiles { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) },
@@ -139,6 +139,6 @@ fn figures(model: ModelId, here: &Conditions) -> Option<Figures> {
     })
 }
 
-fn answers(outcome: &Outcome) -> impl Iterator<Item = Option<Nanos>> {
+fn answers(outcome: &Outcome) -> impl Iterator<Item = Option<Span>> {
     outcome.messages.iter().flat_map(|message| message.durations.iter().copied())
 }

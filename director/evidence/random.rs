@@ -4,7 +4,7 @@ use crate::column;
 use crate::draw::{Draw, Phase, SECONDS};
 use crate::table::Column;
 use crate::trial::Message;
-use director::carrier;
+use director::{Span, carrier};
 use experiment::{Experiment, Only};
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let experiment = Experiment::read(&file).map_err(|errors| errors.to_string())?;
     let cells = experiment.cells(&Only::all()).map_err(|errors| errors.to_string())?;
     let mut columns = Vec::new();
-    let wait = (WAIT * 1e9) as u64;
+    let wait = Span::from_ns_f64(WAIT * 1e9);
     for cell in &cells {
         columns.extend(column(&experiment, cell, seeds, Some(wait))?);
     }
@@ -75,7 +75,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
         eprintln!("{}: {} {:.0} ms", draw.number, column.name, column.mean());
     }
     for (at, to, why) in director.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
-        let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
+        let (at, why) = (at.as_ns_f64() / 1e9, why.replace('\n', "; "));
         eprintln!("{}: changes to {to} at {at:.1} s: {why}", draw.number);
     }
     // In ms, as `every`.
@@ -83,7 +83,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
     let bound = bound(draw, &director.outcomes[0].messages, deadline);
     let row = Row { director: director.mean(), best: best.mean(), bound };
     let changes: usize = director.outcomes.iter().map(|outcome| outcome.changes.len()).sum();
-    let share = |column: &Column| 100.0 * column.delivery((deadline * 1e6) as u64);
+    let share = |column: &Column| 100.0 * column.delivery(Span::from_ns_f64(deadline * 1e6));
     println!(
         "| {} | {}{} | {} | {} | {} | {:.0} | {:.0} ({}) | {:.3} | {:.2} | {:.1} | {:.2} % | {:.2} % |",
         draw.number,
@@ -110,7 +110,7 @@ fn one(folder: &Path, draw: &Draw, seeds: u32) -> Result<Option<Row>, String> {
 /// acknowledgements, and answers that are lost.
 fn bound(draw: &Draw, messages: &[Message], deadline: f64) -> f64 {
     let of = |message: &Message| {
-        let sent = message.sent as f64 / 1e9;
+        let sent = message.sent.as_ns_f64() / 1e9;
         let end = sent + deadline / 1e3;
         let during = |place: usize, phase: &Phase| {
             let next = draw.phases.get(place + 1).map_or(SECONDS * 10.0, |next| next.at);

@@ -1,22 +1,22 @@
 //! Costs of runs, and those of an oracle that knows the timetable.
 
 use crate::trial::Outcome;
-use director::Nanos;
+use director::Span;
 
 /// The cost of each message in ms: the mean time of its answers, where an answer that has
 /// not arrived by the deadline counts as the deadline.
-pub fn costs(outcome: &Outcome, deadline: Nanos) -> Vec<f64> {
-    let capped = |duration: &Option<Nanos>| {
-        duration.map_or(deadline, |duration| duration.min(deadline)) as f64
+pub fn costs(outcome: &Outcome, deadline: Span) -> Vec<f64> {
+    let capped = |duration: &Option<Span>| {
+        duration.map_or(deadline, |duration| duration.min(deadline)).as_ns_f64()
     };
-    let mean = |durations: &[Option<Nanos>]| {
+    let mean = |durations: &[Option<Span>]| {
         durations.iter().map(capped).sum::<f64>() / durations.len().max(1) as f64 / 1e6
     };
     outcome.messages.iter().map(|message| mean(&message.durations)).collect()
 }
 
 /// The share of answers that arrived by the deadline, 0 to 1.
-pub fn delivery(outcome: &Outcome, deadline: Nanos) -> f64 {
+pub fn delivery(outcome: &Outcome, deadline: Span) -> f64 {
     let all = outcome.messages.iter().flat_map(|message| &message.durations);
     let (mut arrived, mut count) = (0_u64, 0_u64);
     for duration in all {
@@ -27,7 +27,7 @@ pub fn delivery(outcome: &Outcome, deadline: Nanos) -> f64 {
 }
 
 /// The index of the phase that contains a time; `boundaries` are sorted.
-pub fn phase(boundaries: &[Nanos], at: Nanos) -> usize {
+pub fn phase(boundaries: &[Span], at: Span) -> usize {
     boundaries.partition_point(|boundary| *boundary <= at)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::wire::{HEADERS, Link};
 use director::session::{Config, Security};
-use director::{Conditions, ModelId, Nanos, Pattern};
+use director::{Conditions, Instant, ModelId, Pattern};
 use engine::{Endpoint, SegmentSpec};
 use experiment::{Interaction, Plan, Workload};
 use link::{GilbertElliott, Impairment, Loss};
@@ -49,8 +49,8 @@ pub struct Setup {
     pub ends: Vec<End>,
     /// Largest packet in bytes.
     pub mtu: usize,
-    /// Time between messages, in ns.
-    pub every: Nanos,
+    /// Time between messages.
+    pub every: Span,
     /// Number of messages.
     pub messages: u64,
     /// Number of members that receive each message, starting from the first.
@@ -59,14 +59,14 @@ pub struct Setup {
     pub payload: usize,
     /// Seed of the random decisions.
     pub seed: u64,
-    /// When the impairments and the timetable begin, in ns from the start of the session.
-    pub impaired_at: Nanos,
+    /// When the impairments and the timetable begin from the start of the session.
+    pub impaired_at: Instant,
     /// When the first message is sent.
-    pub first_at: Nanos,
+    pub first_at: Instant,
 }
 
 /// Time in which members join and the session gets ready, before impairments and messages.
-const SETTLE: Nanos = 30_000_000_000;
+const SETTLE: Span = Span::from_s(30);
 
 /// The same configuration as the workload's in nodes.
 fn config(assumed: Conditions, models: Vec<ModelId>) -> Config {
@@ -101,12 +101,12 @@ impl Setup {
         let assumed = Conditions {
             loss: interaction.assume_loss.map_or(0.0, units::Ratio::fraction),
             // Without an assumption the workload assumes 20 ms.
-            rtt_ns: interaction.assume_round_trip.map_or(20_000_000, units::Span::as_ns),
+            rtt: interaction.assume_round_trip.unwrap_or(Span::from_ms(20)),
             rate_bit_s: interaction.multicast_rate.bit_s() as f64,
             mtu: mtu as f64,
             group: interaction.sinks.len() as f64,
             payload: interaction.payload_bytes as f64,
-            messages_s: 1e9 / interaction.every.as_ns().max(1) as f64,
+            messages_s: 1e9 / interaction.every.max(Span::from_ns(1)).as_ns_f64(),
             ..Conditions::default()
         };
         Self {
@@ -114,13 +114,13 @@ impl Setup {
             config: config(assumed, models),
             ends: names.map(|name| own(name).expect("a node on the network")).collect(),
             mtu: mtu as usize,
-            every: interaction.every.as_ns(),
+            every: interaction.every,
             messages: interaction.messages,
             fan_out: (0..interaction.messages).map(|m| interaction.sinks_of(m) as u32).collect(),
             payload: interaction.payload_bytes as usize,
             seed: plan.impairment_seed(),
-            impaired_at: SETTLE,
-            first_at: SETTLE,
+            impaired_at: Instant::START + SETTLE,
+            first_at: Instant::START + SETTLE,
         }
     }
 
@@ -128,11 +128,11 @@ impl Setup {
     /// network at the start: members join through the impairments, and messages begin after `wait`.
     /// An answer after the deadline is worth nothing, so messages are not kept longer.
     #[must_use]
-    pub fn told_nothing(mut self, wait: Nanos, deadline: Nanos) -> Self {
+    pub fn told_nothing(mut self, wait: Span, deadline: Span) -> Self {
         let mtu = self.config.assumed.mtu;
         self.config.lifetime = Some(deadline);
         self.config.assumed = Conditions { mtu, ..Conditions::default() };
-        (self.impaired_at, self.first_at) = (1, wait);
+        (self.impaired_at, self.first_at) = (Instant::from_ns(1), Instant::START + wait);
         self
     }
 
@@ -140,7 +140,7 @@ impl Setup {
     /// which the director knows: the hub's link has the rate, the members' links delay and lose.
     pub fn at(here: &Conditions, model: ModelId, messages: u64, seed: u64) -> Self {
         // Half of the round trip in each direction.
-        let delay = Span::from_ns(here.rtt_ns / 2).into();
+        let delay = (here.rtt / 2).into();
         let mut member = Impairment { delay, ..Default::default() };
         if here.burst > 1.0 && here.loss > 0.0 {
             // As in `draw.rs`: the bad state loses all frames.
@@ -174,13 +174,13 @@ impl Setup {
             config: config(*here, vec![model]),
             ends: (0..=count).map(end).collect(),
             mtu: here.mtu as usize,
-            every: (1e9 / here.messages_s) as Nanos,
+            every: Span::from_ns_f64(1e9 / here.messages_s),
             messages,
             fan_out: vec![count as u32; messages as usize],
             payload: here.payload as usize,
             seed,
-            impaired_at: SETTLE,
-            first_at: SETTLE,
+            impaired_at: Instant::START + SETTLE,
+            first_at: Instant::START + SETTLE,
         }
     }
 }

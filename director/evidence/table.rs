@@ -4,7 +4,7 @@ use crate::DEADLINE;
 use crate::score::{delivery, interval, oracle, phase};
 use crate::setup::interaction;
 use crate::trial::Outcome;
-use director::Nanos;
+use director::Span;
 use experiment::{Cell, Experiment};
 
 /// One model over all seeds of one timetable.
@@ -31,7 +31,7 @@ impl Column {
     }
 
     /// For each phase, the total cost of its messages in ms, and their number.
-    fn phases(&self, boundaries: &[Nanos]) -> Vec<(f64, f64)> {
+    fn phases(&self, boundaries: &[Span]) -> Vec<(f64, f64)> {
         let mut phases = vec![(0.0, 0.0); boundaries.len() + 1];
         for (outcome, costs) in self.outcomes.iter().zip(&self.costs) {
             for (message, cost) in outcome.messages.iter().zip(costs) {
@@ -43,7 +43,7 @@ impl Column {
     }
 
     /// The share of answers that arrived by the deadline.
-    pub fn delivery(&self, deadline: Nanos) -> f64 {
+    pub fn delivery(&self, deadline: Span) -> f64 {
         self.outcomes.iter().map(|outcome| delivery(outcome, deadline)).sum::<f64>() / self.seeds()
     }
 }
@@ -52,8 +52,8 @@ impl Column {
 pub struct Timetable {
     name: String,
     /// Times at which the network changes.
-    boundaries: Vec<Nanos>,
-    deadline: Nanos,
+    boundaries: Vec<Span>,
+    deadline: Span,
     messages: f64,
     /// Cost of a change of model for the oracle: a round trip plus a message's time on air.
     switch_ms: f64,
@@ -82,21 +82,21 @@ impl Timetable {
         let plan = experiment.plan(cell, 0, experiment.seed).map_err(|e| e.to_string())?;
         let Some(workload) = interaction(&plan) else { return Ok(None) };
         let changes = plan.network(&workload.network).map_or(&[][..], |network| &network.timetable);
-        let mut boundaries: Vec<Nanos> = changes.iter().map(|change| change.at.as_ns()).collect();
+        let mut boundaries: Vec<Span> = changes.iter().map(|change| change.at).collect();
         boundaries
             // The first fan-out applies from the start, so it changes nothing.
-            .extend(workload.fan_out.iter().map(|change| change.at.as_ns()).filter(|at| *at > 0));
+            .extend(workload.fan_out.iter().map(|change| change.at).filter(|at| *at > Span::ZERO));
         boundaries.sort_unstable();
         boundaries.dedup();
         // In ms.
         let airtime = workload.payload_bytes as f64 * 8e3 / workload.multicast_rate.bit_s() as f64;
         // The same 20 ms as in `Setup::of`.
-        let trip = workload.assume_round_trip.map_or(20.0, |trip| trip.as_ns() as f64 / 1e6);
+        let trip = workload.assume_round_trip.map_or(20.0, Span::as_ms);
         let name: Vec<&str> = timetable.axes().map(|(_, value)| value).collect();
         Ok(Some(Self {
             name: name.join(" · "),
             boundaries,
-            deadline: workload.every.as_ns() * DEADLINE,
+            deadline: workload.every * DEADLINE,
             messages: workload.messages as f64,
             switch_ms: trip + airtime,
         }))
@@ -171,7 +171,7 @@ impl Timetable {
     /// Prints the reasons for the changes in the first seed's run.
     fn explain(&self, own: &Column) {
         for (at, to, why) in own.outcomes.first().map_or(&[][..], |outcome| &outcome.changes) {
-            let (at, why) = (*at as f64 / 1e9, why.replace('\n', "; "));
+            let (at, why) = (at.as_ns_f64() / 1e9, why.replace('\n', "; "));
             eprintln!("{}: {} changes to {to} at {at:.1} s: {why}", self.name, own.name);
         }
     }

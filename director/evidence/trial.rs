@@ -6,25 +6,24 @@ use crate::setup::{End, Setup};
 use crate::wire::{HEADERS, UdpFrame, Wire, group_link, report};
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent};
-use director::{ModelId, Nanos, PerformanceMap, Seed};
+use director::{Instant, ModelId, PerformanceMap, Seed, Span};
 use engine::Segment;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use units::Instant;
 
-/// Minimum time between two joins of a group by a member, in ns.
+/// Minimum time between two joins of a group by a member.
 // As in `director::io`.
-const JOIN_EVERY: Nanos = 2_000_000_000;
+const JOIN_EVERY: Span = Span::from_s(2);
 
 /// The answers to a message.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// Time of sending from the start of the timetable, in ns.
-    pub sent: Nanos,
-    /// Time of each answer in ns; none if it did not arrive.
-    pub durations: Vec<Option<Nanos>>,
+    /// Time of sending from the start of the timetable.
+    pub sent: Span,
+    /// Time of each answer; none if it did not arrive.
+    pub durations: Vec<Option<Span>>,
 }
 
 /// The results of a run.
@@ -35,7 +34,7 @@ pub struct Outcome {
     /// Answers that arrived twice.
     pub duplicates: u64,
     /// Changes of the model: when, from the start of the timetable, to which, and why.
-    pub changes: Vec<(Nanos, ModelId, String)>,
+    pub changes: Vec<(Span, ModelId, String)>,
     /// Bytes of sent frames, link headers included.
     pub bytes: u64,
 }
@@ -54,19 +53,19 @@ pub struct Trial {
     members: Vec<Member>,
     group: Ipv4Addr,
     ends: Vec<End>,
-    every: Nanos,
+    every: Span,
     messages: u64,
     /// Number of members that receive each message.
     fan_out: Vec<u32>,
     payload: usize,
-    /// Start of the timetable, and of the messages, in ns.
-    impaired_at: Nanos,
-    first_at: Nanos,
-    joined_at: Vec<Nanos>,
+    /// Start of the timetable, and of the messages.
+    impaired_at: Instant,
+    first_at: Instant,
+    joined_at: Vec<Instant>,
     wire: Wire,
-    queue: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
+    queue: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     number: u64,
-    wakes: BTreeMap<Option<u32>, Nanos>,
+    wakes: BTreeMap<Option<u32>, Instant>,
     /// Messages by the session's number.
     sent: BTreeMap<u64, usize>,
     outcome: Outcome,
@@ -94,7 +93,7 @@ impl Trial {
             payload,
             impaired_at,
             first_at,
-            joined_at: vec![0; count],
+            joined_at: vec![Instant::START; count],
             wire: Wire::new(mtu),
             queue: BinaryHeap::new(),
             number: 0,
@@ -102,45 +101,45 @@ impl Trial {
             sent: BTreeMap::new(),
             outcome: Outcome::default(),
         };
-        trial.wake(None, 0);
-        (0..count as u32).for_each(|n| trial.wake(Some(n), 1));
+        trial.wake(None, Instant::START);
+        (0..count as u32).for_each(|n| trial.wake(Some(n), Instant::from_ns(1)));
         trial
     }
 
-    fn wake(&mut self, who: Option<u32>, at: Nanos) {
+    fn wake(&mut self, who: Option<u32>, at: Instant) {
         if self.wakes.get(&who).is_none_or(|known| at < *known) {
             self.wakes.insert(who, at);
             self.at(at, Due::Wake(who));
         }
     }
 
-    fn at(&mut self, at: Nanos, due: Due) {
+    fn at(&mut self, at: Instant, due: Due) {
         // The number makes the order of events at the same time the order of their creation.
         self.number += 1;
         self.queue.push(Reverse((at, self.number, due)));
     }
 
-    /// Runs to the end: all messages, and `drain` ns after the last.
-    pub fn run(mut self, drain: Nanos) -> Outcome {
+    /// Runs to the end: all messages, and `drain` after the last.
+    pub fn run(mut self, drain: Span) -> Outcome {
         let last = self.first_at + self.every * self.messages.saturating_sub(1);
         for number in 0..self.messages {
-            self.at(self.first_at + number * self.every, Due::Send);
+            self.at(self.first_at + self.every * number, Due::Send);
         }
         let mut impaired = false;
         loop {
             let queued = self.queue.peek().map(|Reverse((at, ..))| *at);
-            let carried = self.segment.next().map(Instant::as_ns);
+            let carried = self.segment.next();
             let Some(now) = [queued, carried].into_iter().flatten().min() else { break };
             if !impaired && now >= self.impaired_at {
                 impaired = true;
-                self.segment.impair(Instant::from_ns(self.impaired_at));
+                self.segment.impair(self.impaired_at);
             }
             if now > last + drain || (now > last && self.hub.open_messages() == 0) {
                 break;
             }
             // Frames first: what has arrived is known when the application or a session acts.
             if carried.is_some_and(|at| at <= now) {
-                while let Some(delivery) = self.segment.due(Instant::from_ns(now)) {
+                while let Some(delivery) = self.segment.due(now) {
                     self.arrive(delivery.endpoint, &delivery.frame, now);
                 }
                 continue;
@@ -159,7 +158,7 @@ impl Trial {
         self.outcome
     }
 
-    fn send(&mut self, now: Nanos) {
+    fn send(&mut self, now: Instant) {
         let payload = vec![7; self.payload];
         let to = self.fan_out[self.outcome.messages.len()];
         let durations = vec![None; to as usize];
@@ -173,7 +172,7 @@ impl Trial {
         self.turn(None, now);
     }
 
-    fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Nanos) {
+    fn arrive(&mut self, endpoint: usize, frame: &[u8], now: Instant) {
         let Some(place) = self.ends.iter().position(|end| end.place == endpoint) else { return };
         let Some(frame_in) = UdpFrame::of(frame, self.ends[place].link.1) else { return };
         let Some(datagram) = self.wire.whole(place, &frame_in) else { return };
@@ -197,7 +196,7 @@ impl Trial {
         }
     }
 
-    fn turn(&mut self, who: Option<u32>, now: Nanos) {
+    fn turn(&mut self, who: Option<u32>, now: Instant) {
         loop {
             let (datagram, wake) = match who {
                 None => self.hub.poll(now),
@@ -210,7 +209,7 @@ impl Trial {
                 if let Some(wake) = wake {
                     // At least 1 us later, as otherwise a wake that is already due would hold the
                     // time still.
-                    self.wake(who, wake.max(now + 1_000));
+                    self.wake(who, wake.max(now + Span::from_us(1)));
                 }
                 break;
             };
@@ -222,7 +221,7 @@ impl Trial {
         }
     }
 
-    fn take_events(&mut self, now: Nanos) {
+    fn take_events(&mut self, now: Instant) {
         for event in self.hub.take_events() {
             match event {
                 Event::Answer { message, member, .. } => {
@@ -242,7 +241,7 @@ impl Trial {
         }
     }
 
-    fn answer(&mut self, member: u32, now: Nanos) {
+    fn answer(&mut self, member: u32, now: Instant) {
         let mut answered = false;
         for event in self.members[member as usize].take_events() {
             match event {
@@ -261,13 +260,13 @@ impl Trial {
     }
 
     /// Sends the membership report of a member.
-    fn join(&mut self, member: usize, now: Nanos) {
+    fn join(&mut self, member: usize, now: Instant) {
         self.joined_at[member] = now;
         let End { place, link } = self.ends[member + 1];
-        self.segment.send(place, &report(link, self.group), Instant::from_ns(now));
+        self.segment.send(place, &report(link, self.group), now);
     }
 
-    fn carry(&mut self, who: Option<u32>, to: To, datagram: &[u8], now: Nanos) {
+    fn carry(&mut self, who: Option<u32>, to: To, datagram: &[u8], now: Instant) {
         let from = self.ends[who.map_or(0, |member| member as usize + 1)];
         let to = match to {
             To::Hub => self.ends[0].link,
@@ -279,7 +278,7 @@ impl Trial {
             if now >= self.first_at {
                 self.outcome.bytes += frame.len() as u64;
             }
-            self.segment.send(from.place, &frame, Instant::from_ns(now));
+            self.segment.send(from.place, &frame, now);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::input::{made, pieces};
 use arbitrary::Arbitrary;
 use director::session::{Config, Hub, Member, Security};
-use director::{Pattern, PerformanceMap, Seed};
+use director::{Instant, Pattern, PerformanceMap, Seed, Span};
 use record::control::{Command, Status, take_lines};
 use runner::{Reply, Request};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) fn load(bytes: &[u8]) {
 struct Pair {
     hub: Hub,
     member: Member,
-    now: u64,
+    now: Instant,
     sent: Vec<Vec<u8>>,
 }
 
@@ -39,13 +39,13 @@ impl Pair {
         let member =
             Member::new(security, 42, &Seed::reproducible(7)).expect("a key that is long enough");
         // Not all models carry as much as this.
-        let _ = hub.send(&[5; 3_000], 0);
-        hub.send(&[5; 1_000], 0).expect("it is carried");
-        Self { hub, member, now: 1, sent: Vec::new() }
+        let _ = hub.send(&[5; 3_000], Instant::START);
+        hub.send(&[5; 1_000], Instant::START).expect("it is carried");
+        Self { hub, member, now: Instant::from_ns(1), sent: Vec::new() }
     }
 
     fn receive(&mut self, to_hub: bool, datagram: &[u8]) {
-        self.now += 1_000_000;
+        self.now += Span::from_ms(1);
         if to_hub {
             let from = Some(u32::from(datagram.len() as u8 % 4));
             self.hub.receive(datagram, from, self.now);

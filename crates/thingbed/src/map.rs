@@ -2,7 +2,7 @@
 
 use crate::arguments::Map;
 use crate::{Status, complain, remark, sweep};
-use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles};
+use director::{Conditions, Figures, ModelId, PerformanceMap, Point, Quantiles, Span};
 use experiment::{Interaction, Plan, PlannedNetwork, Workload};
 use link::{Impairment, Loss};
 use record::{Summary, Times};
@@ -147,9 +147,8 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
     let ways = [(&hub.up, &member.down), (&member.up, &hub.down)];
     // The larger loss of the two round trips: a message and its answer need both directions.
     let loss = ways.map(|(one, other)| 1.0 - (1.0 - one.mean_loss()) * (1.0 - other.mean_loss()));
-    let delay: u64 =
-        // One link up and one down in each direction: a round trip passes four links.
-        ways.iter().map(|(one, two)| one.delay.mean.as_ns() + two.delay.mean.as_ns()).sum();
+    // One link up and one down in each direction: a round trip passes four links.
+    let delay: Span = ways.iter().map(|(one, two)| one.delay.mean + two.delay.mean).sum();
     let burst = ways.iter().flat_map(|(one, two)| [mean_burst(one), mean_burst(two)]);
     let links = [&hub.up, &hub.down, &member.up, &member.down];
     Some((
@@ -157,7 +156,7 @@ fn conditions(plan: &Plan) -> Option<(ModelId, Conditions)> {
         Conditions {
             loss: loss[0].max(loss[1]),
             burst: burst.fold(1.0, f64::max),
-            rtt_ns: delay,
+            rtt: delay,
             // Without any limit on the way, the configured multicast rate is what the model sends
             // at.
             rate_bit_s: rate(network, &links).unwrap_or(interaction.multicast_rate.bit_s() as f64),

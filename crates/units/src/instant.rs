@@ -1,10 +1,10 @@
 //! A time on the run's clock, and arithmetic of times and spans.
 
 use crate::Span;
+use core::iter::Sum;
+use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
+use core::time::Duration;
 use serde::{Deserialize, Serialize};
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
-use std::time::Duration;
 
 /// A time on a monotonic clock, in ns since that clock's start: CLOCK_MONOTONIC in a real run, any
 /// number in a test. Serialised as that number.
@@ -163,6 +163,13 @@ impl Div<u64> for Span {
     }
 }
 
+impl From<Duration> for Span {
+    /// The longest span if the duration is longer.
+    fn from(duration: Duration) -> Self {
+        Self::from_ns(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
 impl From<Span> for Duration {
     fn from(span: Span) -> Self {
         Self::from_nanos(span.as_ns())
@@ -188,6 +195,8 @@ mod tests {
         at += MS;
         assert_eq!(at.since_start(), MS * 2);
         assert_eq!(Duration::from(MS), Duration::from_millis(1));
+        assert_eq!(Span::from(Duration::from_millis(1)), MS);
+        assert_eq!([MS, MS, MS].into_iter().sum::<Span>(), MS * 3);
     }
 
     #[test]
@@ -210,7 +219,8 @@ mod tests {
         assert_eq!(Instant::START.checked_since(Instant::NEVER), None);
         assert_eq!(Instant::START.checked_sub(MS), None);
         assert_eq!(MS - MS * 2, Span::ZERO);
-        assert_eq!(Span::from_ns(u64::MAX) + MS, Span::from_ns(u64::MAX) * 2);
+        assert_eq!(Span::MAX + MS, Span::MAX * 2);
+        assert_eq!(Span::from(Duration::MAX), Span::MAX);
     }
 
     #[test]

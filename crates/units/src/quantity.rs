@@ -1,8 +1,10 @@
 //! Quantities: time span, amount of data, data rate, share.
 
 use crate::parse::{ParseError, Syntax};
+use alloc::borrow::ToOwned;
+use alloc::string::String;
+use core::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
-use std::{fmt, str::FromStr};
 
 /// A time span, stored in nanoseconds: 0 to about 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
@@ -93,6 +95,17 @@ impl Span {
         self.0 as f64 / 1e3
     }
 
+    /// A span of `ns` nanoseconds, rounded down to a whole one; zero for a negative number and for
+    /// NaN, the longest span for one that is too large.
+    pub const fn from_ns_f64(ns: f64) -> Self {
+        Self(ns as u64)
+    }
+
+    /// The span in nanoseconds, as a number for formulas.
+    pub const fn as_ns_f64(self) -> f64 {
+        self.0 as f64
+    }
+
     /// The span in milliseconds.
     pub const fn as_ms(self) -> f64 {
         self.0 as f64 / 1e6
@@ -162,21 +175,21 @@ impl Ratio {
 impl FromStr for Span {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        Ok(Self(SPAN.parse(text)?.round() as u64))
+        Ok(Self(whole(SPAN.parse(text)?)))
     }
 }
 
 impl FromStr for Bytes {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        Ok(Self(BYTES.parse(text)?.round() as u64))
+        Ok(Self(whole(BYTES.parse(text)?)))
     }
 }
 
 impl FromStr for Rate {
     type Err = ParseError;
     fn from_str(text: &str) -> Result<Self, ParseError> {
-        Self::from_bit_s(RATE.parse(text)?.round() as u64).ok_or(ParseError::OutOfRange {
+        Self::from_bit_s(whole(RATE.parse(text)?)).ok_or(ParseError::OutOfRange {
             text: text.to_owned(),
             what: RATE.what,
             range: RATE.range,
@@ -189,6 +202,13 @@ impl FromStr for Ratio {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         Ok(Self(RATIO.parse(text)?))
     }
+}
+
+/// The next whole number, as `f64::round`, which needs the standard library. `value` is not
+/// negative.
+fn whole(value: f64) -> u64 {
+    let below = value as u64;
+    below + u64::from(value - below as f64 >= 0.5)
 }
 
 /// Writes `value` in the largest unit that keeps it a whole number.
@@ -222,7 +242,7 @@ impl fmt::Display for Rate {
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", (self.percent() * 1e9).round() / 1e9)
+        write!(f, "{} %", whole(self.percent() * 1e9) as f64 / 1e9)
     }
 }
 
@@ -285,6 +305,22 @@ mod tests {
         let rate: Rate = serde_json::from_str("\"250 kbit/s\"").unwrap();
         assert_eq!(serde_json::to_string(&rate).unwrap(), "\"250 kbit/s\"");
         assert_eq!("30 %".parse::<Ratio>().unwrap().to_string(), "30 %");
+    }
+
+    #[test]
+    fn formulas_round_down_and_stay_in_range() {
+        let spans = [-1.0, f64::NAN, 1.9, 1e30].map(Span::from_ns_f64);
+        assert_eq!(spans, [Span::ZERO, Span::ZERO, Span::from_ns(1), Span::MAX]);
+        assert_eq!(Span::from_us(3).as_ns_f64(), 3_000.0);
+    }
+
+    #[test]
+    fn rounding_is_that_of_the_standard_library() {
+        let near = |half: f64| [half.next_down(), half, half.next_up()];
+        let values = [0.5, 1.5, 2.5, 1e9 + 0.5, 4_503_599_627_370_495.5, 36e15];
+        for value in values.into_iter().flat_map(near).chain([0.0, 1.0]) {
+            assert_eq!(whole(value), value.round() as u64, "{value}");
+        }
     }
 
     #[test]

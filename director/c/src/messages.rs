@@ -5,7 +5,7 @@ use crate::objects::{
     DirectorCollected, DirectorIncoming, DirectorListener, DirectorSession, LISTENERS, SESSIONS,
     collect,
 };
-use director::{MessageProperties, Outcome};
+use director::{MessageProperties, Outcome, Span};
 use std::ffi::{c_char, c_int};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn send(
 fn properties(lifetime_ms: u64, priority: u32) -> MessageProperties {
     let lifetime = match lifetime_ms {
         0 => MessageProperties::default().lifetime,
-        ms => ms.saturating_mul(1_000_000),
+        ms => Span::from_ms(ms),
     };
     MessageProperties { lifetime, priority }
 }

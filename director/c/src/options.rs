@@ -2,7 +2,7 @@
 
 use director::io::Preconnection;
 use director::session::Security;
-use director::{Conditions, ModelId, Pattern, QosTargets, TransportProperties};
+use director::{Conditions, ModelId, Pattern, QosTargets, Span, TransportProperties};
 use serde::Deserialize;
 use std::net::SocketAddr;
 
@@ -68,12 +68,12 @@ impl Options {
     /// The reason if a value is out of range.
     pub fn preconnection(self, security: Security) -> Result<Preconnection, String> {
         let usual = Conditions::default();
-        let ns = |ms: f64| (ms * 1e6) as u64;
+        let span = |ms: f64| Span::from_ns_f64(ms * 1e6);
         // 1e12 ms are 1e18 ns, which fit into 64 bits.
         let deadline = within("deadline_ms", self.deadline_ms, 0.001, 1e12)?;
         let conditions = Conditions {
             loss: within("loss", self.loss, 0.0, 1.0)?.unwrap_or(usual.loss),
-            rtt_ns: within("round_trip_ms", self.round_trip_ms, 0.0, 1e9)?.map_or(usual.rtt_ns, ns),
+            rtt: within("round_trip_ms", self.round_trip_ms, 0.0, 1e9)?.map_or(usual.rtt, span),
             rate_bit_s: within("rate_bit_s", self.rate_bit_s, 1.0, 1e12)?
                 .unwrap_or(usual.rate_bit_s),
             // 68: what every IPv4 network carries (RFC 791). 65,535: the largest IPv4 packet.
@@ -86,7 +86,7 @@ impl Options {
         };
         let session = Preconnection::new(self.pattern, security)
             .properties(self.properties)
-            .targets(QosTargets { deadline_ns: deadline.map(ns), ..QosTargets::default() })
+            .targets(QosTargets { deadline: deadline.map(span), ..QosTargets::default() })
             .assume(conditions)
             .models(&self.models)
             .places(self.places);

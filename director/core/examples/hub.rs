@@ -3,7 +3,7 @@
 
 use director::io::{Preconnection, resolve};
 use director::session::Security;
-use director::{Conditions, Pattern, QosTargets};
+use director::{Conditions, Pattern, QosTargets, Span};
 use std::time::{Duration, Instant};
 
 #[tokio::main(flavor = "current_thread")]
@@ -17,13 +17,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Assumed conditions before the first estimate: the constrained network of the papers.
     let network = Conditions {
         loss: 0.3,
-        rtt_ns: 60_000_000,
+        rtt: Span::from_ms(60),
         rate_bit_s: 250e3,
         payload: price.len() as f64,
         ..Conditions::default()
     };
     let session = Preconnection::new(Pattern::PublishCollect, Security::Key(key))
-        .targets(QosTargets { deadline_ns: Some(120_000_000_000), ..QosTargets::default() })
+        .targets(QosTargets { deadline: Some(Span::from_s(120)), ..QosTargets::default() })
         .assume(network)
         .initiate(resolve(local)?, &meters)?;
     println!("all members ready: {}", session.ready(Duration::from_secs(60)).await);

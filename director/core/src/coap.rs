@@ -1,8 +1,8 @@
 //! Messages over CoAP (RFC 7252): each is a POST, block-wise if long (RFC 7959). A confirmable
 //! message is acknowledged block by block, a non-confirmable one is not acknowledged.
 
-use crate::Nanos;
 use crate::rng::{Rng, Seed};
+use crate::{Instant, Span};
 use coap::code::{CHANGED, CONTINUE, POST};
 use coap::{Block, Kind, Message, Writer, number};
 use std::collections::{BTreeMap, VecDeque};
@@ -13,7 +13,7 @@ const TOKEN: usize = 4;
 /// The URI path; any would do.
 const PATH: &[u8] = b"m";
 /// ACK_TIMEOUT, ACK_RANDOM_FACTOR and MAX_RETRANSMIT of RFC 7252, 4.8.
-const TIMEOUT: Nanos = 2_000_000_000;
+const TIMEOUT: Span = Span::from_s(2);
 const RANDOM: f64 = 0.5;
 const MAX_TRIES: u32 = 4;
 /// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
@@ -28,8 +28,8 @@ pub struct AckReport {
     pub received: u32,
     /// Frames that did not arrive: earlier transmissions of the same block.
     pub lost: u32,
-    /// Round-trip time in ns, if the frame was sent once.
-    pub round_trip: Option<Nanos>,
+    /// Round-trip time, if the frame was sent once.
+    pub round_trip: Option<Span>,
 }
 
 #[derive(Debug)]
@@ -40,10 +40,10 @@ struct Current {
     block: usize,
     id: u16,
     tries: u32,
-    sent_at: Nanos,
-    timeout: Nanos,
+    sent_at: Instant,
+    timeout: Span,
     /// Time of the next transmission.
-    at: Nanos,
+    at: Instant,
 }
 
 /// The sender to one peer: one exchange at a time (NSTART is 1).
@@ -90,12 +90,12 @@ impl CoapSender {
         self.id
     }
 
-    fn timeout(&mut self) -> Nanos {
-        (TIMEOUT as f64 * (1.0 + RANDOM * self.rng.uniform())) as Nanos
+    fn timeout(&mut self) -> Span {
+        Span::from_ns_f64(TIMEOUT.as_ns_f64() * (1.0 + RANDOM * self.rng.uniform()))
     }
 
     /// The next datagram, if one is due, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         if self.current.is_none() {
             let Some((number, bytes)) = self.waiting.pop_front() else { return (None, None) };
             let (id, timeout) = (self.next_id(), self.timeout());
@@ -135,7 +135,7 @@ impl CoapSender {
         datagram.truncate(written);
         if confirmable {
             current.sent_at = now;
-            current.at = now.saturating_add(current.timeout << current.tries);
+            current.at = now + current.timeout * (1 << current.tries);
             current.tries += 1;
         } else if block.more {
             current.block += 1;
@@ -149,7 +149,7 @@ impl CoapSender {
     }
 
     /// Handles an acknowledgement; ignores it if it does not match the current exchange.
-    pub fn handle_ack(&mut self, message: &Message<'_>, now: Nanos) -> AckReport {
+    pub fn handle_ack(&mut self, message: &Message<'_>, now: Instant) -> AckReport {
         let Some(current) = &mut self.current else { return AckReport::default() };
         let own = message.id == current.id && message.token == current.token;
         let good = matches!(message.code, CONTINUE | CHANGED);
@@ -157,7 +157,7 @@ impl CoapSender {
             return AckReport::default();
         }
         let once = current.tries == 1;
-        let round_trip = once.then(|| now.saturating_sub(current.sent_at));
+        let round_trip = once.then(|| now - current.sent_at);
         let report = AckReport { received: 1, lost: current.tries.saturating_sub(1), round_trip };
         current.block += 1;
         if current.block * self.block >= current.bytes.len() {
@@ -283,13 +283,13 @@ mod tests {
         let mut sender = CoapSender::new(confirmable, 85, &Seed::reproducible(7)).unwrap();
         assert!(sender.send(3, message));
         let mut receiver = CoapReceiver::default();
-        let (mut now, mut sent, mut had, mut done) = (0, 0, Vec::new(), Vec::new());
+        let (mut now, mut sent, mut had, mut done) = (Instant::START, 0, Vec::new(), Vec::new());
         for _ in 0..10_000 {
             let (datagram, wake) = sender.poll(now);
             let Some(datagram) = datagram else {
                 done.extend(sender.take_done());
                 let Some(wake) = wake else { break };
-                now = wake.max(now + 1);
+                now = wake.max(now + Span::from_ns(1));
                 continue;
             };
             assert!(datagram.len() <= 85, "{}", datagram.len());
@@ -300,7 +300,7 @@ mod tests {
             let received = receiver.receive(&read(&datagram));
             had.extend(received.message);
             if let Some(reply) = received.reply {
-                now += 30_000_000;
+                now += Span::from_ms(30);
                 sender.handle_ack(&read(&reply), now);
             }
         }
@@ -332,7 +332,7 @@ mod tests {
     fn a_request_twice_is_one_message_and_two_acknowledgements() {
         let mut sender = CoapSender::new(true, 85, &Seed::reproducible(1)).unwrap();
         sender.send(1, vec![1; 10]);
-        let request = sender.poll(0).0.unwrap();
+        let request = sender.poll(Instant::START).0.unwrap();
         let request = read(&request);
         let mut receiver = CoapReceiver::default();
         let first = receiver.receive(&request);

@@ -1,6 +1,6 @@
 //! Network and traffic conditions: the coordinates of a session on the performance map.
 
-use crate::Nanos;
+use crate::Span;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -12,8 +12,9 @@ pub struct Conditions {
     pub loss: f64,
     /// Mean number of consecutive lost frames; 1 if losses are independent and rare.
     pub burst: f64,
-    /// Round-trip time without queueing, in ns; 0 if unknown.
-    pub rtt_ns: Nanos,
+    /// Round-trip time without queueing; zero if unknown.
+    #[serde(rename = "rtt_ns", with = "in_ns")]
+    pub rtt: Span,
     /// Data rate of the bottleneck, in bit/s; 0 if unknown.
     pub rate_bit_s: f64,
     /// MTU, in bytes.
@@ -32,13 +33,27 @@ impl Default for Conditions {
         Self {
             loss: 0.0,
             burst: 1.0,
-            rtt_ns: 0,
+            rtt: Span::ZERO,
             rate_bit_s: 0.0,
             mtu: 1_500.0,
             group: 1.0,
             payload: 100.0,
             messages_s: 1.0,
         }
+    }
+}
+
+/// A span as its number of ns: maps have numbers.
+mod in_ns {
+    use crate::Span;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(span.as_ns())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Span, D::Error> {
+        u64::deserialize(deserializer).map(Span::from_ns)
     }
 }
 
@@ -56,7 +71,7 @@ impl Conditions {
             log((self.loss + MIN_LOSS) / (1.0 - self.loss).max(MIN_LOSS)),
             // Burst length, weighted by the loss.
             log(self.burst.max(1.0)) * self.loss / (self.loss + BURSTS),
-            log(self.rtt_ns as f64 / 1e6 + 0.1),
+            log(self.rtt.as_ms() + 0.1),
             log(self.rate_bit_s),
             log(self.mtu),
             log(self.group),

@@ -5,7 +5,7 @@
 //! The hub's messages to all are sealed with keys of the epoch's group secret. All else is sealed
 //! with keys of the handshake between the hub and one start of a member.
 
-use crate::Nanos;
+use crate::Span;
 use crate::fec::widen;
 use crate::keys::{Party, Root, Scope, Use};
 use crate::model::{ModelId, Models};
@@ -101,8 +101,8 @@ pub struct Invitation {
     pub rate_bit_s: f32,
     /// Frame loss, in 255ths.
     pub loss: u8,
-    /// Round-trip time, in ns.
-    pub round_trip: Nanos,
+    /// Round-trip time.
+    pub round_trip: Span,
     /// Number of the next message.
     pub next: MessageId,
     /// Whether data rate and round-trip time are estimates that change.
@@ -134,7 +134,7 @@ impl Invitation {
         bytes.extend_from_slice(&self.datagram.to_be_bytes());
         bytes.extend_from_slice(&self.rate_bit_s.to_be_bytes());
         bytes.push(self.loss);
-        let us = u32::try_from(self.round_trip / 1_000).unwrap_or(u32::MAX);
+        let us = u32::try_from(self.round_trip.as_ns() / 1_000).unwrap_or(u32::MAX);
         bytes.extend_from_slice(&us.to_be_bytes());
         bytes.extend_from_slice(&self.next.to_be_bytes());
         let bits = [(self.estimated, ESTIMATED), (self.apart, APART), (self.probes, PROBES)];
@@ -151,7 +151,7 @@ impl Invitation {
             datagram: u16::from_be_bytes(take(&mut rest)?),
             rate_bit_s: f32::from_be_bytes(take(&mut rest)?),
             loss: u8::from_be_bytes(take(&mut rest)?),
-            round_trip: Nanos::from(u32::from_be_bytes(take(&mut rest)?)) * 1_000,
+            round_trip: Span::from_us(u32::from_be_bytes(take(&mut rest)?).into()),
             next: u64::from_be_bytes(take(&mut rest)?),
             estimated: false,
             apart: false,
@@ -420,7 +420,7 @@ mod tests {
             datagram: 85,
             rate_bit_s: 250_000.0,
             loss: 76,
-            round_trip: 60_000_000,
+            round_trip: Span::from_ms(60),
             estimated: true,
             apart: false,
             probes: false,

@@ -1,6 +1,6 @@
 //! Network estimation from the session's own traffic.
 
-use crate::Nanos;
+use crate::Span;
 use crate::conditions::Conditions;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -25,10 +25,10 @@ pub struct Estimate {
     pub loss: Interval,
     /// Mean number of consecutive lost frames.
     pub burst: f64,
-    /// Median round-trip time in ns; `None` before the first sample.
-    pub rtt_ns: Option<Nanos>,
-    /// 90th percentile of the round-trip times, in ns.
-    pub rtt_p90_ns: Option<Nanos>,
+    /// Median round-trip time; `None` before the first sample.
+    pub rtt: Option<Span>,
+    /// 90th percentile of the round-trip times.
+    pub rtt_p90: Option<Span>,
     /// Effective number of frames behind the estimate; older frames count less.
     pub weight: f64,
 }
@@ -58,14 +58,14 @@ pub struct Estimator {
     runs: f64,
     in_runs: f64,
     last_lost: bool,
-    trips: VecDeque<Nanos>,
+    trips: VecDeque<Span>,
     /// The same in order of length.
-    sorted: Vec<Nanos>,
+    sorted: Vec<Span>,
     /// Consecutive round-trip times above the previous 90th percentile, and that percentile.
     longer: usize,
-    usual: Option<Nanos>,
+    usual: Option<Span>,
     /// 10th, 50th and 90th percentile; cached, because reads are more frequent than updates.
-    rtt: Option<[Nanos; 3]>,
+    rtt: Option<[Span; 3]>,
 }
 
 impl Estimator {
@@ -99,9 +99,9 @@ impl Estimator {
         }
     }
 
-    /// Records a round-trip time in ns. Use only messages that were sent once: an answer to a
+    /// Records a round-trip time. Use only messages that were sent once: an answer to a
     /// retransmitted one is ambiguous (Karn and Partridge).
-    pub fn round_trip(&mut self, ns: Nanos) {
+    pub fn round_trip(&mut self, ns: Span) {
         // The reference is the percentile from before the first longer sample.
         let usual = if self.longer == 0 { self.rtt.map(|[.., late]| late) } else { self.usual };
         self.usual = usual;
@@ -135,8 +135,8 @@ impl Estimator {
         Estimate {
             loss: wilson(self.lost, self.weight, Z),
             burst: self.burst(),
-            rtt_ns: self.rtt.map(|[_, median, _]| median),
-            rtt_p90_ns: self.rtt.map(|[.., late]| late),
+            rtt: self.rtt.map(|[_, median, _]| median),
+            rtt_p90: self.rtt.map(|[.., late]| late),
             weight: self.weight,
         }
     }
@@ -158,7 +158,7 @@ impl Estimator {
             loss: (known.loss * PRIOR_WEIGHT + self.lost) / (PRIOR_WEIGHT + self.weight),
             burst: self.burst(),
             // The 10th percentile: most samples include queueing behind other messages.
-            rtt_ns: self.rtt.map_or(known.rtt_ns, |[least, ..]| least),
+            rtt: self.rtt.map_or(known.rtt, |[least, ..]| least),
             ..known
         }
     }
@@ -238,11 +238,11 @@ mod tests {
     fn a_round_trip_is_what_it_is_without_waiting() {
         let mut estimator = Estimator::new();
         // One of five arrives at once, the others queue.
-        (0..64).for_each(|n| estimator.round_trip(40_000_000 + (n % 5) * 10_000_000));
+        (0..64).for_each(|n| estimator.round_trip(Span::from_ms(40 + (n % 5) * 10)));
         let known = Conditions::default();
-        assert_eq!(estimator.conditions(known).rtt_ns, 40_000_000);
+        assert_eq!(estimator.conditions(known).rtt, Span::from_ms(40));
         let seen = estimator.estimate();
-        assert_eq!((seen.rtt_ns, seen.rtt_p90_ns), (Some(60_000_000), Some(80_000_000)));
+        assert_eq!((seen.rtt, seen.rtt_p90), (Some(Span::from_ms(60)), Some(Span::from_ms(80))));
     }
 
     #[test]
@@ -264,8 +264,8 @@ mod tests {
         assert!(estimator.conditions(known).loss > 0.08, "5 of 5 is no proof against 10 %");
         (0..500).for_each(|_| estimator.frame(false));
         assert!(estimator.conditions(known).loss < 0.02);
-        assert_eq!(estimator.conditions(known).rtt_ns, known.rtt_ns);
-        estimator.round_trip(5_000_000);
-        assert_eq!(estimator.conditions(known).rtt_ns, 5_000_000);
+        assert_eq!(estimator.conditions(known).rtt, known.rtt);
+        estimator.round_trip(Span::from_ms(5));
+        assert_eq!(estimator.conditions(known).rtt, Span::from_ms(5));
     }
 }

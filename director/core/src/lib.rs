@@ -68,6 +68,7 @@ pub use rng::NoRandomness;
 pub use rng::Seed;
 pub use switch::{Action, MemberId, MessageId, Phase, Switch};
 pub use targets::{Pattern, QosTargets};
+pub use units::{Instant, Span};
 pub use uplink::{Failure, LIFETIME, MessageProperties, Outcome, UplinkFull};
 pub use window::Window;
 
@@ -75,6 +76,3 @@ pub use window::Window;
 #[cfg(all(doctest, feature = "io"))]
 #[doc = include_str!("../../README.md")]
 struct Readme;
-
-/// A point in time or a duration in ns, on a monotonic clock.
-pub type Nanos = u64;

@@ -1,9 +1,9 @@
 //! Pacing of a sender.
 
-use crate::Nanos;
+use crate::{Instant, Span};
 
-/// Timer granularity: a timer can fire this late, in ns.
-pub const TICK: Nanos = 2_000_000;
+/// Timer granularity: a timer can fire this late.
+pub const TICK: Span = Span::from_ms(2);
 
 /// Limits sending to a data rate.
 #[derive(Debug, Clone, Copy)]
@@ -12,13 +12,13 @@ pub struct Pace {
     below: usize,
     /// Time on air of datagrams that may go at once after a pause, in bytes.
     burst: usize,
-    next_at: Nanos,
+    next_at: Instant,
 }
 
 impl Pace {
     /// `below` is the header size below the datagram, in bytes on the wire.
     pub fn new(rate_bit_s: f64, below: usize) -> Self {
-        Self { rate_bit_s: rate_bit_s.max(1.0), below, burst: 0, next_at: 0 }
+        Self { rate_bit_s: rate_bit_s.max(1.0), below, burst: 0, next_at: Instant::START }
     }
 
     /// The same, but after a pause `burst` bytes go at once.
@@ -33,21 +33,21 @@ impl Pace {
     }
 
     /// Earliest time of the next datagram.
-    pub fn next_at(&self) -> Nanos {
+    pub fn next_at(&self) -> Instant {
         self.next_at
     }
 
     /// Records that a datagram of `bytes` was sent.
-    pub fn sent(&mut self, bytes: usize, now: Nanos) {
+    pub fn sent(&mut self, bytes: usize, now: Instant) {
         self.charge(bytes, 1.0, now);
     }
 
     /// Records that a datagram of `bytes` was sent that uses `factor` times its own time on air.
-    pub fn charge(&mut self, bytes: usize, factor: f64, now: Nanos) {
-        let takes = |bytes: f64| (bytes * 8e9 / self.rate_bit_s) as Nanos;
+    pub fn charge(&mut self, bytes: usize, factor: f64, now: Instant) {
+        let takes = |bytes: f64| Span::from_ns_f64(bytes * 8e9 / self.rate_bit_s);
         let airtime = takes((bytes + self.below) as f64 * factor);
         // After a late wake-up, catch up on one datagram or one timer tick, not more.
-        let behind = now.saturating_sub(airtime.max(TICK).max(takes(self.burst as f64)));
+        let behind = now - airtime.max(TICK).max(takes(self.burst as f64));
         self.next_at = self.next_at.max(behind) + airtime;
     }
 }
@@ -60,11 +60,11 @@ mod tests {
     fn no_more_goes_than_the_rate_and_little_is_made_up_for() {
         // 100 bytes and 25 bytes of headers take 1 ms at 1 Mbit/s.
         let mut pace = Pace::new(1e6, 25);
-        pace.sent(100, 0);
-        assert_eq!(pace.next_at(), 1_000_000);
-        pace.sent(100, 1_500_000);
-        assert_eq!(pace.next_at(), 2_000_000);
-        pace.sent(100, 90_000_000);
-        assert_eq!(pace.next_at(), 89_000_000);
+        pace.sent(100, Instant::START);
+        assert_eq!(pace.next_at(), Instant::from_ns(1_000_000));
+        pace.sent(100, Instant::from_ns(1_500_000));
+        assert_eq!(pace.next_at(), Instant::from_ns(2_000_000));
+        pace.sent(100, Instant::from_ns(90_000_000));
+        assert_eq!(pace.next_at(), Instant::from_ns(89_000_000));
     }
 }

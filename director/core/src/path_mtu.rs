@@ -6,10 +6,10 @@
 //! directions are checked. If only smaller packets come back, the session uses these. After a while
 //! it tries larger ones again.
 
-use crate::Nanos;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 use core::ops::Range;
 
@@ -24,10 +24,10 @@ const MAX_SLOWER: u32 = 6;
 const MAX_ROUNDS: u32 = 40;
 /// Chance that loss looks like a limit. RFC 8899 sends three probes; here as many as it takes.
 const ERROR: f64 = 3e-3;
-/// Time after which larger packets are tried again, in ns (PMTU_RAISE_TIMER, RFC 8899, 5.1.1).
-const RAISE_AFTER: Nanos = 600_000_000_000;
-/// Time between two searches for a member, in ns; doubled after each search that finds no limit.
-const SEARCH_EVERY: Nanos = 5_000_000_000;
+/// Time after which larger packets are tried again (PMTU_RAISE_TIMER, RFC 8899, 5.1.1).
+const RAISE_AFTER: Span = Span::from_s(600);
+/// Time between two searches for a member; doubled after each search that finds no limit.
+const SEARCH_EVERY: Span = Span::from_s(5);
 /// Maximum number of times that it is doubled: if the path carries all, and if it carries nothing.
 const MAX_DOUBLED: [u32; 2] = [3, 6];
 
@@ -41,7 +41,7 @@ struct Search {
     left: Vec<u32>,
     rounds: u32,
     /// End of the round.
-    due: Nanos,
+    due: Instant,
 }
 
 /// What is known of a member's path.
@@ -50,7 +50,7 @@ struct Known {
     /// The limit that was found, in bytes.
     limit: Option<u32>,
     /// Time before which there is no search.
-    next_at: Nanos,
+    next_at: Instant,
     /// Consecutive searches that have found no limit.
     failed: u32,
 }
@@ -63,7 +63,7 @@ pub struct PathMtu {
     members: BTreeMap<MemberId, Known>,
     search: Option<Search>,
     /// Time of the next search for larger packets.
-    raise_at: Option<Nanos>,
+    raise_at: Option<Instant>,
 }
 
 impl Search {
@@ -119,7 +119,7 @@ impl PathMtu {
 
     /// A message to a member in packets of up to `used` bytes is late: checks its path, unless that
     /// was done a moment ago.
-    pub fn suspect(&mut self, member: MemberId, used: u32, now: Nanos) {
+    pub fn suspect(&mut self, member: MemberId, used: u32, now: Instant) {
         let known = self.members.entry(member).or_default();
         if self.search.is_some() || now < known.next_at {
             return;
@@ -130,7 +130,7 @@ impl PathMtu {
         }
     }
 
-    fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Nanos) {
+    fn search(&mut self, member: MemberId, sizes: Range<u32>, now: Instant) {
         let tried = SIZES.into_iter().filter(|size| sizes.contains(size));
         let answers = tried.chain([sizes.end]).map(|size| (size, 0)).collect();
         let mut search = Search { member, answers, left: Vec::new(), rounds: 0, due: now };
@@ -139,7 +139,7 @@ impl PathMtu {
     }
 
     /// The next probe: its member and size. `round` is the time in which probes are answered.
-    pub fn poll(&mut self, now: Nanos, round: Nanos) -> Option<(MemberId, u32)> {
+    pub fn poll(&mut self, now: Instant, round: Span) -> Option<(MemberId, u32)> {
         self.raise(now);
         if self.search.as_ref()?.left.is_empty() {
             if now < self.search.as_ref()?.due {
@@ -152,21 +152,21 @@ impl PathMtu {
         let size = search.left.pop()?;
         // Silence may be a queue: a round must not add to it what the round before could not pass.
         let silent = if search.best().is_none() { search.rounds - 1 } else { 0 };
-        search.due = now + (round << silent.min(MAX_SLOWER));
+        search.due = now + (round * (1 << silent.min(MAX_SLOWER)));
         Some((search.member, size))
     }
 
     /// Time of the next probe, if any.
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub fn next_at(&self) -> Option<Instant> {
         match &self.search {
             Some(search) if search.left.is_empty() => Some(search.due),
-            Some(_) => Some(0),
+            Some(_) => Some(Instant::START),
             None => None,
         }
     }
 
     /// Tries larger packets to the member with the smallest limit.
-    fn raise(&mut self, now: Nanos) {
+    fn raise(&mut self, now: Instant) {
         if self.search.is_some() || self.raise_at.is_none_or(|at| now < at) {
             return;
         }
@@ -179,7 +179,7 @@ impl PathMtu {
         }
     }
 
-    fn end_round(&mut self, now: Nanos) {
+    fn end_round(&mut self, now: Instant) {
         let Some(search) = &mut self.search else { return };
         let best = search.best().map(|(size, _)| size);
         let (whole, limit) = (best == Some(search.largest()), search.limit());
@@ -199,11 +199,11 @@ impl PathMtu {
             known.limit = known.limit.filter(|_| !whole || largest < self.limit);
             known.failed = (known.failed + 1).min(MAX_DOUBLED[usize::from(best.is_none())]);
         }
-        known.next_at = now + (SEARCH_EVERY << known.failed);
+        known.next_at = now + (SEARCH_EVERY * (1 << known.failed));
     }
 
     /// A member has answered a probe of `size` bytes. Returns whether the search is over.
-    pub fn answered(&mut self, member: MemberId, size: u32, now: Nanos) -> bool {
+    pub fn answered(&mut self, member: MemberId, size: u32, now: Instant) -> bool {
         let Some(search) = self.search.as_mut().filter(|search| search.member == member) else {
             return false;
         };
@@ -221,10 +221,10 @@ impl PathMtu {
 mod tests {
     use super::*;
 
-    const ROUND: Nanos = 100_000_000;
+    const ROUND: Span = Span::from_ms(100);
 
     /// Runs a search over a path with this limit and loss; returns the number of probes.
-    fn run(mtu: &mut PathMtu, now: &mut Nanos, path: u32, loss: f64) -> u32 {
+    fn run(mtu: &mut PathMtu, now: &mut Instant, path: u32, loss: f64) -> u32 {
         let (mut probes, mut state) = (0, 7_u64);
         while let Some(at) = mtu.next_at() {
             *now = (*now).max(at);
@@ -242,14 +242,14 @@ mod tests {
 
     #[test]
     fn a_limit_is_found_and_left_again() {
-        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
         mtu.suspect(3, 1_500, now);
         let probes = run(&mut mtu, &mut now, 600, 0.0);
         assert_eq!((mtu.size(), mtu.is_reduced()), (576, true));
         assert!(probes < 25, "{probes}");
-        assert!(now < 5 * ROUND, "{now}");
+        assert!(now < Instant::START + 5 * ROUND, "{now:?}");
         // Later the path carries everything again.
-        now += RAISE_AFTER - 1;
+        now += RAISE_AFTER - Span::from_ns(1);
         assert_eq!(mtu.poll(now, ROUND), None);
         now += RAISE_AFTER;
         assert_eq!(mtu.poll(now, ROUND), Some((3, 576)));
@@ -260,15 +260,15 @@ mod tests {
     #[test]
     fn loss_and_outages_are_no_limit() {
         for loss in [0.2, 0.5, 0.8] {
-            let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+            let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
             mtu.suspect(0, 1_500, now);
             run(&mut mtu, &mut now, 1_500, loss);
             assert_eq!(mtu.size(), 1_500, "{loss}");
         }
-        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
         let mut probes = 0;
         for _ in 0..600 {
-            now += 1_000_000_000;
+            now += Span::from_s(1);
             mtu.suspect(0, 1_500, now);
             probes += run(&mut mtu, &mut now, 0, 0.0);
         }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_path_limits_all_and_so_does_the_system() {
-        let (mut mtu, mut now) = (PathMtu::new(1_500), 0);
+        let (mut mtu, mut now) = (PathMtu::new(1_500), Instant::START);
         mtu.suspect(1, 1_500, now);
         run(&mut mtu, &mut now, 1_300, 0.0);
         mtu.suspect(2, 1_500, now);

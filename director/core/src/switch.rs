@@ -2,10 +2,10 @@
 //! ready, send new messages on the new model, resend unacknowledged ones under the same number,
 //! and retire the old model when it has no outstanding messages.
 
-use crate::Nanos;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// A message number; the same on all models.
@@ -80,9 +80,9 @@ pub struct Switch {
     /// Members without an acknowledgement, per message.
     open: BTreeMap<MessageId, BTreeSet<MemberId>>,
     /// Time of the next `Ask`.
-    ask_at: Nanos,
-    /// Time between two `Ask` actions in ns, doubled while no member answers.
-    timeout: Nanos,
+    ask_at: Instant,
+    /// Time between two `Ask` actions, doubled while no member answers.
+    timeout: Span,
     /// Consecutive rounds of `Ask` without an answer.
     unanswered: u32,
     /// The first epoch for messages: someone who has left has the keys of earlier ones.
@@ -91,12 +91,8 @@ pub struct Switch {
 
 impl Switch {
     /// A session of these members on `model`; a member that does not answer is asked again
-    /// after `timeout` ns.
-    pub fn new(
-        model: ModelId,
-        members: impl IntoIterator<Item = MemberId>,
-        timeout: Nanos,
-    ) -> Self {
+    /// after `timeout`.
+    pub fn new(model: ModelId, members: impl IntoIterator<Item = MemberId>, timeout: Span) -> Self {
         let now = Stage { model, epoch: 0 };
         let members = members.into_iter().map(|member| (member, now)).collect();
         let open = BTreeMap::new();
@@ -105,8 +101,8 @@ impl Switch {
             next: None,
             members,
             open,
-            ask_at: 0,
-            timeout: timeout.max(1),
+            ask_at: Instant::START,
+            timeout: timeout.max(Span::from_ns(1)),
             unanswered: 0,
             first: 0,
         }
@@ -159,16 +155,16 @@ impl Switch {
     }
 
     /// Starts a change to `model`; no-op during a change or if `model` is in use.
-    pub fn change(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
+    pub fn change(&mut self, model: ModelId, now: Instant) -> Vec<Action> {
         if model == self.now.model { Vec::new() } else { self.begin(model, now) }
     }
 
     /// Starts another epoch of the same model, with changed parameters; no-op during a change.
-    pub fn renew(&mut self, now: Nanos) -> Vec<Action> {
+    pub fn renew(&mut self, now: Instant) -> Vec<Action> {
         self.begin(self.now.model, now)
     }
 
-    fn begin(&mut self, model: ModelId, now: Nanos) -> Vec<Action> {
+    fn begin(&mut self, model: ModelId, now: Instant) -> Vec<Action> {
         if self.next.is_some() {
             return Vec::new();
         }
@@ -181,16 +177,16 @@ impl Switch {
     }
 
     /// Asks members without an answer again when it is time.
-    pub fn tick(&mut self, now: Nanos) -> Vec<Action> {
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         let mut actions =
             if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
         actions.extend(self.retire_old());
         actions
     }
 
-    fn ask(&mut self, now: Nanos) -> Vec<Action> {
+    fn ask(&mut self, now: Instant) -> Vec<Action> {
         let Some(next) = self.next else { return Vec::new() };
-        self.ask_at = now.saturating_add(self.timeout << self.unanswered.min(MAX_DOUBLED));
+        self.ask_at = now + self.timeout * (1 << self.unanswered.min(MAX_DOUBLED));
         self.unanswered += 1;
         let waiting = self.members.iter().filter(|(_, stage)| **stage != next);
         waiting.map(|(member, _)| Action::Ask { member: *member, epoch: next.epoch }).collect()
@@ -234,7 +230,7 @@ impl Switch {
     }
 
     /// Time of the next `Ask`, if any.
-    pub fn ask_at(&self) -> Option<Nanos> {
+    pub fn ask_at(&self) -> Option<Instant> {
         self.next.map(|_| self.ask_at)
     }
 
@@ -311,12 +307,12 @@ mod tests {
 
     #[test]
     fn members_go_over_one_by_one_and_the_old_model_last() {
-        let mut switch = Switch::new(UdpArq, [1, 2], 10);
+        let mut switch = Switch::new(UdpArq, [1, 2], Span::from_ns(10));
         switch.send(7);
-        let actions = switch.change(MulticastFec, 0);
+        let actions = switch.change(MulticastFec, Instant::START);
         assert_eq!(actions[0], Action::Prepare { model: MulticastFec, epoch: 1 });
         assert_eq!(actions.len(), 3);
-        assert!(switch.change(Mqtt, 0).is_empty(), "one at a time");
+        assert!(switch.change(Mqtt, Instant::START).is_empty(), "one at a time");
         // Unacknowledged messages of the first go to it over the new model.
         let send = |message, model, members| {
             let epoch = u32::from(model == MulticastFec);
@@ -325,8 +321,8 @@ mod tests {
         assert_eq!(switch.ready(1, 1), [send(7, MulticastFec, vec![1])]);
         assert!(switch.ready(1, 1).is_empty(), "a repeated report");
         assert_eq!(switch.send(8), [send(8, MulticastFec, vec![1]), send(8, UdpArq, vec![2])]);
-        assert_eq!(switch.tick(5), []);
-        assert_eq!(switch.tick(10), [Action::Ask { member: 2, epoch: 1 }]);
+        assert_eq!(switch.tick(Instant::from_ns(5)), []);
+        assert_eq!(switch.tick(Instant::from_ns(10)), [Action::Ask { member: 2, epoch: 1 }]);
         assert!(switch.ready(2, 9).is_empty() && switch.phase() == Phase::Changing);
         switch.acknowledged(2, 8);
         let last = switch.ready(2, 1);
@@ -337,9 +333,9 @@ mod tests {
 
     #[test]
     fn a_leaving_member_blocks_no_change() {
-        let mut switch = Switch::new(UdpArq, [1, 2], 10);
+        let mut switch = Switch::new(UdpArq, [1, 2], Span::from_ns(10));
         switch.send(7);
-        switch.change(Mqtt, 0);
+        switch.change(Mqtt, Instant::START);
         switch.ready(1, 1);
         let retired = switch.leave(2);
         assert_eq!(retired, [Action::Retire { model: UdpArq, epoch: 0 }]);
@@ -351,15 +347,15 @@ mod tests {
 
     #[test]
     fn after_a_hold_messages_wait_for_an_epoch_that_begins_later() {
-        let mut switch = Switch::new(UdpArq, [1, 2, 3], 10);
-        switch.change(MulticastFec, 0);
+        let mut switch = Switch::new(UdpArq, [1, 2, 3], Span::from_ns(10));
+        switch.change(MulticastFec, Instant::START);
         switch.leave(3);
         switch.hold();
         // Who has left may have the keys of the change in progress.
         assert!(switch.send(7).is_empty() && switch.ready(1, 1).is_empty());
         assert_eq!(switch.ready(2, 1), [Action::Retire { model: UdpArq, epoch: 0 }]);
         assert!(switch.send_again(7).is_empty());
-        switch.renew(0);
+        switch.renew(Instant::START);
         let send = Action::Send { message: 7, model: MulticastFec, epoch: 2, members: vec![1] };
         assert_eq!(switch.ready(1, 2), [send]);
         assert_eq!(switch.send(8).len(), 1, "the other has not changed yet");
@@ -367,7 +363,7 @@ mod tests {
 
     #[test]
     fn lies_are_not_heard() {
-        let mut switch = Switch::new(UdpArq, [1], 10);
+        let mut switch = Switch::new(UdpArq, [1], Span::from_ns(10));
         switch.send(7);
         switch.acknowledged(9, 7);
         switch.acknowledged(1, 99);

@@ -1,6 +1,6 @@
 //! Message pattern and quality-of-service targets of a session.
 
-use crate::Nanos;
+use crate::Span;
 use serde::{Deserialize, Serialize};
 
 /// Communication pattern.
@@ -33,8 +33,8 @@ impl Pattern {
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QosTargets {
-    /// Deadline for a message (and its answer, if the pattern has one), in ns.
-    pub deadline_ns: Option<Nanos>,
+    /// Deadline for a message (and its answer, if the pattern has one).
+    pub deadline: Option<Span>,
     /// Minimum share of delivered messages, 0 to 1.
     pub delivery_ratio: Option<f64>,
     /// Maximum bytes on the wire per message and member.

@@ -3,7 +3,7 @@
 
 use director::io::{Inbox, Listener, Preconnection, Session};
 use director::session::{Security, SessionError};
-use director::{Conditions, MessageProperties, Outcome, Pattern};
+use director::{Conditions, MessageProperties, Outcome, Pattern, Span};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn free() -> SocketAddrV4 {
 }
 
 fn begin() -> Preconnection {
-    let here = Conditions { rtt_ns: 2_000_000, rate_bit_s: 100e6, ..Conditions::default() };
+    let here = Conditions { rtt: Span::from_ms(2), rate_bit_s: 100e6, ..Conditions::default() };
     let security = Security::Key(b"a key of sixteen bytes".to_vec());
     Preconnection::new(Pattern::RequestResponse, security).assume(here)
 }
@@ -69,7 +69,7 @@ async fn without_an_application_or_a_hub_a_message_is_not_acknowledged() {
     let refused = tokio::time::timeout(PATIENCE, refused).await.unwrap().unwrap();
     assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
     drop(session);
-    let short = MessageProperties { lifetime: 200_000_000, ..MessageProperties::default() };
+    let short = MessageProperties { lifetime: Span::from_ms(200), ..MessageProperties::default() };
     let late = tokio::time::timeout(PATIENCE, publisher.publish(b"a reading", short)).await;
     assert_eq!(late.unwrap().unwrap(), Outcome::Unknown);
     drop(listener);

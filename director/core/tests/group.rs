@@ -5,7 +5,7 @@
 use director::bound::{self, Channel};
 use director::fec::{FecHub, FecMember, FecSettings, HubEvent, ResponseKind};
 use director::keys::{Party, Root, Scope, Use};
-use director::{Nanos, Seed};
+use director::{Instant, Seed, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -15,7 +15,7 @@ const BELOW: usize = 42;
 struct Air {
     rate_bit_s: f64,
     loss: f64,
-    free_at: Nanos,
+    free_at: u64,
     frames: u64,
     bytes: u64,
     state: u64,
@@ -30,13 +30,13 @@ impl Air {
     }
 
     /// Sends a frame; returns its arrival time.
-    fn carry(&mut self, now: Nanos, bytes: usize) -> Nanos {
-        let airtime = ((bytes + BELOW) as f64 * 8e9 / self.rate_bit_s) as Nanos;
+    fn carry(&mut self, now: u64, bytes: usize) -> u64 {
+        let airtime = ((bytes + BELOW) as f64 * 8e9 / self.rate_bit_s) as u64;
         self.free_at = self.free_at.max(now) + airtime;
         self.frames += 1;
         self.bytes += (bytes + BELOW) as u64;
         // 30 ms +/- 5 ms.
-        self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos
+        self.free_at + 25_000_000 + (self.draw() * 1e7) as u64
     }
 }
 
@@ -49,10 +49,10 @@ enum Event {
 
 struct Collected {
     /// Arrival time of each answer.
-    answers: BTreeMap<u32, Nanos>,
+    answers: BTreeMap<u32, u64>,
     acknowledged: usize,
     /// Time at which the last member had the message.
-    down: Nanos,
+    down: u64,
     frames: u64,
     bytes: u64,
     lacking: usize,
@@ -87,7 +87,7 @@ fn collect_past(
         below: BELOW,
         rate_bit_s: 250_000.0,
         loss: known,
-        round_trip: 60_000_000,
+        round_trip: Span::from_ms(60),
         answer: bytes + 25,
         members,
         ..FecSettings::default()
@@ -112,9 +112,8 @@ fn collect_past(
     hub.send(5, &message, response, &all, None).unwrap();
     let mut events = BinaryHeap::from([Reverse((0, 0_u64, Event::Wake(None)))]);
     // One wake-up per endpoint.
-    let mut wakes = BTreeMap::from([(None, 0)]);
-    let mut number = 0;
-    let mut push = |events: &mut BinaryHeap<_>, at: Nanos, event| {
+    let (mut wakes, mut number) = (BTreeMap::from([(None, 0)]), 0);
+    let mut push = |events: &mut BinaryHeap<_>, at: u64, event| {
         number += 1;
         events.push(Reverse((at, number, event)));
     };
@@ -129,6 +128,7 @@ fn collect_past(
         kinds: BTreeMap::new(),
     };
     while let Some(Reverse((now, _, event))) = events.pop() {
+        let time = Instant::from_ns(now);
         assert!(
             now < 1_000_000_000_000,
             "no end: {unreachable} of {members}, {response:?}, {loss}: {:x?}",
@@ -143,25 +143,25 @@ fn collect_past(
                 who
             }
             Event::Arrive(None, bytes) => {
-                hub.receive(&bytes, now);
+                hub.receive(&bytes, time);
                 None
             }
             Event::Arrive(Some(member), bytes) => {
-                if let Some((id, had)) = group[usize::from(member)].receive(&bytes, now) {
+                if let Some((id, had)) = group[usize::from(member)].receive(&bytes, time) {
                     result.payloads_right &= id == 5 && had == message;
                     result.down = now;
                     if response == ResponseKind::Answers {
                         let answer: Vec<u8> = had.iter().map(|byte| byte ^ member as u8).collect();
-                        group[usize::from(member)].answer(id, &answer, now).unwrap();
+                        group[usize::from(member)].answer(id, &answer, time).unwrap();
                     }
                 }
                 Some(member)
             }
         };
         let (sent, wake) = match who {
-            None => hub.poll(now),
+            None => hub.poll(time),
             Some(member) => {
-                let (frame, wake) = group[usize::from(member)].poll(now);
+                let (frame, wake) = group[usize::from(member)].poll(time);
                 (frame.map(|frame| (None, frame)), wake)
             }
         };
@@ -186,7 +186,7 @@ fn collect_past(
                 Some(_) => {}
             }
         }
-        let wake = wake.map(|wake| wake.max(now + 1));
+        let wake = wake.map(|wake| wake.as_ns().max(now + 1));
         if let Some(wake) = wake.filter(|wake| wakes.get(&who).is_none_or(|known| wake < known)) {
             wakes.insert(who, wake);
             push(&mut events, wake, Event::Wake(who));
@@ -223,7 +223,7 @@ fn a_price_update_and_three_hundred_answers_are_near_the_bound() {
         assert_eq!((had.answers.len(), had.lacking), (300, 0));
         assert!(had.payloads_right);
         let last = *had.answers.values().max().unwrap() as f64 / 1e9;
-        let mean = had.answers.values().sum::<Nanos>() as f64 / 300.0 / 1e9;
+        let mean = had.answers.values().sum::<u64>() as f64 / 300.0 / 1e9;
         let time = last / (bound.down_s + bound.reply_last_s);
         let bytes = had.bytes as f64 / (bound.frames * 127.0);
         eprintln!(
@@ -280,7 +280,7 @@ fn is_blocked(count: u16, lost: impl Fn(u64) -> bool, late: u64) -> bool {
         members: count,
         datagram: 1_400,
         rate_bit_s: 100e6,
-        round_trip: 1_000_000,
+        round_trip: Span::from_ms(1),
         ..FecSettings::default()
     };
     let root = Root::new(b"a key that both ends have", [1; 16]);
@@ -300,21 +300,23 @@ fn is_blocked(count: u16, lost: impl Fn(u64) -> bool, late: u64) -> bool {
     hub.send(1, &[5; 700], ResponseKind::Answers, &to, None).unwrap();
     let mut coming: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
     for now in (0..2_000_000_000).step_by(100_000) {
-        while let (Some((to, frame)), _) = hub.poll(now) {
+        while let (Some((to, frame)), _) = hub.poll(Instant::from_ns(now)) {
             for (number, member) in members.iter_mut().enumerate() {
                 let gets = to.map_or_else(|| !lost(now), |to| to as usize == number);
-                if let Some((message, had)) = gets.then(|| member.receive(&frame, now)).flatten() {
-                    member.answer(message, &had[..20], now).unwrap();
+                if let Some((message, had)) =
+                    gets.then(|| member.receive(&frame, Instant::from_ns(now))).flatten()
+                {
+                    member.answer(message, &had[..20], Instant::from_ns(now)).unwrap();
                 }
             }
         }
         for member in &mut members {
-            while let (Some(frame), _) = member.poll(now) {
+            while let (Some(frame), _) = member.poll(Instant::from_ns(now)) {
                 coming.push_back((now + late, frame));
             }
         }
         while coming.front().is_some_and(|(at, _)| *at <= now) {
-            hub.receive(&coming.pop_front().unwrap().1, now);
+            hub.receive(&coming.pop_front().unwrap().1, Instant::from_ns(now));
         }
         if hub.take_events().contains(&HubEvent::MulticastBlocked { message: 1 }) {
             return true;
@@ -341,7 +343,7 @@ fn a_lost_message_is_no_sign_of_blocked_multicast() {
 
 #[test]
 fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
-    let settings = FecSettings { round_trip: 20_000_000, ..FecSettings::default() };
+    let settings = FecSettings { round_trip: Span::from_ms(20), ..FecSettings::default() };
     let root = Root::new(b"a key that both ends have", [1; 16]);
     let keys = |party| root.keys(Scope::new(Use::Frame, 0, party));
     let all = (0..300).map(|n| keys(Party::Member(n))).collect();
@@ -352,14 +354,14 @@ fn a_message_to_one_of_many_is_for_it_alone_and_answered_at_once() {
     let (mut now, mut answered) = (0, 0);
     while answered == 0 {
         assert!(now < 20_000_000, "it answers without a request");
-        while let (Some((to, frame)), _) = hub.poll(now) {
+        while let (Some((to, frame)), _) = hub.poll(Instant::from_ns(now)) {
             assert_eq!(to, Some(7));
-            if let Some((id, had)) = member.receive(&frame, now) {
-                member.answer(id, &had, now).unwrap();
+            if let Some((id, had)) = member.receive(&frame, Instant::from_ns(now)) {
+                member.answer(id, &had, Instant::from_ns(now)).unwrap();
             }
         }
-        while let (Some(frame), _) = member.poll(now) {
-            hub.receive(&frame, now);
+        while let (Some(frame), _) = member.poll(Instant::from_ns(now)) {
+            hub.receive(&frame, Instant::from_ns(now));
         }
         for event in hub.take_events() {
             assert!(!matches!(event, HubEvent::MulticastBlocked { .. }), "{event:?}");

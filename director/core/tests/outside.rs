@@ -4,7 +4,7 @@
 use director::io::outside::{Mqtt, Zeromq};
 use director::io::{Listener, Preconnection, Session};
 use director::session::Security;
-use director::{Conditions, ModelId, Pattern};
+use director::{Conditions, ModelId, Pattern, Span};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ fn addresses(count: u16) -> Vec<SocketAddrV4> {
 }
 
 fn begun(pattern: Pattern) -> Preconnection {
-    let here = Conditions { rtt_ns: 2_000_000, rate_bit_s: 100e6, ..Conditions::default() };
+    let here = Conditions { rtt: Span::from_ms(2), rate_bit_s: 100e6, ..Conditions::default() };
     Preconnection::new(pattern, Security::Key(b"a key of sixteen bytes".to_vec())).assume(here)
 }
 

@@ -3,7 +3,7 @@
 
 use director::io::{Listener, Preconnection, Session};
 use director::session::{KeyError, Security, SessionError};
-use director::{MessageProperties, ModelId, Outcome, Pattern};
+use director::{MessageProperties, ModelId, Outcome, Pattern, Span};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -87,7 +87,8 @@ async fn members_come_and_go(ip: IpAddr) {
     assert_eq!(session.members().await, [0, 1]);
     // All places are taken.
     let three = member(shared(), free(ip), hub, "three");
-    let short = MessageProperties { lifetime: 1_500_000_000, ..MessageProperties::default() };
+    let short =
+        MessageProperties { lifetime: Span::from_ms(1_500), ..MessageProperties::default() };
     let refused = three.publisher.publish(b"I am here", short).await.unwrap();
     assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
     one.publisher.leave();
@@ -135,7 +136,8 @@ async fn a_member_with_its_own_key_is_known_at_any_address() {
     assert_eq!(answers(&session).await, all(&[(0, "one"), (2, "again")]));
     // No member has this key.
     let stranger = member(own(9), free(V4), hub, "stranger");
-    let short = MessageProperties { lifetime: 1_000_000_000, ..MessageProperties::default() };
+    let short =
+        MessageProperties { lifetime: Span::from_ms(1_000), ..MessageProperties::default() };
     let refused = stranger.publisher.publish(b"let me in", short).await.unwrap();
     assert!(matches!(refused, Outcome::Failed(_)), "{refused:?}");
     // Revoked, then accepted with another key.
@@ -214,7 +216,8 @@ async fn a_name_is_resolved_again() {
     *name.lock().unwrap() = after;
     let (session, mut inbox) = open(after);
     // What was under way to the former hub ends as unknown; then the member joins the new one.
-    let short = MessageProperties { lifetime: 15_000_000_000, ..MessageProperties::default() };
+    let short =
+        MessageProperties { lifetime: Span::from_ms(15_000), ..MessageProperties::default() };
     let arrived = async {
         loop {
             let outcome = one.publisher.publish(b"I am here", short).await.unwrap();

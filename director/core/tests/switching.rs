@@ -1,7 +1,7 @@
 //! A session that changes its model all the time, over a lossy network: no message is lost or
 //! delivered twice.
 
-use director::{Action, MemberId, MessageId, ModelId, Nanos, Phase, Switch, Window};
+use director::{Action, Instant, MemberId, MessageId, ModelId, Phase, Span, Switch, Window};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -16,7 +16,7 @@ enum Frame {
 
 /// A lossy network in virtual time.
 struct Network {
-    frames: BinaryHeap<Reverse<(Nanos, u64, Frame)>>,
+    frames: BinaryHeap<Reverse<(u64, u64, Frame)>>,
     state: u64,
     loss: f64,
     sent: u64,
@@ -28,16 +28,16 @@ impl Network {
         (self.state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn carry(&mut self, now: Nanos, frame: Frame) {
+    fn carry(&mut self, now: u64, frame: Frame) {
         self.sent += 1;
         if self.draw() >= self.loss {
             // 5 to 15 ms, so frames can be reordered.
-            let delay = 5_000_000 + (self.draw() * 1e7) as Nanos;
+            let delay = 5_000_000 + (self.draw() * 1e7) as u64;
             self.frames.push(Reverse((now + delay, self.sent, frame)));
         }
     }
 
-    fn perform(&mut self, now: Nanos, actions: Vec<Action>) {
+    fn perform(&mut self, now: u64, actions: Vec<Action>) {
         for action in actions {
             match action {
                 Action::Send { message, members, .. } => {
@@ -54,10 +54,10 @@ impl Network {
 
 /// Changes the model `changes` times while messages go to `members`. Returns the messages sent,
 /// the messages received per member, and the duration.
-fn session(changes: u32, members: u32, loss: f64, seed: u64) -> (u64, Vec<u64>, Nanos) {
-    const TICK: Nanos = 10_000_000;
+fn session(changes: u32, members: u32, loss: f64, seed: u64) -> (u64, Vec<u64>, u64) {
+    const TICK: u64 = 10_000_000;
     let mut network = Network { frames: BinaryHeap::new(), state: seed, loss, sent: 0 };
-    let mut switch = Switch::new(ModelId::UdpArq, 0..members, 40_000_000);
+    let mut switch = Switch::new(ModelId::UdpArq, 0..members, Span::from_ms(40));
     let mut windows: Vec<Window> = (0..members).map(|_| Window::new(1 << 14)).collect();
     let mut had = vec![0_u64; members as usize];
     let (mut now, mut sent, mut changed) = (0, 0_u64, 0);
@@ -79,12 +79,12 @@ fn session(changes: u32, members: u32, loss: f64, seed: u64) -> (u64, Vec<u64>, 
                 }
             }
         }
-        let actions = switch.tick(now);
+        let actions = switch.tick(Instant::from_ns(now));
         network.perform(now, actions);
         if switch.phase() == Phase::Stable && changed < changes {
             let all = [ModelId::UdpArq, ModelId::MulticastFec, ModelId::QuicStreams];
             changed += 1;
-            let actions = switch.change(all[changed as usize % 3], now);
+            let actions = switch.change(all[changed as usize % 3], Instant::from_ns(now));
             network.perform(now, actions);
         }
         // Retransmit unacknowledged messages.

@@ -6,7 +6,7 @@
 use director::envelope::{Echo, FromMember, Invitation, seal_data, seal_member, seal_probe};
 use director::handshake::{Initiator, Welcome, announcement, respond};
 use director::keys::{Party, Psk, Root, Scope, SessionId, Use};
-use director::{ModelId, Models};
+use director::{ModelId, Models, Span};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ fn envelopes(pair: &Root, session: SessionId) -> Value {
         datagram: 85,
         rate_bit_s: 250_000.0,
         loss: 76,
-        round_trip: 60_000_000,
+        round_trip: Span::from_ms(60),
         next: 17,
         estimated: true,
         apart: false,
@@ -180,7 +180,7 @@ async fn a_second_reader_takes_part_in_a_session() {
     };
     let (hub, member) = (address(&one), address(&other));
     drop((one, other));
-    let targets = director::QosTargets { deadline_ns: Some(120_000_000_000), ..Default::default() };
+    let targets = director::QosTargets { deadline: Some(Span::from_s(120)), ..Default::default() };
     let session = Preconnection::new(Pattern::RequestResponse, Security::Keys(vec![KEY.to_vec()]))
         .models(&[ModelId::UdpRequestResponse])
         .targets(targets)

@@ -4,13 +4,13 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use director::session::{Member, Security};
-use director::{Nanos, Seed};
+use director::{Instant, Seed, Span};
 
 /// Pre-shared key of the example: a real one is random.
 const KEY: &[u8] = b"a key of the example, and no more";
 /// Bytes of headers below a datagram: Ethernet, IPv4, UDP.
 const BELOW: usize = 42;
-const MS: Nanos = 1_000_000;
+const MS: Span = Span::from_ms(1);
 
 fn member(number: u64) -> Member {
     let security = Security::Key(KEY.to_vec());
@@ -25,7 +25,7 @@ pub fn member_bytes(heap_used: fn() -> usize) -> usize {
     let before = heap_used();
     let mut member = member(1);
     // A hello is made, so nothing is left out of the program.
-    let hello = member.poll(0);
+    let hello = member.poll(Instant::START);
     let after = heap_used();
     drop(hello);
     after - before + size_of::<Member>()
@@ -35,18 +35,19 @@ pub fn member_bytes(heap_used: fn() -> usize) -> usize {
 pub fn run(_: fn() -> usize) -> Result<String, String> {
     let mut member = member(1);
     let mut datagrams = Vec::new();
-    for now in 0..100 {
+    for ms in 0..100 {
+        let now = Instant::START + ms * MS;
         // Whatever comes is handled: all of the member is in the program.
-        if let (Some(hello), _) = member.poll(now * MS) {
-            member.receive(&hello, now * MS);
+        if let (Some(hello), _) = member.poll(now) {
+            member.receive(&hello, now);
             datagrams.push(hello.len());
         }
         for event in member.take_events() {
             if let director::session::MemberEvent::Message { number, bytes } = event {
-                member.answer(number, &bytes, now * MS).map_err(|error| format!("{error}"))?;
+                member.answer(number, &bytes, now).map_err(|error| format!("{error}"))?;
             }
         }
-        let _ = member.publish(b"a reading", director::MessageProperties::default(), now * MS);
+        let _ = member.publish(b"a reading", director::MessageProperties::default(), now);
     }
     Ok(format!("a member alone, {} hellos", datagrams.len()))
 }
@@ -66,14 +67,14 @@ mod with_hub {
     const MESSAGES: u64 = 20;
     /// One of this many datagrams is lost.
     const LOST: u64 = 7;
-    const DELAY: Nanos = 20 * MS;
+    const DELAY: Span = Span::from_ms(20);
 
     struct World {
         hub: Hub,
         members: Vec<Member>,
-        now: Nanos,
+        now: Instant,
         /// Datagrams by arrival: the receiver (the hub if there is none), the sender.
-        path: BTreeMap<(Nanos, u64), (Option<u32>, Option<u32>, Vec<u8>)>,
+        path: BTreeMap<(Instant, u64), (Option<u32>, Option<u32>, Vec<u8>)>,
         sent: u64,
         answers: u64,
         published: u64,
@@ -142,7 +143,7 @@ mod with_hub {
         let mut world = World {
             hub: hub.map_err(|error| format!("{error}"))?,
             members: (0..MEMBERS as u64).map(member).collect(),
-            now: 0,
+            now: Instant::START,
             path: BTreeMap::new(),
             sent: 0,
             answers: 0,
@@ -150,7 +151,7 @@ mod with_hub {
             heap: 0,
             heap_used,
         };
-        while !world.hub.is_ready() && world.now < 60_000 * MS {
+        while !world.hub.is_ready() && world.now < Instant::START + 60_000 * MS {
             world.step();
         }
         for number in 0..MESSAGES {

@@ -112,7 +112,7 @@ pub async fn run_device(clients: TcpListener, mut listener: Listener, start: u32
 }
 
 async fn send_up(publisher: Publisher, frame: Frame) -> Ended {
-    let lifetime = u64::try_from(frame.lifetime.as_nanos()).unwrap_or(u64::MAX);
+    let lifetime = frame.lifetime.into();
     let properties = MessageProperties { lifetime, ..MessageProperties::default() };
     let outcome = match frame.is_request {
         true => publisher.request(&frame.bytes, properties).await,

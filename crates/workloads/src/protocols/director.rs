@@ -38,7 +38,7 @@ fn config(spec: &InteractionSpec) -> Result<Config, Error> {
     let payload = std::fs::metadata(&spec.payload).map_or(1_000, |file| file.len());
     config.assumed = Conditions {
         loss: spec.assume_loss.unwrap_or(0.0),
-        rtt_ns: spec.assume_round_trip_ns.unwrap_or(ROUND_TRIP.as_ns()),
+        rtt: spec.assume_round_trip_ns.map_or(ROUND_TRIP, Span::from_ns),
         rate_bit_s: spec.multicast_rate_bit_s as f64,
         mtu: f64::from(spec.mtu),
         group: spec.peers.len() as f64,
@@ -172,12 +172,12 @@ impl DirectorSource {
         for _ in 0..MAX_PER_TURN {
             let Some((length, from)) = receive(&self.socket, &mut self.buffer)? else { break };
             let member = self.member_by_address.get(&from.ip()).copied();
-            self.hub.receive(&self.buffer[..length], member, clock::now_ns());
+            self.hub.receive(&self.buffer[..length], member, clock::now());
         }
         for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
             // Frames of other stacks do not come from a member's address of the spec.
-            self.hub.receive(&frame, None, clock::now_ns());
+            self.hub.receive(&frame, None, clock::now());
         }
         for event in self.hub.take_events() {
             match event {
@@ -213,7 +213,7 @@ impl SourceLink for DirectorSource {
             self.to = (0..to as u32).collect();
         }
         self.sent += 1;
-        let sent = self.hub.send_to(message, &self.to, clock::now_ns());
+        let sent = self.hub.send_to(message, &self.to, clock::now());
         sent.map(drop).map_err(|error| {
             Error::protocol("send a message through the director", error.to_string())
         })
@@ -235,8 +235,8 @@ impl SourceLink for DirectorSource {
     fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
-            let (datagram, wake) = self.hub.poll(clock::now_ns());
-            let Some((to, bytes)) = datagram else { return Ok(wake.map(Instant::from_ns)) };
+            let (datagram, wake) = self.hub.poll(clock::now());
+            let Some((to, bytes)) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(to, bytes) else { continue };
             let to = match to {
                 To::Group => self.group,
@@ -305,7 +305,7 @@ impl DirectorSink {
             let Some((length, from)) = received else { break };
             if from == self.hub {
                 let datagram = &self.buffer[..length];
-                self.member.receive(datagram, clock::now_ns());
+                self.member.receive(datagram, clock::now());
                 if group.is_none() && self.member.misses_multicast(datagram) {
                     self.rejoin();
                 }
@@ -313,7 +313,7 @@ impl DirectorSink {
         }
         for _ in 0..MAX_PER_TURN {
             let Some(frame) = self.stacks.receive() else { break };
-            self.member.receive(&frame, clock::now_ns());
+            self.member.receive(&frame, clock::now());
         }
         for event in self.member.take_events() {
             match event {
@@ -363,7 +363,7 @@ impl SinkLink for DirectorSink {
 
     fn reply(&mut self, message: &[u8]) -> Result<bool, Error> {
         if let Some(number) = self.unanswered.pop_front()
-            && let Err(error) = self.member.answer(number, message, clock::now_ns())
+            && let Err(error) = self.member.answer(number, message, clock::now())
         {
             self.warning.once(|| format!("could not send an answer: {error}"));
         }
@@ -377,8 +377,8 @@ impl SinkLink for DirectorSink {
     fn turn(&mut self) -> Result<Option<Instant>, Error> {
         self.receive_all()?;
         for _ in 0..MAX_PER_TURN {
-            let (datagram, wake) = self.member.poll(clock::now_ns());
-            let Some(bytes) = datagram else { return Ok(wake.map(Instant::from_ns)) };
+            let (datagram, wake) = self.member.poll(clock::now());
+            let Some(bytes) = datagram else { return Ok(wake) };
             let Some(bytes) = self.stacks.send(To::Hub, bytes) else { continue };
             if let Err(error) = self.socket.send_to(&bytes, self.hub) {
                 self.warning.once(|| format!("could not send a datagram to the hub: {error}"));

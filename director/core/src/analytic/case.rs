@@ -60,7 +60,7 @@ impl<'a> Case<'a> {
             datagram,
             frame: airtime(here, datagram),
             short: airtime(here, ACK),
-            trip: here.rtt_ns as f64 / 1e6,
+            trip: here.rtt.as_ms(),
             back,
             ways: if back > 0.0 { 2.0 } else { 1.0 },
         }

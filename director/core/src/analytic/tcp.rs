@@ -30,7 +30,7 @@ impl Stream {
         let room = (here.mtu - TCP).max(1.0);
         let segments = (bytes / room).ceil().max(1.0);
         let sent = segments / (1.0 - loss);
-        let trip = here.rtt_ns as f64 / 1e6;
+        let trip = here.rtt.as_ms();
         let timeout = MIN_TIMEOUT.max(2.0 * trip);
         let window = (1.22 / loss.max(1e-6).sqrt()).max(2.0);
         let held = (segments / FIRST_WINDOW).log2().max(segments / window - 1.0).max(0.0);

@@ -2,6 +2,7 @@
 
 use super::rounds;
 use super::tcp::MIN_TIMEOUT;
+use crate::Span;
 use crate::conditions::Conditions;
 use crate::map::Quantiles;
 use crate::model::ModelId;
@@ -11,7 +12,7 @@ use crate::targets::Pattern;
 fn constrained(group: f64, loss: f64) -> Conditions {
     Conditions {
         loss,
-        rtt_ns: 60_000_000,
+        rtt: Span::from_ms(60),
         rate_bit_s: 250_000.0,
         mtu: 113.0,
         group,

@@ -20,13 +20,13 @@ pub use settings::{AckReport, ArqSettings, Outcome, Refused};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nanos;
+    use crate::{Instant, Span};
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     /// Result of a transfer: arrival time of the last message, frames in both directions.
     struct Sent {
-        at: Nanos,
+        at: Instant,
         frames: [u64; 2],
         received: Vec<(u64, Vec<u8>)>,
     }
@@ -43,22 +43,22 @@ mod tests {
             sender.send(message, vec![message as u8; bytes], None).unwrap();
         }
         let mut state = seed;
-        let mut way: BTreeMap<(Nanos, u64), (bool, Vec<u8>)> = BTreeMap::new();
-        let (mut now, mut number) = (0, 0);
-        let mut sent = Sent { at: 0, frames: [0; 2], received: Vec::new() };
+        let mut way: BTreeMap<(Instant, u64), (bool, Vec<u8>)> = BTreeMap::new();
+        let (mut now, mut number) = (Instant::START, 0);
+        let mut sent = Sent { at: Instant::START, frames: [0; 2], received: Vec::new() };
         while !sender.is_idle() {
             let (datagram, again) = sender.poll(now);
             if let Some(datagram) = datagram {
                 sent.frames[0] += 1;
                 number += 1;
                 if draw(&mut state) >= loss {
-                    way.insert((now + 30_000_000, number), (true, datagram));
+                    way.insert((now + Span::from_ms(30), number), (true, datagram));
                 }
                 continue;
             }
             let comes = way.keys().next().map(|(at, _)| *at);
             now = [again, comes].into_iter().flatten().min().expect("something is to happen");
-            assert!(now < 1_000_000_000_000, "it ends");
+            assert!(now < Instant::START + Span::from_s(1_000), "it ends");
             while let Some(entry) = way.first_entry().filter(|entry| entry.key().0 <= now) {
                 let (there, datagram) = entry.remove();
                 if !there {
@@ -74,7 +74,7 @@ mod tests {
                     sent.frames[1] += 1;
                     number += 1;
                     if draw(&mut state) >= loss {
-                        way.insert((now + 30_000_000, number), (false, reply));
+                        way.insert((now + Span::from_ms(30), number), (false, reply));
                     }
                 }
             }
@@ -87,7 +87,7 @@ mod tests {
         datagram: 85,
         below: 42,
         rate_bit_s: 250_000.0,
-        timeout: 100_000_000,
+        timeout: Span::from_ms(100),
         most: 8,
         burst: 0,
         adapts: false,
@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(sent.received.len(), 10);
         assert!(sent.received.iter().all(|(n, bytes)| *bytes == vec![*n as u8; 1_699]));
         // 230 frames of 127 bytes at 250 kbit/s, minus the shorter last chunks.
-        assert!(sent.at > 900_000_000 && sent.at < 1_000_000_000, "{}", sent.at);
+        let ms = sent.at.since_start().as_ms();
+        assert!(ms > 900.0 && ms < 1_000.0, "{ms}");
     }
 
     #[test]
@@ -120,11 +121,11 @@ mod tests {
 
     #[test]
     fn it_never_sends_faster_than_it_may_nor_slower_when_woken_late() {
-        for late in [0, 1_000_000] {
+        for late in [Span::ZERO, Span::from_ms(1)] {
             let mut sender = ArqSender::new(SMALL);
             sender.send(1, vec![0; 8_000], None).unwrap();
-            let (mut now, mut frames) = (0, 0);
-            while now < 100_000_000 {
+            let (mut now, mut frames) = (Instant::START, 0);
+            while now < Instant::START + Span::from_ms(100) {
                 match sender.poll(now) {
                     (Some(_), _) => frames += 1,
                     (None, Some(again)) => now = again + late,
@@ -139,9 +140,9 @@ mod tests {
     #[test]
     fn what_lives_too_long_is_given_up_and_said() {
         let mut sender = ArqSender::new(SMALL);
-        sender.send(7, vec![0; 100], Some(5)).unwrap();
-        sender.poll(0);
-        sender.poll(5);
+        sender.send(7, vec![0; 100], Some(Instant::from_ns(5))).unwrap();
+        sender.poll(Instant::START);
+        sender.poll(Instant::from_ns(5));
         assert_eq!(sender.take_done(), [(7, Outcome::Expired)]);
         assert!(sender.is_idle());
         assert_eq!(sender.send(8, vec![0; 1 << 20], None), Err(Refused::Long(1 << 20)));
@@ -151,16 +152,16 @@ mod tests {
     fn an_answer_says_that_the_message_is_there() {
         let mut sender = ArqSender::new(SMALL);
         sender.send(1, vec![0; 100], None).unwrap();
-        let mut asked = 0;
+        let mut asked = Instant::START;
         while let (Some(_), Some(next)) = sender.poll(asked) {
             asked = next;
         }
-        let report = sender.answered(1, Some(0), asked + 60_000_000);
-        let round_trip = report.round_trip.unwrap();
+        let report = sender.answered(1, Some(0), asked + Span::from_ms(60));
+        let round_trip = report.round_trip.unwrap().as_ms();
         assert_eq!((report.received, report.lost), (2, 0));
-        assert!((60_000_000..65_000_000).contains(&round_trip), "{round_trip}");
+        assert!((60.0..65.0).contains(&round_trip), "{round_trip}");
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)]);
-        assert_eq!(sender.answered(1, None, 0), AckReport::default(), "again");
+        assert_eq!(sender.answered(1, None, Instant::START), AckReport::default(), "again");
         assert!(sender.is_idle());
     }
 
@@ -168,25 +169,25 @@ mod tests {
     /// arrive, but the answer names the attempt. The spurious retransmissions do not count as lost.
     #[test]
     fn a_way_that_has_become_longer_is_seen() {
-        let mut sender = ArqSender::new(ArqSettings { timeout: 50_000_000, ..SMALL });
+        let mut sender = ArqSender::new(ArqSettings { timeout: Span::from_ms(50), ..SMALL });
         let mut frames = Vec::new();
-        let trips: Vec<Option<Nanos>> = (0..12)
+        let trips: Vec<Option<Span>> = (0..12)
             .map(|message| {
-                let begin = message * 1_000_000_000;
+                let begin = Instant::START + Span::from_s(message);
                 sender.send(message, vec![0; 50], None).unwrap();
                 let mut now = begin;
                 frames.push(0);
-                while now < begin + 150_000_000 {
+                while now < begin + Span::from_ms(150) {
                     let (datagram, next) = sender.poll(now);
                     *frames.last_mut().unwrap() += u32::from(datagram.is_some());
-                    now = next.unwrap_or(Nanos::MAX);
+                    now = next.unwrap_or(Instant::NEVER);
                 }
-                let report = sender.acknowledged(message, (0, &[1]), begin + 150_000_000);
+                let report = sender.acknowledged(message, (0, &[1]), begin + Span::from_ms(150));
                 assert_eq!((report.received, report.lost), (1, 0));
                 report.round_trip
             })
             .collect();
-        assert_eq!(trips, [Some(150_000_000); 12]);
+        assert_eq!(trips, [Some(Span::from_ms(150)); 12]);
         assert!(frames[0] >= 3 && frames[2..] == [1; 10], "{frames:?}");
     }
 
@@ -194,8 +195,8 @@ mod tests {
     fn where_losses_come_in_a_row_more_goes_with_each_try() {
         let mut sender = ArqSender::new(SMALL);
         sender.send(1, vec![0; 500], None).unwrap();
-        let (mut now, mut trains) = (0, vec![0]);
-        while now < 3_000_000_000 {
+        let (mut now, mut trains) = (Instant::START, vec![0]);
+        while now < Instant::START + Span::from_s(3) {
             match sender.poll(now) {
                 (Some(frame), _) => {
                     *trains.last_mut().unwrap() += 1;
@@ -214,15 +215,15 @@ mod tests {
     fn a_receiver_that_restarts_or_lies_is_no_harm() {
         let mut sender = ArqSender::new(SMALL);
         sender.send(1, vec![1; 500], None).unwrap();
-        let first = sender.poll(0).0.unwrap();
+        let first = sender.poll(Instant::START).0.unwrap();
         let mut receiver = ArqReceiver::new();
         receiver.receive(&first);
         // The receiver has lost its state; the message arrives after the rest is requested.
         let mut receiver = ArqReceiver::new();
-        sender.acknowledged(1, (0, &[0xff; 32]), 10);
+        sender.acknowledged(1, (0, &[0xff; 32]), Instant::from_ns(10));
         assert_eq!(sender.take_done(), [(1, Outcome::Delivered)], "it is reported as delivered");
-        sender.acknowledged(1, (200, &[0; 3]), 10);
-        sender.acknowledged(99, (0, &[0xff]), 10);
+        sender.acknowledged(1, (200, &[0; 3]), Instant::from_ns(10));
+        sender.acknowledged(99, (0, &[0xff]), Instant::from_ns(10));
         assert!(sender.is_idle());
         let chunk = |index, last| {
             let data = vec![index; 3];
@@ -257,7 +258,7 @@ mod tests {
             sender.send(1, vec![0; 300], None).unwrap();
             for frame in frames {
                 receiver.receive(&frame);
-                sender.handle_ack(&frame, 1);
+                sender.handle_ack(&frame, Instant::from_ns(1));
                 prop_assert!(receiver.open() <= receiver::MAX_OPEN);
             }
         }

@@ -3,11 +3,11 @@
 use super::frame::{Datagram, HEADER, LAST_ATTEMPT, MAX_CHUNKS};
 use super::sending::{Attempt, Delivered, Sending};
 use super::settings::{AckReport, ArqSettings, Outcome, Refused};
-use crate::Nanos;
 use crate::capacity::Capacity;
 use crate::pace::{Pace, TICK};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The sender, to one receiver.
@@ -19,14 +19,14 @@ pub struct ArqSender {
     /// Messages among them with chunks to send now.
     ready: BTreeSet<u64>,
     /// No message expires or times out before.
-    quiet_until: Nanos,
+    quiet_until: Instant,
     pace: Pace,
     capacity: Option<Capacity>,
     delivered: Delivered,
     /// Sending time of a chunk that was not acknowledged in time.
-    late: Option<Nanos>,
+    late: Option<Instant>,
     /// Time of the last acknowledgement.
-    heard_at: Nanos,
+    heard_at: Instant,
     /// Smoothed round-trip time and its variation in ns (RFC 6298).
     trip: Option<(f64, f64)>,
     done: Vec<(u64, Outcome)>,
@@ -35,8 +35,8 @@ pub struct ArqSender {
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
 /// congested network; here sending is paced, and a timeout first sends one chunk.
 const SPREAD: f64 = 3.0;
-/// Time in ns after which an answer has waited for others or for the sending rate.
-const AT_ONCE: Nanos = 2_000_000;
+/// Time after which an answer has waited for others or for the sending rate.
+const AT_ONCE: Span = Span::from_ms(2);
 /// Maximum number of times that a timeout is doubled.
 const MAX_DOUBLED: u32 = 5;
 
@@ -47,7 +47,7 @@ impl ArqSender {
             pace: Pace::new(settings.rate_bit_s, settings.below).with_burst(settings.burst),
             delivered: Delivered::default(),
             late: None,
-            heard_at: 0,
+            heard_at: Instant::START,
             capacity: settings.adapts.then(|| {
                 let configured = Some(settings.rate_bit_s).filter(|_| !settings.estimated);
                 let packet = (settings.datagram + settings.below) as f64;
@@ -57,7 +57,7 @@ impl ArqSender {
             waiting: VecDeque::new(),
             sending: BTreeMap::new(),
             ready: BTreeSet::new(),
-            quiet_until: Nanos::MAX,
+            quiet_until: Instant::NEVER,
             trip: None,
             done: Vec::new(),
         }
@@ -69,7 +69,7 @@ impl ArqSender {
     }
 
     /// Sending time of the last chunk that was not acknowledged in time, since the last call.
-    pub fn take_timeout(&mut self) -> Option<Nanos> {
+    pub fn take_timeout(&mut self) -> Option<Instant> {
         self.late.take()
     }
 
@@ -86,7 +86,7 @@ impl ArqSender {
         &mut self,
         message: u64,
         bytes: Vec<u8>,
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<(), Refused> {
         self.answer(message, bytes, until, 0)
     }
@@ -99,7 +99,7 @@ impl ArqSender {
         &mut self,
         message: u64,
         bytes: Vec<u8>,
-        until: Option<Nanos>,
+        until: Option<Instant>,
         echo: u8,
     ) -> Result<(), Refused> {
         let room = self.settings.datagram.saturating_sub(HEADER);
@@ -129,28 +129,28 @@ impl ArqSender {
             until,
         };
         self.waiting.push_back((message, sending));
-        self.quiet_until = self.quiet_until.min(until.unwrap_or(Nanos::MAX));
+        self.quiet_until = self.quiet_until.min(until.unwrap_or(Instant::NEVER));
         Ok(())
     }
 
     /// Acknowledgement timeout after `tries` timeouts.
-    fn timeout(&self, tries: u32) -> Nanos {
+    fn timeout(&self, tries: u32) -> Span {
         let first = match self.trip {
             // Each end can be late by a tick.
-            Some((trip, variation)) => ((trip + SPREAD * variation) as Nanos).max(2 * TICK),
+            Some((trip, variation)) => Span::from_ns_f64(trip + SPREAD * variation).max(2 * TICK),
             None => self.settings.timeout,
         };
         // The first timeouts may be random losses: double only from the second on.
-        first.saturating_mul(1 << tries.saturating_sub(1).min(MAX_DOUBLED))
+        first * (1 << tries.saturating_sub(1).min(MAX_DOUBLED))
     }
 
     /// The next datagram at `now`, if one may be sent, and the time of the next poll, if any.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         if now >= self.quiet_until {
             self.expire(now);
             self.time_out(now);
             let waiting = self.waiting.iter().filter_map(|(_, sending)| sending.until);
-            self.quiet_until = waiting.chain(self.look_again()).min().unwrap_or(Nanos::MAX);
+            self.quiet_until = waiting.chain(self.look_again()).min().unwrap_or(Instant::NEVER);
         }
         while self.sending.len() < self.settings.most.max(1) {
             let Some((message, mut sending)) = self.waiting.pop_front() else { break };
@@ -198,7 +198,7 @@ impl ArqSender {
         let before = sending.before.take().unwrap_or(before);
         sending.before = Some(before).filter(|_| !asks);
         if asks {
-            let at = now.saturating_add(timeout);
+            let at = now + timeout;
             sending.ask_at = Some(at);
             self.quiet_until = self.quiet_until.min(at);
             if sending.asked.len() < usize::from(LAST_ATTEMPT) {
@@ -214,7 +214,7 @@ impl ArqSender {
 
     /// On a timeout, sends the last missing chunk, then more with each further timeout: loss bursts
     /// end after a number of frames, not after a time.
-    fn time_out(&mut self, now: Nanos) {
+    fn time_out(&mut self, now: Instant) {
         for (message, sending) in &mut self.sending {
             if sending.ask_at.is_some_and(|at| at <= now) {
                 sending.ask_at = None;
@@ -228,13 +228,13 @@ impl ArqSender {
         }
     }
 
-    fn look_again(&self) -> Option<Nanos> {
+    fn look_again(&self) -> Option<Instant> {
         let sending = self.sending.values();
         sending.flat_map(|sending| [sending.ask_at, sending.until]).flatten().min()
     }
 
     /// Drops messages whose lifetime is over.
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         let over = |sending: &Sending| sending.until.is_some_and(|until| until <= now);
         let (done, ready) = (&mut self.done, &mut self.ready);
         self.sending.retain(|message, sending| {
@@ -253,7 +253,7 @@ impl ArqSender {
     }
 
     /// Handles a datagram if it is an acknowledgement; returns what it tells about the path.
-    pub fn handle_ack(&mut self, bytes: &[u8], now: Nanos) -> AckReport {
+    pub fn handle_ack(&mut self, bytes: &[u8], now: Instant) -> AckReport {
         match Datagram::decode(bytes) {
             Some(Datagram::Acknowledge { message, echo, received_chunks }) => {
                 self.acknowledged(message, (echo, &received_chunks), now)
@@ -268,7 +268,7 @@ impl ArqSender {
         &mut self,
         message: u64,
         (echo, received_chunks): (u8, &[u8]),
-        now: Nanos,
+        now: Instant,
     ) -> AckReport {
         let Some(sending) = self.sending.get_mut(&message) else { return AckReport::default() };
         let bit = |index: u8| {
@@ -307,7 +307,7 @@ impl ArqSender {
 
     /// Handles the receiver's answer, triggered by attempt `echo` if known: it acknowledges the
     /// whole message.
-    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Nanos) -> AckReport {
+    pub fn answered(&mut self, message: u64, echo: Option<u8>, now: Instant) -> AckReport {
         let Some(mut sending) = self.sending.remove(&message) else { return AckReport::default() };
         self.ready.remove(&message);
         self.done.push((message, Outcome::Delivered));
@@ -324,18 +324,18 @@ impl ArqSender {
     }
 
     /// Updates the round-trip estimate (RFC 6298, 2), and the rate.
-    fn measured(&mut self, report: &AckReport, now: Nanos) {
+    fn measured(&mut self, report: &AckReport, now: Instant) {
         self.heard_at = now;
         if let Some(capacity) = &mut self.capacity {
             capacity.resume();
-            report.round_trip.into_iter().for_each(|ns| capacity.round_trip(now, ns));
+            report.round_trip.into_iter().for_each(|trip| capacity.round_trip(now, trip));
             if report.lost > 0 {
                 capacity.lost(now);
             }
             report.train.into_iter().for_each(|train| capacity.train(train, now));
             self.pace.set_rate(capacity.pace());
         }
-        let Some(seen) = report.round_trip.map(|ns| ns as f64) else { return };
+        let Some(seen) = report.round_trip.map(Span::as_ns_f64) else { return };
         self.trip = Some(match self.trip {
             Some((trip, variation)) => {
                 let off = (trip - seen).abs();

@@ -2,10 +2,10 @@
 
 use super::frame::HEADER;
 use super::settings::AckReport;
-use crate::Nanos;
 use crate::capacity::Train;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
 /// What a sender knows as delivered at a time.
@@ -15,9 +15,9 @@ pub(super) struct Delivered {
     pub bytes: usize,
     pub received: usize,
     /// Time of the last acknowledgement; if nothing was in flight, of the sending after it.
-    pub at: Nanos,
+    pub at: Instant,
     /// Sending time of the chunk that it has acknowledged.
-    pub sent_at: Nanos,
+    pub sent_at: Instant,
     /// Whether nothing was in flight.
     pub alone: bool,
 }
@@ -26,7 +26,7 @@ pub(super) struct Delivered {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt {
     /// Sending time of its last chunk.
-    pub asked_at: Nanos,
+    pub asked_at: Instant,
     /// What had been delivered when its first chunk was sent.
     pub before: Delivered,
     /// Chunks of the message sent until then.
@@ -43,30 +43,30 @@ pub(super) struct Sending {
     /// Remaining chunks of the current train.
     pub train: VecDeque<u8>,
     /// Retransmission timeout; `None` while the train is being sent.
-    pub ask_at: Option<Nanos>,
+    pub ask_at: Option<Instant>,
     /// Attempts that are counted.
     pub asked: Vec<Attempt>,
     /// What had been delivered before the current train.
     pub before: Option<Delivered>,
     /// The attempt of the request that this answer belongs to.
     pub echo: u8,
-    /// When it was ready to be sent, in ns.
-    pub queued_at: Option<Nanos>,
+    /// When it was ready to be sent.
+    pub queued_at: Option<Instant>,
     /// Consecutive timeouts.
     pub tries: u32,
     /// Number of chunks sent, and number of those that are known as received or lost.
     pub sent: u32,
     pub known: u32,
-    pub until: Option<Nanos>,
+    pub until: Option<Instant>,
 }
 
 impl Sending {
     /// Round-trip time of the attempt that triggered a reply; `None` beyond the counted attempts.
     /// Because a reply names its attempt, retransmitted messages give samples as well, which Karn
     /// and Partridge's rule excludes.
-    pub fn round_trip(&self, echo: u8, now: Nanos) -> Option<Nanos> {
+    pub fn round_trip(&self, echo: u8, now: Instant) -> Option<Span> {
         let attempt = self.asked.get(usize::from(echo))?;
-        Some(now.saturating_sub(attempt.asked_at))
+        Some(now - attempt.asked_at)
     }
 
     /// Bytes of a chunk on the wire.
@@ -91,7 +91,7 @@ impl Delivered {
         attempt: &Attempt,
         chunk: usize,
         report: &AckReport,
-        now: Nanos,
+        now: Instant,
     ) -> Option<Train> {
         let known = (report.received + report.lost) as usize;
         self.bytes += known * chunk;
@@ -101,8 +101,8 @@ impl Delivered {
         let train = Train {
             bytes: self.bytes - before.bytes,
             received: self.received - before.received,
-            sent: attempt.asked_at.saturating_sub(before.sent_at),
-            acknowledged: now.saturating_sub(before.at),
+            sent: attempt.asked_at - before.sent_at,
+            acknowledged: now - before.at,
             alone: before.alone,
         };
         (known > 0).then_some(train)

@@ -1,6 +1,6 @@
 //! Settings of a sender, and what it reports.
 
-use crate::Nanos;
+use crate::Span;
 use crate::capacity::Train;
 
 /// Pacing and timeout of a sender.
@@ -12,9 +12,9 @@ pub struct ArqSettings {
     pub below: usize,
     /// Maximum sending rate, in bit/s.
     pub rate_bit_s: f64,
-    /// Initial acknowledgement timeout in ns; replaced by an estimate after the first round-trip
+    /// Initial acknowledgement timeout; replaced by an estimate after the first round-trip
     /// sample.
-    pub timeout: Nanos,
+    pub timeout: Span,
     /// Maximum number of messages in flight; others are queued.
     pub most: usize,
     /// Bytes that may go at once after a pause.
@@ -31,7 +31,7 @@ impl Default for ArqSettings {
             datagram: 1_200,
             below: 42,
             rate_bit_s: 10e6,
-            timeout: 200_000_000,
+            timeout: Span::from_ms(200),
             most: 32,
             burst: 0,
             adapts: false,
@@ -67,8 +67,8 @@ pub struct AckReport {
     pub received: u32,
     /// Lost chunks of it.
     pub lost: u32,
-    /// Round-trip time in ns, if known.
-    pub round_trip: Option<Nanos>,
+    /// Round-trip time, if known.
+    pub round_trip: Option<Span>,
     /// The train that it acknowledges, if known.
     pub train: Option<Train>,
 }

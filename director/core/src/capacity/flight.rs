@@ -1,6 +1,6 @@
 //! Datagrams that arrive without a long pause, and trains that are acknowledged.
 
-use crate::Nanos;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
 /// Maximum number of arrivals that are kept.
@@ -10,6 +10,9 @@ pub(super) const MIN_FLIGHT: usize = 4;
 /// Arrivals between which a rate is measured.
 const MAX_RUN: usize = 16;
 
+/// Arrivals in less time count as if they had taken this long.
+pub(super) const MIN_SPAN: Span = Span::from_us(1);
+
 /// Datagrams that have been acknowledged, as their sender sees it. As in BBR, the rate is that of
 /// all that was acknowledged in a time that ends with this acknowledgement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,10 +20,10 @@ pub struct Train {
     /// Bytes on the wire, and those among them that have arrived.
     pub bytes: usize,
     pub received: usize,
-    /// Time in which they were sent, in ns.
-    pub sent: Nanos,
-    /// Time in which they were acknowledged, in ns.
-    pub acknowledged: Nanos,
+    /// Time in which they were sent.
+    pub sent: Span,
+    /// Time in which they were acknowledged.
+    pub acknowledged: Span,
     /// Whether nothing was in flight before: then that time includes a round trip.
     pub alone: bool,
 }
@@ -28,11 +31,11 @@ pub struct Train {
 /// A flight: datagrams that arrive without a long pause.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
-    arrivals: VecDeque<(Nanos, usize)>,
+    arrivals: VecDeque<(Instant, usize)>,
     /// Of runs of `MAX_RUN` arrivals, the one with the highest rate: its place, bytes and time in ns.
     fastest: Option<(usize, f64, f64)>,
-    /// Longest round-trip time in it, in ns.
-    pub longest: Nanos,
+    /// Longest round-trip time in it.
+    pub longest: Span,
     pub lost: bool,
     /// Whether any frames were lost.
     pub losses: bool,
@@ -42,7 +45,7 @@ pub(super) struct Flight {
 
 impl Flight {
     /// Records the arrival of a datagram.
-    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
+    pub fn arrival(&mut self, now: Instant, bytes: usize) {
         self.arrivals.push_back((now, bytes));
         if self.arrivals.len() > MAX_FLIGHT {
             self.arrivals.pop_front();
@@ -65,10 +68,10 @@ impl Flight {
         self.arrivals.len()
     }
 
-    /// Time since the first and since the last arrival, in ns.
-    pub fn ages(&self, now: Nanos) -> (Nanos, Nanos) {
+    /// Time since the first and since the last arrival.
+    pub fn ages(&self, now: Instant) -> (Span, Span) {
         let age =
-            |arrival: Option<&(Nanos, usize)>| arrival.map_or(0, |(at, _)| now - now.min(*at));
+            |arrival: Option<&(Instant, usize)>| arrival.map_or(Span::ZERO, |(at, _)| now - *at);
         (age(self.arrivals.front()), age(self.arrivals.back()))
     }
 
@@ -95,7 +98,7 @@ impl Flight {
     fn passed(&self, first: usize, run: usize) -> (f64, f64) {
         let all = self.arrivals.range(first..=first + run);
         let bytes: usize = all.skip(1).map(|(_, bytes)| bytes).sum();
-        let span = self.arrivals[first + run].0.saturating_sub(self.arrivals[first].0);
-        (bytes as f64, span.max(1_000) as f64)
+        let span = self.arrivals[first + run].0 - self.arrivals[first].0;
+        (bytes as f64, span.max(MIN_SPAN).as_ns_f64())
     }
 }

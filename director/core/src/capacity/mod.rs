@@ -11,20 +11,22 @@ mod trips;
 
 pub use flight::Train;
 
-use self::flight::{Flight, MIN_FLIGHT};
+use self::flight::{Flight, MIN_FLIGHT, MIN_SPAN};
 use self::trips::Trips;
-use crate::Nanos;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
 /// Datagrams that may be sent in a round trip without knowledge of the path (RFC 6928).
 const INITIAL_WINDOW: f64 = 10.0;
 /// Maximum size of these datagrams together, in bytes (RFC 6928).
 const MAX_INITIAL: f64 = 14_600.0;
-/// Round-trip time before the first sample, in ns.
-pub const UNKNOWN_TRIP: Nanos = 100_000_000;
-/// See [`Capacity::patience`], in ns, and the number of arrivals after which there is none.
-const PATIENCE: Nanos = 200_000_000;
-const MAX_PATIENCE: Nanos = 1_000_000_000;
+/// Round-trip time before the first sample.
+pub const UNKNOWN_TRIP: Span = Span::from_ms(100);
+/// Shorter round-trip times count as this one.
+const MIN_TRIP: Span = Span::from_us(10);
+/// See [`Capacity::patience`], and the number of arrivals after which there is none.
+const PATIENCE: Span = Span::from_ms(200);
+const MAX_PATIENCE: Span = Span::from_s(1);
 const KNOWN_AFTER: u32 = 8;
 /// Arrivals after which a flight is evaluated even if messages are still awaited.
 const LONG_FLIGHT: usize = 64;
@@ -37,8 +39,8 @@ const EARLY_DROP: f64 = 3.0;
 const AFTER_LOSS: f64 = 0.7;
 /// Decrease of the window then (RFC 5681).
 const HALVED: f64 = 0.5;
-/// A pause of two round trips and this time ends a flight, in ns.
-const PAUSE: Nanos = 5_000_000;
+/// A pause of two round trips and this time ends a flight.
+const PAUSE: Span = Span::from_ms(5);
 /// Size of a datagram with its headers for comparisons, in bytes.
 const PACKET: f64 = 1_500.0;
 /// Maximum factor by which sending slows down while nothing arrives.
@@ -77,9 +79,9 @@ pub struct Capacity {
     flight: Flight,
     /// The last delivery rates, in bit/s.
     recent: VecDeque<f64>,
-    cut_at: Nanos,
-    grown_at: Nanos,
-    slowed_at: Nanos,
+    cut_at: Instant,
+    grown_at: Instant,
+    slowed_at: Instant,
     /// Divisor of the sending rate while nothing arrives.
     backoff: f64,
     /// Bytes that were carried per byte of an arrival.
@@ -90,8 +92,8 @@ pub struct Capacity {
 
 impl Capacity {
     /// An estimate without samples. `configured` is the rate in bit/s, `trip` the configured
-    /// round-trip time in ns, `packet` the maximum datagram on the wire in bytes.
-    pub fn new(configured: Option<f64>, trip: Option<Nanos>, packet: f64) -> Self {
+    /// round-trip time, `packet` the maximum datagram on the wire in bytes.
+    pub fn new(configured: Option<f64>, trip: Option<Span>, packet: f64) -> Self {
         let mut capacity = Self {
             configured,
             rate: 0.0,
@@ -107,9 +109,9 @@ impl Capacity {
             trips: Trips::default(),
             flight: Flight::default(),
             recent: VecDeque::new(),
-            cut_at: 0,
-            grown_at: 0,
-            slowed_at: 0,
+            cut_at: Instant::START,
+            grown_at: Instant::START,
+            slowed_at: Instant::START,
             backoff: 1.0,
             scale: 1.0,
             loss: 0.0,
@@ -119,10 +121,10 @@ impl Capacity {
         capacity
     }
 
-    /// The rate at which the window is sent within a round trip of `trip` ns.
-    fn initial(&self, trip: Nanos) -> f64 {
+    /// The rate at which the window is sent within a round trip of `trip`.
+    fn initial(&self, trip: Span) -> f64 {
         let bytes = (self.window * self.packet).min(MAX_INITIAL * self.window / INITIAL_WINDOW);
-        bytes * 8e9 / trip.max(10_000) as f64
+        bytes * 8e9 / trip.max(MIN_TRIP).as_ns_f64()
     }
 
     /// The estimated rate, in bit/s.
@@ -161,28 +163,28 @@ impl Capacity {
         self.configured.is_none()
     }
 
-    /// Smoothed round-trip time with queueing, in ns; `None` before the first sample.
-    pub fn smoothed_trip(&self) -> Option<Nanos> {
+    /// Smoothed round-trip time with queueing; `None` before the first sample.
+    pub fn smoothed_trip(&self) -> Option<Span> {
         self.trips.mean()
     }
 
     /// Time of the last round-trip sample; `None` before the first.
-    pub fn sampled_at(&self) -> Option<Nanos> {
+    pub fn sampled_at(&self) -> Option<Instant> {
         self.trips.sampled_at()
     }
 
-    /// Time in ns to wait for answers beyond what is estimated, until some have arrived: the path
+    /// Time to wait for answers beyond what is estimated, until some have arrived: the path
     /// may be far narrower than its round trip suggests. At most the second that RFC 8085, 3.1.1,
     /// requires before the first round trip.
-    pub fn patience(&self) -> Nanos {
+    pub fn patience(&self) -> Span {
         if !self.is_estimated() || self.measured || self.arrived >= KNOWN_AFTER {
-            return 0;
+            return Span::ZERO;
         }
         (4 * self.trip() + PATIENCE).min(MAX_PATIENCE)
     }
 
-    /// Minimum round-trip time of the last half minute, in ns.
-    pub fn least_trip(&self) -> Option<Nanos> {
+    /// Minimum round-trip time of the last half minute.
+    pub fn least_trip(&self) -> Option<Span> {
         self.trips.least()
     }
 
@@ -199,25 +201,25 @@ impl Capacity {
         (self.scale, self.loss) = (scale.max(1.0), loss);
     }
 
-    /// Time of a datagram on the bottleneck, in ns.
-    fn airtime(&self) -> Nanos {
-        (PACKET.min(self.packet) * 8e9 / self.rate()) as Nanos
+    /// Time of a datagram on the bottleneck.
+    fn airtime(&self) -> Span {
+        Span::from_ns_f64(PACKET.min(self.packet) * 8e9 / self.rate())
     }
 
-    fn trip(&self) -> Nanos {
+    fn trip(&self) -> Span {
         self.trips.mean().unwrap_or(UNKNOWN_TRIP)
     }
 
-    /// Records a round-trip time of `ns`.
-    pub fn round_trip(&mut self, now: Nanos, ns: Nanos) {
+    /// Records a round-trip time.
+    pub fn round_trip(&mut self, now: Instant, trip: Span) {
         if self.trips.mean().is_none() && self.configured.is_none() && !self.measured {
-            self.rate = self.initial(ns);
+            self.rate = self.initial(trip);
         }
-        self.trips.add(now, ns, self.airtime());
-        self.flight.longest = self.flight.longest.max(ns);
+        self.trips.add(now, trip, self.airtime());
+        self.flight.longest = self.flight.longest.max(trip);
         if self.competes() != self.competed {
             // The rate stays as it is.
-            let bits = self.rate.min(self.recent().unwrap_or(self.rate)) * self.trip() as f64;
+            let bits = self.rate.min(self.recent().unwrap_or(self.rate)) * self.trip().as_ns_f64();
             match self.competes() {
                 true => self.window = (bits / 8e9 / self.packet).max(INITIAL_WINDOW),
                 false => self.rate = self.initial(self.trip()),
@@ -242,7 +244,7 @@ impl Capacity {
     }
 
     /// Records the arrival of a datagram of `bytes` on the wire.
-    pub fn arrival(&mut self, now: Nanos, bytes: usize) {
+    pub fn arrival(&mut self, now: Instant, bytes: usize) {
         self.resume();
         self.arrived = self.arrived.saturating_add(1);
         if !self.flight.trained {
@@ -264,7 +266,7 @@ impl Capacity {
     }
 
     /// Messages are about to be sent: if nothing has arrived for some time, ends the flight.
-    pub fn sending(&mut self, now: Nanos) {
+    pub fn sending(&mut self, now: Instant) {
         let (_, pause) = self.flight.ages(now);
         if pause > 2 * self.trip() + PAUSE {
             self.finish(now);
@@ -272,7 +274,7 @@ impl Capacity {
     }
 
     /// A message is complete, and nothing is awaited if it was the `last`.
-    pub fn completed(&mut self, now: Nanos, last: bool) {
+    pub fn completed(&mut self, now: Instant, last: bool) {
         let (takes, _) = self.flight.ages(now);
         let long = self.flight.len() > 2 * MIN_FLIGHT && takes > 2 * self.trip();
         if last || long || self.flight.len() >= LONG_FLIGHT {
@@ -281,7 +283,7 @@ impl Capacity {
     }
 
     /// A train of datagrams was acknowledged at the sending end.
-    pub fn train(&mut self, train: Train, now: Nanos) {
+    pub fn train(&mut self, train: Train, now: Instant) {
         let Some(least) = self.least_trip() else { return };
         if (train.bytes as f64) < MIN_TRAIN * self.packet {
             return;
@@ -291,22 +293,22 @@ impl Capacity {
         // What a queue has dropped has not passed; what a radio has lost, has.
         let full = self.queues(self.flight.longest);
         let bytes = if full { train.received } else { train.bytes } as f64;
-        let rate_over = |ns: Nanos| bytes * 8e9 / ns.max(1_000) as f64;
-        let trip = if train.alone { least } else { 0 };
+        let rate_over = |span: Span| bytes * 8e9 / span.max(MIN_SPAN).as_ns_f64();
+        let trip = if train.alone { least } else { Span::ZERO };
         let sent = rate_over(train.sent).min(self.rate());
-        let seen = rate_over(train.acknowledged.saturating_sub(trip).max(train.sent));
+        let seen = rate_over((train.acknowledged - trip).max(train.sent));
         self.delivered(seen, sent, now);
-        self.flight.longest = 0;
+        self.flight.longest = Span::ZERO;
     }
 
     /// Whether a round-trip time includes a standing queue.
-    fn queues(&self, trip: Nanos) -> bool {
+    fn queues(&self, trip: Span) -> bool {
         self.trips.queues(trip, self.airtime())
     }
 
     /// Frames were lost; returns whether a queue has dropped them. Then the rate decreases, at
     /// most once in a round trip.
-    pub fn lost(&mut self, now: Nanos) -> bool {
+    pub fn lost(&mut self, now: Instant) -> bool {
         self.flight.losses = true;
         let seen = self.flight.rate().map(|rate| rate * self.scale / (1.0 - self.loss).max(0.1));
         // Where all arrives as it was sent, the queue is not the path's.
@@ -329,7 +331,7 @@ impl Capacity {
     /// Nothing has arrived in time: the path may carry far less, or nothing. Sending slows down
     /// until something arrives, at most once in a round trip; the estimate stays, because the path
     /// has not been measured.
-    pub fn timeout(&mut self, now: Nanos) {
+    pub fn timeout(&mut self, now: Instant) {
         if now >= self.slowed_at + self.trip() {
             self.slowed_at = now;
             self.backoff = (self.backoff * 2.0).min(MAX_BACKOFF);
@@ -341,18 +343,18 @@ impl Capacity {
 mod tests {
     use super::*;
 
-    const MS: Nanos = 1_000_000;
+    const MS: Span = Span::from_ms(1);
 
     /// A flight of `count` datagrams of 1,000 bytes that arrive at `bit_s`, and their round trips:
     /// `trip` ms, and `more` ms longer at the end.
     fn flight(
         capacity: &mut Capacity,
-        begin: Nanos,
+        begin: Instant,
         count: u64,
         bit_s: f64,
         (trip, more): (u64, u64),
     ) {
-        let each = (8e12 / bit_s) as Nanos;
+        let each = Span::from_ns_f64(8e12 / bit_s);
         for n in 0..count {
             let now = begin + n * each;
             capacity.arrival(now, 1_000);
@@ -363,7 +365,7 @@ mod tests {
     #[test]
     fn a_rate_is_found_from_nothing_and_followed() {
         let mut capacity = Capacity::new(None, None, 1_500.0);
-        let mut now = 0;
+        let mut now = Instant::START;
         let mut run = |capacity: &mut Capacity, bit_s: f64, flights: u64| {
             for _ in 0..flights {
                 now += 2_000 * MS;
@@ -384,17 +386,17 @@ mod tests {
     #[test]
     fn losses_of_a_queue_are_told_from_those_of_a_radio() {
         let mut capacity = Capacity::new(None, Some(40 * MS), 1_500.0);
-        flight(&mut capacity, 0, 20, 3e6, (40, 0));
+        flight(&mut capacity, Instant::START, 20, 3e6, (40, 0));
         let before = capacity.rate();
-        assert!(!capacity.lost(100 * MS), "no queue");
+        assert!(!capacity.lost(Instant::START + 100 * MS), "no queue");
         assert_eq!(capacity.rate(), before);
-        capacity.finish(100 * MS);
-        flight(&mut capacity, 2_000 * MS, 20, 500e3, (40, 400));
+        capacity.finish(Instant::START + 100 * MS);
+        flight(&mut capacity, Instant::START + 2_000 * MS, 20, 500e3, (40, 400));
         let before = capacity.rate();
-        assert!(capacity.lost(2_400 * MS), "the queue is full");
+        assert!(capacity.lost(Instant::START + 2_400 * MS), "the queue is full");
         assert!(capacity.rate() < 0.8 * before);
         let once = capacity.rate();
-        assert!(capacity.lost(2_401 * MS));
+        assert!(capacity.lost(Instant::START + 2_401 * MS));
         assert_eq!(capacity.rate(), once, "once in a round trip");
     }
 
@@ -402,12 +404,12 @@ mod tests {
     fn what_was_told_is_a_limit() {
         let mut capacity = Capacity::new(Some(1e6), Some(40 * MS), 1_500.0);
         for n in 1..10 {
-            flight(&mut capacity, n * 2_000 * MS, 20, 1e6, (40, 0));
-            capacity.finish(n * 2_000 * MS + 100 * MS);
+            flight(&mut capacity, Instant::START + n * 2_000 * MS, 20, 1e6, (40, 0));
+            capacity.finish(Instant::START + n * 2_000 * MS + 100 * MS);
         }
         assert_eq!(capacity.rate(), 1e6);
-        flight(&mut capacity, 60_000 * MS, 20, 300e3, (40, 300));
-        capacity.finish(61_000 * MS);
+        flight(&mut capacity, Instant::START + 60_000 * MS, 20, 300e3, (40, 300));
+        capacity.finish(Instant::START + 61_000 * MS);
         let floor = capacity.initial(capacity.smoothed_trip().unwrap());
         assert!(capacity.rate() <= floor.max(320e3) && floor < 1e6, "{}", capacity.rate());
     }
@@ -417,11 +419,11 @@ mod tests {
         let mut capacity = Capacity::new(None, None, 1_500.0);
         for n in 0..20 {
             for place in 0..10 {
-                let now = n * 2_000 * MS + place * 100 * MS;
+                let now = Instant::START + n * 2_000 * MS + place * 100 * MS;
                 capacity.arrival(now, 150);
                 capacity.round_trip(now, (20 + place * 100) * MS);
             }
-            capacity.finish(n * 2_000 * MS + 1_500 * MS);
+            capacity.finish(Instant::START + n * 2_000 * MS + 1_500 * MS);
         }
         // Ten packets in the 470 ms that an answer takes on average.
         assert!(capacity.rate() > 150e3, "{}", capacity.rate());
@@ -431,9 +433,9 @@ mod tests {
     fn an_outage_slows_sending_down_and_leaves_the_estimate() {
         let mut capacity = Capacity::new(None, Some(40 * MS), 1_500.0);
         let before = capacity.pace();
-        (1..9).for_each(|n| capacity.timeout(n * 1_000 * MS));
+        (1..9).for_each(|n| capacity.timeout(Instant::START + n * 1_000 * MS));
         assert!(capacity.pace() < before / 50.0 && capacity.rate() == before);
-        (0..8).for_each(|n| capacity.arrival(n * MS / 100, 100));
+        (0..8).for_each(|n| capacity.arrival(Instant::START + n * MS / 100, 100));
         assert_eq!(capacity.pace(), before);
     }
 }

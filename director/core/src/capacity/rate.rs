@@ -2,7 +2,7 @@
 
 use super::flight::Flight;
 use super::{Capacity, FILLS};
-use crate::Nanos;
+use crate::Instant;
 
 /// Growth of the rate with each flight that does not fill the bottleneck: before the first that
 /// does, and after it (BBR's gain of a probing phase).
@@ -18,7 +18,7 @@ const CLEAN: f64 = 0.01;
 
 impl Capacity {
     /// Datagrams that were sent at a rate of `sent` bit/s have arrived at a rate of `seen`.
-    pub(super) fn delivered(&mut self, seen: f64, sent: f64, now: Nanos) {
+    pub(super) fn delivered(&mut self, seen: f64, sent: f64, now: Instant) {
         let rate = self.rate();
         self.measured = true;
         self.recent.push_back(seen);
@@ -52,8 +52,8 @@ impl Capacity {
         }
         let clean = self.loss < CLEAN && !self.flight.losses;
         let Some((bytes, span)) = self.flight.run().filter(|_| !clean) else { return true };
-        let least = self.least_trip().unwrap_or(0);
-        let waited = self.flight.longest.saturating_sub(least) as f64;
+        let least = self.least_trip().unwrap_or_default();
+        let waited = (self.flight.longest - least).as_ns_f64();
         let excess = span - bytes * self.scale * 8e9 / self.rate();
         self.flight.trained || waited > excess / 2.0
     }
@@ -64,8 +64,8 @@ impl Capacity {
     }
 
     /// The path carries all: raises the rate, at most once in a round trip.
-    fn grow(&mut self, now: Nanos) {
-        if self.grown_at > 0 && now < self.grown_at + self.trip() {
+    fn grow(&mut self, now: Instant) {
+        if self.grown_at > Instant::START && now < self.grown_at + self.trip() {
             return;
         }
         self.grown_at = now;
@@ -76,7 +76,7 @@ impl Capacity {
     }
 
     /// Ends the flight.
-    pub(super) fn finish(&mut self, now: Nanos) {
+    pub(super) fn finish(&mut self, now: Instant) {
         let flight = core::mem::take(&mut self.flight);
         if flight.trained {
             return;

@@ -1,18 +1,18 @@
 //! Round-trip times: their minimum, their mean, and whether a queue remains.
 
-use crate::Nanos;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
-/// Interval in which the minimum is kept, in ns.
-const MIN_WINDOW: Nanos = 30_000_000_000;
-/// Queueing delay below this does not count, in ns: timers and radios have as much jitter.
-const MIN_QUEUE: Nanos = 5_000_000;
+/// Interval in which the minimum is kept.
+const MIN_WINDOW: Span = Span::from_s(30);
+/// Queueing delay below this does not count: timers and radios have as much jitter.
+const MIN_QUEUE: Span = Span::from_ms(5);
 /// A queue is empty below this share of its recent maximum (Copa, 3.2).
 const EMPTY: f64 = 0.1;
-/// Delay of an empty queue, in ns.
-const MIN_EMPTY: Nanos = 2_000_000;
+/// Delay of an empty queue.
+const MIN_EMPTY: Span = Span::from_ms(2);
 /// Duration of a period, in mean round-trip times.
-const PERIOD: Nanos = 2;
+const PERIOD: u64 = 2;
 /// Decrease of the recent maximum with each period.
 const FADES: f64 = 0.9;
 /// Consecutive periods with a queue, in spite of slower sending, after which other traffic must
@@ -22,16 +22,16 @@ const COMPETITION: u32 = 4;
 /// Round-trip times of a path.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trips {
-    /// Samples that can be the minimum of the window: times, and values in ns.
-    least: VecDeque<(Nanos, Nanos)>,
+    /// Samples that can be the minimum of the window: times, and values.
+    least: VecDeque<(Instant, Span)>,
     /// Time of the last sample.
-    at: Nanos,
+    at: Instant,
     /// Smoothed time, in ns (RFC 6298).
     mean: Option<f64>,
     /// Longest time recently, in ns.
     longest: f64,
     /// Begin of the period, and the shortest time in it.
-    period: Option<(Nanos, Nanos)>,
+    period: Option<(Instant, Span)>,
     /// Consecutive periods in which the queue was never empty, and in which it was.
     full: u32,
     empty: u32,
@@ -39,35 +39,35 @@ pub(super) struct Trips {
 }
 
 impl Trips {
-    /// Records a round-trip time of `ns`; a packet takes `packet` ns on the bottleneck.
-    pub fn add(&mut self, now: Nanos, ns: Nanos, packet: Nanos) {
-        while self.least.pop_back_if(|(_, known)| *known >= ns).is_some() {}
-        self.least.push_back((now, ns));
+    /// Records a round-trip time; a packet takes `packet` on the bottleneck.
+    pub fn add(&mut self, now: Instant, trip: Span, packet: Span) {
+        while self.least.pop_back_if(|(_, known)| *known >= trip).is_some() {}
+        self.least.push_back((now, trip));
         while self.least.len() > 1
             && self.least.pop_front_if(|(at, _)| *at + MIN_WINDOW < now).is_some()
         {}
         self.at = now;
-        let seen = ns as f64;
+        let seen = trip.as_ns_f64();
         self.mean = Some(self.mean.map_or(seen, |mean| 0.875 * mean + 0.125 * seen));
         self.longest = self.longest.max(seen);
-        let (began_at, shortest) = self.period.unwrap_or((now, ns));
-        let shortest = shortest.min(ns);
+        let (began_at, shortest) = self.period.unwrap_or((now, trip));
+        let shortest = shortest.min(trip);
         self.period = Some((began_at, shortest));
-        if now >= began_at + PERIOD * self.mean().unwrap_or(0) && now > began_at {
+        if now >= began_at + PERIOD * self.mean().unwrap_or_default() && now > began_at {
             self.end_period(shortest, packet);
         }
     }
 
-    fn end_period(&mut self, shortest: Nanos, packet: Nanos) {
+    fn end_period(&mut self, shortest: Span, packet: Span) {
         self.period = None;
-        let least = self.least().unwrap_or(0);
-        let queue = ((self.longest - least as f64) * EMPTY) as Nanos;
+        let least = self.least().unwrap_or_default();
+        let queue = Span::from_ns_f64((self.longest - least.as_ns_f64()) * EMPTY);
         let is_empty = shortest <= least + queue.max(MIN_EMPTY).max(2 * packet);
         (self.full, self.empty) = match is_empty {
             true => (0, self.empty + 1),
             false => (self.full + 1, 0),
         };
-        self.longest = least as f64 + (self.longest - least as f64) * FADES;
+        self.longest = least.as_ns_f64() + (self.longest - least.as_ns_f64()) * FADES;
         if self.full >= COMPETITION {
             self.competes = true;
         } else if self.empty >= 2 {
@@ -75,28 +75,28 @@ impl Trips {
         }
     }
 
-    /// The minimum of the last half minute, in ns.
-    pub fn least(&self) -> Option<Nanos> {
+    /// The minimum of the last half minute.
+    pub fn least(&self) -> Option<Span> {
         self.least.front().map(|(_, trip)| *trip)
     }
 
-    /// The longest recent time, in ns; `None` before the first sample.
-    pub fn longest(&self) -> Option<Nanos> {
-        self.mean.map(|mean| self.longest.max(mean) as Nanos)
+    /// The longest recent time; `None` before the first sample.
+    pub fn longest(&self) -> Option<Span> {
+        self.mean.map(|mean| Span::from_ns_f64(self.longest.max(mean)))
     }
 
     /// Time of the last sample; `None` before the first.
-    pub fn sampled_at(&self) -> Option<Nanos> {
+    pub fn sampled_at(&self) -> Option<Instant> {
         self.mean.map(|_| self.at)
     }
 
-    /// The smoothed time, in ns.
-    pub fn mean(&self) -> Option<Nanos> {
-        self.mean.map(|mean| mean as Nanos)
+    /// The smoothed time.
+    pub fn mean(&self) -> Option<Span> {
+        self.mean.map(Span::from_ns_f64)
     }
 
     /// Whether a round-trip time includes a queue of some length.
-    pub fn queues(&self, trip: Nanos, packet: Nanos) -> bool {
+    pub fn queues(&self, trip: Span, packet: Span) -> bool {
         let Some(least) = self.least() else { return false };
         trip > least + (least / 2).max(MIN_QUEUE).max(3 * packet)
     }
@@ -116,12 +116,12 @@ impl Trips {
 mod tests {
     use super::*;
 
-    const MS: Nanos = 1_000_000;
+    const MS: Span = Span::from_ms(1);
 
     #[test]
     fn a_queue_that_never_empties_is_of_others() {
         let mut trips = Trips::default();
-        let mut now = 0;
+        let mut now = Instant::START;
         let mut add = |trips: &mut Trips, ms: u64| {
             now += 20 * MS;
             trips.add(now, ms * MS, MS);

@@ -2,7 +2,6 @@
 
 use super::interface::{ALL, Model, Params, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
-use crate::Nanos;
 use crate::analytic::{Case, Prediction, rounds};
 use crate::arq::{AckReport, ArqReceiver, ArqSender, ArqSettings, Datagram, LAST_ATTEMPT, Outcome};
 use crate::keys::{Keys, Party, Scope, Use};
@@ -10,6 +9,7 @@ use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 pub static MODEL: Model = Model {
@@ -68,10 +68,10 @@ fn settings(params: &Params, own: Party) -> ArqSettings {
     }
 }
 
-/// Delay of an acknowledgement: this fraction of the round trip, at most `MAX_ACK_DELAY` ns. So
+/// Delay of an acknowledgement: this fraction of the round trip, at most `MAX_ACK_DELAY`. So
 /// reordered frames do not count as lost, and an answer can replace the acknowledgement.
-const ACK_DELAY_DIVISOR: Nanos = 8;
-const MAX_ACK_DELAY: Nanos = 10_000_000;
+const ACK_DELAY_DIVISOR: u64 = 8;
+const MAX_ACK_DELAY: Span = Span::from_ms(10);
 
 /// An ARQ sender and receiver, to one other end.
 pub(crate) struct Arq {
@@ -82,10 +82,10 @@ pub(crate) struct Arq {
     /// Whether the other end answers messages of this end.
     asks: bool,
     /// Delayed acknowledgements and their sending times, by message.
-    acks: BTreeMap<MessageId, (Nanos, Vec<u8>)>,
+    acks: BTreeMap<MessageId, (Instant, Vec<u8>)>,
     /// The same by sending time.
-    due: BTreeSet<(Nanos, MessageId)>,
-    wait: Nanos,
+    due: BTreeSet<(Instant, MessageId)>,
+    wait: Span,
     /// Attempt numbers of unanswered messages.
     attempts: BTreeMap<MessageId, u8>,
 }
@@ -146,7 +146,7 @@ impl Exchange for Arq {
         &mut self,
         number: MessageId,
         sealed: &[u8],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<(), String> {
         if !self.asks {
             // The answer replaces the acknowledgement.
@@ -157,7 +157,7 @@ impl Exchange for Arq {
         sent.map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(plain) = self.other.check(datagram) else { return Incoming::default() };
         let report = match Datagram::chunk_of(plain) {
             Some((number, attempt, echo)) if self.asks => {
@@ -190,7 +190,7 @@ impl Exchange for Arq {
         }
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let first = self.due.first().copied();
         if let Some((_, number)) = first.filter(|(due, _)| *due <= now) {
             let ack = self.take_ack(number);
@@ -211,7 +211,7 @@ impl Exchange for Arq {
         self.sender.pace(rate_bit_s);
     }
 
-    fn take_timeout(&mut self) -> Option<Nanos> {
+    fn take_timeout(&mut self) -> Option<Instant> {
         self.sender.take_timeout()
     }
 
@@ -219,7 +219,7 @@ impl Exchange for Arq {
         self.sender.rate()
     }
 
-    fn retire(&mut self, _: Nanos) {
+    fn retire(&mut self, _: Instant) {
         self.sender.clear();
     }
 }

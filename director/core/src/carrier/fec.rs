@@ -3,7 +3,6 @@
 use super::interface::{
     CarrierEvent, Flow, HubCarrier, Load, MANY, MemberCarrier, Model, Params, To, Transport,
 };
-use crate::Nanos;
 use crate::analytic::{Case, Prediction};
 use crate::bound;
 use crate::conditions::Conditions;
@@ -13,6 +12,7 @@ use crate::model::Features;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 pub static MODEL: Model = Model {
@@ -70,7 +70,7 @@ fn settings(params: &Params) -> FecSettings {
         members: params.members,
         // Unknown until `adapt`.
         spare: 0.0,
-        patience: 0,
+        patience: Span::ZERO,
     }
 }
 
@@ -124,14 +124,14 @@ impl Hub {
 }
 
 impl HubCarrier for Hub {
-    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
         let response =
             if load.answered { ResponseKind::Answers } else { ResponseKind::Acknowledgements };
         let sent = self.hub.send(load.number, load.sealed, response, to, load.until);
         sent.map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Nanos) -> bool {
+    fn receive(&mut self, datagram: &[u8], _: Option<MemberId>, now: Instant) -> bool {
         let genuine = self.hub.receive(datagram, now);
         let seen = self.hub.take_seen();
         self.events.extend(seen.into_iter().map(|(member, received, lost)| CarrierEvent::Frames {
@@ -140,12 +140,12 @@ impl HubCarrier for Hub {
             lost,
         }));
         let trips = self.hub.take_trips().into_iter();
-        self.events.extend(trips.map(|(member, ns)| CarrierEvent::RoundTrip(member, ns)));
+        self.events.extend(trips.map(|(member, trip)| CarrierEvent::RoundTrip(member, trip)));
         self.collect_events();
         genuine
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         let (datagram, wake) = self.hub.poll(now);
         self.collect_events();
         let all = if self.single { To::Member(0) } else { To::Group };
@@ -157,13 +157,13 @@ impl HubCarrier for Hub {
         core::mem::take(&mut self.events)
     }
 
-    fn retire(&mut self, _: Nanos) {
+    fn retire(&mut self, _: Instant) {
         self.hub.clear();
     }
 
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
-        self.hub.settings().round_trip = here.rtt_ns;
+        self.hub.settings().round_trip = here.rtt;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
 
@@ -176,7 +176,7 @@ impl HubCarrier for Hub {
         let settings = self.hub.settings();
         settings.patience = flow.patience;
         // Requests must not come before answers that wait in queues.
-        settings.round_trip = settings.round_trip.max(flow.wait.unwrap_or(0));
+        settings.round_trip = settings.round_trip.max(flow.wait.unwrap_or_default());
     }
 }
 
@@ -200,16 +200,16 @@ impl MemberCarrier for Member {
         number: MessageId,
         _: usize,
         sealed: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), String> {
         self.member.answer(number, sealed, now).map(drop).map_err(|why| why.to_string())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>> {
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {
         self.member.receive(datagram, now).map(|(_, envelope)| envelope).into_iter().collect()
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         self.member.poll(now)
     }
 

@@ -1,6 +1,5 @@
 //! What the session and its transports know of each other.
 
-use crate::Nanos;
 use crate::analytic::{Case, Prediction};
 use crate::capacity::Train;
 use crate::conditions::Conditions;
@@ -11,6 +10,7 @@ use crate::platform::prelude::*;
 use crate::rng::Seed;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::Pattern;
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 pub(super) const MANY: &[Pattern] = &[Pattern::PublishSubscribe, Pattern::PublishCollect];
@@ -88,10 +88,10 @@ pub struct Params {
     pub rate_bit_s: f64,
     /// Frame loss, 0 to 1.
     pub loss: f64,
-    /// Round-trip time without queueing, in ns.
-    pub round_trip: Nanos,
-    /// Round-trip time with queueing, as measured, in ns; at least `round_trip`.
-    pub wait: Nanos,
+    /// Round-trip time without queueing.
+    pub round_trip: Span,
+    /// Round-trip time with queueing, as measured; at least `round_trip`.
+    pub wait: Span,
     /// Whether the data rate is an estimate, not configured.
     pub estimated: bool,
     /// Size of a sealed answer in bytes, assumed or measured.
@@ -112,7 +112,7 @@ pub struct Load<'a> {
     /// Whether members answer it.
     pub answered: bool,
     /// Its expiry time.
-    pub until: Option<Nanos>,
+    pub until: Option<Instant>,
 }
 
 /// An event of a hub's transport.
@@ -131,12 +131,12 @@ pub enum CarrierEvent {
         /// Number of lost frames.
         lost: u32,
     },
-    /// A round-trip sample of a member, in ns.
-    RoundTrip(MemberId, Nanos),
+    /// A round-trip sample of a member.
+    RoundTrip(MemberId, Span),
     /// Datagrams that were sent in a row have been acknowledged.
     Train(Train),
     /// A datagram that was sent to a member at this time has not been acknowledged in time.
-    Timeout(MemberId, Nanos),
+    Timeout(MemberId, Instant),
     /// Multicast does not work: members have a message only by unicast.
     MulticastBlocked,
 }
@@ -147,17 +147,17 @@ pub trait HubCarrier: Send {
     ///
     /// # Errors
     /// The reason why the model cannot carry it.
-    fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Nanos) -> Result<(), String>;
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], now: Instant) -> Result<(), String>;
     /// Handles a datagram of the model; returns whether a member has sent it, as far as the model
     /// can tell. Envelopes tell it by themselves.
-    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) -> bool;
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool;
     /// The next datagram at `now`, and the time of the next poll.
-    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>);
+    fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>);
     /// Events since the last call.
     fn take(&mut self) -> Vec<CarrierEvent>;
     /// All members have changed to another model, which resends outstanding messages. From now on
     /// the transport only acknowledges to members that do not know yet.
-    fn retire(&mut self, now: Nanos);
+    fn retire(&mut self, now: Instant);
     /// Updates the network conditions.
     fn adapt(&mut self, _here: &Conditions) {}
     /// Updates which members lose far more than the others, and their loss, 0 to 1.
@@ -173,10 +173,10 @@ pub struct Flow {
     pub rate_bit_s: f64,
     /// Time on air that a message and the answer to it take, in that of the message; 1 or more.
     pub charge: f64,
-    /// Smoothed round-trip time with queueing in ns, if the path was measured.
-    pub wait: Option<Nanos>,
-    /// Time in ns that answers may take longer than estimated, before anything was measured.
-    pub patience: Nanos,
+    /// Smoothed round-trip time with queueing, if the path was measured.
+    pub wait: Option<Span>,
+    /// Time that answers may take longer than estimated, before anything was measured.
+    pub patience: Span,
 }
 
 /// A member's side of a transport.
@@ -190,12 +190,12 @@ pub trait MemberCarrier: Send {
         number: MessageId,
         asked: usize,
         sealed: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), String>;
     /// Handles a datagram of the model; returns completed envelopes.
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>>;
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>>;
     /// The next datagram to the hub at `now`, and the time of the next poll.
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
     /// Whether the transport itself acknowledges messages to the hub.
     fn acknowledges(&self) -> bool;
 }

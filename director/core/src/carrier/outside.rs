@@ -7,7 +7,7 @@
 
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
 use super::peers::answer_delay;
-use crate::Nanos;
+use crate::Instant;
 use crate::model::ModelId;
 use crate::pace::Pace;
 use crate::platform::Arc;
@@ -44,7 +44,7 @@ pub fn model_of(frame: &[u8]) -> Option<ModelId> {
 struct Frame {
     to: To,
     bytes: Arc<[u8]>,
-    until: Option<Nanos>,
+    until: Option<Instant>,
 }
 
 /// Queue of outgoing frames.
@@ -82,7 +82,7 @@ impl Queue {
         self.waiting.push_back(frame);
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         while self.waiting.pop_front_if(|f| f.until.is_some_and(|at| at <= now)).is_some() {}
         if self.waiting.is_empty() {
             return (None, None);
@@ -109,7 +109,7 @@ struct Hub {
 }
 
 impl HubCarrier for Hub {
-    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
         let (bytes, until) = (self.queue.marked(load.sealed), load.until);
         // Send by unicast to a minority: the others would answer again.
         let group = self.queue.sending.group_copies.is_some()
@@ -124,18 +124,18 @@ impl HubCarrier for Hub {
         Ok(())
     }
 
-    fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Nanos) -> bool {
+    fn receive(&mut self, frame: &[u8], _: Option<MemberId>, _: Instant) -> bool {
         if let Some(envelope) = frame.strip_prefix(&head(self.queue.model)) {
             self.events.push(CarrierEvent::Envelope(envelope.to_vec()));
         }
         false
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         self.queue.poll(now)
     }
 
-    fn retire(&mut self, _: Nanos) {
+    fn retire(&mut self, _: Instant) {
         self.queue.waiting.clear();
     }
 
@@ -153,7 +153,7 @@ struct Member {
     params: Params,
     queue: Queue,
     /// Delayed answers.
-    delayed: Vec<(Nanos, Arc<[u8]>)>,
+    delayed: Vec<(Instant, Arc<[u8]>)>,
     rng: Rng,
 }
 
@@ -163,7 +163,7 @@ impl MemberCarrier for Member {
         _: MessageId,
         asked: usize,
         sealed: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), String> {
         // Published messages reach all members at the same time.
         let alone = self.queue.sending.group_copies.is_none();
@@ -175,11 +175,11 @@ impl MemberCarrier for Member {
         Ok(())
     }
 
-    fn receive(&mut self, frame: &[u8], _: Nanos) -> Vec<Vec<u8>> {
+    fn receive(&mut self, frame: &[u8], _: Instant) -> Vec<Vec<u8>> {
         frame.strip_prefix(&head(self.queue.model)).map(<[u8]>::to_vec).into_iter().collect()
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         for (_, bytes) in self.delayed.extract_if(.., |(at, _)| *at <= now) {
             self.queue.push(Frame { to: To::Hub, bytes, until: None });
         }
@@ -211,6 +211,7 @@ pub fn member(model: ModelId, sending: Sending, params: &Params) -> Box<dyn Memb
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Span;
     use crate::carrier::is_of;
     use crate::keys::Root;
     use crate::rng::Seed;
@@ -233,8 +234,8 @@ mod tests {
             below: 10,
             rate_bit_s: 800_000.0,
             loss: 0.0,
-            round_trip: 1_000_000,
-            wait: 1_000_000,
+            round_trip: Span::from_ms(1),
+            wait: Span::from_ms(1),
             estimated: false,
             answer: 0,
             efficient: false,
@@ -242,12 +243,12 @@ mod tests {
         }
     }
 
-    fn load(sealed: &[u8], until: Option<Nanos>) -> Load<'_> {
+    fn load(sealed: &[u8], until: Option<Instant>) -> Load<'_> {
         Load { number: 0, sealed, answered: true, until }
     }
 
-    fn sent(hub: &mut dyn HubCarrier) -> Vec<(Nanos, To)> {
-        let (mut now, mut all) = (0, Vec::new());
+    fn sent(hub: &mut dyn HubCarrier) -> Vec<(Instant, To)> {
+        let (mut now, mut all) = (Instant::START, Vec::new());
         loop {
             let (frame, wake) = hub.poll(now);
             all.extend(frame.map(|(to, _)| (now, to)));
@@ -260,21 +261,23 @@ mod tests {
     fn a_group_is_sent_to_at_once_and_each_way_is_paced() {
         let ways = |model, to: &[MemberId]| {
             let mut hub = hub(model, &params(4));
-            hub.send(load(&[0x20; 88], None), to, 0).unwrap();
-            hub.send(load(&[0x20; 88], None), &[3], 0).unwrap();
+            hub.send(load(&[0x20; 88], None), to, Instant::START).unwrap();
+            hub.send(load(&[0x20; 88], None), &[3], Instant::START).unwrap();
             sent(&mut *hub)
         };
-        let (ms, last) = (1_000_000, To::Member(3));
+        let (start, last) = (Instant::START, To::Member(3));
+        let ms = |ms| start + Span::from_ms(ms);
         // Each frame takes 1 ms; one connection per member takes four times that, a broker five.
         let alone = |at, member| (at, To::Member(member));
-        let each = [alone(0, 0), alone(ms, 1), alone(2 * ms, 2), alone(3 * ms, 3), (4 * ms, last)];
+        let each =
+            [alone(start, 0), alone(ms(1), 1), alone(ms(2), 2), alone(ms(3), 3), (ms(4), last)];
         assert_eq!(ways(ModelId::TcpRouterDealer, &[0, 1, 2, 3]), each);
-        let published = |at| vec![(0, To::Group), (at, last)];
-        assert_eq!(ways(ModelId::PgmPublishSubscribe, &[0, 1, 2, 3]), published(ms));
-        assert_eq!(ways(ModelId::TcpPublishSubscribe, &[0, 1, 2]), published(4 * ms));
-        assert_eq!(ways(ModelId::Mqtt, &[0, 1, 2, 3]), published(5 * ms));
+        let published = |at| vec![(start, To::Group), (at, last)];
+        assert_eq!(ways(ModelId::PgmPublishSubscribe, &[0, 1, 2, 3]), published(ms(1)));
+        assert_eq!(ways(ModelId::TcpPublishSubscribe, &[0, 1, 2]), published(ms(4)));
+        assert_eq!(ways(ModelId::Mqtt, &[0, 1, 2, 3]), published(ms(5)));
         let few = ways(ModelId::TcpPublishSubscribe, &[1, 2]);
-        assert_eq!(few, [alone(0, 1), alone(ms, 2), (2 * ms, last)]);
+        assert_eq!(few, [alone(start, 1), alone(ms(1), 2), (ms(2), last)]);
     }
 
     #[test]
@@ -282,17 +285,17 @@ mod tests {
         let here = params(1);
         let (mut one, mut other) = (hub(ModelId::Mqtt, &here), member(ModelId::Mqtt, &here));
         let long = vec![0x21; 300_000];
-        one.send(load(&long, None), &[0], 0).unwrap();
-        let (frame, _) = one.poll(0);
+        one.send(load(&long, None), &[0], Instant::START).unwrap();
+        let (frame, _) = one.poll(Instant::START);
         let (_, frame) = frame.unwrap();
         assert_eq!((frame.len(), model_of(&frame)), (300_002, Some(ModelId::Mqtt)));
-        assert_eq!(other.receive(&frame, 0), [long]);
-        other.answer(0, 0, &[0x23; 10], 0).unwrap();
-        let (answer, _) = other.poll(0);
+        assert_eq!(other.receive(&frame, Instant::START), [long]);
+        other.answer(0, 0, &[0x23; 10], Instant::START).unwrap();
+        let (answer, _) = other.poll(Instant::START);
         let answer = answer.unwrap();
-        hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, 0);
-        one.receive(&answer, None, 0);
-        one.receive(&[MARK], None, 0);
+        hub(ModelId::TcpRouterDealer, &here).receive(&answer, None, Instant::START);
+        one.receive(&answer, None, Instant::START);
+        one.receive(&[MARK], None, Instant::START);
         assert_eq!(one.take(), [CarrierEvent::Envelope(vec![0x23; 10])]);
         let own = is_of(ModelId::Mqtt, &answer);
         assert!(own && !is_of(ModelId::TcpRouterDealer, &answer));
@@ -302,10 +305,10 @@ mod tests {
     #[test]
     fn what_is_too_late_or_too_much_does_not_go() {
         let mut hub = hub(ModelId::TcpRouterDealer, &params(1));
-        hub.send(load(&[1; 50], Some(5)), &[0], 0).unwrap();
-        assert_eq!(hub.poll(5), (None, None));
+        hub.send(load(&[1; 50], Some(Instant::from_ns(5))), &[0], Instant::START).unwrap();
+        assert_eq!(hub.poll(Instant::from_ns(5)), (None, None));
         for _ in 0..2 * MAX_WAITING {
-            hub.send(load(&[1; 50], None), &[0], 0).unwrap();
+            hub.send(load(&[1; 50], None), &[0], Instant::START).unwrap();
         }
         assert_eq!(sent(&mut *hub).len(), MAX_WAITING);
     }
@@ -315,15 +318,17 @@ mod tests {
         let mut members: Vec<_> = (0..20)
             .map(|n| member(ModelId::Mqtt, &Params { seed: Seed::reproducible(n), ..params(20) }))
             .collect();
-        let mut moments: Vec<Option<Nanos>> = Vec::new();
+        let mut moments: Vec<Option<Instant>> = Vec::new();
         for member in &mut members {
-            member.answer(0, 500, &[1; 90], 0).unwrap();
-            moments.push(member.poll(0).1);
+            member.answer(0, 500, &[1; 90], Instant::START).unwrap();
+            moments.push(member.poll(Instant::START).1);
         }
         moments.sort_unstable();
         moments.dedup();
         assert!(moments.len() > 15, "{moments:?}");
         // The duration of 19 answers of 100 B.
-        assert!(moments.iter().all(|at| at.is_none_or(|at| at <= 19_000_000)));
+        assert!(
+            moments.iter().all(|at| at.is_none_or(|at| at <= Instant::START + Span::from_ms(19)))
+        );
     }
 }

@@ -2,7 +2,6 @@
 //! model only implements [`Exchange`].
 
 use super::interface::{CarrierEvent, Flow, HubCarrier, Load, MemberCarrier, Params, To};
-use crate::Nanos;
 use crate::capacity::Train;
 use crate::envelope::DATA_OVERHEAD;
 use crate::pace::Pace;
@@ -10,6 +9,7 @@ use crate::pace::Pace;
 use crate::platform::prelude::*;
 use crate::rng::Rng;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The result of a received datagram.
@@ -23,8 +23,8 @@ pub struct Incoming {
     pub reply: Option<Vec<u8>>,
     /// Received and lost frames that it acknowledges.
     pub frames: (u32, u32),
-    /// A round-trip sample in ns, if it gives one.
-    pub round_trip: Option<Nanos>,
+    /// A round-trip sample, if it gives one.
+    pub round_trip: Option<Span>,
     /// Datagrams that were sent in a row and that it acknowledges.
     pub train: Option<Train>,
 }
@@ -43,20 +43,20 @@ pub trait Exchange: Send {
         &mut self,
         number: MessageId,
         sealed: &[u8],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<(), String>;
     /// Handles a datagram from the other end.
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming;
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming;
     /// The next datagram at `now`, and the time of the next poll.
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>);
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>);
     /// Messages newly known as delivered since the last call.
     fn take_delivered(&mut self) -> Vec<MessageId>;
     /// Sends only what the other end still requests.
-    fn retire(&mut self, now: Nanos);
+    fn retire(&mut self, now: Instant);
     /// Sets the sending rate, in bit/s.
     fn pace(&mut self, _rate_bit_s: f64) {}
     /// Sending time of the last datagram that was not acknowledged in time, since the last call.
-    fn take_timeout(&mut self) -> Option<Nanos> {
+    fn take_timeout(&mut self) -> Option<Instant> {
         None
     }
     /// Its measured sending rate in bit/s, if it measures one.
@@ -79,8 +79,8 @@ struct Agenda {
     /// Those that may have a datagram now.
     active: BTreeSet<MemberId>,
     /// Times of others, and the same by member.
-    times: BTreeSet<(Nanos, MemberId)>,
-    wakes: BTreeMap<MemberId, Nanos>,
+    times: BTreeSet<(Instant, MemberId)>,
+    wakes: BTreeMap<MemberId, Instant>,
     /// Those that may have events.
     changed: BTreeSet<MemberId>,
 }
@@ -96,7 +96,7 @@ impl Agenda {
     }
 
     /// An exchange has nothing to send before `until`.
-    fn rest(&mut self, member: MemberId, until: Option<Nanos>) {
+    fn rest(&mut self, member: MemberId, until: Option<Instant>) {
         self.active.remove(&member);
         if let Some(at) = until {
             self.times.insert((at, member));
@@ -105,7 +105,7 @@ impl Agenda {
     }
 
     /// Some may have a datagram now, because of the time.
-    fn wake(&mut self, now: Nanos) {
+    fn wake(&mut self, now: Instant) {
         while let Some((_, member)) = self.times.first().filter(|(at, _)| *at <= now).copied() {
             self.touch(member);
         }
@@ -117,7 +117,7 @@ impl Agenda {
     }
 
     /// Time of the next poll.
-    fn wake_at(&self) -> Option<Nanos> {
+    fn wake_at(&self) -> Option<Instant> {
         self.times.first().map(|(at, _)| *at)
     }
 }
@@ -166,7 +166,7 @@ impl<E: Exchange> Hub<E> {
 }
 
 impl<E: Exchange> HubCarrier for Hub<E> {
-    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Nanos) -> Result<(), String> {
+    fn send(&mut self, load: Load<'_>, to: &[MemberId], _: Instant) -> Result<(), String> {
         for member in to {
             let small = "datagrams are too small for this model";
             self.peer(*member).ok_or(small)?.send(load.number, load.sealed, load.until)?;
@@ -174,7 +174,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) -> bool {
+    fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) -> bool {
         let Some(member) = from else { return false };
         let Some(peer) = self.peer(member) else { return false };
         let Incoming { genuine, envelopes, reply, frames: (received, lost), round_trip, train } =
@@ -189,7 +189,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         genuine
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         if self.pace.next_at() > now {
             return (None, Some(self.pace.next_at()));
         }
@@ -220,7 +220,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         (Some((To::Member(member), datagram)), Some(self.pace.next_at()))
     }
 
-    fn retire(&mut self, now: Nanos) {
+    fn retire(&mut self, now: Instant) {
         for (member, peer) in &mut self.peers {
             peer.retire(now);
             self.agenda.touch(*member);
@@ -257,7 +257,7 @@ pub struct Member<E> {
     params: Params,
     replies: VecDeque<Vec<u8>>,
     /// Delayed answers.
-    delayed: Vec<(Nanos, MessageId, Vec<u8>)>,
+    delayed: Vec<(Instant, MessageId, Vec<u8>)>,
     pace: Pace,
     rng: Rng,
 }
@@ -289,7 +289,7 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         number: MessageId,
         asked: usize,
         sealed: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), String> {
         let wait = answer_delay(&self.params, (asked, sealed.len()), &mut self.rng);
         if self.delayed.len() < MAX_DELAYED {
@@ -298,14 +298,14 @@ impl<E: Exchange> MemberCarrier for Member<E> {
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Vec<Vec<u8>> {
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let Some(exchange) = &mut self.exchange else { return Vec::new() };
         let received = exchange.receive(datagram, now);
         self.replies.extend(received.reply);
         received.envelopes
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let Some(exchange) = &mut self.exchange else { return (None, None) };
         for (_, number, sealed) in self.delayed.extract_if(.., |(at, ..)| *at <= now) {
             // An answer that is too long is dropped; the hub asks over another model.
@@ -347,19 +347,19 @@ pub fn member_pace(params: &Params) -> Pace {
 /// Bytes that may be sent at once without knowledge of the path (RFC 6928).
 const INITIAL_BURST: usize = 14_600;
 
-/// Random delay of an answer, in ns. The hub sends to one member after another, so answers that
+/// Random delay of an answer. The hub sends to one member after another, so answers that
 /// are not longer than the message do not collide. The excess length is spread randomly over the
 /// time that it takes for all other members.
 pub(super) fn answer_delay(
     params: &Params,
     (asked, answer): (usize, usize),
     rng: &mut Rng,
-) -> Nanos {
+) -> Span {
     if params.estimated {
         // The hub leaves time for answers.
-        return 0;
+        return Span::ZERO;
     }
     let longer = answer.saturating_sub(asked + DATA_OVERHEAD);
     let airtime = longer as f64 * 8e9 / params.rate_bit_s;
-    (airtime * f64::from(params.members.saturating_sub(1)) * rng.uniform()) as Nanos
+    Span::from_ns_f64(airtime * f64::from(params.members.saturating_sub(1)) * rng.uniform())
 }

@@ -2,7 +2,7 @@
 
 use super::interface::{ALL, Model, Transport};
 use super::peers::{Exchange, Hub, Incoming, Member};
-use crate::Nanos;
+use crate::Instant;
 use crate::analytic::{Case, Prediction};
 use crate::model::Features;
 #[cfg(not(feature = "std"))]
@@ -56,7 +56,7 @@ struct Udp {
 }
 
 impl Exchange for Udp {
-    fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Nanos>) -> Result<(), String> {
+    fn send(&mut self, _: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.pop_front();
         }
@@ -64,11 +64,11 @@ impl Exchange for Udp {
         Ok(())
     }
 
-    fn receive(&mut self, _: &[u8], _: Nanos) -> Incoming {
+    fn receive(&mut self, _: &[u8], _: Instant) -> Incoming {
         Incoming::default()
     }
 
-    fn poll(&mut self, _: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, _: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         (self.waiting.pop_front(), None)
     }
 
@@ -76,7 +76,7 @@ impl Exchange for Udp {
         Vec::new()
     }
 
-    fn retire(&mut self, _: Nanos) {
+    fn retire(&mut self, _: Instant) {
         self.waiting.clear();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::code::{Encoder, Refused};
 use super::frame::{Frame, UP_NUMBERS, next_symbol};
-use crate::Nanos;
+use crate::Instant;
 use alloc::collections::VecDeque;
 
 /// A member's response to a message.
@@ -11,7 +11,7 @@ pub struct Answer {
     /// The encoded answer; `None` for an acknowledgement.
     coded: Option<Coded>,
     /// Permitted transmissions: earliest time and number of frames, in order of time.
-    due: VecDeque<(Nanos, u16)>,
+    due: VecDeque<(Instant, u16)>,
     /// The last request round that was served.
     turn: Option<u8>,
 }
@@ -24,7 +24,7 @@ struct Coded {
 
 impl Answer {
     /// An acknowledgement of the message, to be sent from `at` on.
-    pub fn acknowledgement(at: Nanos) -> Self {
+    pub fn acknowledgement(at: Instant) -> Self {
         Self { coded: None, due: VecDeque::from([(at, 1)]), turn: None }
     }
 
@@ -39,7 +39,7 @@ impl Answer {
     }
 
     /// Permits `frames` more frames from `at` on.
-    pub fn grant(&mut self, at: Nanos, frames: u16) {
+    pub fn grant(&mut self, at: Instant, frames: u16) {
         if frames > 0 {
             self.due.push_back((at, frames));
         }
@@ -51,7 +51,7 @@ impl Answer {
     }
 
     /// The hub requests `frames` more frames from `at` on; each round is served once.
-    pub fn request(&mut self, turn: u8, frames: u16, at: Nanos) {
+    pub fn request(&mut self, turn: u8, frames: u16, at: Instant) {
         if self.turn == Some(turn) {
             return;
         }
@@ -67,7 +67,7 @@ impl Answer {
     }
 
     /// Time of the next frame, if any.
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub fn next_at(&self) -> Option<Instant> {
         self.due.front().map(|(at, _)| *at)
     }
 
@@ -95,11 +95,16 @@ impl Answer {
 mod tests {
     use super::*;
 
+    /// The time `ns` nanoseconds after the start.
+    fn at(ns: u64) -> Instant {
+        Instant::from_ns(ns)
+    }
+
     #[test]
     fn what_is_asked_for_goes_once_a_turn_and_not_beside_what_waits() {
         let mut answer = Answer::new(&[7; 299], 100).unwrap();
-        answer.grant(10, 4);
-        assert_eq!((answer.symbols(), answer.next_at()), (3, Some(10)));
+        answer.grant(at(10), 4);
+        assert_eq!((answer.symbols(), answer.next_at()), (3, Some(at(10))));
         let symbols: Vec<u16> = (0..3)
             .map(|_| match answer.take(1, 2) {
                 Some(Frame::Up { message: 1, member: 2, symbol, symbols: 3, .. }) => symbol,
@@ -107,18 +112,18 @@ mod tests {
             })
             .collect();
         assert_eq!(symbols, [0, 1, 2]);
-        answer.request(1, 3, 20);
-        answer.request(1, 3, 20);
+        answer.request(1, 3, at(20));
+        answer.request(1, 3, at(20));
         let count = std::iter::from_fn(|| answer.take(1, 2)).count();
         assert_eq!(count, 3, "one that waited and two more");
         assert_eq!(answer.next_at(), None);
-        answer.request(2, 1, 30);
-        assert_eq!(answer.next_at(), Some(30));
+        answer.request(2, 1, at(30));
+        assert_eq!(answer.next_at(), Some(at(30)));
     }
 
     #[test]
     fn an_acknowledgement_is_one_frame() {
-        let mut answer = Answer::acknowledgement(5);
+        let mut answer = Answer::acknowledgement(at(5));
         assert_eq!(answer.take(1, 2), Some(Frame::Nack { message: 1, member: 2, symbols: 0 }));
         assert_eq!((answer.take(1, 2), answer.symbols()), (None, 0));
     }

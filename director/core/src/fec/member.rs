@@ -4,7 +4,6 @@ use super::answer::Answer;
 use super::code::{Decoder, Refused, symbol_size};
 use super::frame::{Frame, NO_SYMBOL, NOTHING, Request, widen};
 use super::plan::{FecSettings, ResponseKind, Schedule, slot_index};
-use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
 #[cfg(not(feature = "std"))]
@@ -12,6 +11,7 @@ use crate::platform::prelude::*;
 use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::window::Window;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of incomplete messages; the oldest is dropped, and sent again when the hub asks.
@@ -21,8 +21,8 @@ const MAX_OPEN: usize = 32;
 const MAX_COMPLETE: usize = 1_024;
 /// Number of unanswered `Nack` frames after which a message is dropped.
 const MAX_TRIES: u32 = 12;
-/// A slot of this length, in ns, is that of a single receiver, which answers at once.
-const AT_ONCE: Nanos = 1_000;
+/// A slot of this length is that of a single receiver, which answers at once.
+const AT_ONCE: Span = Span::from_us(1);
 /// Value of [`Request::symbols`] that requests the whole answer.
 const ALL: u8 = 255;
 
@@ -33,7 +33,7 @@ struct Incomplete {
     /// Whether its answer was requested by multicast.
     asked: bool,
     /// Time of the next `Nack` frame, unless more symbols arrive before.
-    nack_at: Nanos,
+    nack_at: Instant,
     tries: u32,
 }
 
@@ -42,20 +42,20 @@ struct Incomplete {
 struct Complete {
     schedule: Schedule,
     /// Start of the first member's slot.
-    slots_at: Nanos,
+    slots_at: Instant,
     answer: Option<Answer>,
     /// Whether the hub has the answer.
     is_over: bool,
     /// The last request for the answer before the application has given one, and when to say so.
     asked: Option<u8>,
-    say_at: Option<Nanos>,
+    say_at: Option<Instant>,
 }
 
 impl Complete {
     /// The next transmission.
-    fn next_at(&self) -> Option<(Nanos, Due)> {
+    fn next_at(&self) -> Option<(Instant, Due)> {
         let answer = self.answer.as_ref().and_then(Answer::next_at);
-        let answer = answer.filter(|at| *at != Nanos::MAX).map(|at| (at, Due::Answer));
+        let answer = answer.filter(|at| *at != Instant::NEVER).map(|at| (at, Due::Answer));
         let received = self.say_at.filter(|_| self.answer.is_none());
         answer.or(received.map(|at| (at, Due::Received)))
     }
@@ -111,12 +111,12 @@ impl FecMember {
         }
     }
 
-    fn frame_time(&self) -> Nanos {
+    fn frame_time(&self) -> Span {
         self.settings.airtime(self.settings.datagram)
     }
 
     /// Handles a frame from the hub; returns the message if it is complete.
-    pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> Option<(MessageId, Vec<u8>)> {
+    pub fn receive(&mut self, bytes: &[u8], now: Instant) -> Option<(MessageId, Vec<u8>)> {
         let frame = Frame::decode(self.hub.check(bytes)?)?;
         let message = widen(frame.message(), self.newest);
         match frame {
@@ -151,13 +151,13 @@ impl FecMember {
         symbols: usize,
         left: u8,
         data: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Option<(MessageId, Vec<u8>)> {
         if self.window.has(message) {
             return None;
         }
         self.newest = self.newest.max(message);
-        let burst_ends = now + Nanos::from(left) * self.frame_time();
+        let burst_ends = now + u64::from(left) * self.frame_time();
         let nack_at = burst_ends + self.backoff(0);
         let fresh = Incomplete { decoder: None, asked: false, nack_at, tries: 0 };
         self.incomplete.entry(message).or_insert(fresh);
@@ -206,27 +206,27 @@ impl FecMember {
         Some((message, rest.to_vec()))
     }
 
-    /// Start of this member's slot for a message; `MAX` without slots, to wait for a request.
-    fn slot(&self, complete: &Complete, message: MessageId) -> Nanos {
+    /// Start of this member's slot for a message; never without slots, to wait for a request.
+    fn slot(&self, complete: &Complete, message: MessageId) -> Instant {
         if complete.schedule.slot_us == 0 {
-            return Nanos::MAX;
+            return Instant::NEVER;
         }
-        let slot_index = Nanos::from(slot_index(self.number, self.settings.members, message));
-        complete.slots_at + slot_index * Nanos::from(complete.schedule.slot_us) * 1_000
+        let slot_index = u64::from(slot_index(self.number, self.settings.members, message));
+        complete.slots_at + Span::from_us(complete.schedule.slot_us.into()) * slot_index
     }
 
     /// Random backoff before a `Nack` frame, doubled with each try. The distribution (truncated
     /// exponential, RFC 5401, 3.2.2) lets few members of a large group report early, and the
     /// repair suppresses the other reports. A single member reports at once.
-    fn backoff(&mut self, tries: u32) -> Nanos {
+    fn backoff(&mut self, tries: u32) -> Span {
         if self.settings.members <= 1 {
-            return (2 * self.frame_time()) << tries.min(6);
+            return 2 * self.frame_time() * (1 << tries.min(6));
         }
-        let most = self.settings.round_trip.max(8 * self.frame_time()) as f64;
+        let most = self.settings.round_trip.max(8 * self.frame_time()).as_ns_f64();
         let lambda = f64::from(self.settings.members.max(1)).ln() + 1.0;
         let spread = lambda.exp() - 1.0;
         let wait = most / lambda * (self.rng.uniform() * spread + 1.0).ln();
-        (2 * self.frame_time() + wait as Nanos) << tries.min(6)
+        (2 * self.frame_time() + Span::from_ns_f64(wait)) * (1 << tries.min(6))
     }
 
     /// Answers a received message; `false` if it has no open answer.
@@ -237,7 +237,7 @@ impl FecMember {
         &mut self,
         message: MessageId,
         bytes: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<bool, Refused> {
         let (_, symbol) = self.settings.symbol(bytes.len(), self.own.code_len());
         if symbol == 0 {
@@ -252,7 +252,7 @@ impl FecMember {
         let seen = FecSettings { loss, ..self.settings };
         let mut answer = Answer::new(bytes, symbol_size(bytes.len(), symbol))?;
         let more = u16::from(complete.schedule.more);
-        let slot = Nanos::from(complete.schedule.slot_us) * 1_000;
+        let slot = Span::from_us(complete.schedule.slot_us.into());
         // Slots tell the data rate, which the hub measures, and may change with each message.
         if slot > AT_ONCE {
             let (header, _) = self.settings.symbol(bytes.len(), self.own.code_len());
@@ -277,7 +277,7 @@ impl FecMember {
         message: MessageId,
         (turn, unicast): (u8, bool),
         requests: &[Request],
-        now: Nanos,
+        now: Instant,
     ) {
         let Some(place) = requests.iter().position(|request| request.member == self.number) else {
             return;
@@ -288,7 +288,7 @@ impl FecMember {
             let nack = Incomplete { decoder: None, asked: false, nack_at: now, tries: 0 };
             let incomplete = self.incomplete.entry(message).or_insert(nack);
             incomplete.asked |= !unicast;
-            incomplete.nack_at = incomplete.nack_at.min(now + 1);
+            incomplete.nack_at = incomplete.nack_at.min(now + Span::from_ns(1));
             return;
         }
         let frame = self.frame_time();
@@ -297,7 +297,7 @@ impl FecMember {
         let seen = FecSettings { loss, ..self.settings };
         let Some(answer) = &mut complete.answer else {
             if !complete.is_over && complete.asked.replace(turn) != Some(turn) {
-                complete.say_at = Some(now + place as Nanos * frame);
+                complete.say_at = Some(now + frame * place as u64);
             }
             return;
         };
@@ -307,13 +307,12 @@ impl FecMember {
             (ALL, symbols) => seen.answer_burst(symbols),
             (lacking, _) => seen.repair(usize::from(lacking)),
         };
-        let before: Nanos =
-            requests[..place].iter().map(|request| Nanos::from(frames(request))).sum();
+        let before: u64 = requests[..place].iter().map(|request| u64::from(frames(request))).sum();
         answer.request(turn, frames(&requests[place]), now + before * frame);
     }
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let Some((at, message, kind)) = self.next() else { return (None, None) };
         let at = at.max(self.pace.next_at());
         if at > now {
@@ -351,7 +350,7 @@ impl FecMember {
     }
 
     /// The next transmission: time, message, and what is sent.
-    fn next(&self) -> Option<(Nanos, MessageId, Due)> {
+    fn next(&self) -> Option<(Instant, MessageId, Due)> {
         let nacks = self.incomplete.iter();
         let nacks = nacks.map(|(id, incomplete)| (incomplete.nack_at, *id, Due::Nack));
         let answers = self.scheduled.iter().filter_map(|id| {
@@ -361,7 +360,7 @@ impl FecMember {
         nacks.chain(answers).min()
     }
 
-    fn nack(&mut self, message: MessageId, now: Nanos) -> Option<Frame> {
+    fn nack(&mut self, message: MessageId, now: Instant) -> Option<Frame> {
         let tries = self.incomplete.get(&message)?.tries + 1;
         if tries > MAX_TRIES {
             // The sender is gone.

@@ -2,7 +2,7 @@
 
 use super::code::{symbol_size, symbols};
 use super::frame::{ACKNOWLEDGEMENT, HEADER, MAX_SHORT_SYMBOLS, SHORT, UP_MEMBERS};
-use crate::Nanos;
+use crate::Span;
 use crate::bound::{frames_for_all, frames_while};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
@@ -18,8 +18,8 @@ pub struct FecSettings {
     pub rate_bit_s: f64,
     /// Assumed frame loss of a receiver, 0 to 1.
     pub loss: f64,
-    /// Round-trip time without queueing, in ns.
-    pub round_trip: Nanos,
+    /// Round-trip time without queueing.
+    pub round_trip: Span,
     /// Size of an answer in bytes, assumed or measured.
     pub answer: usize,
     /// Group size, set by the hub and member constructors; large groups need longer headers.
@@ -27,9 +27,9 @@ pub struct FecSettings {
     /// Share of the channel that is free, 0 to 1, for extra frames that may save a wait; 0 if
     /// bytes are limited.
     pub spare: f64,
-    /// Additional time until an answer counts as late, in ns: the path may be far slower than
+    /// Additional time until an answer counts as late: the path may be far slower than
     /// assumed.
-    pub patience: Nanos,
+    pub patience: Span,
 }
 
 impl Default for FecSettings {
@@ -39,18 +39,18 @@ impl Default for FecSettings {
             below: 42,
             rate_bit_s: 10e6,
             loss: 0.02,
-            round_trip: 50_000_000,
+            round_trip: Span::from_ms(50),
             answer: 100,
             members: 1,
             spare: 0.0,
-            patience: 0,
+            patience: Span::ZERO,
         }
     }
 }
 
-/// Time in which an end handles a frame, in ns: on a faster channel, shorter slots and answers that
+/// Time in which an end handles a frame: on a faster channel, shorter slots and answers that
 /// are due earlier would only cause requests for what is under way.
-pub(super) const HANDLING: Nanos = 10_000;
+pub(super) const HANDLING: Span = Span::from_us(10);
 /// Higher loss is not compensated in advance.
 const MAX_LOSS: f64 = 0.9;
 /// Slots are longer than an answer's mean duration by the loss, at most by this share: repairs
@@ -67,10 +67,10 @@ impl FecSettings {
         self.loss.clamp(0.0, MAX_LOSS)
     }
 
-    /// Airtime of a datagram of `bytes`, in ns; at least the time in which the ends handle it.
-    pub fn airtime(&self, bytes: usize) -> Nanos {
+    /// Airtime of a datagram of `bytes`; at least the time in which the ends handle it.
+    pub fn airtime(&self, bytes: usize) -> Span {
         let air = (bytes + self.below) as f64 * 8e9 / self.rate_bit_s.max(1.0);
-        (air.ceil() as Nanos).max(HANDLING)
+        Span::from_ns_f64(air.ceil()).max(HANDLING)
     }
 
     /// Header size and maximum symbol size in bytes for a message of `bytes`, with `code` bytes
@@ -100,8 +100,8 @@ impl FecSettings {
         if self.spare <= 0.0 {
             return least;
         }
-        let takes = self.airtime(self.datagram) as f64 * others / self.spare;
-        let saves = (self.round_trip + 2 * self.airtime(self.datagram)) as f64;
+        let takes = self.airtime(self.datagram).as_ns_f64() * others / self.spare;
+        let saves = (self.round_trip + 2 * self.airtime(self.datagram)).as_ns_f64();
         to_u16(frames_while(symbols as u64, least.into(), self.loss(), takes / saves))
     }
 
@@ -133,24 +133,24 @@ impl FecSettings {
         symbols(self.answer, self.symbol(self.answer, code).1)
     }
 
-    /// Airtime of a frame of an answer, in ns.
-    pub fn answer_frame(&self, code: usize) -> Nanos {
+    /// Airtime of a frame of an answer.
+    pub fn answer_frame(&self, code: usize) -> Span {
         let (header, symbol) = self.symbol(self.answer, code);
         self.airtime(header + code + symbol_size(self.answer, symbol))
     }
 
-    /// Airtime of an acknowledgement, in ns.
-    pub fn acknowledgement(&self, code: usize) -> Nanos {
+    /// Airtime of an acknowledgement.
+    pub fn acknowledgement(&self, code: usize) -> Span {
         self.airtime(ACKNOWLEDGEMENT + code)
     }
 
-    /// Slot length of a member in ns, with `more` extra symbols.
-    pub fn slot(&self, response: ResponseKind, more: u8, code: usize) -> Nanos {
+    /// Slot length of a member, with `more` extra symbols.
+    pub fn slot(&self, response: ResponseKind, more: u8, code: usize) -> Span {
         let (frames, each) = match response {
             ResponseKind::Answers => (self.answer_symbols(code), self.answer_frame(code)),
             ResponseKind::Acknowledgements => (1, self.acknowledgement(code)),
         };
-        (self.slot_frames(frames, more) * each as f64).ceil() as Nanos
+        Span::from_ns_f64((self.slot_frames(frames, more) * each.as_ns_f64()).ceil())
     }
 
     /// Length of a slot for an answer of `symbols` symbols, in frames.
@@ -162,11 +162,11 @@ impl FecSettings {
         takes * room
     }
 
-    /// The data rate in bit/s for which the hub has made slots of `slot` ns, for an answer of
+    /// The data rate in bit/s for which the hub has made slots of this length, for an answer of
     /// `symbols` symbols in frames of `bytes`, `more` of them extra ones.
-    pub fn rate_of_slot(&self, slot: Nanos, symbols: usize, more: u8, bytes: usize) -> f64 {
+    pub fn rate_of_slot(&self, slot: Span, symbols: usize, more: u8, bytes: usize) -> f64 {
         let bits = (bytes + self.below) as f64 * 8e9;
-        self.slot_frames(symbols, more) * bits / slot.max(1) as f64
+        self.slot_frames(symbols, more) * bits / slot.max(Span::from_ns(1)).as_ns_f64()
     }
 }
 
@@ -241,18 +241,18 @@ mod tests {
             below: 42,
             rate_bit_s: 250_000.0,
             loss: 0.3,
-            round_trip: 60_000_000,
+            round_trip: Span::from_ms(60),
             answer: 1_699,
             members: 300,
             spare: 0.0,
-            patience: 0,
+            patience: Span::ZERO,
         }
     }
 
     #[test]
     fn bursts_are_about_what_it_takes() {
         let settings = physical();
-        assert_eq!(settings.airtime(85), 4_064_000);
+        assert_eq!(settings.airtime(85), Span::from_us(4_064));
         assert_eq!((settings.symbol(1_699, 4), settings.symbol(4_000, 4)), ((5, 76), (9, 72)));
         assert_eq!(FecSettings { members: 513, ..settings }.symbol(1_699, 4), (9, 72));
         let burst = settings.first_burst(24, 300);
@@ -272,7 +272,7 @@ mod tests {
             datagram: 458,
             rate_bit_s: 1e6,
             loss: 0.1,
-            round_trip: 120_000_000,
+            round_trip: Span::from_ms(120),
             answer: 700,
             members: 1,
             spare: 1.0,

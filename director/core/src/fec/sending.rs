@@ -3,11 +3,11 @@
 use super::code::{Decoder, Encoder};
 use super::frame::{DOWN_NUMBERS, Frame, Request, next_symbol};
 use super::plan::{FecSettings, HANDLING, ResponseKind, slot_index};
-use crate::Nanos;
 use crate::pace::TICK;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 /// State of a member that has not responded completely.
@@ -17,7 +17,7 @@ pub(super) struct Awaited {
     /// Largest received symbol number.
     pub greatest: u16,
     /// Time at which its answer should have arrived; it is requested after that.
-    pub due: Nanos,
+    pub due: Instant,
     /// Consecutive requests without a response.
     pub unanswered: u32,
     /// Whether any frame has arrived from it.
@@ -71,7 +71,7 @@ pub(super) struct Unreachable {
 pub(super) struct Sending {
     pub encoder: Encoder,
     pub response: ResponseKind,
-    pub slot: Nanos,
+    pub slot: Span,
     /// Extra symbols of unrequested answers.
     pub extra_symbols: u8,
     pub next: u16,
@@ -81,7 +81,7 @@ pub(super) struct Sending {
     pub more: u16,
     /// Size of the last burst, and the time of its end at the sender.
     pub burst: u16,
-    pub over_at: Nanos,
+    pub over_at: Instant,
     /// Whether symbols were sent after the first burst.
     pub repaired: bool,
     /// The receiver, if there is only one.
@@ -93,10 +93,10 @@ pub(super) struct Sending {
     /// Whether a member has the message by multicast.
     pub reached: bool,
     /// Start of the first slot; set at the end of the first burst.
-    pub slots_at: Option<Nanos>,
+    pub slots_at: Option<Instant>,
     pub turn: u8,
-    pub ask_at: Nanos,
-    pub until: Option<Nanos>,
+    pub ask_at: Instant,
+    pub until: Option<Instant>,
     /// Arrivals of answers.
     pub arrivals: Arrivals,
 }
@@ -107,8 +107,8 @@ pub(super) struct Arrivals {
     count: u32,
     /// Those in a row, in similar intervals, and the time of the first of these.
     run: u32,
-    first_at: Nanos,
-    last_at: Nanos,
+    first_at: Instant,
+    last_at: Instant,
     /// Frames that members were asked for, with those of their slots.
     asked: f64,
 }
@@ -118,14 +118,14 @@ const MIN_ARRIVALS: u32 = 3;
 /// Arrivals this much slower than assumed wait in a queue.
 const SLOWER: f64 = 1.5;
 /// An interval that differs by this factor is none of a queue: an outage, or another member's way.
-const OTHER: Nanos = 8;
+const OTHER: u64 = 8;
 /// A queue is empty if nothing arrives in this many intervals.
 const PAUSE: f64 = 3.0;
 
 impl Arrivals {
     /// Records the arrival of a frame of an answer.
-    pub fn add(&mut self, now: Nanos) {
-        let gap = now.saturating_sub(self.last_at);
+    pub fn add(&mut self, now: Instant) {
+        let gap = now - self.last_at;
         let each = self.each();
         if self.run == 0 || each.is_some_and(|each| gap > OTHER * each) {
             (self.run, self.first_at) = (0, now);
@@ -135,23 +135,23 @@ impl Arrivals {
         (self.count, self.run, self.last_at) = (self.count + 1, self.run + 1, now);
     }
 
-    /// The mean interval of the run, in ns.
-    fn each(&self) -> Option<Nanos> {
-        let span = self.last_at.saturating_sub(self.first_at);
-        (self.run > 1).then(|| span / Nanos::from(self.run - 1))
+    /// The mean interval of the run.
+    fn each(&self) -> Option<Span> {
+        let span = self.last_at - self.first_at;
+        (self.run > 1).then(|| span / u64::from(self.run - 1))
     }
 
     /// The time until which requested frames may still wait in a queue of the path: frames arrive
-    /// more slowly than every `expected` ns, and more were asked for. A request before that would
+    /// more slowly than every `expected`, and more were asked for. A request before that would
     /// only make the queue longer.
-    fn wait_until(&self, expected: Nanos, loss: f64) -> Option<Nanos> {
+    fn wait_until(&self, expected: Span, loss: f64) -> Option<Instant> {
         let waiting = self.asked * (1.0 - loss) - f64::from(self.count);
         if self.run < MIN_ARRIVALS || waiting < 1.0 {
             return None;
         }
-        let each = self.each()? as f64;
-        let slow = each * (1.0 - loss) > SLOWER * expected as f64;
-        slow.then_some(self.last_at + ((PAUSE.min(1.0 + waiting) * each) as Nanos).max(TICK))
+        let each = self.each()?.as_ns_f64();
+        let slow = each * (1.0 - loss) > SLOWER * expected.as_ns_f64();
+        slow.then_some(self.last_at + Span::from_ns_f64(PAUSE.min(1.0 + waiting) * each).max(TICK))
     }
 }
 
@@ -170,17 +170,17 @@ pub(super) const COPIES: usize = 2;
 
 impl Shape {
     /// Maximum queueing delay by frames of others, at most `most` frames.
-    fn queue(&self, most: u16) -> Nanos {
+    fn queue(&self, most: u16) -> Span {
         let frames = self.settings.members.saturating_add(1).min(most);
-        self.settings.airtime(self.settings.datagram) * Nanos::from(frames)
+        self.settings.airtime(self.settings.datagram) * u64::from(frames)
     }
 
     /// Time in which the hub handles the answers to other messages than one, of which `own` answers
     /// are awaited.
-    fn others(&self, own: usize) -> Nanos {
-        let others = self.awaited.saturating_sub(own) as Nanos;
-        let symbols = self.settings.answer_symbols(self.code) as Nanos;
-        others * symbols * HANDLING
+    fn others(&self, own: usize) -> Span {
+        let others = self.awaited.saturating_sub(own) as u64;
+        let symbols = self.settings.answer_symbols(self.code) as u64;
+        HANDLING * others * symbols
     }
 }
 
@@ -192,20 +192,20 @@ impl Sending {
     }
 
     /// Share of the channel that the slots leave at `now`.
-    fn spare(&self, now: Nanos, shape: &Shape) -> f64 {
-        let slots = self.slot * Nanos::from(shape.settings.members);
-        if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == 0 {
+    fn spare(&self, now: Instant, shape: &Shape) -> f64 {
+        let slots = self.slot * u64::from(shape.settings.members);
+        if self.slots_at.is_none_or(|at| now > at + slots) || self.slot == Span::ZERO {
             return 1.0;
         }
-        (1.0 - self.answer_takes(shape) as f64 / self.slot as f64).clamp(0.05, 1.0)
+        (1.0 - self.answer_takes(shape).as_ns_f64() / self.slot.as_ns_f64()).clamp(0.05, 1.0)
     }
 
     /// Airtime of a member's unrequested response.
-    fn answer_takes(&self, Shape { settings, code, .. }: &Shape) -> Nanos {
+    fn answer_takes(&self, Shape { settings, code, .. }: &Shape) -> Span {
         match self.response {
             ResponseKind::Answers => {
                 let burst = settings.answer_burst(settings.answer_symbols(*code));
-                Nanos::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*code)
+                u64::from(burst + u16::from(self.extra_symbols)) * settings.answer_frame(*code)
             }
             ResponseKind::Acknowledgements => settings.acknowledgement(*code),
         }
@@ -222,7 +222,7 @@ impl Sending {
     }
 
     /// The next symbol for all members, if any.
-    pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Nanos) -> Option<Frame> {
+    pub fn symbol(&mut self, message: MessageId, shape: &Shape, now: Instant) -> Option<Frame> {
         if self.left == 0 && self.more > 0 {
             self.burst = core::mem::take(&mut self.more);
             self.left = self.burst;
@@ -243,26 +243,27 @@ impl Sending {
             return;
         }
         // Without slots, answers are requested at once.
-        let grace = if self.slot > 0 {
+        let grace = if self.slot > Span::ZERO {
             shape.settings.round_trip.max(TICK)
                 + shape.queue(8)
                 + shape.settings.patience
                 + shape.others(self.awaited.len())
         } else {
-            0
+            Span::ZERO
         };
         let over = self.over_at;
         self.slots_at = Some(over);
         self.ask_at = over + grace;
-        if self.slot > 0 && self.response == ResponseKind::Answers {
+        if self.slot > Span::ZERO && self.response == ResponseKind::Answers {
             let Shape { settings, code, .. } = shape;
             let each = settings.answer_burst(settings.answer_symbols(*code));
             self.arrivals.asked =
                 f64::from(each + u16::from(self.extra_symbols)) * self.awaited.len() as f64;
         }
-        let own = self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { 0 });
+        let own =
+            self.slot.max(if self.only.is_some() { self.answer_takes(shape) } else { Span::ZERO });
         for (member, awaited) in &mut self.awaited {
-            let place = Nanos::from(slot_index(*member, shape.settings.members, message));
+            let place = u64::from(slot_index(*member, shape.settings.members, message));
             awaited.due = over + place * self.slot + own + grace;
         }
     }
@@ -277,12 +278,12 @@ impl Sending {
     }
 
     /// Requests late answers, if any.
-    pub fn ask(&mut self, shape: &Shape, now: Nanos) -> Vec<Request> {
+    pub fn ask(&mut self, shape: &Shape, now: Instant) -> Vec<Request> {
         if self.slots_at.is_none() || self.left > 0 || self.ask_at > now {
             return Vec::new();
         }
         let Shape { settings, code, .. } = shape;
-        let slot = self.slot / Nanos::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
+        let slot = self.slot / u64::try_from(settings.answer_symbols(*code)).unwrap_or(1).max(1);
         let expected = settings.answer_frame(*code).max(slot);
         if let Some(until) = self.arrivals.wait_until(expected, settings.loss)
             && until > now
@@ -316,26 +317,26 @@ impl Sending {
                 (ResponseKind::Answers, lacking) => settings.repair(usize::from(lacking)),
             };
             self.arrivals.asked += f64::from(frames);
-            asked += f64::from(frames) * frame as f64 / spare;
+            asked += f64::from(frames) * frame.as_ns_f64() / spare;
             awaited.unanswered += 1;
             requests.push(Request { member: *member, symbols });
         }
         let queue = shape.queue(4) + shape.others(self.awaited.len());
-        let copies = queue + frame * COPIES as Nanos;
+        let copies = queue + frame * COPIES as u64;
         let answered = now
             + (settings.round_trip * 5 / 4).max(TICK)
             + settings.patience
             + copies
-            + asked as Nanos;
+            + Span::from_ns_f64(asked);
         for (unanswered, member) in late {
             if let Some(awaited) = self.awaited.get_mut(&member) {
                 // Back off for members that do not respond.
-                awaited.due = answered + settings.round_trip * Nanos::from(unanswered.min(20));
+                awaited.due = answered + settings.round_trip * u64::from(unanswered.min(20));
             }
         }
         // Request from some members at a time, to limit the channel time of requests.
-        let some = if spare < 1.0 { 4 * self.slot } else { 0 };
-        self.ask_at = now + (asked as Nanos).max(settings.round_trip).max(some).max(TICK);
+        let some = if spare < 1.0 { 4 * self.slot } else { Span::ZERO };
+        self.ask_at = now + Span::from_ns_f64(asked).max(settings.round_trip).max(some).max(TICK);
         requests
     }
 }
@@ -344,30 +345,33 @@ impl Sending {
 mod tests {
     use super::*;
 
-    const MS: Nanos = 1_000_000;
+    const MS: Span = Span::from_ms(1);
 
-    fn arrivals(asked: f64, times: &[Nanos]) -> Arrivals {
+    fn arrivals(asked: f64, times: &[u64]) -> Arrivals {
         let mut arrivals = Arrivals { asked, ..Arrivals::default() };
-        times.iter().for_each(|at| arrivals.add(at * MS));
+        times.iter().for_each(|at| arrivals.add(Instant::START + *at * MS));
         arrivals
     }
 
     #[test]
     fn frames_that_wait_in_a_queue_are_not_asked_for_again() {
         let queued = arrivals(15.0, &[300, 600, 900]);
-        assert_eq!(queued.wait_until(10 * MS, 0.0), Some(1_800 * MS));
+        assert_eq!(queued.wait_until(10 * MS, 0.0), Some(Instant::START + 1_800 * MS));
         assert_eq!(queued.wait_until(250 * MS, 0.0), None, "as fast as assumed");
         assert_eq!(arrivals(3.0, &[300, 600, 900]).wait_until(10 * MS, 0.0), None, "all are here");
         assert_eq!(arrivals(15.0, &[300, 600]).wait_until(10 * MS, 0.0), None, "too few to tell");
         // Half of what was asked for is lost.
-        assert_eq!(arrivals(8.0, &[300, 600, 900]).wait_until(10 * MS, 0.5), Some(1_500 * MS));
+        assert_eq!(
+            arrivals(8.0, &[300, 600, 900]).wait_until(10 * MS, 0.5),
+            Some(Instant::START + 1_500 * MS)
+        );
     }
 
     #[test]
     fn an_outage_is_no_interval() {
         let after = arrivals(15.0, &[10, 20, 12_000, 12_010, 12_020]);
-        assert_eq!(after.wait_until(2 * MS, 0.0), Some(12_050 * MS));
+        assert_eq!(after.wait_until(2 * MS, 0.0), Some(Instant::START + 12_050 * MS));
         let late = arrivals(15.0, &[10, 12_000, 12_010, 12_020, 12_030]);
-        assert_eq!(late.wait_until(2 * MS, 0.0), Some(12_060 * MS));
+        assert_eq!(late.wait_until(2 * MS, 0.0), Some(Instant::START + 12_060 * MS));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::session::{Explanation, MessageFrom, SessionError};
 use crate::switch::MemberId;
-use crate::{ModelId, Nanos};
+use crate::{ModelId, Span};
 use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
@@ -21,8 +21,8 @@ pub(super) struct Sending {
     pub bytes: Vec<u8>,
     /// Its receivers; all members if there is no list.
     pub to: Option<Vec<MemberId>>,
-    /// Its lifetime in ns, if it is not the session's.
-    pub lifetime: Option<Nanos>,
+    /// Its lifetime, if it is not the session's.
+    pub lifetime: Option<Span>,
 }
 
 /// What a hub's application asks of the I/O driver.

@@ -12,7 +12,7 @@ use crate::map::PerformanceMap;
 use crate::rng::Seed;
 use crate::session::{Config, Event, Explanation, Hub, SessionError};
 use crate::switch::{MemberId, MessageId};
-use crate::{ModelId, Nanos};
+use crate::{Instant, ModelId, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -21,8 +21,8 @@ use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{sleep_until, timeout};
 
-/// Minimum interval of path MTU queries to the system, in ns.
-const LOOK_EVERY: Nanos = 1_000_000_000;
+/// Minimum interval of path MTU queries to the system.
+const LOOK_EVERY: Span = Span::from_s(1);
 
 /// A session, from its hub. It ends when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -77,7 +77,7 @@ impl Session {
             numbers,
             clock: Clock::start(),
             paths,
-            look_at: LOOK_EVERY,
+            look_at: Instant::START + LOOK_EVERY,
             waiting: HashMap::new(),
             ready: Vec::new(),
             commands: commands.downgrade(),
@@ -142,15 +142,14 @@ impl Session {
         message: &[u8],
         lifetime: Duration,
     ) -> Result<Collected, SessionError> {
-        let lifetime = Nanos::try_from(lifetime.as_nanos()).unwrap_or(Nanos::MAX);
-        self.send(message, Some(members.to_vec()), Some(lifetime)).await
+        self.send(message, Some(members.to_vec()), Some(lifetime.into())).await
     }
 
     async fn send(
         &self,
         message: &[u8],
         to: Option<Vec<MemberId>>,
-        lifetime: Option<Nanos>,
+        lifetime: Option<Span>,
     ) -> Result<Collected, SessionError> {
         let (reply, receiver) = oneshot::channel();
         let sending = Sending { bytes: message.to_vec(), to, lifetime };
@@ -222,7 +221,7 @@ struct Driver {
     numbers: HashMap<SocketAddr, MemberId>,
     clock: Clock,
     paths: Paths,
-    look_at: Nanos,
+    look_at: Instant,
     waiting: HashMap<MessageId, Waiting>,
     ready: Vec<oneshot::Sender<()>>,
     /// Does not keep the session alive.
@@ -299,7 +298,7 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, sending: Sending, reply: Reply, now: Nanos) {
+    fn send(&mut self, sending: Sending, reply: Reply, now: Instant) {
         if now >= self.look_at {
             self.look_at = now + LOOK_EVERY;
             self.paths.look();
@@ -334,7 +333,7 @@ impl Driver {
     }
 
     /// Sends due datagrams and reports events; returns the time of the next turn.
-    async fn turn(&mut self) -> Option<Nanos> {
+    async fn turn(&mut self) -> Option<Instant> {
         self.catch_up();
         let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {

@@ -5,11 +5,11 @@ use super::outside::{self, Endpoints, Readiness, StackFactory, Stacks};
 use super::publisher::{Command, Publisher, Reply};
 use super::resolver::{Resolve, Resolver};
 use super::{AT_ONCE, Clock, Error, family, socket};
-use crate::Nanos;
 use crate::carrier::To;
 use crate::rng::Seed;
 use crate::session::{Config, Member, MemberEvent, SessionError};
 use crate::switch::MessageId;
+use crate::{Instant, Span};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ impl Listener {
             hub,
             resolver: Resolver::new(resolve),
             group: None,
-            join_at: 0,
+            join_at: Instant::START,
             clock: Clock::start(),
         };
         tokio::spawn(driver.run(sender, receiver));
@@ -98,8 +98,8 @@ impl Listener {
     }
 }
 
-/// Minimum interval of multicast joins, in ns.
-const JOIN_EVERY: Nanos = 2_000_000_000;
+/// Minimum interval of multicast joins.
+const JOIN_EVERY: Span = Span::from_s(2);
 
 struct Driver {
     member: Member,
@@ -114,7 +114,7 @@ struct Driver {
     resolver: Resolver,
     group: Option<(SocketAddr, UdpSocket)>,
     /// Earliest time of the next join.
-    join_at: Nanos,
+    join_at: Instant,
     clock: Clock,
 }
 
@@ -271,7 +271,7 @@ impl Driver {
     }
 
     /// Sends due datagrams; returns the time of the next turn.
-    async fn turn(&mut self) -> Option<Nanos> {
+    async fn turn(&mut self) -> Option<Instant> {
         let (mut wake, now) = (None, self.clock.now());
         for _ in 0..AT_ONCE {
             let (datagram, look) = self.member.poll(now);

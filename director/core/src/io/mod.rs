@@ -24,11 +24,10 @@ pub use preconnection::Preconnection;
 pub use publisher::Publisher;
 pub use resolver::resolve;
 
-use crate::Nanos;
+use crate::Instant;
 use crate::rng::NoRandomness;
 use crate::session::{Config, SessionError};
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// Error of a session on sockets.
 #[derive(Debug, thiserror::Error)]
@@ -65,20 +64,20 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// A monotonic clock, from the start of a session.
 #[derive(Debug, Clone, Copy)]
-struct Clock(Instant);
+struct Clock(tokio::time::Instant);
 
 impl Clock {
     fn start() -> Self {
-        Self(Instant::now())
+        Self(tokio::time::Instant::now())
     }
 
-    fn now(self) -> Nanos {
-        self.0.elapsed().as_nanos() as Nanos
+    fn now(self) -> Instant {
+        Instant::START + self.0.elapsed().into()
     }
 
     /// The instant of `at`, limited to the maximum sleep.
-    fn until(self, at: Option<Nanos>) -> Instant {
-        let latest = Instant::now() + LONGEST_SLEEP;
-        at.map_or(latest, |at| (self.0 + Duration::from_nanos(at)).min(latest))
+    fn until(self, at: Option<Instant>) -> tokio::time::Instant {
+        let latest = tokio::time::Instant::now() + LONGEST_SLEEP;
+        at.map_or(latest, |at| (self.0 + at.since_start().into()).min(latest))
     }
 }

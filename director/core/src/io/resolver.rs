@@ -3,7 +3,7 @@
 use super::Error;
 #[cfg(feature = "discovery")]
 use super::discovery;
-use crate::Nanos;
+use crate::{Instant, Span};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -36,26 +36,26 @@ pub fn resolve(name: &str) -> Result<SocketAddr, Error> {
 /// Gives the hub's address; may block.
 pub(super) type Resolve = Arc<dyn Fn() -> Result<SocketAddr, Error> + Send + Sync>;
 
-/// Minimum time between two calls, in ns, and time of silence before one.
-const EVERY: Nanos = 10_000_000_000;
+/// Minimum time between two calls, and time of silence before one.
+const EVERY: Span = Span::from_s(10);
 
 /// Resolves the hub's address again, on another thread.
 pub(super) struct Resolver {
     resolve: Option<Resolve>,
     running: Option<JoinHandle<Result<SocketAddr, Error>>>,
     /// Time of the last call or of the last datagram of the hub.
-    at: Nanos,
+    at: Instant,
     /// Whether another address has sent something since.
     is_elsewhere: bool,
 }
 
 impl Resolver {
     pub fn new(resolve: Option<Resolve>) -> Self {
-        Self { resolve, running: None, at: 0, is_elsewhere: false }
+        Self { resolve, running: None, at: Instant::START, is_elsewhere: false }
     }
 
     /// The hub has sent a datagram: its address is still right.
-    pub fn record_arrival(&mut self, now: Nanos) {
+    pub fn record_arrival(&mut self, now: Instant) {
         (self.at, self.is_elsewhere) = (now, false);
     }
 
@@ -65,7 +65,7 @@ impl Resolver {
     }
 
     /// Begins to resolve if it is time; the member waits for the hub if `is_waiting`.
-    pub fn poll(&mut self, is_waiting: bool, now: Nanos) {
+    pub fn poll(&mut self, is_waiting: bool, now: Instant) {
         let due = now >= self.at + EVERY && (is_waiting || self.is_elsewhere);
         if due
             && self.running.is_none()

@@ -8,6 +8,7 @@
 //! the delay (twice three delays) follows (1).
 
 use super::{Figures, MapError, PerformanceMap, Point, Quantiles};
+use crate::Span;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
@@ -39,8 +40,8 @@ fn read_number(bytes: [u8; 2]) -> f64 {
 }
 
 fn write_conditions(at: &Conditions) -> impl Iterator<Item = u8> {
-    let Conditions { loss, burst, rtt_ns, rate_bit_s, mtu, group, payload, messages_s } = *at;
-    let all = [loss, burst, rtt_ns as f64, rate_bit_s, mtu, group, payload, messages_s];
+    let Conditions { loss, burst, rtt, rate_bit_s, mtu, group, payload, messages_s } = *at;
+    let all = [loss, burst, rtt.as_ns_f64(), rate_bit_s, mtu, group, payload, messages_s];
     all.into_iter().flat_map(|value| (value as f32).to_be_bytes())
 }
 
@@ -71,7 +72,7 @@ impl Reader<'_> {
         Some(Conditions {
             loss: next()?,
             burst: next()?,
-            rtt_ns: next()? as u64,
+            rtt: Span::from_ns_f64(next()?),
             rate_bit_s: next()?,
             mtu: next()?,
             group: next()?,

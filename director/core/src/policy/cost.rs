@@ -95,8 +95,8 @@ impl Policy {
         if let Some(ratio) = self.targets.delivery_ratio {
             cost *= 1.0 + SHORTFALL * (ratio - figures.delivery).max(0.0);
         }
-        if let Some(deadline) = self.targets.deadline_ns {
-            let late = unsure * p99 / (deadline as f64 / 1e6).max(1e-6);
+        if let Some(deadline) = self.targets.deadline {
+            let late = unsure * p99 / (deadline.as_ms()).max(1e-6);
             cost *= 1.0 + LATENESS * (late - 1.0).max(0.0);
         }
         for (used, budget) in

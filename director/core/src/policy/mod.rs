@@ -9,12 +9,12 @@ mod tests;
 
 pub use self::decision::{Choice, Decision, Reason};
 
-use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::map::{Figures, PerformanceMap};
 use crate::model::{ModelId, Models};
 use crate::properties::{Preference, TransportProperties};
 use crate::targets::{Pattern, QosTargets};
+use crate::{Instant, Span};
 
 /// Thresholds for a model change.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,8 +28,8 @@ pub struct Settings {
     /// Messages of the model in use that must have been observed, unless another is far better:
     /// before that, predictions are compared with predictions.
     pub observed: u32,
-    /// Minimum time between two changes, in ns.
-    pub dwell_ns: Nanos,
+    /// Minimum time between two changes.
+    pub dwell: Span,
     /// Maximum share of the bottleneck rate that a model may use, 0 to 1.
     pub most_load: f64,
     /// Distance in doublings by which conditions must move for new predictions.
@@ -43,7 +43,7 @@ impl Default for Settings {
             switch_ms: 1.0,
             sustained: 3,
             observed: 2,
-            dwell_ns: 5_000_000_000,
+            dwell: Span::from_s(5),
             most_load: 0.85,
             moved: 0.25,
         }
@@ -54,8 +54,8 @@ impl Default for Settings {
 const FAR_BETTER: f64 = 0.4;
 /// A message has failed after this multiple of the expected delay.
 const TIMEOUT_FACTOR: f64 = 3.0;
-/// Minimum of that timeout, in ns.
-pub(crate) const MIN_TIMEOUT: Nanos = 100_000_000;
+/// Minimum of that timeout.
+pub(crate) const MIN_TIMEOUT: Span = Span::from_ms(100);
 /// Learning rate of the correction for all models. It is common to all because a cause such as
 /// a wrongly assumed network slows down every model.
 const LEARN: f64 = 0.1;
@@ -80,7 +80,7 @@ pub struct Policy {
     /// The models that suit the session.
     candidates: Vec<Candidate>,
     current: ModelId,
-    since: Nanos,
+    since: Instant,
     /// Messages of the model in use whose delay is known.
     observed: u32,
     challenger: Option<(ModelId, u32)>,
@@ -98,7 +98,7 @@ pub struct Policy {
     member_models: Models,
     /// Logarithm of measured over predicted delay, common to all models.
     common_correction: f64,
-    decided_at: Nanos,
+    decided_at: Instant,
 }
 
 #[derive(Debug, Clone)]
@@ -143,7 +143,7 @@ impl Policy {
             settings,
             candidates,
             current,
-            since: 0,
+            since: Instant::START,
             observed: 0,
             challenger: None,
             at: None,
@@ -153,7 +153,7 @@ impl Policy {
             fall_back: false,
             member_models: Models::ALL,
             common_correction: 0.0,
-            decided_at: 0,
+            decided_at: Instant::START,
         }
     }
 
@@ -227,7 +227,7 @@ impl Policy {
     }
 
     /// Takes over a model that the caller has selected.
-    pub fn set_current(&mut self, model: ModelId, now: Nanos) {
+    pub fn set_current(&mut self, model: ModelId, now: Instant) {
         self.current = model;
         self.since = now;
         self.observed = 0;
@@ -280,15 +280,15 @@ impl Policy {
         Some(figures.delay_ms.p99 * (self.common_correction + candidate.correction).exp())
     }
 
-    /// Timeout after which a message of the model in use counts as failed, in ns.
-    pub fn timeout(&self, here: &Conditions) -> Nanos {
-        (timeout(self.expected_ms().unwrap_or(1_000.0), here) * 1e6) as Nanos
+    /// Timeout after which a message of the model in use counts as failed.
+    pub fn timeout(&self, here: &Conditions) -> Span {
+        Span::from_ns_f64(timeout(self.expected_ms().unwrap_or(1_000.0), here) * 1e6)
     }
 
     /// Decays the corrections of unused models.
-    fn forget(&mut self, now: Nanos) {
-        let passed = now.saturating_sub(core::mem::replace(&mut self.decided_at, now));
-        let keep = (-(passed as f64) / FORGET).exp();
+    fn forget(&mut self, now: Instant) {
+        let passed = now - core::mem::replace(&mut self.decided_at, now);
+        let keep = (-(passed.as_ns_f64()) / FORGET).exp();
         let current = self.current;
         let others = self.candidates.iter_mut().filter(|candidate| candidate.model != current);
         others.for_each(|candidate| candidate.correction *= keep);
@@ -298,7 +298,7 @@ impl Policy {
     /// messages arrive.
     pub fn decide(
         &mut self,
-        now: Nanos,
+        now: Instant,
         here: &Conditions,
         map: &PerformanceMap,
         urgent: bool,
@@ -329,7 +329,7 @@ impl Policy {
 
     fn judge(
         &mut self,
-        now: Nanos,
+        now: Instant,
         (model, cost): (ModelId, f64),
         own: Option<f64>,
         urgent: bool,
@@ -357,7 +357,7 @@ impl Policy {
         let unobserved = self.observed < self.settings.observed && !far;
         if times < self.settings.sustained || unobserved {
             Reason::NotSustained
-        } else if now < self.since.saturating_add(self.settings.dwell_ns) && self.since > 0 {
+        } else if now < self.since + self.settings.dwell && self.since > Instant::START {
             Reason::Dwelling
         } else {
             Reason::Gain
@@ -367,5 +367,5 @@ impl Policy {
 
 /// Timeout of a message with this expected delay, both in ms.
 fn timeout(expected_ms: f64, here: &Conditions) -> f64 {
-    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt_ns as f64 / 1e6 + MIN_TIMEOUT as f64 / 1e6
+    TIMEOUT_FACTOR * expected_ms + 2.0 * here.rtt.as_ms() + MIN_TIMEOUT.as_ms()
 }

@@ -9,7 +9,8 @@ use crate::map::tests::figures;
 fn map() -> PerformanceMap {
     let mut map = PerformanceMap::new();
     for (loss, udp, arq) in [(0.0, (1.0, 1.0), 4.0), (0.3, (1.0, 0.7), 3.0)] {
-        let at = Conditions { loss, rtt_ns: 1_000_000, rate_bit_s: 100e6, ..Conditions::default() };
+        let at =
+            Conditions { loss, rtt: Span::from_ms(1), rate_bit_s: 100e6, ..Conditions::default() };
         let point = |ms, delivery, bytes| Point { at, figures: figures(ms, delivery, bytes) };
         map.add(ModelId::UdpRequestResponse, point(udp.0, udp.1, 100.0));
         map.add(ModelId::UdpArq, point(arq, 1.0, 150.0));
@@ -26,23 +27,26 @@ fn policy(targets: QosTargets) -> Policy {
 }
 
 fn at(loss: f64) -> Conditions {
-    Conditions { loss, rtt_ns: 1_000_000, rate_bit_s: 100e6, ..Conditions::default() }
+    Conditions { loss, rtt: Span::from_ms(1), rate_bit_s: 100e6, ..Conditions::default() }
 }
 
-const SECOND: Nanos = 1_000_000_000;
+/// The time `s` seconds after the start.
+fn second(s: u64) -> Instant {
+    Instant::START + Span::from_s(s)
+}
 
 #[test]
 fn it_changes_for_a_gain_that_lasts_and_not_back_at_once() {
     let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
     let (map, mut policy) = (map(), policy(targets));
-    assert_eq!(policy.decide(SECOND, &at(0.0), &map, false).reason, Reason::Best);
+    assert_eq!(policy.decide(second(1), &at(0.0), &map, false).reason, Reason::Best);
     let whys: Vec<Reason> = (10..13)
-        .map(|second| policy.decide(second * SECOND, &at(0.3), &map, false).reason)
+        .map(|second| policy.decide(self::second(second), &at(0.3), &map, false).reason)
         .collect();
     assert_eq!(whys, [Reason::NotSustained, Reason::NotSustained, Reason::Gain]);
     assert_eq!(policy.current(), ModelId::UdpArq);
     let back: Vec<Reason> = (13..20)
-        .map(|second| policy.decide(second * SECOND, &at(0.0), &map, false).reason)
+        .map(|second| policy.decide(self::second(second), &at(0.0), &map, false).reason)
         .collect();
     assert_eq!(
         back[..4],
@@ -70,7 +74,7 @@ fn while_little_is_known_what_sends_again_is_worth_its_price() {
 fn it_changes_at_once_when_the_model_fails() {
     let targets = QosTargets { delivery_ratio: Some(0.999), ..Default::default() };
     let (map, mut policy) = (map(), policy(targets));
-    let decision = policy.decide(SECOND, &at(0.3), &map, true);
+    let decision = policy.decide(second(1), &at(0.3), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq));
     assert!(decision.to_string().contains("urgent change to udp-arq"), "{decision}");
 }
@@ -82,7 +86,7 @@ fn small_gains_change_nothing() {
     policy.properties.reliability = Preference::Avoid;
     policy.current = ModelId::UdpArq;
     for second in 1..50 {
-        let decision = policy.decide(second * SECOND, &at(0.28), &map, false);
+        let decision = policy.decide(self::second(second), &at(0.28), &map, false);
         assert_ne!(decision.reason, Reason::Urgent);
         if second > 3 {
             // Half the delay at 70 % delivery is a gain.
@@ -96,7 +100,7 @@ fn small_gains_change_nothing() {
     let mut near = self::policy(QosTargets::default());
     near.settings.gain = 0.9;
     near.current = ModelId::UdpArq;
-    assert_eq!(near.decide(SECOND, &at(0.0), &map, false).reason, Reason::SmallGain);
+    assert_eq!(near.decide(second(1), &at(0.0), &map, false).reason, Reason::SmallGain);
 }
 
 #[test]
@@ -109,14 +113,14 @@ fn what_would_fill_the_network_is_the_last_choice() {
         let (figures, _) = map.predict(model, &map.near(&at(0.0))).unwrap();
         reaching.add(model, Point { at: here, figures });
     }
-    let decision = policy.decide(SECOND, &here, &reaching, false);
+    let decision = policy.decide(second(1), &here, &reaching, false);
     assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
     let fuller = Conditions { messages_s: 1.2, ..here };
-    let decision = policy.decide(SECOND, &fuller, &reaching, false);
+    let decision = policy.decide(second(1), &fuller, &reaching, false);
     // Nothing has room: the best of all, however much it costs.
     assert_eq!(decision.best, Some(ModelId::UdpRequestResponse));
     let [before, after] = [&here, &fuller].map(|at| {
-        let costs = policy.decide(SECOND, at, &reaching, false).all;
+        let costs = policy.decide(second(1), at, &reaching, false).all;
         costs.first().unwrap().1
     });
     assert!(after > 10.0 * before, "{before} {after}");
@@ -126,37 +130,37 @@ fn what_would_fill_the_network_is_the_last_choice() {
     figures.delay_ms = figures.delay_ms.last_of(4.0);
     reaching.add(ModelId::UdpArq, Point { at: fuller, figures });
     policy.invalidate();
-    let decision = policy.decide(SECOND, &fuller, &reaching, false);
+    let decision = policy.decide(second(1), &fuller, &reaching, false);
     assert_eq!(decision.best, Some(ModelId::UdpArq), "{decision}");
 }
 
 #[test]
 fn what_is_seen_corrects_what_the_map_says_of_all() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    policy.decide(SECOND, &at(0.0), &map, false);
+    policy.decide(second(1), &at(0.0), &map, false);
     let before = policy.expected_ms().unwrap();
     // The network is slower than in the map: no reason to change the model.
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
     (0..200).for_each(|_| policy.record_delay(3.0 * figures.delay_ms.p50));
     let expected = policy.expected_ms().unwrap();
     assert!((expected / before - 3.0).abs() < 0.2, "{before} {expected}");
-    assert_eq!(policy.decide(2 * SECOND, &at(0.0), &map, true).reason, Reason::Best);
+    assert_eq!(policy.decide(self::second(2), &at(0.0), &map, true).reason, Reason::Best);
     // A failure of the model is a reason, until it has decayed.
     (0..2).for_each(|_| policy.record_failure(true));
-    let decision = policy.decide(3 * SECOND, &at(0.0), &map, true);
+    let decision = policy.decide(self::second(3), &at(0.0), &map, true);
     assert_eq!(decision.choice, Choice::Change(ModelId::UdpArq), "{decision}");
-    let later = policy.decide(900 * SECOND, &at(0.0), &map, true);
+    let later = policy.decide(self::second(900), &at(0.0), &map, true);
     assert_eq!(later.choice, Choice::Change(ModelId::UdpRequestResponse), "{later}");
 }
 
 #[test]
 fn who_is_alone_is_as_fast_as_usual() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    let before = policy.decide(SECOND, &at(0.0), &map, false).all;
+    let before = policy.decide(second(1), &at(0.0), &map, false).all;
     let (figures, _) = map.predict(policy.current(), &map.near(&at(0.0))).unwrap();
     assert!(figures.delay_ms.p99 > 2.0 * figures.delay_ms.p50);
     (0..200).for_each(|_| policy.record_delay(figures.delay_ms.p50));
-    let after = policy.decide(2 * SECOND, &at(0.0), &map, false).all;
+    let after = policy.decide(self::second(2), &at(0.0), &map, false).all;
     let close = |(a, b): (&(_, f64), &(_, f64))| (a.1 / b.1 - 1.0).abs() < 1e-6;
     assert!(before.iter().zip(&after).all(close), "{before:?} {after:?}");
 }
@@ -170,7 +174,7 @@ fn an_unmeasured_model_is_no_better_than_a_similar_one() {
     let map = PerformanceMap::from_json(&all.to_string()).unwrap();
     for loss in [0.0, 0.1, 0.3] {
         for (rate_bit_s, payload) in [(250e3, 100.0), (2e6, 700.0), (100e6, 1_300.0)] {
-            let here = Conditions { rate_bit_s, payload, rtt_ns: 20_000_000, ..at(loss) };
+            let here = Conditions { rate_bit_s, payload, rtt: Span::from_ms(20), ..at(loss) };
             let pairs = [
                 [ModelId::UdpArq, ModelId::QuicStreams],
                 [ModelId::UdpRequestResponse, ModelId::QuicDatagrams],
@@ -191,10 +195,10 @@ fn an_unmeasured_model_is_no_better_than_a_similar_one() {
 #[test]
 fn a_decision_looks_at_the_map_only_when_the_session_has_moved() {
     let (map, mut policy) = (map(), policy(QosTargets::default()));
-    policy.decide(SECOND, &at(0.1), &map, false);
+    policy.decide(second(1), &at(0.1), &map, false);
     let asked = policy.at;
-    policy.decide(SECOND, &at(0.101), &map, false);
+    policy.decide(second(1), &at(0.101), &map, false);
     assert_eq!(policy.at, asked);
-    policy.decide(SECOND, &at(0.2), &map, false);
+    policy.decide(second(1), &at(0.2), &map, false);
     assert_ne!(policy.at, asked);
 }

@@ -44,7 +44,7 @@ impl fmt::Display for Explanation {
             "network: loss {:.1} %, burst length {:.1}, RTT {:.1} ms, {:.0} kbit/s, MTU {:.0} B{}",
             here.loss * 100.0,
             here.burst,
-            here.rtt_ns as f64 / 1e6,
+            here.rtt.as_ms(),
             here.rate_bit_s / 1e3,
             here.mtu,
             if self.multicast { "" } else { ", no multicast" },

@@ -15,7 +15,6 @@ pub use hub::Hub;
 pub use member::{Member, MemberEvent};
 pub use security::{KeyError, Security};
 
-use crate::Nanos;
 use crate::conditions::Conditions;
 use crate::model::ModelId;
 use crate::policy::Settings;
@@ -23,6 +22,7 @@ use crate::properties::TransportProperties;
 use crate::switch::{MemberId, MessageId};
 use crate::targets::{Pattern, QosTargets};
 use crate::uplink::LIFETIME;
+use crate::{Instant, Span};
 use core::net::{Ipv4Addr, SocketAddr};
 
 /// Session configuration.
@@ -53,10 +53,10 @@ pub struct Config {
     pub places: usize,
     /// Models of external stacks that are configured; empty without any.
     pub outside: Vec<ModelId>,
-    /// Lifetime of messages without a separate one, in ns, if it ends before the deadline of
+    /// Lifetime of messages without a separate one, if it ends before the deadline of
     /// [`QosTargets`]. With `None` and without a deadline, messages stay open until they are
     /// answered, or until newer ones take their place.
-    pub lifetime: Option<Nanos>,
+    pub lifetime: Option<Span>,
 }
 
 impl Config {
@@ -156,6 +156,6 @@ pub enum Event {
         /// The new model.
         to: ModelId,
         /// Time of the change.
-        at: Nanos,
+        at: Instant,
     },
 }

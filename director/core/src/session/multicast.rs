@@ -1,14 +1,14 @@
 //! Multicast health: detects from answers whether multicast works, and probes from time to time
 //! after it failed.
 
-use crate::Nanos;
 use crate::switch::MemberId;
+use crate::{Instant, Span};
 
 /// Delay of the first probe after multicast failed.
-const FIRST_DELAY: Nanos = 2_000_000_000;
+const FIRST_DELAY: Span = Span::from_s(2);
 /// Maximum interval of probes. A probe and its answer are some 150 bytes: less than 1 % of the
 /// traffic of any session for which multicast pays off.
-const MAX_INTERVAL: Nanos = 30_000_000_000;
+const MAX_INTERVAL: Span = Span::from_s(30);
 /// Number of consecutive probes that must be answered.
 const CONFIRMATIONS: u32 = 2;
 
@@ -16,8 +16,8 @@ const CONFIRMATIONS: u32 = 2;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MulticastHealth {
     /// The current probe interval, if multicast is blocked.
-    interval: Option<Nanos>,
-    probe_at: Nanos,
+    interval: Option<Span>,
+    probe_at: Instant,
     /// The member that has an unanswered probe.
     probed: Option<MemberId>,
     answered: u32,
@@ -30,7 +30,7 @@ impl MulticastHealth {
     }
 
     /// Marks multicast as blocked. `true` if it was not before.
-    pub fn block(&mut self, now: Nanos) -> bool {
+    pub fn block(&mut self, now: Instant) -> bool {
         if self.is_blocked() {
             return false;
         }
@@ -40,12 +40,12 @@ impl MulticastHealth {
     }
 
     /// Time of the next probe, if any.
-    pub fn next_at(&self) -> Option<Nanos> {
+    pub fn next_at(&self) -> Option<Instant> {
         self.interval.map(|_| self.probe_at)
     }
 
     /// Records that a probe goes to `member`.
-    pub fn probe(&mut self, member: MemberId, now: Nanos) {
+    pub fn probe(&mut self, member: MemberId, now: Instant) {
         let Some(wait) = self.interval else { return };
         if self.probed.replace(member).is_some() {
             // The previous probe was not answered.
@@ -57,7 +57,7 @@ impl MulticastHealth {
 
     /// Records the answer of a member to the last probe. `true` if multicast is
     /// considered working again.
-    pub fn probe_answered(&mut self, member: MemberId, now: Nanos) -> bool {
+    pub fn probe_answered(&mut self, member: MemberId, now: Instant) -> bool {
         if self.interval.is_none() || self.probed != Some(member) {
             return false;
         }
@@ -77,19 +77,22 @@ impl MulticastHealth {
 mod tests {
     use super::*;
 
-    const SECOND: Nanos = 1_000_000_000;
+    /// The time `s` seconds after the start.
+    fn at(s: u64) -> Instant {
+        Instant::START + Span::from_s(s)
+    }
 
     #[test]
     fn two_probes_in_a_row_open_it_again() {
         let mut health = MulticastHealth::default();
         assert_eq!(health.next_at(), None, "nothing is blocked");
-        assert!(health.block(SECOND) && !health.block(SECOND));
-        assert_eq!(health.next_at(), Some(3 * SECOND));
-        health.probe(1, 3 * SECOND);
-        assert!(!health.probe_answered(2, 3 * SECOND), "another member");
-        assert!(!health.probe_answered(1, 3 * SECOND), "one answer can be random");
+        assert!(health.block(at(1)) && !health.block(at(1)));
+        assert_eq!(health.next_at(), Some(at(3)));
+        health.probe(1, at(3));
+        assert!(!health.probe_answered(2, at(3)), "another member");
+        assert!(!health.probe_answered(1, at(3)), "one answer can be random");
         let next = health.next_at().unwrap();
-        assert!(next < 4 * SECOND);
+        assert!(next < at(4));
         health.probe(2, next);
         assert!(health.probe_answered(2, next) && !health.is_blocked());
     }
@@ -97,8 +100,8 @@ mod tests {
     #[test]
     fn what_is_not_answered_is_asked_ever_less_often() {
         let mut health = MulticastHealth::default();
-        health.block(0);
-        let mut now = 0;
+        health.block(Instant::START);
+        let mut now = Instant::START;
         let mut waits = Vec::new();
         for _ in 0..12 {
             let next = health.next_at().unwrap();

@@ -1,11 +1,11 @@
 //! One end of a lane between a member's start and the hub: ARQ, sealing, and the wire format.
 
-use crate::Nanos;
 use crate::carrier::{Arq, Exchange, Params};
 use crate::keys::{Keys, Party, Root, Scope, Use};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::rng::Seed;
+use crate::{Instant, Span};
 
 /// First byte of a member's datagram, and of the hub's.
 const UP: u8 = 0x2b;
@@ -42,8 +42,8 @@ pub struct Path {
     pub below: usize,
     /// Maximum sending rate, in bit/s.
     pub rate_bit_s: f64,
-    /// Round-trip time, in ns.
-    pub round_trip: Nanos,
+    /// Round-trip time.
+    pub round_trip: Span,
     /// Whether the data rate is an estimate, not configured.
     pub estimated: bool,
 }
@@ -95,14 +95,19 @@ impl Lane {
     ///
     /// # Errors
     /// The reason why it cannot be carried.
-    pub fn send(&mut self, number: u32, plain: &[u8], until: Option<Nanos>) -> Result<(), String> {
+    pub fn send(
+        &mut self,
+        number: u32,
+        plain: &[u8],
+        until: Option<Instant>,
+    ) -> Result<(), String> {
         let mut sealed = number.to_be_bytes().to_vec();
         sealed.extend(self.own.seal(number.into(), plain));
         self.arq.send(number.into(), &sealed, until)
     }
 
     /// Handles a frame. Returns whether the other end has sent it, and completed messages.
-    pub fn receive(&mut self, frame: &[u8], now: Nanos) -> (bool, Vec<(u32, Vec<u8>)>) {
+    pub fn receive(&mut self, frame: &[u8], now: Instant) -> (bool, Vec<(u32, Vec<u8>)>) {
         let incoming = self.arq.receive(frame, now);
         self.arq.take_delivered();
         let open = |sealed: Vec<u8>| {
@@ -129,7 +134,7 @@ impl Lane {
     }
 
     /// The next datagram at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let (frame, wake) = self.arq.poll(now);
         (frame.map(|frame| [&self.head[..], &frame].concat()), wake)
     }

@@ -13,20 +13,20 @@ mod sender;
 pub(crate) use lane::{LEAVE, Lane, MESSAGE, Path, REQUEST, reply, take_member};
 pub(crate) use sender::Uplink;
 
-use crate::Nanos;
+use crate::Span;
 use crate::switch::MemberId;
 
 /// Properties of a message (RFC 9622, 9.1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageProperties {
-    /// Time in ns from sending to the end of the message: `msgLifetime`.
-    pub lifetime: Nanos,
+    /// Time from sending to the end of the message: `msgLifetime`.
+    pub lifetime: Span,
     /// Messages with a lower value are sent first: `msgPriority`.
     pub priority: u32,
 }
 
-/// Default lifetime of a message, in ns: no message stays open for ever.
-pub const LIFETIME: Nanos = 60_000_000_000;
+/// Default lifetime of a message: no message stays open for ever.
+pub const LIFETIME: Span = Span::from_s(60);
 
 impl Default for MessageProperties {
     fn default() -> Self {

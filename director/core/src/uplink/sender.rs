@@ -3,10 +3,10 @@
 use super::lane::{Path, reply};
 use super::{Failure, Lane, MAX_BYTES, MAX_OPEN, MESSAGE, MessageProperties, Outcome, REQUEST};
 use super::{LEAVE, UplinkFull};
-use crate::Nanos;
 use crate::keys::{Party, Root};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
 
 /// Maximum number of messages that the lane has at a time: the others wait by priority.
@@ -16,13 +16,13 @@ const WINDOW: usize = 32;
 struct Queued {
     kind: u8,
     bytes: Vec<u8>,
-    until: Nanos,
+    until: Instant,
 }
 
 /// A message without an outcome that the lane has.
 struct Sent {
     bytes: usize,
-    until: Nanos,
+    until: Instant,
     /// Whether the hub has it, so that it does not count in the window.
     delivered: bool,
 }
@@ -46,14 +46,14 @@ impl Uplink {
         bytes: &[u8],
         answered: bool,
         properties: MessageProperties,
-        now: Nanos,
+        now: Instant,
     ) -> Result<u32, UplinkFull> {
         let kind = if answered { REQUEST } else { MESSAGE };
         self.push(kind, bytes, properties, now)
     }
 
     /// Queues the message that the member leaves.
-    pub fn leave(&mut self, lifetime: Nanos, now: Nanos) -> Result<u32, UplinkFull> {
+    pub fn leave(&mut self, lifetime: Span, now: Instant) -> Result<u32, UplinkFull> {
         // After all others.
         self.push(LEAVE, &[], MessageProperties { lifetime, priority: u32::MAX }, now)
     }
@@ -63,14 +63,14 @@ impl Uplink {
         kind: u8,
         bytes: &[u8],
         properties: MessageProperties,
-        now: Nanos,
+        now: Instant,
     ) -> Result<u32, UplinkFull> {
         let full = self.open() >= MAX_OPEN || self.bytes + bytes.len() > MAX_BYTES;
         // Numbers are nonces: none is used twice.
         let next = self.last.checked_add(1).filter(|_| !full).ok_or(UplinkFull)?;
         self.last = next;
         self.bytes += bytes.len();
-        let until = now.saturating_add(properties.lifetime);
+        let until = now + properties.lifetime;
         let queued = Queued { kind, bytes: bytes.to_vec(), until };
         self.queue.insert((properties.priority, next), queued);
         Ok(next)
@@ -95,7 +95,7 @@ impl Uplink {
     }
 
     /// Handles a datagram of the hub, or of someone else.
-    pub fn receive(&mut self, frame: &[u8], now: Nanos) {
+    pub fn receive(&mut self, frame: &[u8], now: Instant) {
         let Some(lane) = &mut self.lane else { return };
         let (_, replies) = lane.receive(frame, now);
         for (number, sent) in &mut self.sent {
@@ -122,7 +122,7 @@ impl Uplink {
     }
 
     /// Ends messages whose lifetime is over.
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         let (bytes, outcomes) = (&mut self.bytes, &mut self.outcomes);
         self.queue.retain(|(_, number), queued| {
             let over = queued.until <= now;
@@ -142,7 +142,7 @@ impl Uplink {
     }
 
     /// The next datagram at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         self.expire(now);
         let mut wake = None;
         if let Some(lane) = &mut self.lane {
@@ -152,7 +152,7 @@ impl Uplink {
                 && let Some(((_, number), queued)) = self.queue.pop_first()
             {
                 let Queued { kind, bytes, until } = queued;
-                let ms = u32::try_from((until - now) / 1_000_000).unwrap_or(u32::MAX);
+                let ms = u32::try_from((until - now).as_ns() / 1_000_000).unwrap_or(u32::MAX);
                 let plain = [&[kind], &ms.to_be_bytes()[..], &bytes].concat();
                 if lane.send(number, &plain, None).is_err() {
                     self.bytes -= bytes.len();

@@ -3,7 +3,7 @@
 
 use crate::network::{Network, SECOND, World};
 use crate::{DEADLINE, config, rate};
-use director::{ModelId, Nanos, PerformanceMap};
+use director::{ModelId, PerformanceMap};
 
 const MEMBERS: usize = 50;
 /// The special member.
@@ -26,7 +26,7 @@ fn session(models: &[ModelId], bit_s: f64, special: impl Fn(&mut World)) -> Mean
     world.sends(5 * SECOND, 2 * SECOND, 150, 700);
     world.run(340 * SECOND);
     assert_eq!(world.duplicates, 0);
-    let took = |took: &Option<Nanos>| took.unwrap_or(DEADLINE).min(DEADLINE) as f64 / 1e6;
+    let took = |took: &Option<u64>| took.unwrap_or(DEADLINE).min(DEADLINE) as f64 / 1e6;
     let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
     let answers = || world.messages.iter().skip(10).map(|answers| &answers.took);
     let last = answers().map(|all| took(&all[LAST as usize])).collect();

@@ -6,10 +6,10 @@ mod network;
 mod tcp;
 
 use director::session::{Config, Security};
-use director::{ModelId, Nanos, Pattern, PerformanceMap};
+use director::{Instant, ModelId, Pattern, PerformanceMap};
 use network::{MS, Network, SECOND, World};
 
-const DEADLINE: Nanos = 10 * SECOND;
+const DEADLINE: u64 = 10 * SECOND;
 
 /// A session that is told nothing of the network.
 fn config(models: &[ModelId]) -> Config {
@@ -141,8 +141,8 @@ fn no_rate_is_a_cliff() {
 }
 
 /// Bytes per second of the application in a time.
-fn throughput(world: &World, bytes: usize, (from, to): (Nanos, Nanos)) -> f64 {
-    let done = |sent_at: Nanos, took: &Option<Nanos>| took.map(|took| sent_at + took);
+fn throughput(world: &World, bytes: usize, (from, to): (u64, u64)) -> f64 {
+    let done = |sent_at: u64, took: &Option<u64>| took.map(|took| sent_at + took);
     let arrived = |answers: &network::Answers| {
         let times = answers.took.iter().filter_map(|took| done(answers.sent_at, took));
         times.filter(|at| (from..to).contains(at)).count()
@@ -229,7 +229,8 @@ fn blocked_multicast_stays_blocked_through_changes() {
     let mut changes = 0;
     for second in 8..100 {
         let models = [ModelId::UdpArq, ModelId::UdpRequestResponse];
-        changes += u32::from(world.hub.force(models[second as usize % 2], world.now));
+        changes +=
+            u32::from(world.hub.force(models[second as usize % 2], Instant::from_ns(world.now)));
         world.run(second * SECOND);
         assert!(!world.hub.explain().multicast, "at {second} s");
     }
@@ -270,7 +271,7 @@ fn lossy(bit_s: f64, told_bit_s: f64, loss: f64, bytes: usize, seed: u64) -> (us
     let (down_bit_s, up_bit_s, queue, shared) = (bit_s, bit_s, 1e9, true);
     let network =
         Network { down_bit_s, up_bit_s, delay, jitter, loss, queue, shared, ..rate(bit_s) };
-    let every = (3e9 * (250e3 / bit_s).max(1.0)) as Nanos;
+    let every = (3e9 * (250e3 / bit_s).max(1.0)) as u64;
     let mut own = config(&[]);
     own.assumed.rate_bit_s = told_bit_s;
     own.assumed.mtu = 113.0;

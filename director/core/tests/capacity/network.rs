@@ -4,13 +4,13 @@
 use crate::tcp::{self, Tcp};
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent};
-use director::{ModelId, Nanos, PerformanceMap, Seed};
+use director::{Instant, ModelId, PerformanceMap, Seed};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-pub const SECOND: Nanos = 1_000_000_000;
-pub const MS: Nanos = 1_000_000;
+pub const SECOND: u64 = 1_000_000_000;
+pub const MS: u64 = 1_000_000;
 /// Bytes of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 42;
 /// Bytes of IPv4 and UDP headers.
@@ -25,8 +25,8 @@ pub struct Network {
     pub down_bit_s: f64,
     pub up_bit_s: f64,
     /// Delay per direction without queueing, and its random part, in ns.
-    pub delay: Nanos,
-    pub jitter: Nanos,
+    pub delay: u64,
+    pub jitter: u64,
     /// Frame loss per direction at each member's link, 0 to 1.
     pub loss: f64,
     /// Queue of the bottleneck per direction, in bytes.
@@ -61,8 +61,8 @@ impl Default for Network {
 /// A direction of the bottleneck.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pipe {
-    free_at: Nanos,
-    cross_at: Nanos,
+    free_at: u64,
+    cross_at: u64,
     pub dropped: u64,
 }
 
@@ -83,15 +83,15 @@ enum What {
 /// The answers to a message.
 #[derive(Debug, Clone)]
 pub struct Answers {
-    pub sent_at: Nanos,
+    pub sent_at: u64,
     /// Time until each member's answer arrived; none if it did not.
-    pub took: Vec<Option<Nanos>>,
+    pub took: Vec<Option<u64>>,
 }
 
 impl Answers {
     /// Mean time in ms; answers that are missing or later than `deadline` count as it.
-    pub fn cost(&self, deadline: Nanos) -> f64 {
-        let took = |took: &Option<Nanos>| took.map_or(deadline, |took| took.min(deadline)) as f64;
+    pub fn cost(&self, deadline: u64) -> f64 {
+        let took = |took: &Option<u64>| took.map_or(deadline, |took| took.min(deadline)) as f64;
         self.took.iter().map(took).sum::<f64>() / self.took.len().max(1) as f64 / 1e6
     }
 }
@@ -101,27 +101,27 @@ pub struct World {
     config: Config,
     members: Vec<Member>,
     state: u64,
-    pub now: Nanos,
+    pub now: u64,
     network: Network,
     /// Loss of single members, instead of the network's.
     pub member_loss: BTreeMap<u32, f64>,
     /// Members that multicast does not reach.
     pub no_multicast: BTreeSet<u32>,
     /// Additional delay per direction of single members, in ns.
-    pub member_delay: BTreeMap<u32, Nanos>,
+    pub member_delay: BTreeMap<u32, u64>,
     pipes: [Pipe; 2],
     later: Vec<Network>,
-    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    queue: BinaryHeap<Reverse<(u64, u64, What)>>,
     number: u64,
-    wakes: BTreeMap<Option<u32>, Nanos>,
+    wakes: BTreeMap<Option<u32>, u64>,
     payload: usize,
     /// Bytes of an answer.
     pub answer: usize,
     /// Number of messages that are kept in flight, from a time on.
-    pub backlog: (usize, Nanos),
+    pub backlog: (usize, u64),
     pub flows: Vec<Tcp>,
     pub messages: Vec<Answers>,
-    pub changes: Vec<(Nanos, ModelId, ModelId)>,
+    pub changes: Vec<(u64, ModelId, ModelId)>,
     pub duplicates: u64,
     /// Consecutive polls without a datagram that ask for the next one at once.
     idle: u32,
@@ -180,30 +180,30 @@ impl World {
         (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn at(&mut self, at: Nanos, what: What) {
+    fn at(&mut self, at: u64, what: What) {
         self.number += 1;
         self.queue.push(Reverse((at, self.number, what)));
     }
 
     /// The network becomes this one at a time.
-    pub fn network_at(&mut self, at: Nanos, network: Network) {
+    pub fn network_at(&mut self, at: u64, network: Network) {
         self.later.push(network);
         self.at(at, What::Network(self.later.len() - 1));
     }
 
     /// Multicast reaches all members from a time on.
-    pub fn multicast_again_at(&mut self, at: Nanos) {
+    pub fn multicast_again_at(&mut self, at: u64) {
         self.at(at, What::MulticastAgain);
     }
 
     /// A TCP flow begins at a time.
-    pub fn flow_at(&mut self, at: Nanos, flow: Tcp) {
+    pub fn flow_at(&mut self, at: u64, flow: Tcp) {
         self.flows.push(flow);
         self.at(at, What::Timer(self.flows.len() - 1));
     }
 
     /// From a time on, keeps `count` messages of `bytes` in flight.
-    pub fn keeps(&mut self, from: Nanos, count: usize, bytes: usize) {
+    pub fn keeps(&mut self, from: u64, count: usize, bytes: usize) {
         self.payload = bytes;
         self.answer = if self.answer == 0 { bytes } else { self.answer };
         self.backlog = (count, from);
@@ -215,7 +215,7 @@ impl World {
         while self.now >= from && self.hub.open_messages() < count {
             let took = vec![None; self.members.len()];
             self.messages.push(Answers { sent_at: self.now, took });
-            self.hub.send(&vec![7; self.payload], self.now).unwrap();
+            self.hub.send(&vec![7; self.payload], Instant::from_ns(self.now)).unwrap();
             self.wake(None, self.now + 1);
         }
     }
@@ -231,13 +231,13 @@ impl World {
     }
 
     /// Sends `count` messages of `bytes` from `first` on.
-    pub fn sends(&mut self, first: Nanos, every: Nanos, count: u64, bytes: usize) {
+    pub fn sends(&mut self, first: u64, every: u64, count: u64, bytes: usize) {
         self.payload = bytes;
         self.answer = if self.answer == 0 { bytes } else { self.answer };
         (0..count).for_each(|n| self.at(first + n * every, What::Send));
     }
 
-    fn wake(&mut self, who: Option<u32>, at: Nanos) {
+    fn wake(&mut self, who: Option<u32>, at: u64) {
         if self.wakes.get(&who).is_none_or(|known| at < *known) {
             self.wakes.insert(who, at);
             self.at(at, What::Wake(who));
@@ -245,26 +245,26 @@ impl World {
     }
 
     /// Passes a packet through the bottleneck; `None` if its queue is full.
-    fn pass(&mut self, up: bool, bytes: usize) -> Option<Nanos> {
+    fn pass(&mut self, up: bool, bytes: usize) -> Option<u64> {
         let rate = if up { self.network.up_bit_s } else { self.network.down_bit_s };
         let Network { cross, queue, .. } = self.network;
         let way = usize::from(up && !self.network.shared);
-        let limit = (queue * 8e9 / rate) as Nanos;
+        let limit = (queue * 8e9 / rate) as u64;
         while cross > 0.0 && self.pipes[way].cross_at <= self.now {
             let pause = -(1.0 - self.draw()).ln() * CROSS * 8e9 / rate / cross;
             let pipe = &mut self.pipes[way];
             let at = pipe.cross_at;
             if pipe.free_at.saturating_sub(at) <= limit {
-                pipe.free_at = pipe.free_at.max(at) + (CROSS * 8e9 / rate) as Nanos;
+                pipe.free_at = pipe.free_at.max(at) + (CROSS * 8e9 / rate) as u64;
             }
-            pipe.cross_at = at + (pause as Nanos).max(1);
+            pipe.cross_at = at + (pause as u64).max(1);
         }
         let pipe = &mut self.pipes[way];
         if pipe.free_at.saturating_sub(self.now) > limit {
             pipe.dropped += 1;
             return None;
         }
-        pipe.free_at = pipe.free_at.max(self.now) + (bytes as f64 * 8e9 / rate) as Nanos;
+        pipe.free_at = pipe.free_at.max(self.now) + (bytes as f64 * 8e9 / rate) as u64;
         Some(pipe.free_at)
     }
 
@@ -294,14 +294,14 @@ impl World {
             self.bytes += (part + HEADERS - 8) as u64;
             let passed = self.pass(from.is_some(), part + HEADERS - 8);
             let fits = part + IP - 8 <= self.network.mtu;
-            arrival = arrival.zip(passed.filter(|_| fits)).map(|(a, b): (Nanos, Nanos)| a.max(b));
+            arrival = arrival.zip(passed.filter(|_| fits)).map(|(a, b): (u64, u64)| a.max(b));
         }
         let Some(arrival) = arrival else { return };
         for receiver in receivers {
             let member = receiver.or(from).unwrap_or_default();
             let loss = self.member_loss.get(&member).copied().unwrap_or(self.network.loss);
             let lost = (0..fragments).any(|_| self.draw() < loss);
-            let late = (self.draw() * self.network.jitter as f64) as Nanos;
+            let late = (self.draw() * self.network.jitter as f64) as u64;
             if !lost {
                 let farther = self.member_delay.get(&member).copied().unwrap_or(0);
                 let at = arrival + self.network.delay + farther + late;
@@ -311,7 +311,7 @@ impl World {
     }
 
     /// Runs until a time.
-    pub fn run(&mut self, until: Nanos) {
+    pub fn run(&mut self, until: u64) {
         while let Some(Reverse((now, _, what))) = self.queue.pop() {
             if now > until {
                 self.queue.push(Reverse((now, 0, what)));
@@ -327,11 +327,11 @@ impl World {
                     who
                 }
                 What::Arrive(None, from, datagram) => {
-                    self.hub.receive(&datagram, from, now);
+                    self.hub.receive(&datagram, from, Instant::from_ns(now));
                     None
                 }
                 What::Arrive(Some(member), _, datagram) => {
-                    self.members[member as usize].receive(&datagram, now);
+                    self.members[member as usize].receive(&datagram, Instant::from_ns(now));
                     Some(member)
                 }
                 What::Network(place) => {
@@ -370,7 +370,7 @@ impl World {
                 What::Send => {
                     let took = vec![None; self.members.len()];
                     self.messages.push(Answers { sent_at: now, took });
-                    self.hub.send(&vec![7; self.payload], now).unwrap();
+                    self.hub.send(&vec![7; self.payload], Instant::from_ns(now)).unwrap();
                     None
                 }
             };
@@ -381,18 +381,19 @@ impl World {
     fn turn(&mut self, who: Option<u32>) {
         let now = self.now;
         let (datagram, wake) = match who {
-            None => self.hub.poll(now),
+            None => self.hub.poll(Instant::from_ns(now)),
             Some(member) => {
                 let own = &mut self.members[member as usize];
                 for event in own.take_events() {
                     if let MemberEvent::Message { number, .. } = event {
-                        let _ = own.answer(number, &vec![9; self.answer], now);
+                        let _ = own.answer(number, &vec![9; self.answer], Instant::from_ns(now));
                     }
                 }
-                let (datagram, wake) = own.poll(now);
+                let (datagram, wake) = own.poll(Instant::from_ns(now));
                 (datagram.map(|datagram| (To::Hub, datagram)), wake)
             }
         };
+        let wake = wake.map(Instant::as_ns);
         let more = datagram.is_some();
         if let Some((to, datagram)) = datagram {
             self.carry(who, to, &datagram);
@@ -420,7 +421,7 @@ impl World {
     }
 
     /// Mean cost of the messages in ms, and the share of answers that arrived by the deadline.
-    pub fn cost(&self, deadline: Nanos) -> (f64, f64) {
+    pub fn cost(&self, deadline: u64) -> (f64, f64) {
         let count = self.messages.len().max(1) as f64;
         let cost = self.messages.iter().map(|answers| answers.cost(deadline)).sum::<f64>() / count;
         let all = self.messages.iter().flat_map(|answers| &answers.took);

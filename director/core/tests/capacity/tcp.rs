@@ -1,7 +1,6 @@
 //! A TCP flow with always something to send: slow start, congestion avoidance as Reno (RFC 5681) or
 //! CUBIC (RFC 9438), selective acknowledgements, a retransmission timeout.
 
-use director::Nanos;
 use std::collections::BTreeMap;
 
 /// Bytes of a full packet on the wire, and of an acknowledgement.
@@ -16,14 +15,14 @@ pub struct Tcp {
     cubic: bool,
     window: f64,
     threshold: f64,
-    flying: BTreeMap<u64, Nanos>,
+    flying: BTreeMap<u64, u64>,
     next: u64,
     /// Losses before this packet belong to the last decrease.
     recover: u64,
     max: f64,
-    cut_at: Nanos,
+    cut_at: u64,
     trip: Option<f64>,
-    acked_at: Nanos,
+    acked_at: u64,
     pub delivered: u64,
 }
 
@@ -46,7 +45,7 @@ impl Tcp {
     }
 
     /// The next packet to send, if the window has room.
-    pub fn send(&mut self, now: Nanos) -> Option<u64> {
+    pub fn send(&mut self, now: u64) -> Option<u64> {
         if self.flying.len() as f64 >= self.window {
             return None;
         }
@@ -56,7 +55,7 @@ impl Tcp {
     }
 
     /// The acknowledgement of a packet arrives.
-    pub fn acknowledged(&mut self, packet: u64, now: Nanos) {
+    pub fn acknowledged(&mut self, packet: u64, now: u64) {
         let Some(sent_at) = self.flying.remove(&packet) else { return };
         self.delivered += DATA;
         self.acked_at = now;
@@ -77,7 +76,7 @@ impl Tcp {
         self.grow(now);
     }
 
-    fn grow(&mut self, now: Nanos) {
+    fn grow(&mut self, now: u64) {
         if self.window < self.threshold {
             self.window += 1.0;
             return;
@@ -96,12 +95,12 @@ impl Tcp {
     }
 
     /// Time of the timeout.
-    pub fn due(&self) -> Nanos {
-        self.acked_at + self.trip.map_or(1e9, |trip| (4.0 * trip).max(1e9)) as Nanos
+    pub fn due(&self) -> u64 {
+        self.acked_at + self.trip.map_or(1e9, |trip| (4.0 * trip).max(1e9)) as u64
     }
 
     /// Nothing has arrived for long: begins again.
-    pub fn expire(&mut self, now: Nanos) {
+    pub fn expire(&mut self, now: u64) {
         self.flying.clear();
         (self.threshold, self.window) = ((self.window / 2.0).max(2.0), 1.0);
         (self.recover, self.acked_at) = (self.next, now);

@@ -2,7 +2,7 @@
 
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
-use director::{Conditions, ModelId, Nanos, Pattern, PerformanceMap, Seed};
+use director::{Conditions, Instant, ModelId, Pattern, PerformanceMap, Seed, Span};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum What {
 pub struct Bed {
     pub hub: Hub,
     pub members: Vec<Member>,
-    queue: BinaryHeap<Reverse<(Nanos, u64, What)>>,
+    queue: BinaryHeap<Reverse<(u64, u64, What)>>,
     number: u64,
     state: u64,
     loss: f64,
@@ -47,9 +47,9 @@ pub struct Bed {
     /// Number of receivers per message: the first members.
     to: u32,
     rate_bit_s: f64,
-    free_at: Nanos,
+    free_at: u64,
     /// Next wake-up of the hub and of each member.
-    pub wakes: BTreeMap<Option<u32>, Nanos>,
+    pub wakes: BTreeMap<Option<u32>, u64>,
     pub bytes: u64,
     /// Size of the longest datagram.
     pub longest: usize,
@@ -61,8 +61,8 @@ pub struct Bed {
     acknowledged: BTreeMap<u64, u32>,
     pub over: BTreeMap<u64, usize>,
     /// Sending times of messages, and time until all of their answers arrived.
-    sent_at: Vec<Nanos>,
-    pub took: BTreeMap<u64, Nanos>,
+    sent_at: Vec<u64>,
+    pub took: BTreeMap<u64, u64>,
     pub changes: Vec<(ModelId, ModelId)>,
     answered: bool,
 }
@@ -141,21 +141,21 @@ impl Bed {
         (self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    pub fn at(&mut self, at: Nanos, what: What) {
+    pub fn at(&mut self, at: u64, what: What) {
         self.number += 1;
         self.queue.push(Reverse((at, self.number, what)));
     }
 
-    pub fn wake(&mut self, who: Option<u32>, at: Nanos) {
+    pub fn wake(&mut self, who: Option<u32>, at: u64) {
         if self.wakes.get(&who).is_none_or(|known| at < *known) {
             self.wakes.insert(who, at);
             self.at(at, What::Wake(who));
         }
     }
 
-    fn carry(&mut self, now: Nanos, from: Option<u32>, to: To, datagram: &[u8]) {
+    fn carry(&mut self, now: u64, from: Option<u32>, to: To, datagram: &[u8]) {
         let airtime = (datagram.len() + 42) as f64 * 8e9 / self.rate_bit_s;
-        self.free_at = self.free_at.max(now) + airtime as Nanos;
+        self.free_at = self.free_at.max(now) + airtime as u64;
         self.bytes += datagram.len() as u64 + 42;
         self.longest = self.longest.max(datagram.len());
         self.invited += usize::from(datagram[0] == INVITATION);
@@ -165,7 +165,7 @@ impl Bed {
             To::Group => (self.unreachable..self.members.len() as u32).map(Some).collect(),
         };
         // 30 ms +/- 5 ms.
-        let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as Nanos;
+        let arrival = self.free_at + 25_000_000 + (self.draw() * 1e7) as u64;
         let outside = director::carrier::model_of(datagram).is_some();
         for receiver in receivers {
             let carried = if outside { self.stacks } else { self.draw() >= self.loss };
@@ -176,7 +176,7 @@ impl Bed {
     }
 
     /// Runs until the event queue is empty, or `until`.
-    pub fn run(&mut self, until: Nanos, mut payload: impl FnMut(u64) -> Vec<u8>) -> Nanos {
+    pub fn run(&mut self, until: u64, mut payload: impl FnMut(u64) -> Vec<u8>) -> u64 {
         let mut sent = 0;
         while let Some(next) = self.queue.peek() {
             if next.0.0 > until {
@@ -194,11 +194,11 @@ impl Bed {
                 What::Arrive(None, from, datagram) => {
                     // Frames of external stacks have no source address.
                     let outside = director::carrier::model_of(&datagram).is_some();
-                    self.hub.receive(&datagram, from.filter(|_| !outside), now);
+                    self.hub.receive(&datagram, from.filter(|_| !outside), Instant::from_ns(now));
                     None
                 }
                 What::Arrive(Some(member), _, datagram) => {
-                    self.members[member as usize].receive(&datagram, now);
+                    self.members[member as usize].receive(&datagram, Instant::from_ns(now));
                     Some(member)
                 }
                 What::Reach(members) => {
@@ -206,12 +206,12 @@ impl Bed {
                     None
                 }
                 What::Packets(bytes) => {
-                    self.hub.packets(Some(bytes), now);
+                    self.hub.packets(Some(bytes), Instant::from_ns(now));
                     None
                 }
                 What::Send => {
                     let to: Vec<u32> = (0..self.to).collect();
-                    self.hub.send_to(&payload(sent), &to, now).unwrap();
+                    self.hub.send_to(&payload(sent), &to, Instant::from_ns(now)).unwrap();
                     sent += 1;
                     self.sent_at.push(now);
                     None
@@ -221,7 +221,7 @@ impl Bed {
                     None
                 }
                 What::Change(model) => {
-                    if !self.hub.force(model, now) {
+                    if !self.hub.force(model, Instant::from_ns(now)) {
                         self.at(now + 50_000_000, What::Change(model));
                     }
                     None
@@ -247,23 +247,24 @@ impl Bed {
         until
     }
 
-    fn turn(&mut self, who: Option<u32>, now: Nanos) {
+    fn turn(&mut self, who: Option<u32>, now: u64) {
         let (datagram, wake) = match who {
-            None => self.hub.poll(now),
+            None => self.hub.poll(Instant::from_ns(now)),
             Some(member) => {
                 let own = &mut self.members[member as usize];
                 for event in own.take_events() {
                     let MemberEvent::Message { number, bytes } = event else { continue };
                     if self.answered {
                         let answer: Vec<u8> = bytes.iter().map(|b| b ^ member as u8).collect();
-                        own.answer(number, &answer, now).unwrap();
+                        own.answer(number, &answer, Instant::from_ns(now)).unwrap();
                     }
                     self.had[member as usize].push(bytes);
                 }
-                let (datagram, wake) = own.poll(now);
+                let (datagram, wake) = own.poll(Instant::from_ns(now));
                 (datagram.map(|datagram| (To::Hub, datagram)), wake)
             }
         };
+        let wake = wake.map(Instant::as_ns);
         let more = datagram.is_some();
         if let Some((to, datagram)) = datagram {
             self.carry(now, who, to, &datagram);
@@ -292,12 +293,12 @@ impl Bed {
     }
 }
 
-pub const SECOND: Nanos = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 pub fn constrained() -> Conditions {
     Conditions {
         loss: 0.3,
-        rtt_ns: 60_000_000,
+        rtt: Span::from_ms(60),
         rate_bit_s: 250_000.0,
         mtu: 113.0,
         payload: 1_699.0,

@@ -1,7 +1,7 @@
 //! Sessions that change their model, or have reason not to.
 
 use crate::bed::*;
-use director::{Conditions, ModelId, Nanos, Pattern};
+use director::{Conditions, Instant, ModelId, Pattern, Span};
 
 /// Two successive prices fill four fifths of the channel. Queueing delays meanwhile are no reason
 /// to change the model, or to invite all members again.
@@ -22,7 +22,7 @@ fn a_full_channel_stays_with_what_fits() {
 /// After an outage of all members, multicast is not considered blocked.
 #[test]
 fn an_outage_is_no_proof_against_multicast() {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let models = [ModelId::UdpArq, ModelId::MulticastFec];
     for seed in 1..20 {
         let config = config(Pattern::PublishCollect, here, &models);
@@ -40,7 +40,7 @@ fn an_outage_is_no_proof_against_multicast() {
 /// Predictions follow the number of receivers.
 #[test]
 fn the_choice_knows_the_fan_out() {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[]), 60, 0.02, 5);
     let mut seen = Vec::new();
     for (phase, members) in [60, 1, 60].into_iter().enumerate() {
@@ -61,7 +61,7 @@ fn the_choice_knows_the_fan_out() {
 /// A channel whose rate drops and recovers is used as before.
 #[test]
 fn what_the_channel_carries_again_is_used_again() {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
     for narrow in [250_000, 300_000, 400_000] {
         let mut bed = Bed::new(&config, 20, 0.0, 5);
@@ -70,7 +70,7 @@ fn what_the_channel_carries_again_is_used_again() {
         bed.at(51 * SECOND, What::Carry(1_000_000));
         bed.run(120 * SECOND, |_| vec![3; 700]);
         let took = |messages: std::ops::Range<u64>| {
-            messages.map(|message| bed.took[&message]).sum::<Nanos>() as f64
+            messages.map(|message| bed.took[&message]).sum::<u64>() as f64
         };
         let (before, after) = (took(4..9), took(39..44));
         assert!(after < 1.1 * before, "{narrow}: {before} {after}");
@@ -81,7 +81,7 @@ fn what_the_channel_carries_again_is_used_again() {
 #[test]
 fn packets_follow_what_the_way_takes() {
     for model in [ModelId::UdpArq, ModelId::MulticastFec] {
-        let here = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+        let here = Conditions { rate_bit_s: 2e6, rtt: Span::from_ms(60), ..Conditions::default() };
         let mut bed = Bed::new(&config(Pattern::PublishCollect, here, &[model]), 4, 0.05, 3);
         (0..15).for_each(|n| bed.at((3 + 2 * n) * SECOND, What::Send));
         let mut longest = Vec::new();
@@ -104,7 +104,7 @@ fn packets_follow_what_the_way_takes() {
 #[test]
 fn changes_under_loss_lose_nothing_and_double_nothing() {
     let lossy =
-        Conditions { loss: 0.3, rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+        Conditions { loss: 0.3, rate_bit_s: 2e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let models = [ModelId::UdpArq, ModelId::MulticastFec, ModelId::QuicStreams];
     for seed in 1..3 {
         let config = config(Pattern::PublishCollect, lossy, &models);
@@ -128,7 +128,7 @@ fn changes_under_loss_lose_nothing_and_double_nothing() {
 /// QUIC opens a connection per epoch and member, so each change has two at a time.
 #[test]
 fn epochs_of_quic_do_not_mix() {
-    let here = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 2e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let models = [ModelId::QuicStreams, ModelId::QuicDatagrams];
     let mut bed = Bed::new(&config(Pattern::RequestResponse, here, &models), 3, 0.0, 5);
     (0..60).for_each(|n| bed.at(SECOND + n * SECOND / 5, What::Send));
@@ -156,7 +156,7 @@ fn a_message_that_is_too_long_for_the_model_goes_by_another() {
     let narrow = config(Pattern::RequestResponse, small, &models[1..]);
     for (config, length, word) in [(only, 5_000, "at most"), (narrow, 50, "too small")] {
         let mut hub = hub(&config, 3, 7);
-        let why = hub.send(&vec![1; length], 0).unwrap_err().to_string();
+        let why = hub.send(&vec![1; length], Instant::from_ns(0)).unwrap_err().to_string();
         assert!(why.contains("cannot carry the message") && why.contains(word), "{why}");
         assert_eq!(hub.open_messages(), 0);
     }
@@ -179,7 +179,7 @@ fn small_packets_are_not_for_quic() {
 /// A stack that delivers nothing looks like an outage, except that datagrams arrive.
 #[test]
 fn a_stack_that_dies_is_left_and_nothing_is_lost() {
-    let here = Conditions { rate_bit_s: 2e6, rtt_ns: 20_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 2e6, rtt: Span::from_ms(20), ..Conditions::default() };
     for model in OUTSIDE {
         for pattern in
             [Pattern::RequestResponse, Pattern::PublishCollect, Pattern::PublishSubscribe]

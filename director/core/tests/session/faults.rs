@@ -4,7 +4,7 @@
 use crate::bed::*;
 use director::carrier::To;
 use director::session::{Hub, Member, MemberEvent};
-use director::{Conditions, ModelId, Pattern};
+use director::{Conditions, Instant, ModelId, Pattern, Span};
 
 /// Overhead of an envelope of the hub: header and tag.
 const HEAD: usize = 7;
@@ -16,16 +16,16 @@ fn talk(hub: &mut Hub, member: &mut Member, message: &[u8]) -> Vec<Vec<u8>> {
     let mut sent = false;
     for step in 0..2_000 {
         let now = step * SECOND / 1_000;
-        while let (Some(datagram), _) = member.poll(now) {
-            hub.receive(&datagram, Some(0), now);
+        while let (Some(datagram), _) = member.poll(Instant::from_ns(now)) {
+            hub.receive(&datagram, Some(0), Instant::from_ns(now));
         }
         if hub.is_ready() && !sent {
-            hub.send(message, now).unwrap();
+            hub.send(message, Instant::from_ns(now)).unwrap();
             sent = true;
         }
-        while let (Some((to, datagram)), _) = hub.poll(now) {
+        while let (Some((to, datagram)), _) = hub.poll(Instant::from_ns(now)) {
             assert_ne!(to, To::Hub);
-            member.receive(&datagram, now);
+            member.receive(&datagram, Instant::from_ns(now));
             output.push(datagram);
         }
     }
@@ -72,8 +72,8 @@ fn a_member_that_has_just_started_takes_no_recorded_message() {
     assert_eq!(delivered.len(), 1);
     let mut member = member(&config, 99);
     for (datagram, now) in recorded.iter().chain(&recorded).zip(1..) {
-        member.receive(datagram, now * SECOND);
-        while member.poll(now * SECOND).0.is_some() {}
+        member.receive(datagram, Instant::from_ns(now * SECOND));
+        while member.poll(Instant::from_ns(now * SECOND)).0.is_some() {}
     }
     let taken = member.take_events();
     assert!(!taken.iter().any(|event| matches!(event, MemberEvent::Message { .. })), "{taken:?}");
@@ -84,7 +84,7 @@ fn a_member_that_has_just_started_takes_no_recorded_message() {
 fn a_hello_gives_no_later_draw_away() {
     let config = config(Pattern::RequestResponse, Conditions::default(), &[]);
     let mut member = member(&config, 5);
-    let mut hellos = (0..8).filter_map(|at| member.poll(at * SECOND).0);
+    let mut hellos = (0..8).filter_map(|at| member.poll(Instant::from_ns(at * SECOND)).0);
     let draw = |hello: Vec<u8>| u64::from_be_bytes(hello[1..9].try_into().unwrap());
     let (first, second) = (draw(hellos.next().unwrap()), draw(hellos.next().unwrap()));
     const FACTOR: u64 = 0x2545_F491_4F6C_DD1D;
@@ -102,7 +102,7 @@ fn a_hello_gives_no_later_draw_away() {
 /// The channel narrows to a quarter. Meanwhile strangers send bursts, which must not hide that.
 #[test]
 fn datagrams_of_strangers_are_no_arrivals() {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(60), ..Conditions::default() };
     let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
     let rate = |strangers: bool| {
         let mut bed = Bed::new(&config, 20, 0.0, 5);

@@ -2,7 +2,7 @@
 
 use crate::bed::*;
 use director::session::Security;
-use director::{Conditions, Pattern};
+use director::{Conditions, Instant, Pattern};
 use proptest::prelude::*;
 
 proptest! {
@@ -24,22 +24,22 @@ proptest! {
         let mut hub = hub(&config, 3, 7);
         let mut member = member(&config, 7);
         // Some models cannot carry a message of this size.
-        let _ = hub.send(&[5; 3_000], 0);
-        hub.send(&[5; 1_000], 0).unwrap();
+        let _ = hub.send(&[5; 3_000], Instant::from_ns(0));
+        hub.send(&[5; 1_000], Instant::from_ns(0)).unwrap();
         let mut now = 1;
         for (to_hub, kind, mut bytes) in datagrams {
             now += 1_000_000;
             bytes.insert(0, kind);
             if to_hub {
-                hub.receive(&bytes, Some(u32::from(kind % 4)), now);
+                hub.receive(&bytes, Some(u32::from(kind % 4)), Instant::from_ns(now));
             } else {
-                member.receive(&bytes, now);
+                member.receive(&bytes, Instant::from_ns(now));
             }
-            if let (Some((_, output)), _) = hub.poll(now) {
-                member.receive(&output, now);
+            if let (Some((_, output)), _) = hub.poll(Instant::from_ns(now)) {
+                member.receive(&output, Instant::from_ns(now));
             }
-            if let (Some(output), _) = member.poll(now) {
-                hub.receive(&output, Some(0), now);
+            if let (Some(output), _) = member.poll(Instant::from_ns(now)) {
+                hub.receive(&output, Some(0), Instant::from_ns(now));
             }
         }
         prop_assert!(hub.open_messages() <= 2);
@@ -55,7 +55,7 @@ proptest! {
         let before = hub.explain();
         for (kind, mut bytes) in datagrams {
             bytes.insert(0, kind);
-            hub.receive(&bytes, Some(0), 5);
+            hub.receive(&bytes, Some(0), Instant::from_ns(5));
         }
         prop_assert!(hub.take_events().is_empty());
         prop_assert_eq!(hub.explain(), before);

@@ -4,10 +4,10 @@
 use crate::bed::*;
 use director::carrier::To;
 use director::session::{Config, Event, Hub, Member, MemberEvent, Security};
-use director::{Conditions, ModelId, Nanos, Pattern};
+use director::{Conditions, Instant, ModelId, Pattern};
 use proptest::prelude::*;
 
-const STEP: Nanos = 10_000_000;
+const STEP: u64 = 10_000_000;
 
 fn plain_config() -> Config {
     config(Pattern::RequestResponse, Conditions::default(), &[ModelId::UdpRequestResponse])
@@ -17,7 +17,7 @@ fn plain_config() -> Config {
 struct Pair {
     hub: Hub,
     members: Vec<Member>,
-    now: Nanos,
+    now: u64,
     /// All datagrams so far: the receiving member, or `None` for the hub, with the sending one.
     sent: Vec<(Option<u32>, u32, Vec<u8>)>,
     delivered: Vec<(u32, Vec<u8>)>,
@@ -39,24 +39,24 @@ impl Pair {
     fn step(&mut self, mut carries: impl FnMut(&[u8]) -> bool) {
         self.now += STEP;
         let now = self.now;
-        while let (Some((to, datagram)), _) = self.hub.poll(now) {
+        while let (Some((to, datagram)), _) = self.hub.poll(Instant::from_ns(now)) {
             let To::Member(member) = to else { continue };
             self.sent.push((Some(member), member, datagram.clone()));
             if carries(&datagram) {
-                self.members[member as usize].receive(&datagram, now);
+                self.members[member as usize].receive(&datagram, Instant::from_ns(now));
             }
         }
         for (member, number) in self.members.iter_mut().zip(0..) {
             for event in member.take_events() {
                 if let MemberEvent::Message { number: message, bytes } = event {
-                    let _ = member.answer(message, &bytes, now);
+                    let _ = member.answer(message, &bytes, Instant::from_ns(now));
                     self.delivered.push((number, bytes));
                 }
             }
-            while let (Some(datagram), _) = member.poll(now) {
+            while let (Some(datagram), _) = member.poll(Instant::from_ns(now)) {
                 self.sent.push((None, number, datagram.clone()));
                 if carries(&datagram) {
-                    self.hub.receive(&datagram, Some(number), now);
+                    self.hub.receive(&datagram, Some(number), Instant::from_ns(now));
                 }
             }
         }
@@ -76,7 +76,7 @@ impl Pair {
     /// Sends a message to all; returns who has answered after two seconds.
     fn ask(&mut self, message: &[u8]) -> Vec<u32> {
         self.answers.clear();
-        self.hub.send(message, self.now).unwrap();
+        self.hub.send(message, Instant::from_ns(self.now)).unwrap();
         self.run(2);
         let mut who: Vec<u32> = self.answers.iter().map(|(member, _)| *member).collect();
         who.sort_unstable();
@@ -124,8 +124,10 @@ fn recorded_datagrams_change_nothing() {
     let explained = pair.hub.explain();
     for (to, from, datagram) in recorded.iter().rev().chain(&recorded) {
         match to {
-            Some(member) => pair.members[*member as usize].receive(datagram, pair.now),
-            None => pair.hub.receive(datagram, Some(*from), pair.now),
+            Some(member) => {
+                pair.members[*member as usize].receive(datagram, Instant::from_ns(pair.now))
+            }
+            None => pair.hub.receive(datagram, Some(*from), Instant::from_ns(pair.now)),
         }
     }
     assert_eq!(pair.hub.explain(), explained);
@@ -156,9 +158,9 @@ fn recorded_hellos_do_not_stop_a_change_of_the_model() {
         ModelId::UdpArq => ModelId::UdpRequestResponse,
         _ => ModelId::UdpArq,
     };
-    assert!(pair.hub.force(to, pair.now));
+    assert!(pair.hub.force(to, Instant::from_ns(pair.now)));
     for _ in 0..500 {
-        pair.hub.receive(&hello, Some(0), pair.now);
+        pair.hub.receive(&hello, Some(0), Instant::from_ns(pair.now));
         pair.step(|_| true);
     }
     assert!(!pair.hub.explain().changing && pair.hub.explain().model == to);
@@ -173,7 +175,7 @@ fn forged_announcements_end_no_session_and_cause_few_hellos() {
     let before = pair.sent.len();
     for n in 0..6_000_u32 {
         let session: Vec<u8> = n.to_be_bytes().repeat(4);
-        pair.members[0].receive(&[&[0x2a], &session[..]].concat(), pair.now);
+        pair.members[0].receive(&[&[0x2a], &session[..]].concat(), Instant::from_ns(pair.now));
         pair.step(|_| true);
         if n % 1_000 == 0 {
             assert_eq!(pair.ask(&n.to_be_bytes()), [0]);
@@ -201,7 +203,7 @@ fn a_former_start_of_a_member_has_no_say() {
     assert!(readies.len() >= 2);
     let explained = pair.hub.explain();
     for ready in &readies {
-        pair.hub.receive(ready, Some(0), pair.now);
+        pair.hub.receive(ready, Some(0), Instant::from_ns(pair.now));
     }
     assert!(pair.hub.take_events().is_empty() && pair.hub.explain() == explained);
 }
@@ -215,8 +217,8 @@ fn a_revoked_member_is_out_and_can_be_admitted_with_another_key() {
     let mut pair = Pair::new(&all, &[of(0), of(1), of(2)]);
     pair.run(2);
     assert_eq!(pair.ask(b"to all"), [0, 1, 2]);
-    pair.hub.send(b"under way", pair.now).unwrap();
-    pair.hub.revoke(1, pair.now);
+    pair.hub.send(b"under way", Instant::from_ns(pair.now)).unwrap();
+    pair.hub.revoke(1, Instant::from_ns(pair.now));
     let sealed = |pair: &mut Pair| {
         let before = pair.sent.len();
         assert_eq!(pair.ask(b"to the others"), [0, 2]);
@@ -229,16 +231,16 @@ fn a_revoked_member_is_out_and_can_be_admitted_with_another_key() {
     let overheard = sealed(&mut pair);
     let had = pair.delivered.len();
     // It hears what the others hear, and begins handshakes.
-    pair.members[1].receive(&overheard, pair.now);
+    pair.members[1].receive(&overheard, Instant::from_ns(pair.now));
     pair.run(2);
     assert_eq!(pair.delivered.len(), had, "it lacks the keys");
     pair.members[1] = member(&of(1), 123);
     pair.run(20);
-    pair.members[1].receive(&overheard, pair.now);
+    pair.members[1].receive(&overheard, Instant::from_ns(pair.now));
     pair.run(1);
     assert_eq!(pair.delivered.len(), had);
     // It is admitted with another key; the old one is of no use.
-    pair.hub.admit(1, &key(9), pair.now).unwrap();
+    pair.hub.admit(1, &key(9), Instant::from_ns(pair.now)).unwrap();
     pair.run(20);
     assert_eq!(pair.ask(b"to the others"), [0, 2]);
     pair.members[1] = member(&of(9), 124);
@@ -258,7 +260,7 @@ fn a_member_cannot_pose_as_another_one() {
     pair.run(20);
     assert_eq!(pair.hub.absent().collect::<Vec<_>>(), [1]);
     // The first one seals an answer with its own keys, in the second one's name.
-    pair.hub.send(b"who is there?", pair.now).unwrap();
+    pair.hub.send(b"who is there?", Instant::from_ns(pair.now)).unwrap();
     let mut forged = Vec::new();
     for _ in 0..100 {
         pair.step(|datagram| {
@@ -271,7 +273,7 @@ fn a_member_cannot_pose_as_another_one() {
         });
     }
     assert!(!forged.is_empty());
-    forged.iter().for_each(|answer| pair.hub.receive(answer, Some(1), pair.now));
+    forged.iter().for_each(|answer| pair.hub.receive(answer, Some(1), Instant::from_ns(pair.now)));
     pair.run(1);
     assert_eq!(pair.answers.iter().map(|(member, _)| *member).collect::<Vec<_>>(), [0]);
     let error = Hub::new(
@@ -299,8 +301,8 @@ proptest! {
         while fates.len() > 0 {
             let now = pair.now + STEP;
             pair.now = now;
-            let to_member = pair.hub.poll(now).0.map(|(_, datagram)| (true, datagram));
-            let to_hub = pair.members[0].poll(now).0.map(|datagram| (false, datagram));
+            let to_member = pair.hub.poll(Instant::from_ns(now)).0.map(|(_, datagram)| (true, datagram));
+            let to_hub = pair.members[0].poll(Instant::from_ns(now)).0.map(|datagram| (false, datagram));
             for (to, datagram) in [to_member, to_hub].into_iter().flatten() {
                 let Some((fate, place, byte)) = fates.next() else { break };
                 let mut forged = datagram.clone();
@@ -320,8 +322,8 @@ proptest! {
                 continue;
             };
             match to {
-                true => pair.members[0].receive(&datagram, now),
-                false => pair.hub.receive(&datagram, Some(0), now),
+                true => pair.members[0].receive(&datagram, Instant::from_ns(now)),
+                false => pair.hub.receive(&datagram, Some(0), Instant::from_ns(now)),
             }
         }
         pair.run(40);

@@ -2,7 +2,7 @@
 
 use crate::bed::*;
 use director::session::{Config, Hub, Security};
-use director::{Conditions, ModelId, Pattern, PerformanceMap, Seed};
+use director::{Conditions, ModelId, Pattern, PerformanceMap, Seed, Span};
 use std::sync::Arc;
 
 #[test]
@@ -79,8 +79,12 @@ fn a_session_without_other_stacks_has_none_of_their_models() {
 
 #[test]
 fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
-    let lossy =
-        Conditions { loss: 0.1, rate_bit_s: 100e3, rtt_ns: 60_000_000, ..Conditions::default() };
+    let lossy = Conditions {
+        loss: 0.1,
+        rate_bit_s: 100e3,
+        rtt: Span::from_ms(60),
+        ..Conditions::default()
+    };
     for model in [ModelId::UdpArq, ModelId::MulticastFec, ModelId::QuicStreams] {
         let config = config(Pattern::PublishSubscribe, lossy, &[model]);
         let mut bed = Bed::new(&config, 3, 0.1, 11);
@@ -96,7 +100,7 @@ fn a_member_that_starts_anew_in_the_middle_hears_the_rest() {
 #[test]
 fn without_the_key_no_member_joins_and_deadlines_expire() {
     let mut config = config(Pattern::RequestResponse, Conditions::default(), &[]);
-    config.targets.deadline_ns = Some(2 * SECOND);
+    config.targets.deadline = Some(Span::from_s(2));
     let mut bed = Bed::new(&config, 1, 0.0, 1);
     let stranger = Config::new(
         Pattern::RequestResponse,

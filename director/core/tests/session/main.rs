@@ -10,7 +10,7 @@ mod joining;
 mod uplink;
 
 use bed::*;
-use director::{Conditions, ModelId, Pattern};
+use director::{Conditions, ModelId, Pattern, Span};
 
 /// Short messages over a bad network with many seeds, while multicast reaches all, some or no
 /// members: all members answer each message in time.
@@ -35,7 +35,7 @@ fn no_draw_of_chance_holds_a_session_up() {
 
 #[test]
 fn each_model_carries_each_pattern_that_it_serves() {
-    let quiet = Conditions { rate_bit_s: 2e6, rtt_ns: 60_000_000, ..Conditions::default() };
+    let quiet = Conditions { rate_bit_s: 2e6, rtt: Span::from_ms(60), ..Conditions::default() };
     for model in director::carrier::available().into_iter().chain(OUTSIDE) {
         for pattern in
             [Pattern::PublishSubscribe, Pattern::PublishCollect, Pattern::RequestResponse]
@@ -58,7 +58,7 @@ fn each_model_carries_each_pattern_that_it_serves() {
 /// One member needs no multicast, which is blocked here. The round-trip estimate is right.
 #[test]
 fn one_member_hears_all_alone() {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 300_000_000, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(300), ..Conditions::default() };
     let config = config(Pattern::PublishCollect, here, &[ModelId::MulticastFec]);
     let mut bed = Bed::new(&config, 1, 0.1, 5);
     bed.unreachable = 1;
@@ -67,6 +67,6 @@ fn one_member_hears_all_alone() {
     assert_eq!(bed.answers.len(), 30);
     let seen = bed.hub.explain();
     assert!(seen.multicast, "{seen}");
-    let trip = seen.conditions.rtt_ns / 1_000_000;
+    let trip = seen.conditions.rtt.as_ns() / 1_000_000;
     assert!((50..85).contains(&trip), "{seen}");
 }

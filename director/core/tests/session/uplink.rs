@@ -3,12 +3,12 @@
 use crate::bed::*;
 use director::carrier::To;
 use director::session::{Event, Hub, Member, MemberEvent, MessageFrom, SessionError};
-use director::{Conditions, Failure, MessageProperties, ModelId, Nanos, Outcome, Pattern};
+use director::{Conditions, Failure, Instant, MessageProperties, ModelId, Outcome, Pattern, Span};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-const MS: Nanos = 1_000_000;
+const MS: u64 = 1_000_000;
 
 /// What the hub's application does with messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ enum Application {
 /// A datagram on the path: when it arrives.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct InFlight {
-    at: Nanos,
+    at: u64,
     count: u64,
     up: bool,
     datagram: Vec<u8>,
@@ -37,7 +37,7 @@ struct World {
     application: Application,
     loss: f64,
     state: u64,
-    now: Nanos,
+    now: u64,
     way: BinaryHeap<Reverse<InFlight>>,
     carried: u64,
     /// Messages that the application has taken, with the number of times.
@@ -51,7 +51,7 @@ struct World {
 }
 
 fn world(loss: f64, application: Application, seed: u64) -> World {
-    let here = Conditions { rate_bit_s: 1e6, rtt_ns: 40 * MS, ..Conditions::default() };
+    let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(40), ..Conditions::default() };
     let config = config(Pattern::RequestResponse, here, &[ModelId::UdpArq]);
     World {
         hub: hub(&config, 1, seed),
@@ -82,7 +82,7 @@ impl World {
         let copies = if self.draw() < 0.05 { 2 } else { 1 };
         for _ in 0..copies {
             if self.draw() >= self.loss {
-                let delay = 15 * MS + (self.draw() * 10e6) as Nanos;
+                let delay = 15 * MS + (self.draw() * 10e6) as u64;
                 self.carried += 1;
                 let (at, count) = (self.now + delay, self.carried);
                 let datagram = datagram.clone();
@@ -92,7 +92,7 @@ impl World {
     }
 
     /// Runs until a time, in steps of 1 ms.
-    fn run(&mut self, until: Nanos) {
+    fn run(&mut self, until: u64) {
         while self.now < until {
             self.now += MS;
             let now = self.now;
@@ -101,17 +101,17 @@ impl World {
                 match up {
                     // The hub knows the member by its keys: in this world only hellos need the
                     // address.
-                    true => self.hub.receive(&datagram, Some(0), now),
-                    false => self.member.receive(&datagram, now),
+                    true => self.hub.receive(&datagram, Some(0), Instant::from_ns(now)),
+                    false => self.member.receive(&datagram, Instant::from_ns(now)),
                 }
             }
             for _ in 0..64 {
-                let (datagram, _) = self.member.poll(now);
+                let (datagram, _) = self.member.poll(Instant::from_ns(now));
                 let Some(datagram) = datagram else { break };
                 self.carry(true, datagram);
             }
             for _ in 0..64 {
-                let (datagram, _) = self.hub.poll(now);
+                let (datagram, _) = self.hub.poll(Instant::from_ns(now));
                 let Some((to, datagram)) = datagram else { break };
                 assert_ne!(to, To::Hub);
                 self.carry(false, datagram);
@@ -128,7 +128,7 @@ impl World {
                 }
                 MemberEvent::Message { number, bytes } => {
                     self.messages.push(bytes);
-                    self.member.answer(number, b"here", self.now).unwrap();
+                    self.member.answer(number, b"here", Instant::from_ns(self.now)).unwrap();
                 }
                 MemberEvent::Joined { .. } => {}
             }
@@ -163,14 +163,14 @@ impl World {
     fn publish(&mut self, index: u16, answered: bool, properties: MessageProperties) -> u32 {
         let bytes = index.to_be_bytes();
         match answered {
-            true => self.member.request(&bytes, properties, self.now).unwrap(),
-            false => self.member.publish(&bytes, properties, self.now).unwrap(),
+            true => self.member.request(&bytes, properties, Instant::from_ns(self.now)).unwrap(),
+            false => self.member.publish(&bytes, properties, Instant::from_ns(self.now)).unwrap(),
         }
     }
 }
 
-fn within(lifetime: Nanos) -> MessageProperties {
-    MessageProperties { lifetime, ..MessageProperties::default() }
+fn within(lifetime: u64) -> MessageProperties {
+    MessageProperties { lifetime: Span::from_ns(lifetime), ..MessageProperties::default() }
 }
 
 /// Before the member has joined too; 200 messages at a time.
@@ -222,7 +222,8 @@ fn an_alarm_goes_before_telemetry_and_what_was_never_sent_has_failed() {
 fn too_many_open_messages_are_an_error_and_their_ends_make_room() {
     let mut world = world(1.0, Application::Takes, 5);
     let now = world.now;
-    let send = |member: &mut Member| member.publish(b"reading", within(SECOND), now);
+    let send =
+        |member: &mut Member| member.publish(b"reading", within(SECOND), Instant::from_ns(now));
     let accepted = std::iter::from_fn(|| send(&mut world.member).ok()).count();
     assert_eq!(accepted, 1_024);
     world.run(2 * SECOND);
@@ -230,8 +231,9 @@ fn too_many_open_messages_are_an_error_and_their_ends_make_room() {
     world.publish(1, false, within(SECOND));
     // Of the hub as well.
     world.hub.take_events();
-    let lifetime = Some(10 * SECOND);
-    let refused = (0..2_000).find_map(|_| world.hub.send_within(b"x", &[0], lifetime, now).err());
+    let lifetime = Some(Span::from_s(10));
+    let refused = (0..2_000)
+        .find_map(|_| world.hub.send_within(b"x", &[0], lifetime, Instant::from_ns(now)).err());
     assert!(matches!(refused, Some(SessionError::Full(1_024))), "{refused:?}");
 }
 
@@ -241,12 +243,13 @@ fn members_leave_and_come_back() {
     let mut world = world(0.1, Application::Takes, 11);
     world.run(5 * SECOND);
     let last = world.publish(1, false, MessageProperties::default());
-    world.member.leave(world.now).unwrap();
+    world.member.leave(Instant::from_ns(world.now)).unwrap();
     world.run(17 * SECOND);
     assert!(world.member.has_left() && world.left == 1);
     assert_eq!(world.outcomes[&last], Outcome::Acknowledged(None), "it went first");
-    let lifetime = Some(600 * SECOND);
-    let number = world.hub.send_within(b"anyone?", &[0], lifetime, world.now).unwrap();
+    let lifetime = Some(Span::from_s(600));
+    let number =
+        world.hub.send_within(b"anyone?", &[0], lifetime, Instant::from_ns(world.now)).unwrap();
     let over = world.hub.take_events();
     assert!(over.contains(&Event::Over { message: number, lacking: vec![0] }), "{over:?}");
     world.member.come_back();
@@ -254,7 +257,7 @@ fn members_leave_and_come_back() {
     world.run(30 * SECOND);
     assert!(world.hub.is_ready() && !world.member.has_left());
     assert!(matches!(world.outcomes[&back], Outcome::Acknowledged(Some(_))));
-    world.hub.send_within(b"hello", &[0], lifetime, world.now).unwrap();
+    world.hub.send_within(b"hello", &[0], lifetime, Instant::from_ns(world.now)).unwrap();
     world.run(40 * SECOND);
     assert_eq!((world.messages.len(), world.answers), (1, 1));
 }
@@ -266,10 +269,10 @@ fn no_message_of_the_hub_stays_open_for_ever() {
     config.lifetime =
         director::session::Config::new(config.pattern, config.security.clone()).lifetime;
     let mut hub = hub(&config, 1, 1);
-    let number = hub.send(b"anyone?", 0).unwrap();
-    while hub.poll(59 * SECOND).0.is_some() {}
+    let number = hub.send(b"anyone?", Instant::from_ns(0)).unwrap();
+    while hub.poll(Instant::from_ns(59 * SECOND)).0.is_some() {}
     assert_eq!(hub.open_messages(), 1);
-    hub.poll(61 * SECOND);
+    hub.poll(Instant::from_ns(61 * SECOND));
     assert!(hub.take_events().contains(&Event::Over { message: number, lacking: vec![0] }));
 }
 
@@ -290,7 +293,7 @@ proptest! {
         let mut sent = BTreeMap::new();
         let mut last = 0;
         for (index, (ms, answered, priority)) in (0_u16..).zip(lifetimes) {
-            let properties = MessageProperties { lifetime: ms * MS, priority };
+            let properties = MessageProperties { lifetime: Span::from_ms(ms), priority };
             let number = world.publish(index, answered, properties);
             let until = world.now + ms * MS;
             last = last.max(until);
@@ -302,7 +305,7 @@ proptest! {
                 prop_assert!(ended || *until + MS >= world.now, "{index} is open");
             }
             if restart.is_some_and(|at| at / 40 == u64::from(index)) {
-                let here = Conditions { rate_bit_s: 1e6, rtt_ns: 40 * MS, ..Conditions::default() };
+                let here = Conditions { rate_bit_s: 1e6, rtt: Span::from_ms(40), ..Conditions::default() };
                 let config = config(Pattern::RequestResponse, here, &[ModelId::UdpArq]);
                 world.hub = hub(&config, 1, seed + 17);
                 world.waiting.clear();

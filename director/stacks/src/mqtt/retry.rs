@@ -1,27 +1,26 @@
 //! Backoff between connection attempts.
 
-/// A time or duration, in ns.
-type Nanos = u64;
+use units::Span;
 
 /// Exponential backoff: the delay doubles with each failure and resets after a success.
 #[derive(Debug)]
 pub struct Retry {
-    min: Nanos,
-    max: Nanos,
-    wait: Nanos,
+    min: Span,
+    max: Span,
+    wait: Span,
 }
 
 impl Retry {
     /// Backoff from `min` to `max`.
-    pub fn new(min: Nanos, max: Nanos) -> Self {
+    pub fn new(min: Span, max: Span) -> Self {
         Self { min, max, wait: min }
     }
 
-    /// Time of the next attempt after a failure at `now`.
-    pub fn after(&mut self, now: Nanos) -> Nanos {
-        let at = now.saturating_add(self.wait);
-        self.wait = self.wait.saturating_mul(2).min(self.max);
-        at
+    /// Time from a failure to the next attempt.
+    pub fn pause(&mut self) -> Span {
+        let pause = self.wait;
+        self.wait = (self.wait * 2).min(self.max);
+        pause
     }
 
     /// Resets the delay.
@@ -36,12 +35,9 @@ mod tests {
 
     #[test]
     fn waits_double_up_to_a_limit() {
-        let mut retry = Retry::new(10, 35);
-        assert_eq!(
-            [retry.after(0), retry.after(0), retry.after(0), retry.after(100)],
-            [10, 20, 35, 135]
-        );
+        let mut retry = Retry::new(Span::from_ms(10), Span::from_ms(35));
+        assert_eq!([(); 4].map(|()| retry.pause()), [10, 20, 35, 35].map(Span::from_ms));
         retry.succeeded();
-        assert_eq!(retry.after(1), 11);
+        assert_eq!(retry.pause(), Span::from_ms(10));
     }
 }

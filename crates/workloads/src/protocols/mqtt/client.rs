@@ -103,7 +103,10 @@ impl<'a> Client<'a> {
             events: MessageEvents::create(&spec.events)?,
             // A client that joins later waits for the start; any other connects at once.
             stage: Stage::Waiting(spec.join_ns.is_none().then_some(Instant::START)),
-            retry: Retry::new(spec.reconnect_min_ns, spec.reconnect_max_ns),
+            retry: Retry::new(
+                Span::from_ns(spec.reconnect_min_ns),
+                Span::from_ns(spec.reconnect_max_ns),
+            ),
             start: None,
             since: None,
             last_error: String::new(),
@@ -177,7 +180,7 @@ impl<'a> Client<'a> {
         if self.stage == Stage::Connected {
             self.note(ClientEvent::Disconnected, 0, now)?;
         }
-        self.stage = Stage::Waiting(Some(Instant::from_ns(self.retry.after(now.as_ns()))));
+        self.stage = Stage::Waiting(Some(now + self.retry.pause()));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! An exchange by CoAP: both ends send POST requests. With keys, the payload of each message ends
 //! with an authentication code, so that a foreign acknowledgement counts for nothing.
 
-use crate::Nanos;
+use crate::Instant;
 use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
 use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::coap::{CoapReceiver, CoapSender};
@@ -60,14 +60,14 @@ impl Coap {
 }
 
 impl Exchange for Coap {
-    fn send(&mut self, number: MessageId, sealed: &[u8], _: Option<Nanos>) -> Result<(), String> {
+    fn send(&mut self, number: MessageId, sealed: &[u8], _: Option<Instant>) -> Result<(), String> {
         match self.sender.send(number, sealed.to_vec()) {
             true => Ok(()),
             false => Err(LONG.to_owned()),
         }
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(message) = self.checked(datagram) else { return Incoming::default() };
         let report = self.sender.handle_ack(&message, now);
         let received = self.receiver.receive(&message);
@@ -81,7 +81,7 @@ impl Exchange for Coap {
         }
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let (datagram, wake) = self.sender.poll(now);
         (datagram.map(|datagram| self.signed(datagram)), wake)
     }
@@ -92,7 +92,7 @@ impl Exchange for Coap {
         done.filter(|(_, there)| *there).map(|(number, _)| number).collect()
     }
 
-    fn retire(&mut self, _: Nanos) {
+    fn retire(&mut self, _: Instant) {
         self.sender.clear();
     }
 }

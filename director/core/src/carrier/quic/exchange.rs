@@ -15,17 +15,16 @@ mod tests;
 
 use super::link::{Link, LinkEvents, Message};
 use super::settings::{self, Ends, ID, Kind, MARK, MAX_MESSAGE, packet, turn};
-use crate::Nanos;
 use crate::carrier::interface::{HubCarrier, MemberCarrier, Params};
 use crate::carrier::peers::{Exchange, Hub, Incoming, Member};
 use crate::keys::Party;
 use crate::switch::MessageId;
+use crate::{Instant, Span};
 use bytes::{Bytes, BytesMut};
 use quinn_proto::DatagramEvent;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 /// Overhead of a datagram in a packet, as `quinn-proto` counts it: flags, connection id, packet
 /// number, AEAD tag, frame header.
@@ -35,14 +34,10 @@ const MAX_WAITING: usize = 1_024;
 /// Maximum number of connections with one end: the current one, a lost one, a new one, and one
 /// in reserve.
 const MAX_LINKS: usize = 4;
-/// Minimum timeout of an unresponsive connection in ns, whatever round trip is assumed.
-const MIN_TIMEOUT: Nanos = 3_000_000_000;
+/// Minimum timeout of an unresponsive connection, whatever round trip is assumed.
+const MIN_TIMEOUT: Span = Span::from_s(3);
 /// Placeholder address of the other end: the session does the addressing.
 const OTHER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
-
-fn nanos(duration: Duration) -> Nanos {
-    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
-}
 
 /// One end of the connections with one other end.
 struct Quic {
@@ -52,15 +47,15 @@ struct Quic {
     most: usize,
     ends: Ends,
     /// The instant of time 0.
-    base: Instant,
+    base: std::time::Instant,
     /// Connections, oldest first.
     links: Vec<Link>,
     waiting: VecDeque<Message>,
     events: LinkEvents,
-    /// Timeout of an unresponsive connection, in ns.
-    timeout: Nanos,
+    /// Timeout of an unresponsive connection.
+    timeout: Span,
     /// Earliest time of the next connection attempt; `MAX` after the model is retired.
-    connect_at: Nanos,
+    connect_at: Instant,
 }
 
 impl Quic {
@@ -77,21 +72,21 @@ impl Quic {
             mark: [mark, epoch],
             most,
             ends: settings::ends(params, kind, own, other, member)?,
-            base: Instant::now(),
+            base: std::time::Instant::now(),
             links: Vec::new(),
             waiting: VecDeque::new(),
             events: LinkEvents::default(),
             timeout: MIN_TIMEOUT + 8 * (params.round_trip + turn(params)),
-            connect_at: 0,
+            connect_at: Instant::START,
         })
     }
 
-    fn at(&self, now: Nanos) -> Instant {
-        self.base.checked_add(Duration::from_nanos(now)).unwrap_or(self.base)
+    fn at(&self, now: Instant) -> std::time::Instant {
+        self.base.checked_add(now.since_start().into()).unwrap_or(self.base)
     }
 
     /// Handles events of connections, and removes dead ones.
-    fn settle(&mut self, now: Nanos) {
+    fn settle(&mut self, now: Instant) {
         for link in &mut self.links {
             link.settle(&mut self.ends.endpoint, &mut self.events);
             link.dead |= link.waits_since().is_some_and(|since| since + self.timeout <= now);
@@ -102,7 +97,7 @@ impl Quic {
             self.links[stranger.unwrap_or(0)].dead = true;
         }
         if self.events.retired {
-            self.connect_at = Nanos::MAX;
+            self.connect_at = Instant::NEVER;
         }
         for link in self.links.extract_if(.., |link| link.dead) {
             for message in link.end(&mut self.ends.endpoint).rev() {
@@ -112,12 +107,12 @@ impl Quic {
     }
 
     /// Opens a connection if needed; returns the time of the next attempt.
-    fn connect(&mut self, now: Nanos) -> Option<Nanos> {
+    fn connect(&mut self, now: Instant) -> Option<Instant> {
         if self.waiting.is_empty() || self.links.iter().any(|link| link.established || link.own) {
             return None;
         }
         if now < self.connect_at {
-            return Some(self.connect_at).filter(|at| *at < Nanos::MAX);
+            return Some(self.connect_at).filter(|at| *at < Instant::NEVER);
         }
         // Back off while the other end refuses.
         self.connect_at = now + self.timeout / 8;
@@ -128,7 +123,7 @@ impl Quic {
         None
     }
 
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         self.waiting.retain(|message| message.until.is_none_or(|until| until > now));
         self.links.iter_mut().for_each(|link| link.expire(now));
     }
@@ -145,7 +140,7 @@ impl Exchange for Quic {
         &mut self,
         number: MessageId,
         sealed: &[u8],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<(), String> {
         if sealed.len() > self.most {
             let (most, length) = (self.most, sealed.len());
@@ -162,7 +157,7 @@ impl Exchange for Quic {
         Ok(())
     }
 
-    fn receive(&mut self, datagram: &[u8], now: Nanos) -> Incoming {
+    fn receive(&mut self, datagram: &[u8], now: Instant) -> Incoming {
         let Some(packet) = datagram.strip_prefix(&self.mark) else { return Incoming::default() };
         let (at, mut reply) = (self.at(now), Vec::new());
         let endpoint = &mut self.ends.endpoint;
@@ -183,7 +178,7 @@ impl Exchange for Quic {
         let lost = self.links.iter_mut().map(Link::take_lost).sum();
         let received = self.ends.received.swap(0, Ordering::Relaxed);
         let newest = self.links.iter().rev().find(|link| link.established).filter(|_| received > 0);
-        let round_trip = newest.map(|link| nanos(link.connection.rtt()));
+        let round_trip = newest.map(|link| link.connection.rtt().into());
         self.settle(now);
         Incoming {
             // Acknowledgements are authenticated.
@@ -196,7 +191,7 @@ impl Exchange for Quic {
         }
     }
 
-    fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         let at = self.at(now);
         self.links.iter_mut().for_each(|link| link.run(at));
         self.settle(now);
@@ -214,7 +209,8 @@ impl Exchange for Quic {
         for link in &mut self.links {
             let silent = link.waits_since().map(|since| since + self.timeout);
             let due = link.connection.poll_timeout();
-            let due = due.map(|due| nanos(due.saturating_duration_since(self.base)));
+            let due =
+                due.map(|due| Instant::START + due.saturating_duration_since(self.base).into());
             wake = [wake, silent, due].into_iter().flatten().min();
         }
         (None, wake)
@@ -224,9 +220,9 @@ impl Exchange for Quic {
         std::mem::take(&mut self.events.delivered)
     }
 
-    fn retire(&mut self, now: Nanos) {
+    fn retire(&mut self, now: Instant) {
         self.waiting.clear();
-        self.connect_at = Nanos::MAX;
+        self.connect_at = Instant::NEVER;
         let at = self.at(now);
         self.links.iter_mut().for_each(|link| link.close(at));
     }

@@ -1,7 +1,7 @@
 //! A QUIC connection and its outstanding messages.
 
 use super::settings::{Kind, MAX_MESSAGE};
-use crate::Nanos;
+use crate::Instant;
 use crate::switch::MessageId;
 use bytes::Bytes;
 use quinn_proto::{
@@ -9,13 +9,12 @@ use quinn_proto::{
     StreamEvent, StreamId, VarInt,
 };
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 
 /// An envelope for the other end.
 pub struct Message {
     pub number: MessageId,
     pub bytes: Bytes,
-    pub until: Option<Nanos>,
+    pub until: Option<Instant>,
 }
 
 /// Maximum bytes of incomplete messages; a sender that respects its window stays below.
@@ -48,7 +47,7 @@ pub struct Link {
     in_flight: BTreeMap<StreamId, Flight>,
     partial: BTreeMap<StreamId, Vec<u8>>,
     /// Time of the last datagram from the other end, or of the start of waiting for it.
-    since: Nanos,
+    since: Instant,
     /// Packets reported as lost.
     lost: u64,
 }
@@ -69,7 +68,7 @@ impl Link {
     pub fn new(
         (handle, connection): (ConnectionHandle, Connection),
         own: bool,
-        now: Nanos,
+        now: Instant,
     ) -> Self {
         Self {
             handle,
@@ -87,13 +86,13 @@ impl Link {
     }
 
     /// Records a received datagram.
-    pub fn touch(&mut self, now: Nanos) {
+    pub fn touch(&mut self, now: Instant) {
         self.since = now;
         self.confirmed |= self.established;
     }
 
     /// Start of waiting for the other end; `None` if nothing is outstanding.
-    pub fn waits_since(&self) -> Option<Nanos> {
+    pub fn waits_since(&self) -> Option<Instant> {
         (!self.established || !self.in_flight.is_empty()).then_some(self.since)
     }
 
@@ -103,7 +102,7 @@ impl Link {
     }
 
     /// Sends queued messages as far as flow control permits.
-    pub fn fill(&mut self, kind: Kind, waiting: &mut VecDeque<Message>, now: Nanos) {
+    pub fn fill(&mut self, kind: Kind, waiting: &mut VecDeque<Message>, now: Instant) {
         if kind == Kind::Datagrams {
             // A datagram that overtakes the end of the handshake would be lost.
             if !self.confirmed {
@@ -142,7 +141,7 @@ impl Link {
     }
 
     /// Resets streams of expired messages.
-    pub fn expire(&mut self, now: Nanos) {
+    pub fn expire(&mut self, now: Instant) {
         let late = |flight: &Flight| flight.message.until.is_some_and(|until| until <= now);
         for (id, _) in self.in_flight.extract_if(.., |_, flight| late(flight)) {
             let _ = self.connection.send_stream(id).reset(VarInt::from_u32(0));
@@ -150,7 +149,7 @@ impl Link {
     }
 
     /// Handles due timers.
-    pub fn run(&mut self, at: Instant) {
+    pub fn run(&mut self, at: std::time::Instant) {
         if self.connection.poll_timeout().is_some_and(|due| due <= at) {
             self.connection.handle_timeout(at);
         }
@@ -232,7 +231,7 @@ impl Link {
     }
 
     /// Closes the connection because the model is retired.
-    pub fn close(&mut self, at: Instant) {
+    pub fn close(&mut self, at: std::time::Instant) {
         self.in_flight.clear();
         self.connection.close(at, RETIRED, Bytes::new());
     }

@@ -2,7 +2,7 @@
 
 use super::count::Counter;
 use super::pinned::{self, Pinned};
-use crate::Nanos;
+use crate::Span;
 use crate::carrier::interface::Params;
 use crate::keys::{Party, Scope, Use};
 use ::ring::hmac;
@@ -17,7 +17,6 @@ use rustls::server::AlwaysResolvesServerRawPublicKeys;
 use rustls::version;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
 /// Maximum message size, in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
@@ -56,10 +55,10 @@ pub fn packet(params: &Params) -> Option<u16> {
     u16::try_from(room).ok().filter(|_| room >= MIN_PACKET)
 }
 
-/// Duration of a turn: one packet per member, in ns.
-pub fn turn(params: &Params) -> Nanos {
+/// Duration of a turn: one packet per member.
+pub fn turn(params: &Params) -> Span {
     let airtime = (params.datagram + params.below) as f64 * 8e9 / params.rate_bit_s.max(1.0);
-    (airtime * f64::from(params.members)).min(MAX_TURN) as Nanos
+    Span::from_ns_f64((airtime * f64::from(params.members)).min(MAX_TURN))
 }
 
 /// An end's configuration for all connections with one other end.
@@ -138,7 +137,7 @@ fn transport(params: &Params, kind: Kind, received: Arc<AtomicU32>) -> Option<Tr
         .datagram_send_buffer_size(WINDOW as usize)
         .max_idle_timeout(Some(VarInt::from_u32(IDLE_MS).into()))
         // All members may start at once; early retransmissions would fill a narrow channel.
-        .initial_rtt(Duration::from_nanos(params.round_trip + turn(params)))
+        .initial_rtt((params.round_trip + turn(params)).into())
         // The MTU is known; losses do not mean that it has changed.
         .initial_mtu(mtu)
         .min_mtu(mtu)

@@ -9,8 +9,8 @@ use crate::rng::{Rng, Seed};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1_000 * MS;
+const MS: Span = Span::from_ms(1);
+const SECOND: Span = Span::from_s(1);
 
 fn params(root: Root, datagram: usize) -> Params {
     Params {
@@ -44,12 +44,12 @@ fn restarted(params: &Params, kind: Kind) -> Quic {
 }
 
 /// Datagrams in flight: arrival time, receiving end, content.
-type Arrival = (Nanos, u64, usize, Vec<u8>);
+type Arrival = (Instant, u64, usize, Vec<u8>);
 
 /// A hub, a member, and the path between them.
 struct Pipe {
     ends: [Quic; 2],
-    now: Nanos,
+    now: Instant,
     loss: f64,
     rng: Rng,
     queue: BinaryHeap<Reverse<Arrival>>,
@@ -59,14 +59,14 @@ struct Pipe {
     got: [Vec<Vec<u8>>; 2],
     delivered: [Vec<MessageId>; 2],
     frames: (u32, u32),
-    trips: Vec<Nanos>,
+    trips: Vec<Span>,
 }
 
 impl Pipe {
     fn new(ends: [Quic; 2], loss: f64) -> Self {
         Self {
             ends,
-            now: 0,
+            now: Instant::START,
             loss,
             rng: Rng::new(&Seed::reproducible(11)),
             queue: BinaryHeap::new(),
@@ -79,7 +79,7 @@ impl Pipe {
         }
     }
 
-    fn run(&mut self, until: Nanos) {
+    fn run(&mut self, until: Instant) {
         while self.now < until {
             let mut wake = until;
             for from in 0..2 {
@@ -100,7 +100,7 @@ impl Pipe {
             }
             let next = self.queue.peek().map_or(until, |Reverse((at, ..))| *at);
             // Timers fire late, never early.
-            self.now = next.min(wake.max(self.now + 1_000)).min(until);
+            self.now = next.min(wake.max(self.now + Span::from_us(1))).min(until);
             while self.queue.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
                 let Some(Reverse((_, _, to, datagram))) = self.queue.pop() else { break };
                 let received = self.ends[to].receive(&datagram, self.now);
@@ -140,7 +140,7 @@ fn streams_bring_all_once_through_a_pipe_that_loses_much() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.3);
     let lengths: Vec<usize> = (0..60).map(|n| if n % 10 == 5 { 30_000 } else { 300 }).collect();
     pipe.talk(&lengths);
-    pipe.run(120 * SECOND);
+    pipe.run(Instant::START + 120 * SECOND);
     for end in 0..2 {
         assert_eq!(numbers(&pipe.got[end]), (0..60).collect::<Vec<u8>>());
         assert!(pipe.got[end].iter().all(|bytes| bytes.len() == lengths[usize::from(bytes[0])]));
@@ -158,12 +158,12 @@ fn streams_bring_all_once_through_a_pipe_that_loses_much() {
 fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
     pipe.ends[0].send(1, b"first", None).unwrap();
-    pipe.run(110 * MS);
+    pipe.run(Instant::START + 110 * MS);
     // Two one-way delays for the handshake, one for the message.
     assert_eq!(pipe.got[1], [b"first"]);
-    pipe.run(SECOND);
+    pipe.run(Instant::START + SECOND);
     let sent = pipe.sent;
-    pipe.run(500 * SECOND);
+    pipe.run(Instant::START + 500 * SECOND);
     assert_eq!((pipe.delivered[0].as_slice(), pipe.frames.1), (&[1][..], 0));
     assert!(pipe.trips.iter().all(|trip| (40 * MS..50 * MS).contains(trip)), "{:?}", pipe.trips);
     assert!(pipe.sent <= sent, "no traffic without messages");
@@ -173,7 +173,7 @@ fn a_quiet_pipe_tells_its_round_trip_and_no_loss() {
 fn datagrams_are_lost_and_never_doubled() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Datagrams), 0.3);
     pipe.talk(&[400; 100]);
-    pipe.run(60 * SECOND);
+    pipe.run(Instant::START + 60 * SECOND);
     for end in 0..2 {
         let got = numbers(&pipe.got[end]);
         assert!((50..90).contains(&got.len()), "{}", got.len());
@@ -194,7 +194,7 @@ fn the_longest_that_is_taken_fits_and_more_is_refused() {
             pipe.ends[0].send(1, &vec![1; most], None).unwrap();
             let why = pipe.ends[0].send(2, &vec![1; most + 1], None).unwrap_err();
             assert!(why.contains("at most"), "{why}");
-            pipe.run(60 * SECOND);
+            pipe.run(Instant::START + 60 * SECOND);
             assert_eq!(pipe.got[1].len(), 1, "{kind:?} {datagram}");
             assert!(pipe.longest <= datagram);
         }
@@ -251,10 +251,10 @@ fn a_member_that_starts_anew_gets_what_it_had_not() {
 fn a_member_answers_after_the_connection_is_forgotten() {
     let mut pipe = Pipe::new(ends(&keyed(), Kind::Streams), 0.0);
     pipe.ends[0].send(1, b"a question", None).unwrap();
-    pipe.run(1_000 * SECOND);
+    pipe.run(Instant::START + 1_000 * SECOND);
     assert!(pipe.ends.iter().all(|end| end.links.is_empty()));
     pipe.ends[1].send(1, b"an answer", None).unwrap();
-    pipe.run(1_001 * SECOND);
+    pipe.run(Instant::START + 1_001 * SECOND);
     assert_eq!(pipe.got[0], [b"an answer"]);
 }
 
@@ -264,10 +264,10 @@ fn an_outage_is_over_when_it_is_over() {
     pipe.talk(&[300; 3]);
     pipe.loss = 1.0;
     pipe.talk(&[300; 6]);
-    pipe.run(200 * SECOND);
+    pipe.run(Instant::START + 200 * SECOND);
     assert_eq!(pipe.got[1].len(), 3);
     pipe.loss = 0.0;
-    pipe.run(206 * SECOND);
+    pipe.run(Instant::START + 206 * SECOND);
     assert_eq!(pipe.got[1].len(), 9);
 }
 
@@ -277,15 +277,15 @@ fn who_has_another_key_or_epoch_is_not_heard() {
     let [hub, _] = ends(&own, Kind::Streams);
     let mut pipe = Pipe::new([hub, restarted(&other, Kind::Streams)], 0.0);
     pipe.talk(&[100; 3]);
-    pipe.run(30 * SECOND);
+    pipe.run(Instant::START + 30 * SECOND);
     assert!(pipe.got.iter().all(Vec::is_empty) && pipe.delivered.iter().all(Vec::is_empty));
     assert!(pipe.ends.iter().all(|end| end.links.len() <= MAX_LINKS));
     // Two epochs in use in parallel do not see each other's datagrams.
     let [mut hub, _] = ends(&own, Kind::Streams);
     let mut next = restarted(&Params { epoch: 4, ..own }, Kind::Streams);
     hub.send(1, b"x", None).unwrap();
-    let first = hub.poll(0).0.unwrap();
-    assert!(next.receive(&first, 1).reply.is_none() && next.links.is_empty());
+    let first = hub.poll(Instant::START).0.unwrap();
+    assert!(next.receive(&first, Instant::from_ns(1)).reply.is_none() && next.links.is_empty());
 }
 
 #[test]

@@ -9,10 +9,10 @@ use super::code::{Encoder, Refused, symbol_size};
 use super::frame::Frame;
 use super::plan::{FecSettings, ResponseKind, Schedule};
 use super::sending::{Arrivals, Awaited, COPIES, Sending, Shape, Unreachable};
-use crate::Nanos;
 use crate::keys::Keys;
 use crate::pace::Pace;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
 
 /// A datagram, to a member by unicast, or to all (`None`).
@@ -57,8 +57,8 @@ const UNREACHABLE_AFTER: u32 = 2;
 /// Multicast is considered blocked after this many consecutive members that only unicast
 /// reaches.
 const BLOCKED_AFTER: u32 = 3;
-/// Slot length of a single receiver in ns: it answers at once.
-const AT_ONCE: Nanos = 1_000;
+/// Slot length of a single receiver: it answers at once.
+const AT_ONCE: Span = Span::from_us(1);
 /// Only the first slots give round-trip samples; later ones can include queueing.
 const FIRST: u16 = 8;
 /// Copies of the final report on received answers.
@@ -90,8 +90,8 @@ pub struct FecHub {
     events: Vec<HubEvent>,
     /// Members, and received and lost symbols of their answers.
     seen: Vec<(MemberId, u32, u32)>,
-    /// Round-trip samples, in ns.
-    trips: Vec<(MemberId, Nanos)>,
+    /// Round-trip samples.
+    trips: Vec<(MemberId, Span)>,
 }
 
 impl FecHub {
@@ -138,7 +138,7 @@ impl FecHub {
         bytes: &[u8],
         response: ResponseKind,
         to: &[MemberId],
-        until: Option<Nanos>,
+        until: Option<Instant>,
     ) -> Result<(), Refused> {
         let code = self.own.code_len();
         let (_, symbol) = self.settings.symbol(Schedule::LENGTH + bytes.len(), code);
@@ -169,7 +169,7 @@ impl FecHub {
         // A single receiver answers at once; a minority of the group is asked in turn.
         let only = awaited.keys().next().copied().filter(|_| awaited.len() == 1);
         let schedule = self.schedule_for(response, awaited.len(), code);
-        let slot = Nanos::from(schedule.slot_us) * 1_000;
+        let slot = Span::from_us(schedule.slot_us.into());
         // A message number has one encoding: symbols of two do not combine.
         let schedule = *self.schedules.entry(message).or_insert(schedule);
         if self.schedules.len() > REMEMBERED * 8 {
@@ -190,14 +190,14 @@ impl FecHub {
             more: 0,
             only,
             burst: left,
-            over_at: 0,
+            over_at: Instant::START,
             repaired: false,
             awaited,
             responded: Vec::new(),
             reached: false,
             slots_at: None,
             turn: 0,
-            ask_at: 0,
+            ask_at: Instant::START,
             until,
             arrivals: Arrivals::default(),
         };
@@ -218,18 +218,18 @@ impl FecHub {
             // A slot of 0 us means none.
             _ if slotted => self.settings.slot(response, more, code).max(AT_ONCE),
             1 => AT_ONCE,
-            _ => 0,
+            _ => Span::ZERO,
         };
         Schedule {
             response,
-            slot_us: u32::try_from(slot.div_ceil(1_000)).unwrap_or(u32::MAX),
+            slot_us: u32::try_from(slot.as_ns().div_ceil(1_000)).unwrap_or(u32::MAX),
             loss: (self.settings.loss.clamp(0.0, 1.0) * 255.0).round() as u8,
             more,
         }
     }
 
     /// The next datagram at `now`, to all members or by unicast, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Addressed>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Addressed>, Option<Instant>) {
         self.finish(now);
         self.ask(now);
         if self.pace.next_at() > now {
@@ -251,7 +251,7 @@ impl FecHub {
     }
 
     /// The next symbol of the oldest message that has one, to all members or by unicast.
-    fn symbol(&mut self, now: Nanos) -> Option<(Option<u16>, Frame)> {
+    fn symbol(&mut self, now: Instant) -> Option<(Option<u16>, Frame)> {
         let shape = self.shape();
         let mut sending = self.sending.iter_mut();
         let to_all = sending.find_map(|(id, sending)| {
@@ -267,7 +267,7 @@ impl FecHub {
     }
 
     /// Requests late answers.
-    fn ask(&mut self, now: Nanos) {
+    fn ask(&mut self, now: Instant) {
         let shape = self.shape();
         for (message, sending) in &mut self.sending {
             let requests = sending.ask(&shape, now);
@@ -315,7 +315,7 @@ impl FecHub {
     }
 
     /// Finishes messages that are complete or too old.
-    fn finish(&mut self, now: Nanos) {
+    fn finish(&mut self, now: Instant) {
         let over = |sending: &Sending| {
             sending.awaited.is_empty() || sending.until.is_some_and(|until| until <= now)
         };
@@ -351,7 +351,7 @@ impl FecHub {
         self.settings.datagram.saturating_sub(5 + self.own.code_len()).max(1)
     }
 
-    fn look_again(&self) -> Option<Nanos> {
+    fn look_again(&self) -> Option<Instant> {
         let sending = self.sending.values();
         let times = sending.flat_map(|sending| {
             let late = sending.awaited.values().map(|awaited| awaited.due).min();
@@ -371,8 +371,8 @@ impl FecHub {
         core::mem::take(&mut self.seen)
     }
 
-    /// Round-trip samples of members since the last call, in ns.
-    pub fn take_trips(&mut self) -> Vec<(MemberId, Nanos)> {
+    /// Round-trip samples of members since the last call.
+    pub fn take_trips(&mut self) -> Vec<(MemberId, Span)> {
         core::mem::take(&mut self.trips)
     }
 

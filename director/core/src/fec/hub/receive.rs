@@ -1,19 +1,19 @@
 //! Frames from members.
 
 use super::{BLOCKED_AFTER, FIRST, FecHub, HubEvent, answered_frames};
-use crate::Nanos;
 use crate::fec::code::Decoder;
 use crate::fec::frame::{Frame, NO_SYMBOL, NOTHING, widen};
 use crate::fec::plan::{ResponseKind, slot_index};
 use crate::fec::sending::Awaited;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 
-/// Longest time until a member is asked again whose application has not answered yet, in ns.
-const MAX_PATIENCE: Nanos = 1_000_000_000;
+/// Longest time until a member is asked again whose application has not answered yet.
+const MAX_PATIENCE: Span = Span::from_s(1);
 
 impl FecHub {
     /// Handles a frame from a member; returns `false` if its code is wrong.
-    pub fn receive(&mut self, bytes: &[u8], now: Nanos) -> bool {
+    pub fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
         let Some(member) = Frame::member(bytes) else { return false };
         let Some(keys) = self.members.get(usize::from(member)) else { return false };
         let Some(frame) = keys.check(bytes).and_then(Frame::decode) else { return false };
@@ -35,9 +35,9 @@ impl FecHub {
         &mut self,
         message: MessageId,
         (member, symbol): (u16, u16),
-        (symbols, air): (usize, Nanos),
+        (symbols, air): (usize, Span),
         data: &[u8],
-        now: Nanos,
+        now: Instant,
     ) {
         let Some(sending) = self.sending.get_mut(&message) else { return self.say_over(message) };
         if sending.response != ResponseKind::Answers {
@@ -49,8 +49,8 @@ impl FecHub {
         // so its arrival gives a round-trip sample. Later slots can be delayed by others.
         let place = slot_index(member, self.settings.members, message);
         if symbol == 0 && place < FIRST && !sending.repaired && !awaited.got_unicast {
-            let slot = sending.slots_at.map(|at| at + Nanos::from(place) * sending.slot + air);
-            let trip = slot.and_then(|slot| now.checked_sub(slot));
+            let slot = sending.slots_at.map(|at| at + u64::from(place) * sending.slot + air);
+            let trip = slot.and_then(|slot| now.checked_since(slot));
             self.trips.extend(trip.map(|trip| (MemberId::from(member), trip)));
         }
         awaited.unanswered = 0;
@@ -128,7 +128,7 @@ impl FecHub {
         }
     }
 
-    fn acknowledged(&mut self, message: MessageId, member: u16, now: Nanos) {
+    fn acknowledged(&mut self, message: MessageId, member: u16, now: Instant) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
         if sending.response == ResponseKind::Answers {
             return self.is_unanswered(message, member, now);
@@ -148,11 +148,11 @@ impl FecHub {
 
     /// A member has the message, and its application has not answered yet: it answers without
     /// another request, which only a lost answer needs.
-    fn is_unanswered(&mut self, message: MessageId, member: u16, now: Nanos) {
+    fn is_unanswered(&mut self, message: MessageId, member: u16, now: Instant) {
         let Some(sending) = self.sending.get_mut(&message) else { return };
         let Some(awaited) = sending.awaited.get_mut(&member) else { return };
         (awaited.unanswered, awaited.responded) = (0, true);
-        let since = sending.slots_at.map_or(0, |at| now.saturating_sub(at));
+        let since = sending.slots_at.map_or(Span::ZERO, |at| now - at);
         awaited.due = awaited.due.max(now + since.clamp(self.settings.round_trip, MAX_PATIENCE));
         if !awaited.got_unicast && sending.only.is_none() {
             self.unreachable.remove(&member);
@@ -161,7 +161,7 @@ impl FecHub {
         }
     }
 
-    fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Nanos) {
+    fn nacked(&mut self, message: MessageId, member: u16, symbols: u8, now: Instant) {
         let own = self.settings_of(member);
         let Some(sending) = self.sending.get_mut(&message) else { return };
         let apart = self.apart.contains_key(&member);

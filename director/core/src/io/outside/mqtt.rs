@@ -5,6 +5,7 @@
 
 use super::channel::{self, Channel, Frame};
 use super::{Endpoints, ExternalStack, StackFactory};
+use crate::Span;
 use crate::carrier::{self, To};
 use crate::io::Error;
 use crate::model::ModelId;
@@ -22,9 +23,9 @@ use std::time::{Duration, Instant};
 const QOS: u8 = 1;
 /// Maximum number of unacknowledged messages; further ones are dropped.
 const MAX_WAITING: usize = 1_024;
-/// Delay between connection attempts: initial and maximum, in ns.
-const FIRST_PAUSE: u64 = 100_000_000;
-const LONGEST_PAUSE: u64 = 2_000_000_000;
+/// Delay between connection attempts: initial and maximum.
+const FIRST_PAUSE: Span = Span::from_ms(100);
+const LONGEST_PAUSE: Span = Span::from_s(2);
 /// Maximum time that the thread sleeps before it checks keep-alives and reconnects, in ms.
 const TURN: u16 = 500;
 
@@ -140,7 +141,7 @@ impl Client {
             self.handle_events();
             // The attempt failed, or the connection ended.
             if self.connect_at.is_none() && self.session.descriptor().is_none() {
-                let pause = Duration::from_nanos(self.retry.after(0));
+                let pause = Duration::from(self.retry.pause());
                 self.connect_at = Some(Instant::now() + pause);
             }
             let pause = self

@@ -3,13 +3,13 @@
 use super::Hub;
 use super::invite_queue::asking_time;
 use super::pairing::{Hello, Pairing};
-use crate::Nanos;
 use crate::envelope::Invitation;
 use crate::handshake::{self, Welcome};
 use crate::model::Models;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MemberId;
+use crate::{Instant, Span};
 
 /// Maximum number of times that the invitation interval is doubled.
 const MAX_DOUBLED: u32 = 5;
@@ -24,12 +24,12 @@ pub(super) enum Begun {
     /// It may be a recorded one: the member must name the session.
     Unnamed,
     /// The handshake is in progress; the time until which it needs no other answer.
-    Waits(Option<Nanos>),
+    Waits(Option<Instant>),
 }
 
 impl Hub {
     /// Invites absent members again.
-    pub(super) fn invite(&mut self, now: Nanos) {
+    pub(super) fn invite(&mut self, now: Instant) {
         if self.absent.is_empty() || now < self.invite_at() || self.has_control() {
             return;
         }
@@ -48,7 +48,7 @@ impl Hub {
     }
 
     /// Time in which the answer to a hello arrives and is answered, with those to all others.
-    pub(super) fn patience(&self) -> Nanos {
+    pub(super) fn patience(&self) -> Span {
         asking_time(&self.conditions(), self.absent.len().max(1) as u16)
     }
 
@@ -79,7 +79,7 @@ impl Hub {
 
     /// A member begins a handshake, or someone repeats an earlier hello of it. Returns whether it
     /// has the member's key.
-    pub(super) fn handle_hello(&mut self, member: MemberId, hello: &[u8], now: Nanos) -> bool {
+    pub(super) fn handle_hello(&mut self, member: MemberId, hello: &[u8], now: Instant) -> bool {
         let repeated = match self.begin_handshake(member, hello) {
             None => return false,
             Some(Begun::Old) => return true,
@@ -107,14 +107,14 @@ impl Hub {
     }
 
     /// Time of the next invitation of absent members; backs off while no member joins.
-    pub(super) fn invite_at(&self) -> Nanos {
-        let Some((at, members)) = self.invited else { return 0 };
-        at + (asking_time(&self.conditions(), members) << self.failed_rounds.min(MAX_DOUBLED))
+    pub(super) fn invite_at(&self) -> Instant {
+        let Some((at, members)) = self.invited else { return Instant::START };
+        at + asking_time(&self.conditions(), members) * (1 << self.failed_rounds.min(MAX_DOUBLED))
     }
 
     /// The next datagram of handshakes and invitations. A member without keys gets the
     /// announcement of the session.
-    pub(super) fn next_control(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+    pub(super) fn next_control(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {
         if let Some(control) = self.control.pop_front() {
             return Some(control);
         }
@@ -140,7 +140,12 @@ impl Hub {
     }
 
     /// The answer to a member's hello; queues its invitation to an epoch.
-    fn welcome(&mut self, member: MemberId, epoch: u32, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+    fn welcome(
+        &mut self,
+        member: MemberId,
+        epoch: u32,
+        now: Instant,
+    ) -> Option<(MemberId, Vec<u8>)> {
         let invitation = self.parameters(epoch)?;
         let until = now + self.patience();
         let (welcome, root, count) = self.pairings.get_mut(&member)?.welcome(until)?;
@@ -159,7 +164,7 @@ impl Hub {
             datagram: u16::try_from(self.config.datagram()).unwrap_or(u16::MAX),
             rate_bit_s: here.rate_bit_s as f32,
             loss: (here.loss * 255.0).round() as u8,
-            round_trip: here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0)),
+            round_trip: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
             next: self.next,
             estimated: self.capacity.is_estimated(),
             apart: false,

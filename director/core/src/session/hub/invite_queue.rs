@@ -1,6 +1,6 @@
 //! Queue of invitations.
 
-use crate::Nanos;
+use crate::Span;
 use crate::conditions::Conditions;
 use crate::switch::MemberId;
 use alloc::collections::BTreeMap;
@@ -48,9 +48,9 @@ impl InviteQueue {
 }
 
 /// Timeout of an invitation round: all members are asked and answer.
-pub(super) fn asking_time(here: &Conditions, members: u16) -> Nanos {
+pub(super) fn asking_time(here: &Conditions, members: u16) -> Span {
     let each = 2.0 * 120.0 * 8e9 / here.rate_bit_s;
-    4 * here.rtt_ns + (1.5 * f64::from(members) * each) as Nanos + 20_000_000
+    4 * here.rtt + Span::from_ns_f64(1.5 * f64::from(members) * each) + Span::from_ms(20)
 }
 
 #[cfg(test)]

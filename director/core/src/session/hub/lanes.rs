@@ -1,6 +1,6 @@
 //! The lanes of members' messages, at the hub.
 
-use crate::Nanos;
+use crate::Instant;
 use crate::switch::MemberId;
 use crate::uplink::Lane;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ pub(super) struct MemberLane {
     /// The hub's end.
     pub lane: Lane,
     /// Messages without a reply, and the end of their lifetime.
-    pub open: BTreeMap<u32, Nanos>,
+    pub open: BTreeMap<u32, Instant>,
 }
 
 /// The lanes to members, and who has left.

@@ -1,7 +1,6 @@
 //! What the hub measures of the path, and how fast it sends.
 
 use super::Hub;
-use crate::Nanos;
 use crate::capacity::{Capacity, UNKNOWN_TRIP};
 use crate::carrier::Flow;
 use crate::conditions::Conditions;
@@ -11,6 +10,7 @@ use crate::model::ModelId;
 use crate::platform::prelude::*;
 use crate::session::Config;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 
 /// Headers of a message in a datagram, in bytes, for comparisons.
 const OVERHEAD: f64 = 70.0;
@@ -19,13 +19,13 @@ impl Hub {
     /// The capacity and the conditions before anything was measured.
     pub(super) fn begin(config: &Config, members: u16) -> (Capacity, Conditions) {
         let configured = Some(config.assumed.rate_bit_s).filter(|rate| *rate > 0.0);
-        let trip = Some(config.assumed.rtt_ns).filter(|trip| *trip > 0);
+        let trip = Some(config.assumed.rtt).filter(|trip| *trip > Span::ZERO);
         let packet = (config.datagram() + config.below) as f64;
         let capacity = Capacity::new(configured, trip, packet);
         let assumed = Conditions {
             group: f64::from(members),
             rate_bit_s: capacity.rate(),
-            rtt_ns: trip.unwrap_or(UNKNOWN_TRIP),
+            rtt: trip.unwrap_or(UNKNOWN_TRIP),
             ..config.assumed
         };
         (capacity, assumed)
@@ -35,15 +35,17 @@ impl Hub {
     pub fn conditions(&self) -> Conditions {
         let spans = self.sent_at.len().saturating_sub(1);
         let rate = match (self.sent_at.front(), self.sent_at.back()) {
-            (Some(first), Some(last)) if last > first => spans as f64 * 1e9 / (last - first) as f64,
+            (Some(first), Some(last)) if last > first => {
+                spans as f64 * 1e9 / (*last - *first).as_ns_f64()
+            }
             _ => self.config.assumed.messages_s,
         };
-        let rtt_ns = match self.config.assumed.rtt_ns {
-            0 => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
+        let rtt = match self.config.assumed.rtt {
+            Span::ZERO => self.capacity.least_trip().unwrap_or(UNKNOWN_TRIP),
             configured => configured,
         };
         let known = Conditions {
-            rtt_ns,
+            rtt,
             group: self.fan_out as f64,
             payload: self.payload as f64,
             messages_s: rate,
@@ -52,13 +54,13 @@ impl Hub {
         };
         let mut here = self.estimator.conditions(known);
         // Samples of one model can all include its queue.
-        let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt_ns == 0);
-        here.rtt_ns = least.map_or(here.rtt_ns, |least| here.rtt_ns.min(least));
+        let least = self.capacity.least_trip().filter(|_| self.config.assumed.rtt == Span::ZERO);
+        here.rtt = least.map_or(here.rtt, |least| here.rtt.min(least));
         here
     }
 
     /// A probe by multicast, which one member answers, if it is time.
-    pub(super) fn probe_multicast(&mut self, now: Nanos) -> Option<Vec<u8>> {
+    pub(super) fn probe_multicast(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.multicast.next_at().filter(|at| *at <= now)?;
         let all: Vec<MemberId> = self.switch.members().collect();
         let any = all.get((self.rng.uniform() * all.len() as f64) as usize).copied().unwrap_or(0);
@@ -70,7 +72,7 @@ impl Hub {
     }
 
     /// Records a control message that was sent to a member.
-    pub(super) fn record_invitation(&mut self, member: MemberId, control: &[u8], now: Nanos) {
+    pub(super) fn record_invitation(&mut self, member: MemberId, control: &[u8], now: Instant) {
         if let Some(count) = envelope::invitation_count(control) {
             self.echoes.sent(member, Echo::of_invitation(count), now);
         }
@@ -78,10 +80,10 @@ impl Hub {
 
     /// An invitation to the current epoch for its round-trip time, to a member with an outstanding
     /// message, if there was no sample for some time. With a configured rate none is needed.
-    pub(super) fn next_echo(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+    pub(super) fn next_echo(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {
         let (number, message) = self.messages.first_key_value()?;
         let trip = self.capacity.smoothed_trip().unwrap_or(UNKNOWN_TRIP);
-        let seen = self.capacity.sampled_at().unwrap_or(0).max(message.sent_at);
+        let seen = self.capacity.sampled_at().unwrap_or_default().max(message.sent_at);
         if !self.capacity.is_estimated() || !self.echoes.may_ask(now) || now < seen + 2 * trip {
             return None;
         }
@@ -99,7 +101,7 @@ impl Hub {
 
     /// A member has answered an invitation or a multicast probe: it is a round-trip sample, also
     /// while a model's messages give none.
-    pub(super) fn handle_echo(&mut self, member: MemberId, echo: Echo, now: Nanos) {
+    pub(super) fn handle_echo(&mut self, member: MemberId, echo: Echo, now: Instant) {
         if let Some(trip) = self.echoes.answered(member, echo, now) {
             self.capacity.set_silent(false);
             let near = self.distances.record(member, trip, now);
@@ -113,7 +115,7 @@ impl Hub {
 
     /// Records the arrival of a datagram of `length` bytes from a member, if known. Acknowledgements of a multicast say
     /// nothing of the path's rate, and QUIC and external stacks have their own congestion control.
-    pub(super) fn record_arrival(&mut self, from: Option<MemberId>, length: usize, now: Nanos) {
+    pub(super) fn record_arrival(&mut self, from: Option<MemberId>, length: usize, now: Instant) {
         // What a member that is apart sends again and again is not what the path carries.
         let apart = from.is_some_and(|member| self.apart.has(member));
         let model = self.policy.current();
@@ -127,8 +129,8 @@ impl Hub {
         }
     }
 
-    /// Records a round-trip time of `ns` to a member.
-    pub(super) fn round_trip(&mut self, member: MemberId, ns: Nanos, now: Nanos) {
+    /// Records a round-trip time to a member.
+    pub(super) fn round_trip(&mut self, member: MemberId, ns: Span, now: Instant) {
         self.estimator.round_trip(ns);
         let near = self.distances.record(member, ns, now);
         self.capacity.round_trip(now, near);
@@ -136,7 +138,7 @@ impl Hub {
 
     /// Records received and lost frames of a member. Those that a queue has dropped say nothing of
     /// the radio, and those of a member that is apart nothing of the others'.
-    pub(super) fn frames(&mut self, member: MemberId, received: u32, lost: u32, now: Nanos) {
+    pub(super) fn frames(&mut self, member: MemberId, received: u32, lost: u32, now: Instant) {
         let apart = self.apart.has(member);
         let congested = lost > 0 && !apart && self.capacity.lost(now);
         let lost = if congested { 0 } else { lost };
@@ -157,14 +159,14 @@ impl Hub {
 
     /// Records the delay of a message, once: of its last answer, without those of members that are
     /// apart.
-    pub(super) fn record_delay(&mut self, number: MessageId, now: Nanos) {
+    pub(super) fn record_delay(&mut self, number: MessageId, now: Instant) {
         if !self.only_apart_lack(number) {
             return;
         }
         if let Some(message) = self.messages.get_mut(&number)
             && !core::mem::replace(&mut message.timed, true)
         {
-            self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
+            self.policy.record_delay((now - message.sent_at).as_ms());
             self.update_capacity(now);
         }
     }
@@ -181,7 +183,7 @@ impl Hub {
     }
 
     /// The answers to a message are here: evaluates what they tell of the path.
-    fn update_capacity(&mut self, now: Nanos) {
+    fn update_capacity(&mut self, now: Instant) {
         let (message, answer) = self.sizes();
         // By unicast, each answer follows a message of its own.
         let alone = !self.policy.current().features().multicast;

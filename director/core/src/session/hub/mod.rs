@@ -29,7 +29,6 @@ use self::places::Strangers;
 use super::multicast::MulticastHealth;
 use super::security::Psks;
 use super::{Config, Event, Explanation, SessionError};
-use crate::Nanos;
 use crate::capacity::Capacity;
 use crate::carrier::{self, HubCarrier, Params, To};
 use crate::envelope;
@@ -42,16 +41,17 @@ use crate::platform::Arc;
 use crate::policy::{Decision, Policy};
 use crate::rng::{Rng, Seed};
 use crate::switch::{MemberId, MessageId, Phase, Switch};
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A message with missing answers or acknowledgements.
 struct Outgoing {
     bytes: Vec<u8>,
     to: usize,
-    sent_at: Nanos,
+    sent_at: Instant,
     /// Time of the next lateness check; `None` after it.
-    due: Option<Nanos>,
-    until: Option<Nanos>,
+    due: Option<Instant>,
+    until: Option<Instant>,
     /// Whether its delay is recorded.
     timed: bool,
 }
@@ -63,16 +63,16 @@ struct Stage {
     secret: [u8; 32],
     root: Root,
     carrier: Box<dyn HubCarrier>,
-    /// Assumed round-trip time in ns when the stage was opened.
-    rtt_ns: Nanos,
+    /// Assumed round-trip time when the stage was opened.
+    rtt: Span,
     /// Maximum datagram size, in bytes.
     datagram: usize,
     /// Time of its removal after it was retired: members may not know yet, and still use it.
-    until: Option<Nanos>,
+    until: Option<Instant>,
 }
 
 /// A retired model is kept for this time plus four round trips.
-const LINGER: Nanos = 1_000_000_000;
+const LINGER: Span = Span::from_s(1);
 
 /// The hub (root endpoint) of a session.
 pub struct Hub {
@@ -107,7 +107,7 @@ pub struct Hub {
     /// Members that have never reported ready.
     absent: BTreeSet<MemberId>,
     /// Time and size of the last invitation round, and consecutive rounds without a new member.
-    invited: Option<(Nanos, u16)>,
+    invited: Option<(Instant, u16)>,
     failed_rounds: u32,
     /// Members to be invited, and the earliest time of the next invitation.
     invite_queue: InviteQueue,
@@ -117,23 +117,23 @@ pub struct Hub {
     control: VecDeque<(MemberId, Vec<u8>)>,
     /// Number of multicast probes.
     probes: u32,
-    control_at: Nanos,
+    control_at: Instant,
     /// See [`Self::poll`]: the time, and that of the next poll without models.
-    settled: Option<(Nanos, Option<Nanos>)>,
-    decide_at: Nanos,
+    settled: Option<(Instant, Option<Instant>)>,
+    decide_at: Instant,
     urgent: bool,
     /// Length of the datagram in hand, until it is proved to be from a member.
     unproved: Option<usize>,
     /// Time of the last datagram from a member.
-    heard_at: Nanos,
+    heard_at: Instant,
     /// Time of the first datagram after a silence.
-    resumed_at: Nanos,
+    resumed_at: Instant,
     answer: usize,
     payload: usize,
     /// Number of receivers of the last message.
     fan_out: usize,
     /// Sending times of the last messages, for the message rate.
-    sent_at: VecDeque<Nanos>,
+    sent_at: VecDeque<Instant>,
     rng: Rng,
     strangers: Strangers,
     uplinks: Uplinks,
@@ -207,13 +207,13 @@ impl Hub {
             hellos: VecDeque::new(),
             control: VecDeque::new(),
             probes: 0,
-            control_at: 0,
+            control_at: Instant::START,
             settled: None,
-            decide_at: 0,
+            decide_at: Instant::START,
             urgent: false,
             unproved: None,
-            heard_at: 0,
-            resumed_at: 0,
+            heard_at: Instant::START,
+            resumed_at: Instant::START,
             answer: 0,
             payload: config.assumed.payload as usize,
             fan_out: present.into(),
@@ -249,8 +249,8 @@ impl Hub {
             below: self.config.below,
             rate_bit_s: here.rate_bit_s,
             loss: here.loss,
-            round_trip: here.rtt_ns,
-            wait: here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0)),
+            round_trip: here.rtt,
+            wait: here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default()),
             estimated: self.capacity.is_estimated(),
             answer: answer + overhead,
             efficient: targets.data_budget.is_some() || targets.energy.is_some(),
@@ -258,10 +258,10 @@ impl Hub {
         };
         if let Some(mut carrier) = carrier::hub(model, &params) {
             carrier.set_apart(self.apart.members());
-            let rtt_ns = here.rtt_ns;
+            let rtt = here.rtt;
             let datagram = self.config.datagram();
             let until = None;
-            let stage = Stage { model, secret, root, carrier, rtt_ns, datagram, until };
+            let stage = Stage { model, secret, root, carrier, rtt, datagram, until };
             self.stages.insert(epoch, stage);
         }
     }
@@ -277,7 +277,7 @@ impl Hub {
     }
 
     /// The next datagram at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         // Nothing else has changed since a model gave a datagram at this time.
         if let Some((_, wake)) = self.settled.take().filter(|(at, _)| *at == now) {
             return self.poll_models(now, wake);
@@ -299,7 +299,7 @@ impl Hub {
         {
             let bits = (bytes.len() + self.config.below) as f64 * 8e9;
             // Leave channel time for the answer.
-            self.control_at = now + (2.0 * bits / self.capacity.rate()) as Nanos;
+            self.control_at = now + Span::from_ns_f64(2.0 * bits / self.capacity.rate());
             self.record_invitation(member, &bytes, now);
             return (Some((To::Member(member), bytes)), Some(self.control_at));
         }
@@ -317,7 +317,7 @@ impl Hub {
         self.poll_models(now, wake)
     }
 
-    fn wake(&self) -> Option<Nanos> {
+    fn wake(&self) -> Option<Instant> {
         // Queued control messages go first.
         let invites = !self.absent.is_empty() && !self.has_control();
         let invites = invites.then(|| self.invite_at());
@@ -330,7 +330,7 @@ impl Hub {
     }
 
     /// Drops messages after their deadline.
-    fn expire(&mut self, now: Nanos) {
+    fn expire(&mut self, now: Instant) {
         let late = |(number, message): (&MessageId, &Outgoing)| {
             message.until.is_some_and(|until| until <= now).then_some(*number)
         };
@@ -345,7 +345,7 @@ impl Hub {
 
     /// Changes to a model regardless of the map. Returns `false` and does nothing during a
     /// change, or if a member lacks the model.
-    pub fn force(&mut self, to: ModelId, now: Nanos) -> bool {
+    pub fn force(&mut self, to: ModelId, now: Instant) -> bool {
         self.settled = None;
         let from = self.switch.current().0;
         let stable = self.switch.phase() == Phase::Stable;

@@ -1,19 +1,19 @@
 //! Packet size: what the system knows, and what probes find.
 
 use super::Hub;
-use crate::Nanos;
 use crate::envelope::{DATA_OVERHEAD, Invitation};
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::{MemberId, MessageId};
+use crate::{Instant, Span};
 
-/// Minimum time for the answer to a probe, in ns.
-const MIN_ROUND: Nanos = 20_000_000;
+/// Minimum time for the answer to a probe.
+const MIN_ROUND: Span = Span::from_ms(20);
 
 impl Hub {
     /// Sets the path MTU in bytes that the system knows, or `None` if unknown; the configured MTU
     /// remains the upper limit. Members are informed of a change.
-    pub fn packets(&mut self, mtu: Option<u32>, now: Nanos) {
+    pub fn packets(&mut self, mtu: Option<u32>, now: Instant) {
         self.settled = None;
         let configured = self.configured_mtu as u32;
         self.path_mtu.set_limit(mtu.map_or(configured, |mtu| configured.min(mtu)));
@@ -21,7 +21,7 @@ impl Hub {
     }
 
     /// A message is late: packets of this size may not pass to a member that has not responded.
-    pub(super) fn suspect_packets(&mut self, number: MessageId, now: Nanos) {
+    pub(super) fn suspect_packets(&mut self, number: MessageId, now: Instant) {
         let count = self.switch.unacknowledged_count(number) as f64;
         let any = (self.rng.uniform() * count) as usize;
         let lacking = self.switch.unacknowledged(number).nth(any);
@@ -34,12 +34,12 @@ impl Hub {
 
     /// The next probe: an invitation to the current epoch, which its member answers in a datagram
     /// of the same size.
-    pub(super) fn next_probe(&mut self, now: Nanos) -> Option<(MemberId, Vec<u8>)> {
+    pub(super) fn next_probe(&mut self, now: Instant) -> Option<(MemberId, Vec<u8>)> {
         self.path_mtu.next_at().filter(|at| *at <= now)?;
         let here = self.conditions();
-        let trip = here.rtt_ns.max(self.capacity.smoothed_trip().unwrap_or(0));
+        let trip = here.rtt.max(self.capacity.smoothed_trip().unwrap_or_default());
         let airtime = f64::from(self.path_mtu.size()) * 8e9 / here.rate_bit_s.max(1.0);
-        let next = self.path_mtu.poll(now, 2 * trip + 4 * airtime as Nanos + MIN_ROUND);
+        let next = self.path_mtu.poll(now, 2 * trip + 4 * Span::from_ns_f64(airtime) + MIN_ROUND);
         self.update_packets(now);
         let (member, size) = next?;
         let (_, epoch) = self.switch.current();
@@ -50,7 +50,7 @@ impl Hub {
     }
 
     /// A member has answered an invitation by a datagram of `length` bytes.
-    pub(super) fn probe_answered(&mut self, member: MemberId, length: usize, now: Nanos) {
+    pub(super) fn probe_answered(&mut self, member: MemberId, length: usize, now: Instant) {
         let size = u32::try_from(length + self.below_datagram()).unwrap_or(u32::MAX);
         if self.path_mtu.answered(member, size, now) {
             self.update_packets(now);
@@ -62,7 +62,7 @@ impl Hub {
         (self.config.assumed.mtu as usize).saturating_sub(self.config.datagram())
     }
 
-    fn update_packets(&mut self, now: Nanos) {
+    fn update_packets(&mut self, now: Instant) {
         let mtu = f64::from(self.path_mtu.size());
         if mtu != self.config.assumed.mtu {
             self.config.assumed.mtu = mtu;

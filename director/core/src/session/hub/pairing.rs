@@ -1,20 +1,20 @@
 //! The handshakes of a member, at the hub: keys in use, keys that wait for the member's proof.
 
-use crate::Nanos;
 use crate::envelope::{self, FromMember};
 use crate::handshake::{Accepted, fingerprint};
 use crate::keys::Root;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::switch::MessageId;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
 /// Maximum handshakes of a member that wait for its proof.
 const MAX_PENDING: usize = 4;
 /// Maximum among them whose hellos do not name the session.
 const MAX_UNNAMED: usize = 2;
-/// Time in ns after which no reaction to a welcome is under way.
-const LIVE: Nanos = 60_000_000_000;
+/// Time after which no reaction to a welcome is under way.
+const LIVE: Span = Span::from_s(60);
 /// Maximum remembered hellos of former handshakes.
 const MAX_KNOWN: usize = 64;
 
@@ -38,7 +38,7 @@ struct Pending {
     /// Whether its last hello has no answer yet.
     is_due: bool,
     /// Time at which the member should have reacted to the last answer.
-    until: Option<Nanos>,
+    until: Option<Instant>,
 }
 
 /// What a hub does with a hello.
@@ -47,7 +47,7 @@ pub(super) enum Hello {
     /// It begins a handshake.
     New,
     /// The handshake is in progress; the time until which it needs no other answer.
-    Repeated(Option<Nanos>),
+    Repeated(Option<Instant>),
     /// It belongs to a former handshake.
     Old,
 }
@@ -122,19 +122,19 @@ impl Pairing {
     }
 
     /// Whether a handshake has begun whose member may still prove it.
-    pub fn is_live(&self, now: Nanos) -> bool {
-        let live = |until: Nanos| now < until.saturating_add(LIVE);
+    pub fn is_live(&self, now: Instant) -> bool {
+        let live = |until: Instant| now < until + LIVE;
         self.pending.iter().any(|pending| pending.until.is_none_or(live))
     }
 
     /// Whether the reaction to an answer can be under way.
-    pub fn is_asked(&self, now: Nanos) -> bool {
+    pub fn is_asked(&self, now: Instant) -> bool {
         self.pending.iter().any(|pending| pending.until.is_some_and(|until| now < until))
     }
 
     /// The answer to the last hello, and the keys for the control message after it with its count.
     /// The member should have reacted at `until`.
-    pub fn welcome(&mut self, until: Nanos) -> Option<(Vec<u8>, &Root, u32)> {
+    pub fn welcome(&mut self, until: Instant) -> Option<(Vec<u8>, &Root, u32)> {
         // If none was repeated, the one that has waited longest: only one of them is genuine.
         let first = |pending: &&mut Pending| (!pending.is_due, pending.until);
         let pending = self.pending.iter_mut().min_by_key(first)?;
@@ -144,7 +144,7 @@ impl Pairing {
     }
 
     /// The answer to this hello, as [`welcome`](Self::welcome) gives it.
-    pub fn welcome_to(&mut self, hello: &[u8], until: Nanos) -> Option<(Vec<u8>, &Root, u32)> {
+    pub fn welcome_to(&mut self, hello: &[u8], until: Instant) -> Option<(Vec<u8>, &Root, u32)> {
         let hello = fingerprint(hello);
         let pending = self.pending.iter_mut().find(|pending| pending.hello == hello)?;
         (pending.is_due, pending.until) = (false, Some(until));
@@ -250,13 +250,13 @@ mod tests {
         let mut pairing = Pairing::default();
         let (first_hello, first) = begin(&mut pairing, 1);
         assert_eq!(pairing.classify(&first_hello), Hello::Repeated(None));
-        assert!(pairing.welcome(7).is_some());
-        assert_eq!(pairing.classify(&first_hello), Hello::Repeated(Some(7)));
+        assert!(pairing.welcome(Instant::from_ns(7)).is_some());
+        assert_eq!(pairing.classify(&first_hello), Hello::Repeated(Some(Instant::from_ns(7))));
         assert!(pairing.open(5, 0, &ready(&first, 1)).is_some());
         assert!(pairing.open(5, 0, &ready(&first, 1)).is_none(), "replayed");
         assert!(pairing.open(5, 0, &ready(&first, 3)).is_some());
         assert!(pairing.open(5, 0, &ready(&first, 2)).is_none(), "late");
-        assert!(pairing.welcome(8).is_none(), "no handshake is in progress");
+        assert!(pairing.welcome(Instant::from_ns(8)).is_none(), "no handshake is in progress");
         assert_eq!(pairing.classify(&first_hello), Hello::Old);
         // A recorded hello of an earlier session begins handshakes that no member completes.
         for recorded in 10..30 {

@@ -1,7 +1,7 @@
 //! Datagrams from members.
 
 use super::Hub;
-use crate::Nanos;
+use crate::Instant;
 use crate::carrier::{self, CarrierEvent};
 use crate::envelope::{self, FromMember};
 use crate::handshake;
@@ -16,7 +16,7 @@ use crate::uplink;
 impl Hub {
     /// Handles a datagram or a frame of an external stack. `from` is the member with the source
     /// address, if any.
-    pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+    pub fn receive(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         self.settled = None;
         self.fresh = None;
         if handshake::is_hello(datagram) {
@@ -44,7 +44,7 @@ impl Hub {
         self.fresh.take()
     }
 
-    fn frame(&mut self, datagram: &[u8], from: Option<MemberId>, now: Nanos) {
+    fn frame(&mut self, datagram: &[u8], from: Option<MemberId>, now: Instant) {
         let mut genuine = false;
         let mut events = Vec::new();
         // Frames of external stacks carry no epoch, but their envelopes do: any stage will do.
@@ -65,7 +65,7 @@ impl Hub {
     }
 
     /// The datagram in hand is from a member, and new. Nothing else may move an estimate.
-    pub(super) fn proved(&mut self, from: Option<MemberId>, now: Nanos) {
+    pub(super) fn proved(&mut self, from: Option<MemberId>, now: Instant) {
         if let Some(length) = self.unproved.take() {
             self.record_arrival(from, length, now);
             self.mark_alive(now);
@@ -73,22 +73,22 @@ impl Hub {
     }
 
     /// A control message is from a member, and new.
-    fn proved_control(&mut self, now: Nanos) {
+    fn proved_control(&mut self, now: Instant) {
         if self.unproved.take().is_some() {
             self.mark_alive(now);
         }
     }
 
     /// Records that a member is reachable.
-    pub(super) fn mark_alive(&mut self, now: Nanos) {
-        let silent = now.saturating_sub(self.heard_at);
+    pub(super) fn mark_alive(&mut self, now: Instant) {
+        let silent = now - self.heard_at;
         if silent > MIN_TIMEOUT && silent > self.timeout() {
             self.resumed_at = now;
         }
         self.heard_at = now;
     }
 
-    pub(super) fn handle_carrier_events(&mut self, events: Vec<CarrierEvent>, now: Nanos) {
+    pub(super) fn handle_carrier_events(&mut self, events: Vec<CarrierEvent>, now: Instant) {
         for carried in events {
             match carried {
                 CarrierEvent::Delivered(member, number) => {
@@ -118,7 +118,7 @@ impl Hub {
         }
     }
 
-    fn envelope(&mut self, bytes: &[u8], now: Nanos) {
+    fn envelope(&mut self, bytes: &[u8], now: Instant) {
         let (_, epoch) = self.switch.current();
         let Some(member) = envelope::member_of(bytes).map(MemberId::from) else { return };
         let Some(pairing) = self.pairings.get_mut(&member) else { return };
@@ -162,7 +162,7 @@ impl Hub {
         member: MemberId,
         epoch: u32,
         models: Models,
-        now: Nanos,
+        now: Instant,
     ) -> bool {
         if !self.rejoin(member, epoch) {
             return false;
@@ -176,7 +176,7 @@ impl Hub {
         true
     }
 
-    fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Nanos) {
+    fn acknowledged(&mut self, member: MemberId, number: MessageId, now: Instant) {
         if self.switch.awaits(number, member) && !self.config.pattern.is_answered() {
             self.proved(Some(member), now);
             self.events.push_back(Event::Acknowledged { message: number, member });
@@ -184,7 +184,7 @@ impl Hub {
         }
     }
 
-    fn done(&mut self, member: MemberId, number: MessageId, now: Nanos) {
+    fn done(&mut self, member: MemberId, number: MessageId, now: Instant) {
         self.switch.acknowledged(member, number);
         self.record_delay(number, now);
         if !self.switch.is_open(number) && self.messages.remove(&number).is_some() {

@@ -1,7 +1,7 @@
 //! Leaving members: the rest of the group gets new keys.
 
 use super::Hub;
-use crate::Nanos;
+use crate::Instant;
 use crate::session::SessionError;
 use crate::switch::{MemberId, Phase};
 
@@ -9,7 +9,7 @@ impl Hub {
     /// Revokes a member: its handshakes are refused, and from now on messages are sealed with keys
     /// that it does not get. Other members receive new messages as soon as they have the new keys.
     /// A member that shares its pre-shared key with others can still come back in their place.
-    pub fn revoke(&mut self, member: MemberId, now: Nanos) {
+    pub fn revoke(&mut self, member: MemberId, now: Instant) {
         self.settled = None;
         self.psks.revoke(member);
         self.pairings.remove(&member);
@@ -26,7 +26,12 @@ impl Hub {
     ///
     /// # Errors
     /// [`SessionError`] if the key is too short.
-    pub fn admit(&mut self, member: MemberId, key: &[u8], now: Nanos) -> Result<(), SessionError> {
+    pub fn admit(
+        &mut self,
+        member: MemberId,
+        key: &[u8],
+        now: Instant,
+    ) -> Result<(), SessionError> {
         self.settled = None;
         if member < u32::from(self.members) && self.psks.of(member).is_none() {
             self.psks.admit(member, key)?;
@@ -45,7 +50,7 @@ impl Hub {
     }
 
     /// Begins an epoch with a new secret, if one is due and no other change is in progress.
-    pub(super) fn change_keys(&mut self, now: Nanos) {
+    pub(super) fn change_keys(&mut self, now: Instant) {
         if self.rekey && self.switch.phase() == Phase::Stable {
             self.rekey = false;
             let actions = self.switch.renew(now);

@@ -2,20 +2,20 @@
 
 use super::supervise::MAX_MESSAGES;
 use super::{Hub, LINGER, Outgoing};
-use crate::Nanos;
 use crate::carrier::{Load, To};
 use crate::envelope;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::session::{Event, SessionError};
 use crate::switch::{Action, MemberId, MessageId};
+use crate::{Instant, Span};
 
 impl Hub {
     /// Sends a message to all members; returns its number.
     ///
     /// # Errors
     /// [`SessionError`] if no model in use can carry it.
-    pub fn send(&mut self, bytes: &[u8], now: Nanos) -> Result<MessageId, SessionError> {
+    pub fn send(&mut self, bytes: &[u8], now: Instant) -> Result<MessageId, SessionError> {
         let all: Vec<MemberId> = self.switch.members().collect();
         self.send_to(bytes, &all, now)
     }
@@ -28,17 +28,17 @@ impl Hub {
         &mut self,
         bytes: &[u8],
         to: &[MemberId],
-        now: Nanos,
+        now: Instant,
     ) -> Result<MessageId, SessionError> {
         self.send_within(bytes, to, self.lifetime(), now)
     }
 
-    /// Lifetime of a message without a configured one, in ns.
-    fn lifetime(&self) -> Option<Nanos> {
-        [self.config.targets.deadline_ns, self.config.lifetime].into_iter().flatten().min()
+    /// Lifetime of a message without a configured one.
+    fn lifetime(&self) -> Option<Span> {
+        [self.config.targets.deadline, self.config.lifetime].into_iter().flatten().min()
     }
 
-    /// Sends a message with a lifetime in ns to some members; returns its number.
+    /// Sends a message with a lifetime to some members; returns its number.
     ///
     /// # Errors
     /// [`SessionError`] if no model in use can carry it, or too many are open.
@@ -46,8 +46,8 @@ impl Hub {
         &mut self,
         bytes: &[u8],
         to: &[MemberId],
-        lifetime: Option<Nanos>,
-        now: Nanos,
+        lifetime: Option<Span>,
+        now: Instant,
     ) -> Result<MessageId, SessionError> {
         if lifetime.is_some() && self.messages.len() >= MAX_MESSAGES {
             return Err(SessionError::Full(MAX_MESSAGES));
@@ -62,7 +62,7 @@ impl Hub {
         if self.sent_at.len() > 32 {
             self.sent_at.pop_front();
         }
-        let until = lifetime.map(|lifetime| now.saturating_add(lifetime));
+        let until = lifetime.map(|lifetime| now + lifetime);
         let bytes = bytes.to_vec();
         let outgoing =
             Outgoing { bytes, to: to.len(), sent_at: now, due: None, until, timed: false };
@@ -88,9 +88,9 @@ impl Hub {
     /// The next datagram of a model, and the time of the next poll; `wake` is that of all others.
     pub(super) fn poll_models(
         &mut self,
-        now: Nanos,
-        wake: Option<Nanos>,
-    ) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
+        now: Instant,
+        wake: Option<Instant>,
+    ) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
         let (mut events, mut next, mut own) = (Vec::new(), None, wake);
         for stage in self.stages.values_mut() {
             let (datagram, look) = stage.carrier.poll(now);
@@ -108,7 +108,11 @@ impl Hub {
         (next, own)
     }
 
-    pub(super) fn perform(&mut self, actions: Vec<Action>, now: Nanos) -> Result<(), SessionError> {
+    pub(super) fn perform(
+        &mut self,
+        actions: Vec<Action>,
+        now: Instant,
+    ) -> Result<(), SessionError> {
         let due = now + self.timeout();
         let mut performed = Ok(());
         for action in actions {
@@ -116,7 +120,7 @@ impl Hub {
                 Action::Prepare { model, epoch } => self.open(model, epoch),
                 Action::Ask { member, epoch } => self.invite_queue.push_back(member, epoch),
                 Action::Retire { epoch, .. } => {
-                    let until = now + LINGER + 4 * self.conditions().rtt_ns;
+                    let until = now + LINGER + 4 * self.conditions().rtt;
                     if let Some(stage) = self.stages.get_mut(&epoch) {
                         stage.carrier.retire(now);
                         stage.until = Some(until);

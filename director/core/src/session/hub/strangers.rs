@@ -7,7 +7,7 @@
 
 use super::Hub;
 use super::invite::Begun;
-use crate::Nanos;
+use crate::Instant;
 use crate::handshake;
 use crate::model::Models;
 #[cfg(not(feature = "std"))]
@@ -43,7 +43,7 @@ impl Hub {
         member: MemberId,
         epoch: u32,
         models: Models,
-        now: Nanos,
+        now: Instant,
     ) {
         self.fresh = Some(member);
         self.mark_alive(now);
@@ -54,7 +54,7 @@ impl Hub {
     }
 
     /// Members that have not reported for long have left without a message.
-    pub(super) fn vacate_silent(&mut self, now: Nanos) {
+    pub(super) fn vacate_silent(&mut self, now: Instant) {
         while self.strangers.wake().is_some_and(|at| at <= now) {
             let first = self.strangers.reported.iter().min_by_key(|(_, at)| **at);
             let Some(member) = first.map(|(member, _)| *member) else { return };
@@ -63,7 +63,7 @@ impl Hub {
     }
 
     /// A member has left; its place is vacant.
-    pub(super) fn leave_place(&mut self, member: MemberId, now: Nanos) {
+    pub(super) fn leave_place(&mut self, member: MemberId, now: Instant) {
         self.strangers.forget(member);
         self.distances.remove(member);
         self.apart.remove(member);
@@ -80,7 +80,7 @@ impl Hub {
     }
 
     /// The members that a hello from an unknown address may be from, most likely first.
-    fn candidates(&self, hello: &[u8], now: Nanos) -> Vec<MemberId> {
+    fn candidates(&self, hello: &[u8], now: Instant) -> Vec<MemberId> {
         let all = 0..u32::from(self.members);
         if self.psks.are_separate() {
             return all.collect();
@@ -100,7 +100,7 @@ impl Hub {
     }
 
     /// A hello from an address that no member has.
-    pub(super) fn handle_stranger(&mut self, hello: &[u8], now: Nanos) {
+    pub(super) fn handle_stranger(&mut self, hello: &[u8], now: Instant) {
         for member in self.candidates(hello, now) {
             if !self.strangers.may_try(now) {
                 return;
@@ -125,7 +125,12 @@ impl Hub {
     }
 
     /// The welcome and the invitation for the handshake of this hello.
-    fn answer_hello(&mut self, member: MemberId, hello: &[u8], now: Nanos) -> Option<[Vec<u8>; 2]> {
+    fn answer_hello(
+        &mut self,
+        member: MemberId,
+        hello: &[u8],
+        now: Instant,
+    ) -> Option<[Vec<u8>; 2]> {
         let (_, newest) = self.switch.current();
         let invitation = self.parameters(newest)?;
         let until = now + self.patience();

@@ -1,30 +1,30 @@
 //! Supervision of the model in use, and model selection.
 
 use super::Hub;
-use crate::Nanos;
 use crate::model::ModelId;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::policy::Choice;
 use crate::session::{Event, SessionError};
 use crate::switch::{MemberId, MessageId, Phase};
+use crate::{Instant, Span};
 
 /// Minimum number of round-trip samples before members are informed of a change.
 const ENOUGH_TRIPS: usize = 16;
-/// Interval of decisions while messages are outstanding, in ns.
-const DECIDE_EVERY: Nanos = 100_000_000;
+/// Interval of decisions while messages are outstanding.
+const DECIDE_EVERY: Span = Span::from_ms(100);
 /// Maximum number of outstanding messages.
 pub(super) const MAX_MESSAGES: usize = 1_024;
 
 impl Hub {
-    /// Timeout after which a message counts as failed, in ns.
-    pub(super) fn timeout(&self) -> Nanos {
+    /// Timeout after which a message counts as failed.
+    pub(super) fn timeout(&self) -> Span {
         self.policy.timeout(&self.conditions()) + self.capacity.patience()
     }
 
     /// Handles late messages: the model in use fails. For models without frame
     /// acknowledgements, this is also the loss estimate.
-    pub(super) fn check_late(&mut self, now: Nanos) {
+    pub(super) fn check_late(&mut self, now: Instant) {
         let reliable = self.policy.current().features().reliable;
         let frames = self.payload.div_ceil(self.config.datagram().max(1)).max(1) as f64;
         let ways = if self.config.pattern.is_answered() { 2.0 } else { 1.0 };
@@ -55,7 +55,7 @@ impl Hub {
             let all = message.to.max(1) as f64;
             let received = all - self.switch.unacknowledged_count(*number) as f64;
             if reliable {
-                self.policy.record_delay((now - message.sent_at.min(now)) as f64 / 1e6);
+                self.policy.record_delay((now - message.sent_at).as_ms());
             } else {
                 if since == message.sent_at {
                     // Of a missing message's frames one was lost, at a random position.
@@ -101,12 +101,12 @@ impl Hub {
 
     /// Sends a late message again, with a doubled timeout each time: external stacks do not
     /// report drops, for example to a peer that has just come back.
-    fn send_again(&mut self, number: MessageId, now: Nanos) {
+    fn send_again(&mut self, number: MessageId, now: Instant) {
         let actions = self.switch.send_again(number);
         let _ = self.perform(actions, now);
         let timeout = self.timeout();
         if let Some(message) = self.messages.get_mut(&number) {
-            message.due = Some(now + timeout.max(now.saturating_sub(message.sent_at)));
+            message.due = Some(now + timeout.max(now - message.sent_at));
         }
     }
 
@@ -122,10 +122,10 @@ impl Hub {
 
     /// Starts a new epoch with new parameters if round-trip time or MTU have changed a lot. Members
     /// do not depend on the data rate that they were told.
-    pub(super) fn renew(&mut self, now: Nanos) {
+    pub(super) fn renew(&mut self, now: Instant) {
         let (_, epoch) = self.switch.current();
         let Some(stage) = self.stages.get(&epoch) else { return };
-        let trip = self.conditions().rtt_ns as f64 / stage.rtt_ns.max(1) as f64;
+        let trip = self.conditions().rtt.as_ns_f64() / stage.rtt.max(Span::from_ns(1)).as_ns_f64();
         let known = self.estimator.round_trips() >= ENOUGH_TRIPS;
         let packets = stage.datagram != self.config.datagram();
         // Outstanding messages would go again to the whole group: too costly for a longer RTT.
@@ -137,7 +137,7 @@ impl Hub {
     }
 
     /// Checks whether another model is better.
-    pub(super) fn decide(&mut self, now: Nanos) {
+    pub(super) fn decide(&mut self, now: Instant) {
         // A full check per answer is too expensive; one per interval is enough.
         if now < self.decide_at || (self.messages.is_empty() && !self.urgent) {
             return;
@@ -169,7 +169,7 @@ impl Hub {
     /// A model has rejected a message. Returns whether another model may carry it: the session
     /// changes to it now, or is already leaving the rejecting model. Members that change receive
     /// their outstanding messages again.
-    pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Nanos) -> bool {
+    pub(super) fn change_after_rejection(&mut self, error: &SessionError, now: Instant) -> bool {
         let from = self.policy.current();
         if !matches!(error, SessionError::Refused(model, _) if *model == from) {
             return true;
@@ -185,7 +185,7 @@ impl Hub {
         true
     }
 
-    pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Nanos) {
+    pub(super) fn change(&mut self, from: ModelId, to: ModelId, now: Instant) {
         self.events.push_back(Event::ModelChange { from, to, at: now });
         let actions = self.switch.change(to, now);
         let _ = self.perform(actions, now);

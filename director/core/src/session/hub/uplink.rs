@@ -2,7 +2,6 @@
 
 use super::Hub;
 use super::lanes::{MemberLane, Uplinks};
-use crate::Nanos;
 use crate::carrier::To;
 use crate::keys::Party;
 #[cfg(not(feature = "std"))]
@@ -10,6 +9,7 @@ use crate::platform::prelude::*;
 use crate::session::Event;
 use crate::switch::{MemberId, MessageId};
 use crate::uplink::{LEAVE, Lane, MESSAGE, MessageFrom, Path, REQUEST, reply};
+use crate::{Instant, Span};
 use alloc::collections::BTreeMap;
 
 /// Maximum number of messages of a member that the application has not taken or answered.
@@ -18,13 +18,13 @@ const MAX_UNANSWERED: usize = 1_024;
 impl Hub {
     /// Handles a datagram of a lane; `frame` claims to be from `member`, whatever its address.
     /// Returns whether it is.
-    pub(super) fn handle_uplink(&mut self, member: u16, frame: &[u8], now: Nanos) -> bool {
+    pub(super) fn handle_uplink(&mut self, member: u16, frame: &[u8], now: Instant) -> bool {
         let here = self.conditions();
         let path = Path {
             datagram: self.config.datagram(),
             below: self.config.below,
             rate_bit_s: here.rate_bit_s,
-            round_trip: here.rtt_ns,
+            round_trip: here.rtt,
             estimated: self.capacity.is_estimated(),
         };
         let from = MemberId::from(member);
@@ -47,9 +47,9 @@ impl Hub {
         genuine
     }
 
-    fn take_message(&mut self, from: MessageFrom, plain: &[u8], now: Nanos) {
+    fn take_message(&mut self, from: MessageFrom, plain: &[u8], now: Instant) {
         let Some((&[kind, ref ms @ ..], body)) = plain.split_first_chunk::<5>() else { return };
-        let until = now + Nanos::from(u32::from_be_bytes(*ms)) * 1_000_000;
+        let until = now + Span::from_ms(u32::from_be_bytes(*ms).into());
         let Some(own) = self.uplinks.lanes.get_mut(&from.member) else { return };
         self.fresh = Some(from.member);
         own.open.retain(|_, until| *until > now);
@@ -98,8 +98,11 @@ impl Hub {
     }
 
     /// The next datagram of a lane, and the time of the next poll.
-    pub(super) fn poll_uplinks(&mut self, now: Nanos) -> (Option<(To, Vec<u8>)>, Option<Nanos>) {
-        let mut wake: Option<Nanos> = None;
+    pub(super) fn poll_uplinks(
+        &mut self,
+        now: Instant,
+    ) -> (Option<(To, Vec<u8>)>, Option<Instant>) {
+        let mut wake: Option<Instant> = None;
         let Uplinks { lanes, turn, .. } = &mut self.uplinks;
         let order: Vec<MemberId> =
             lanes.range(*turn..).chain(lanes.range(..*turn)).map(|(member, _)| *member).collect();
@@ -138,7 +141,7 @@ impl Hub {
     }
 
     /// Removes a member from the group; its messages end without it.
-    pub(super) fn drop_member(&mut self, member: MemberId, now: Nanos) {
+    pub(super) fn drop_member(&mut self, member: MemberId, now: Instant) {
         self.hellos.retain(|waiting| *waiting != member);
         self.absent.remove(&member);
         self.models.remove(&member);

@@ -1,6 +1,5 @@
 //! Handshakes of a member: when it says hello, and what it does with answers.
 
-use crate::Nanos;
 use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::{Initiator, Welcome};
 use crate::keys::{Psk, Root, SessionId};
@@ -8,19 +7,20 @@ use crate::model::Models;
 #[cfg(not(feature = "std"))]
 use crate::platform::prelude::*;
 use crate::rng::Rng;
+use crate::{Instant, Span};
 use alloc::collections::VecDeque;
 
 /// Initial interval between hellos; doubled up to a factor of 32.
-const HELLO_EVERY: Nanos = 500_000_000;
+const HELLO_EVERY: Span = Span::from_ms(500);
 /// Minimum interval of hellos that datagrams of anyone can cause.
-const PROMPTED_EVERY: Nanos = 250_000_000;
+const PROMPTED_EVERY: Span = Span::from_ms(250);
 /// The same for a member that is in a session.
-const JOINED_EVERY: Nanos = 2_000_000_000;
+const JOINED_EVERY: Span = Span::from_s(2);
 /// After this many hellos a new handshake starts: the hub may have forgotten the previous one.
 const HELLOS: u32 = 6;
 /// After this many hellos, and this time, a new handshake names an announced session.
 const UNNAMED: u32 = 2;
-const NAMED_EVERY: Nanos = 2_000_000_000;
+const NAMED_EVERY: Span = Span::from_s(2);
 /// Maximum handshakes in progress: the answer to a former hello can be late.
 const MAX_HANDSHAKES: usize = 2;
 /// Hellos that an announcement causes at a member in a session; without an answer it stays there.
@@ -73,17 +73,17 @@ pub(super) struct Handshakes {
     /// Keys of the last complete handshake, until the hub's first invitation arrives.
     pub complete: Option<Link>,
     /// Time at which the newest began, and the session that it and a later one name.
-    began_at: Nanos,
+    began_at: Instant,
     named: Option<SessionId>,
     announced: Option<SessionId>,
     /// Time of the next and of the last hello, and the number of hellos of the newest handshake.
-    hello_at: Nanos,
-    said_at: Option<Nanos>,
+    hello_at: Instant,
+    said_at: Option<Instant>,
     hellos: u32,
     /// Hellos left, for a member in a session.
     left: u32,
-    /// Time from a hello to its answer in ns, if it was sent once.
-    pub round_trip: Option<Nanos>,
+    /// Time from a hello to its answer, if it was sent once.
+    pub round_trip: Option<Span>,
 }
 
 impl Handshakes {
@@ -99,7 +99,7 @@ impl Handshakes {
     }
 
     /// Sends the next hello early: a datagram of the hub, or of anyone, gives reason.
-    pub fn prompt(&mut self, now: Nanos) {
+    pub fn prompt(&mut self, now: Instant) {
         let earliest = self.said_at.map_or(now, |at| at + PROMPTED_EVERY);
         self.hello_at = self.hello_at.min(earliest.max(now));
     }
@@ -109,8 +109,8 @@ impl Handshakes {
         &mut self,
         psk: Option<&Psk>,
         rng: &mut Rng,
-        now: Nanos,
-    ) -> (Option<Vec<u8>>, Nanos) {
+        now: Instant,
+    ) -> (Option<Vec<u8>>, Instant) {
         if now < self.hello_at {
             return (None, self.hello_at);
         }
@@ -125,7 +125,7 @@ impl Handshakes {
                 self.open.pop_front();
             }
         }
-        self.hello_at = now + (HELLO_EVERY << self.hellos.min(5));
+        self.hello_at = now + HELLO_EVERY * (1 << self.hellos.min(5));
         self.said_at = Some(now);
         self.hellos += 1;
         self.left = self.left.saturating_sub(1);
@@ -133,7 +133,7 @@ impl Handshakes {
     }
 
     /// Someone announces a session. If this member is not in it (`joined`), it says hello soon.
-    pub fn announced(&mut self, session: SessionId, joined: Option<SessionId>, now: Nanos) {
+    pub fn announced(&mut self, session: SessionId, joined: Option<SessionId>, now: Instant) {
         self.announced = Some(session);
         let Some(joined) = joined else { return self.prompt(now) };
         if joined != session && self.left == 0 {
@@ -145,7 +145,7 @@ impl Handshakes {
 
     /// The hub answers a hello of this member, which is in the session `joined`, or someone claims
     /// to.
-    pub fn welcomed(&mut self, datagram: &[u8], joined: Option<SessionId>, now: Nanos) {
+    pub fn welcomed(&mut self, datagram: &[u8], joined: Option<SessionId>, now: Instant) {
         let mut open = self.open.iter_mut();
         let Some((root, welcome)) = open.find_map(|open| open.finish(datagram)) else { return };
         if joined == Some(welcome.session) {
@@ -154,7 +154,7 @@ impl Handshakes {
             self.open.clear();
         } else {
             let said_at = self.said_at.filter(|_| self.hellos == 1);
-            self.round_trip = said_at.map(|at| now.saturating_sub(at));
+            self.round_trip = said_at.map(|at| now - at);
             self.complete = Some(Link { root, welcome, sent: 0, received: 0 });
         }
     }

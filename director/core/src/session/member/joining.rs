@@ -1,7 +1,7 @@
 //! Invitations of the hub: joining a session and its epochs.
 
 use super::{Joined, Member, MemberEvent, Stage, WINDOW};
-use crate::Nanos;
+use crate::Instant;
 use crate::carrier::{self, Params};
 use crate::envelope::{self, Echo, FromMember, Invitation};
 use crate::handshake::Welcome;
@@ -11,7 +11,7 @@ use alloc::collections::BTreeMap;
 
 impl Member {
     /// An invitation of the hub, or of someone who claims to be it.
-    pub(super) fn invitation(&mut self, datagram: &[u8], now: Nanos) {
+    pub(super) fn invitation(&mut self, datagram: &[u8], now: Instant) {
         let complete = self.handshakes.complete.as_mut().map(|link| link.open(datagram));
         if let Some(opened) = complete.flatten() {
             return self.invited(true, opened, datagram, now);
@@ -29,7 +29,13 @@ impl Member {
 
     /// The hub invites to an epoch by a datagram; `new` if it is the first of a handshake. `None` if
     /// it is a repeated or late invitation.
-    fn invited(&mut self, new: bool, invitation: Option<Invitation>, datagram: &[u8], now: Nanos) {
+    fn invited(
+        &mut self,
+        new: bool,
+        invitation: Option<Invitation>,
+        datagram: &[u8],
+        now: Instant,
+    ) {
         let Some(invitation) = &invitation else { return };
         let known = self.joined.as_ref().filter(|_| !new).map(|joined| joined.epoch);
         if known.is_some_and(|known| known > invitation.epoch) {
@@ -47,7 +53,7 @@ impl Member {
             };
             // The hub may not have measured the path yet.
             let own = self.handshakes.round_trip.filter(|_| invitation.estimated);
-            let round_trip = invitation.round_trip.max(own.unwrap_or(0));
+            let round_trip = invitation.round_trip.max(own.unwrap_or_default());
             let params = Params {
                 root: root.clone(),
                 epoch: invitation.epoch,

@@ -10,7 +10,6 @@ mod uplink;
 use self::handshakes::{Handshakes, Link};
 use self::reports::Reports;
 use super::{Security, SessionError};
-use crate::Nanos;
 use crate::carrier::{self, MemberCarrier};
 use crate::envelope::{self, Echo, FromMember};
 use crate::handshake;
@@ -20,6 +19,7 @@ use crate::rng::{Rng, Seed};
 use crate::switch::MessageId;
 use crate::uplink::{Lane, Outcome, Uplink};
 use crate::window::Window;
+use crate::{Instant, Span};
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::SocketAddr;
 
@@ -55,7 +55,7 @@ const ANSWERS: usize = 1_024;
 const WINDOW: usize = 1 << 14;
 
 /// A former model is removed after this idle time.
-const LEFT: Nanos = 30_000_000_000;
+const LEFT: Span = Span::from_s(30);
 
 /// A model in use.
 struct Stage {
@@ -63,7 +63,7 @@ struct Stage {
     /// The group's keys in this epoch.
     root: Root,
     /// Time of the last datagram on it.
-    received_at: Nanos,
+    received_at: Instant,
     carrier: Box<dyn MemberCarrier>,
 }
 
@@ -141,7 +141,7 @@ impl Member {
     }
 
     /// Handles a datagram from the hub or the group, or a frame of an external stack.
-    pub fn receive(&mut self, datagram: &[u8], now: Nanos) {
+    pub fn receive(&mut self, datagram: &[u8], now: Instant) {
         // A hub that does not answer may have other keys than this member.
         let joined = self.joined.as_ref().filter(|_| !self.reports.is_lost());
         let joined = joined.map(|joined| joined.link.welcome.session);
@@ -195,7 +195,7 @@ impl Member {
         members > 1 && carrier::asks(datagram)
     }
 
-    fn message(&mut self, envelope: &[u8], now: Nanos) {
+    fn message(&mut self, envelope: &[u8], now: Instant) {
         let Some(joined) = &mut self.joined else { return };
         let Some(epoch) = envelope::epoch_of_data(envelope, joined.epoch) else { return };
         let Some(stage) = joined.stages.get(&epoch) else { return };
@@ -229,7 +229,7 @@ impl Member {
         &mut self,
         number: MessageId,
         bytes: &[u8],
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), SessionError> {
         let joined = self.joined.as_mut().ok_or(SessionError::Over)?;
         let received = joined.open.get_mut(&number).ok_or(SessionError::Over)?;
@@ -241,7 +241,7 @@ impl Member {
     }
 
     /// The next datagram to the hub at `now`, and the time of the next poll.
-    pub fn poll(&mut self, now: Nanos) -> (Option<Vec<u8>>, Option<Nanos>) {
+    pub fn poll(&mut self, now: Instant) -> (Option<Vec<u8>>, Option<Instant>) {
         if let Some(control) = self.control.pop_front() {
             return (Some(control), Some(now));
         }
@@ -278,7 +278,7 @@ impl Member {
     }
 
     /// Reports to the hub, if it is time.
-    fn report(&mut self, now: Nanos) {
+    fn report(&mut self, now: Instant) {
         if let Some(joined) = &mut self.joined
             && self.reports.is_due(now)
         {
@@ -320,7 +320,7 @@ impl Joined {
         &mut self,
         number: MessageId,
         what: &FromMember,
-        now: Nanos,
+        now: Instant,
     ) -> Result<(), SessionError> {
         let ReceivedMessage { epoch, bytes, .. } =
             self.open.get(&number).ok_or(SessionError::Over)?;

@@ -1,12 +1,12 @@
 //! Messages of a member to the hub, at any time, and leaving.
 
 use super::{Member, MemberEvent};
-use crate::Nanos;
 use crate::envelope::Invitation;
 use crate::uplink::{MessageProperties, Path, UplinkFull};
+use crate::{Instant, Span};
 
-/// Time in ns after which a member has left, whether the hub has confirmed it or not.
-const LEAVE_WITHIN: Nanos = 10_000_000_000;
+/// Time after which a member has left, whether the hub has confirmed it or not.
+const LEAVE_WITHIN: Span = Span::from_s(10);
 
 impl Member {
     /// Sends a message to the hub's application; returns its number. It ends as one
@@ -18,7 +18,7 @@ impl Member {
         &mut self,
         bytes: &[u8],
         properties: MessageProperties,
-        now: Nanos,
+        now: Instant,
     ) -> Result<u32, UplinkFull> {
         self.uplink.send(bytes, false, properties, now)
     }
@@ -32,7 +32,7 @@ impl Member {
         &mut self,
         bytes: &[u8],
         properties: MessageProperties,
-        now: Nanos,
+        now: Instant,
     ) -> Result<u32, UplinkFull> {
         self.uplink.send(bytes, true, properties, now)
     }
@@ -46,7 +46,7 @@ impl Member {
     ///
     /// # Errors
     /// [`UplinkFull`] if too many messages are open: wait for an outcome.
-    pub fn leave(&mut self, now: Nanos) -> Result<(), UplinkFull> {
+    pub fn leave(&mut self, now: Instant) -> Result<(), UplinkFull> {
         if self.leaving.is_none() {
             self.leaving = Some(self.uplink.leave(LEAVE_WITHIN, now)?);
         }
