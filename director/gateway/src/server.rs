@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Maximum number of messages of a connection that are not acknowledged; then it is not read.
+/// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
 const MAX_OPEN: usize = 1_000;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 const MAX_PACKETS: usize = 4_096;
@@ -135,7 +135,11 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let reader = async {
         loop {
             let packet = timeout(silence, packets.next()).await??;
-            if matches!(&packet, Packet::Publish { message, .. } if message.qos > 0) {
+            let is_answered = match &packet {
+                Packet::Publish { message, .. } => message.qos > 0,
+                packet => matches!(packet, Packet::Subscribe { .. }),
+            };
+            if is_answered {
                 // Given back with the acknowledgement.
                 open.acquire().await.map_err(|_| gone())?.forget();
             }
@@ -148,6 +152,11 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     }
 }
 
+/// Whether a packet is the acknowledgement of one that counts among `MAX_OPEN`.
+fn gives_back(packet: &Packet) -> bool {
+    matches!(packet, Packet::PubAck(_) | Packet::PubRec(_) | Packet::SubAck { .. })
+}
+
 /// Writes what the gateway sends, until it closes the connection.
 async fn write_all(
     mut stream: OwnedWriteHalf,
@@ -155,7 +164,7 @@ async fn write_all(
     open: Arc<Semaphore>,
 ) -> io::Result<()> {
     while let Some(packet) = packets.recv().await {
-        if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
+        if gives_back(&packet) {
             open.add_permits(1);
         }
         let mut bytes = packet.encode();
@@ -163,7 +172,7 @@ async fn write_all(
         while bytes.len() < READ
             && let Ok(packet) = packets.try_recv()
         {
-            if matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)) {
+            if gives_back(&packet) {
                 open.add_permits(1);
             }
             bytes.extend(packet.encode());
