@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         return guest::init();
     }
     set_close_on_exec();
+    signals::ignore_file_size();
     // Answers a shell that asks for completions, and ends.
     clap_complete::CompleteEnv::with_factory(Arguments::command).var(manual::COMPLETE).complete();
     let status = match Arguments::parse().command {
