@@ -57,6 +57,19 @@ pub struct Analysis {
     pub nodes: Vec<NodeFigures>,
     /// TCP connections and pairs of UDP ports, at each point; most bytes first.
     pub flows: Vec<FlowFigures>,
+    /// What is not listed separately, because memory is limited.
+    pub merged: MergedFigures,
+}
+
+/// What an analysis does not list separately. All 0 if nothing reached a limit.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct MergedFigures {
+    /// Flows in the row `others` of `flows`; a flow that goes on after it was merged counts again.
+    pub flows: u64,
+    /// Packets sent and received in the row `others` of `nodes`.
+    pub node_packets: u64,
+    /// Packets of paths that are not in `paths`.
+    pub path_packets: u64,
 }
 
 /// A capture point.

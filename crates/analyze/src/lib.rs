@@ -37,9 +37,9 @@ mod zmtp;
 
 pub use error::Error;
 pub use figures::{
-    Analysis, DirectionFigures, FlowFigures, Goodput, KindFigures, NodeFigures, PathFigures,
-    PointFigures, ProtocolFigures, RttFigures, SizeFigures, StreamFigures, TcpFigures, TimeFigures,
-    UnreadFigures,
+    Analysis, DirectionFigures, FlowFigures, Goodput, KindFigures, MergedFigures, NodeFigures,
+    PathFigures, PointFigures, ProtocolFigures, RttFigures, SizeFigures, StreamFigures, TcpFigures,
+    TimeFigures, UnreadFigures,
 };
 pub use options::{Options, Protocol};
 pub use survey::analyze;

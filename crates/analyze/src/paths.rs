@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// A packet at a capture point.
+#[derive(Clone, Copy)]
 pub(crate) struct Sighting<'a> {
     pub point: usize,
     /// The time, in ns since 1970.
@@ -66,6 +67,8 @@ pub(crate) struct Paths {
     arrived: HashSet<Target>,
     /// Received packets without a recorded sender.
     pub unmatched: u64,
+    /// Packets of the paths beyond [`MAX_PATHS`].
+    pub left_out: u64,
     now: u64,
 }
 
@@ -74,6 +77,10 @@ pub(crate) struct Paths {
 const MAX_UNDER_WAY: usize = 1 << 19;
 /// The maximum number of separate targets.
 const MAX_TARGETS: usize = 1 << 18;
+/// The maximum number of paths: a broadcast of each of 512 points to all others. 65,536 points could have 2^32.
+const MAX_PATHS: usize = 1 << 18;
+/// The maximum number of packets with the same bytes among which the sent one of an arrival is searched.
+const MAX_ALIKE: usize = 1_024;
 
 impl Paths {
     /// Paths with a timeout of `within` ns; with `requested`, only between two points that are
@@ -92,6 +99,7 @@ impl Paths {
             owners: HashMap::new(),
             arrived: HashSet::new(),
             unmatched: 0,
+            left_out: 0,
             now: 0,
         }
     }
@@ -170,7 +178,8 @@ impl Paths {
 
     fn arrive(&mut self, key: u64, sighting: &Sighting<'_>) -> bool {
         let Some(sent) = self.pending.get_mut(&key) else { return false };
-        let Some(place) = sent.iter().position(|sent| sent.from != sighting.point) else {
+        let mut alike = sent.iter().take(MAX_ALIKE);
+        let Some(place) = alike.position(|sent| sent.from != sighting.point) else {
             return false;
         };
         let Sent { at, from, target } = sent[place];
@@ -184,9 +193,20 @@ impl Paths {
                 self.arrived.insert(target);
             }
         }
-        let path = self.paths.entry((from, sighting.point)).or_default();
-        path.delivered.note(sighting.at.wrapping_sub(at) as i64);
+        match self.path(from, sighting.point) {
+            Some(path) => path.delivered.note(sighting.at.wrapping_sub(at) as i64),
+            None => self.left_out += 1,
+        }
         true
+    }
+
+    /// The path between these points, if it is or can be listed.
+    fn path(&mut self, from: usize, to: usize) -> Option<&mut Path> {
+        let ends = (from, to);
+        if self.paths.len() >= MAX_PATHS {
+            return self.paths.get_mut(&ends);
+        }
+        Some(self.paths.entry(ends).or_default())
     }
 
     /// Counts packets that exceed the timeout as lost.
@@ -217,8 +237,9 @@ impl Paths {
         }
     }
 
-    /// The results. Packets sent within `recent` ns before the end count as under way.
-    pub(crate) fn finish(mut self, names: &[String], recent: u64) -> (Vec<PathFigures>, u64) {
+    /// The results, and the number of packets to destinations without a capture point. Packets sent within
+    /// `recent` ns before the end count as under way.
+    pub(crate) fn finish(&mut self, names: &[String], recent: u64) -> (Vec<PathFigures>, u64) {
         let pending: Vec<Sent> = self.pending.drain().flat_map(|(_, sent)| sent).collect();
         for sent in pending {
             let young = self.now.saturating_sub(sent.at) < recent;
@@ -239,11 +260,15 @@ impl Paths {
                 elsewhere += lost + under_way;
                 continue;
             };
-            let path = self.paths.entry((from, to)).or_default();
-            path.lost += lost;
-            path.under_way += under_way;
+            match self.path(from, to) {
+                Some(path) => {
+                    path.lost += lost;
+                    path.under_way += under_way;
+                }
+                None => self.left_out += lost + under_way,
+            }
         }
-        let mut rows: Vec<_> = self.paths.into_iter().collect();
+        let mut rows: Vec<_> = std::mem::take(&mut self.paths).into_iter().collect();
         rows.sort_by_key(|(ends, _)| *ends);
         let rows = rows.into_iter().map(|((from, to), path)| PathFigures {
             from: names[from].clone(),
@@ -310,6 +335,41 @@ mod tests {
         let (rows, elsewhere) = paths.finish(&["a".to_owned(), "b".to_owned()], 0);
         assert_eq!((rows.len(), rows[0].delivered, rows[0].lost, elsewhere), (1, 1, 2, 0));
         assert_eq!(rows[0].latency_ms.unwrap().mean, 2.0);
+    }
+
+    #[test]
+    fn paths_beyond_the_limit_are_counted_and_not_listed() {
+        let mut paths = Paths::new(u64::MAX, false);
+        let side = 520_usize;
+        for from in 0..side {
+            // A broadcast that all points receive.
+            let data = [1, (from >> 8) as u8, from as u8];
+            let macs = Some([[2; 6], [0xff; 6]]);
+            let mut seen = sighting(from, 0, Direction::Out, &data);
+            seen.macs = macs;
+            paths.record(&seen);
+            for to in (0..side).filter(|to| *to != from) {
+                paths.record(&Sighting { point: to, direction: Direction::In, ..seen });
+            }
+        }
+        let names = vec![String::new(); side];
+        let (rows, _) = paths.finish(&names, 0);
+        assert_eq!(rows.len(), MAX_PATHS);
+        assert_eq!(paths.left_out as usize, side * (side - 1) - MAX_PATHS);
+    }
+
+    /// Each arrival looked at all packets with the same bytes: half a million, for each of any number of arrivals.
+    #[test]
+    fn only_the_first_of_packets_with_the_same_bytes_are_searched() {
+        let matched = |alike: usize| {
+            let mut paths = Paths::new(u64::MAX, false);
+            for point in std::iter::repeat_n(0, alike).chain([1]) {
+                paths.record(&sighting(point, 0, Direction::Out, &[1, 2]));
+            }
+            paths.record(&sighting(0, 5, Direction::In, &[1, 2]));
+            paths.finish(&["a".to_owned(), "b".to_owned()], 0).0.iter().any(|row| row.delivered > 0)
+        };
+        assert_eq!((matched(MAX_ALIKE - 1), matched(MAX_ALIKE)), (true, false));
     }
 
     #[test]

@@ -24,8 +24,7 @@ use std::io::Read;
 /// `options` bound the memory for any capture.
 ///
 /// # Errors
-/// When the source is not a capture or cannot be read, or lacks a capture point of
-/// `options`.
+/// When the source is not a capture or cannot be read, or lacks a point of `options`.
 pub fn analyze(source: impl Read + Send, options: &Options) -> Result<Analysis, Error> {
     let mut survey = Survey::new(options);
     let ended = read(source, &mut survey)?;
@@ -332,8 +331,7 @@ impl<'a> Survey<'a> {
             self.tcp.packets += 1;
             self.marks.note(verdict.marks);
         }
-        // At the node that sends the acknowledgement, the time does not include the
-        // network.
+        // At the node that sends the acknowledgement, the time does not include the network.
         if let Some(rtt) = verdict.rtt.filter(|_| packet.direction != Direction::Out) {
             self.rtt.note(rtt);
         }

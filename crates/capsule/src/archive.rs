@@ -4,6 +4,7 @@ use crate::manifest::{BLOBS, EXPECTED, HOME, digest};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use input::HeaderLimit;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Component, Path};
@@ -38,17 +39,23 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
         format!("{error}\n  it is not a capsule of `thingbed pack`, or the copy is incomplete")
     };
     let written = |error: io::Error| match error.kind() {
-        io::ErrorKind::StorageFull => format!(
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!(
             "could not unpack it: {error}\n  free space in {}, or set TMPDIR to a folder with more space",
             std::env::temp_dir().display()
         ),
         _ => format!("could not unpack it: {error}"),
     };
-    // This also limits the archive's metadata.
-    let mut archive = Archive::new(GzDecoder::new(file).take(MOST_BYTES));
+    // This also limits the archive's metadata in sum.
+    let bytes = GzDecoder::new(file).take(MOST_BYTES);
+    let limit = HeaderLimit::default();
+    let mut archive = Archive::new(limit.reader(bytes));
     let mut left = MOST_BYTES;
-    for entry in archive.entries().map_err(damaged)? {
+    let mut entries = archive.entries().map_err(damaged)?;
+    loop {
+        limit.before_entry();
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(damaged)?;
+        limit.within_entry();
         let name = entry.path().map_err(damaged)?.into_owned();
         let parts: Vec<_> = name.components().collect();
         let harmless = parts.iter().all(|part| matches!(part, Component::Normal(_)));
@@ -64,13 +71,14 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
             .ok_or_else(|| format!("it unpacks to more than {} GiB", MOST_BYTES >> 30))?;
         let known = [HOME, BLOBS, EXPECTED].iter().any(|known| name.starts_with(known));
         if parts.len() > 1 && !known {
+            io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
             continue;
         }
         let to = folder.join(&name);
         to.parent().map_or(Ok(()), fs::create_dir_all).map_err(written)?;
         let mut out = File::create(&to).map_err(written)?;
         io::copy(&mut entry, &mut out).map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull => written(error),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => written(error),
             _ => damaged(error),
         })?;
         if name.starts_with(BLOBS) {
@@ -81,6 +89,7 @@ pub(crate) fn unpack(file: File, folder: &Path) -> Result<(), String> {
             }
         }
     }
+    limit.within_entry();
     // Read to the end of the file, so that gzip's checksum is compared.
     let mut rest = archive.into_inner().take(1 << 20);
     io::copy(&mut rest, &mut io::sink()).map(drop).map_err(damaged)

@@ -1,10 +1,11 @@
 //! Forecast of what a run writes to its folder.
 //!
 //! It is an estimate, like [`Forecast`]: sizes of rows are those of runs on one machine, rounded
-//! up. It does not cover the output of programs.
+//! up. What programs will print is unknown: only its limit is part of it.
 
 use crate::forecast::Forecast;
-use crate::plan::Plan;
+use crate::plan::{Plan, Workload};
+use std::collections::HashMap;
 
 /// Bytes of a line of usage while the run goes on, and of its row in the table.
 const USAGE_LINE: f64 = 130.0;
@@ -25,6 +26,10 @@ const FIXED: u64 = 3 << 19;
 const CAPTURED: f64 = 48.0;
 const DECISION: f64 = 24.0;
 
+/// Default of the maximum size of each of a program's two logs (standard output and standard error), in bytes:
+/// 400,000 lines.
+pub const OUTPUT_LIMIT: u64 = 64 << 20;
+
 /// Bytes that a run writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskForecast {
@@ -36,6 +41,8 @@ pub struct DiskForecast {
     pub events: u64,
     /// The capture and the impairment decisions.
     pub auxiliary: u64,
+    /// The most that logs of users' programs keep (`limits.output`). Few programs print that much.
+    pub output: u64,
 }
 
 impl DiskForecast {
@@ -63,6 +70,7 @@ impl DiskForecast {
             rows: rows as u64,
             events: events as u64,
             auxiliary: (decisions + if is_captured { captured } else { 0.0 }) as u64,
+            output: most_output(plan),
         }
     }
 
@@ -73,13 +81,35 @@ impl DiskForecast {
             rows: self.rows.max(earlier.rows),
             events: self.events.max(earlier.events),
             auxiliary: self.auxiliary + earlier.auxiliary,
+            output: self.output.saturating_add(earlier.output),
         }
     }
 
     /// The space for several equal runs, one after the other.
     pub fn repeated(self, count: u64) -> Self {
-        Self { figures: self.figures * count, auxiliary: self.auxiliary * count, ..self }
+        Self {
+            figures: self.figures * count,
+            auxiliary: self.auxiliary * count,
+            output: self.output.saturating_mul(count),
+            ..self
+        }
     }
+}
+
+/// The sum of the limits of all logs of users' programs.
+fn most_output(plan: &Plan) -> u64 {
+    let of_commands = plan.workloads.iter().flat_map(|workload| match workload {
+        Workload::Command(command) => &command.on[..],
+        _ => &[],
+    });
+    let of_nodes = plan.nodes.iter().filter(|node| node.program.is_some()).map(|node| &node.name);
+    let limits: HashMap<&String, u64> = plan
+        .nodes
+        .iter()
+        .map(|node| (&node.name, node.limits.output.map_or(OUTPUT_LIMIT, |limit| limit.get())))
+        .collect();
+    let logs = of_commands.chain(of_nodes).filter_map(|node| limits.get(node));
+    logs.fold(0, |sum, limit| sum.saturating_add(limit.saturating_mul(2)))
 }
 
 #[cfg(test)]
@@ -89,13 +119,17 @@ mod tests {
     use crate::only::Only;
 
     fn forecast(duration: &str, is_captured: bool) -> DiskForecast {
+        forecast_with(duration, is_captured, "")
+    }
+
+    fn forecast_with(duration: &str, is_captured: bool, more: &str) -> DiskForecast {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("e.yaml");
         let text = format!(
             "experiment: f\nnodes: {{a: {{}}, b: {{count: 10}}}}\nnetworks: {{n: {{attach: [a, b], \
              subnet: 10.0.0.0/24}}}}\nduration: {duration}\ndrain: 0 s\nmodels: {{udp: {{down: \
              udp/request-response, up: udp/request-response, every: 0.1 s}}}}\nworkloads:\n  - \
-             interaction: {{name: poll, source: a, sinks: b, model: udp, payload: p}}\n"
+             interaction: {{name: poll, source: a, sinks: b, model: udp, payload: p}}\n{more}"
         );
         std::fs::write(&path, text).unwrap();
         std::fs::write(dir.path().join("p"), "<update number=\"##########\"/>").unwrap();
@@ -112,5 +146,14 @@ mod tests {
         let captured = forecast("1000 s", true);
         assert_eq!((captured.figures, captured.rows), (long.figures, long.rows));
         assert!(captured.auxiliary > long.auxiliary + 1_000_000, "{captured:?}");
+    }
+
+    #[test]
+    fn each_users_program_has_two_logs_of_the_limit() {
+        let command = "  - command: {on: b, run: [date]}\n  - command: {on: a, run: [date]}\n";
+        assert_eq!(forecast("10 s", false).output, 0);
+        assert_eq!(forecast_with("10 s", false, command).output, 11 * 2 * OUTPUT_LIMIT);
+        let one = forecast_with("10 s", false, command);
+        assert_eq!(one.repeated(3).after(one).output, 4 * one.output);
     }
 }

@@ -61,7 +61,7 @@ mod tree;
 
 pub use board::{Board, Radio};
 pub use destination::Destination;
-pub use disk_forecast::DiskForecast;
+pub use disk_forecast::{DiskForecast, OUTPUT_LIMIT};
 pub use exchange::{Exchange, Pair};
 pub use expect::Expect;
 pub use experiment::Experiment;

@@ -233,7 +233,9 @@ fn put(entry: &mut impl Read, is_dir: bool, to: &Path) -> io::Result<()> {
     };
     written.map_err(|error| {
         let advice = match error.kind() {
-            io::ErrorKind::StorageFull => "\n  free space there, or use another folder with --out",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "\n  free space there, or use another folder with --out"
+            }
             _ => "",
         };
         io::Error::new(error.kind(), format!("{}: {error}{advice}", to.display()))

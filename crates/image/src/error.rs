@@ -102,7 +102,7 @@ impl Fault {
 
 fn disk_hint(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::StorageFull => {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "\n  free space there, or set XDG_CACHE_HOME to another folder for unpacked images"
         }
         io::ErrorKind::PermissionDenied => "\n  set XDG_CACHE_HOME to a folder for unpacked images",

@@ -5,6 +5,7 @@ use crate::entry_error::EntryError;
 use crate::error::Fault;
 use crate::tree::{Metadata, Tree};
 use flate2::bufread::MultiGzDecoder;
+use input::HeaderLimit;
 use std::ffi::OsStr;
 use std::io::{self, BufRead, Read};
 use std::os::unix::ffi::OsStrExt;
@@ -39,13 +40,18 @@ pub(crate) fn apply(
     layer: &str,
     budget: &Budget,
 ) -> Result<(), Fault> {
-    let mut archive = tar::Archive::new(from);
+    let limit = HeaderLimit::default();
+    let mut archive = tar::Archive::new(limit.reader(from));
     let damaged = |count: u64, error: io::Error| {
         Fault::damaged(layer, format!("after {count} entries: {error}"))
     };
     let mut count = 0;
-    for entry in archive.entries().map_err(|error| damaged(count, error))? {
+    let mut entries = archive.entries().map_err(|error| damaged(count, error))?;
+    loop {
+        limit.before_entry();
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(|error| damaged(count, error))?;
+        limit.within_entry();
         count += 1;
         budget.add_entry().map_err(|error| damaged(count, error))?;
         let name = entry.path_bytes().into_owned();
@@ -62,7 +68,10 @@ pub(crate) fn apply(
                 return Err(Fault::Cache { action: format!("unpack `{shown}`"), source });
             }
         }
+        // Content that entries of this kind do not have: it must not count among the next one's headers.
+        io::copy(&mut entry, &mut io::sink()).map_err(|error| damaged(count, error))?;
     }
+    limit.within_entry();
     tree.finish().map_err(Fault::cache("set the times of folders"))
 }
 

@@ -1,6 +1,7 @@
 //! Access to an image's files by name, in a folder or in a tar file that is read in place.
 
 use crate::error::Fault;
+use input::HeaderLimit;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take};
@@ -11,6 +12,8 @@ const MAX_TEXT: u64 = 16 << 20;
 /// The maximum number of entries of an archive; no real image has more.
 // Bounds the memory for the index of a hostile archive.
 const MAX_ENTRIES: usize = 100_000;
+/// The maximum length of a name in an archive, in bytes: PATH_MAX of Linux.
+const MAX_NAME: usize = 4_096;
 
 /// Where the files are.
 #[derive(Debug)]
@@ -115,18 +118,26 @@ fn plain(name: &str) -> Option<&Path> {
 fn index(file: File) -> Result<HashMap<String, Location>, Fault> {
     let length = file.metadata().map_err(Fault::Unreadable)?.len();
     let mut locations = HashMap::new();
-    let mut archive = tar::Archive::new(file);
+    let limit = HeaderLimit::default();
+    let mut archive = tar::Archive::new(limit.reader(file));
     let damaged = |locations: &HashMap<_, _>, why: String| match locations.len() {
         0 => Fault::NoImage("it is not a tar file, or it is damaged at the start"),
         count => Fault::damaged(format!("the archive, after {count} entries,"), why),
     };
     let entries = archive.entries_with_seek();
-    let entries = entries.map_err(|error| damaged(&locations, error.to_string()))?;
-    for entry in entries {
+    let mut entries = entries.map_err(|error| damaged(&locations, error.to_string()))?;
+    loop {
+        limit.before_entry();
+        let Some(entry) = entries.next() else { break };
         let entry = entry.map_err(|error| damaged(&locations, error.to_string()))?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         // Some tools write `./` before each name.
         let name = name.trim_start_matches("./").to_owned();
+        if name.len() > MAX_NAME {
+            let why =
+                format!("an entry's name has {} bytes, and at most {MAX_NAME} can be", name.len());
+            return Err(damaged(&locations, why));
+        }
         let kind = entry.header().entry_type();
         let (start, len) = (entry.raw_file_position(), entry.size());
         // Checked now, since the content is skipped: a truncated archive would be noticed only in
@@ -142,7 +153,7 @@ fn index(file: File) -> Result<HashMap<String, Location>, Fault> {
             return Err(damaged(&locations, "more entries than an image has".to_owned()));
         }
         let place = match entry.link_name_bytes() {
-            Some(to) if kind.is_symlink() || kind.is_hard_link() => {
+            Some(to) if to.len() <= MAX_NAME && (kind.is_symlink() || kind.is_hard_link()) => {
                 Location::Link(link_target(&name, &String::from_utf8_lossy(&to), kind.is_symlink()))
             }
             _ if kind.is_file() => Location::Bytes { start, len },

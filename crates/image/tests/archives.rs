@@ -8,7 +8,7 @@ use serde_json::json;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use tar::EntryType;
+use tar::{Builder, EntryType, Header};
 use tempfile::TempDir;
 
 fn two_layers(pack: Pack) -> Image {
@@ -331,4 +331,68 @@ fn the_cache_keeps_what_is_in_use_and_gives_up_the_rest() {
     assert!(cache.remove(archive.digest()).unwrap());
     assert!(cache.list().unwrap().is_empty());
     check(&cache.unpack(&archive).unwrap().root);
+}
+
+/// A header that is as long as it says: a record or a name of 1 GB took as much memory.
+#[test]
+fn long_headers_are_refused_before_they_are_read() {
+    for kind in [EntryType::XHeader, EntryType::GNULongName, EntryType::GNULongLink] {
+        let mut header = Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(1 << 30);
+        header.set_cksum();
+        // Only its beginning is there: whatever reads all of it finds the end of the archive instead.
+        let long = [&header.as_bytes()[..], &[b'a'; (1 << 20) + 512]].concat();
+        for pack in [Pack::Plain, Pack::Gzip, Pack::Zstd] {
+            let dir = tempfile::tempdir().unwrap();
+            let image = Image::new(vec![(Layer::beginning(long.clone()), pack)], json!({}));
+            let path = dir.path().join("image.tar");
+            write_tar(&path, &image.saved());
+            let text = unpack(&dir, &path).unwrap_err().to_string();
+            assert!(text.contains("GNU long name) are over 1 MiB"), "{kind:?}, {pack:?}: {text}");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("archive.tar");
+        // A file with a hole: it takes no space, and its header would take 1 GB of memory.
+        let mut archive = Layer::new().file("one", b"").bytes();
+        archive.truncate(512);
+        archive.extend(header.as_bytes());
+        fs::write(&path, archive).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(1 << 31).unwrap();
+        let text = Archive::open(&path, None).unwrap_err().to_string();
+        assert!(text.contains("GNU long name) are over 1 MiB"), "{kind:?}: {text}");
+    }
+}
+
+#[test]
+fn headers_and_content_of_usual_length_are_read() {
+    let mut layer = Builder::new(Vec::new());
+    let mut add = |kind: EntryType, name: &str, bytes: &[u8]| {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(kind);
+        header.set_mode(0o755);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(1_000_000_000);
+        header.set_size(bytes.len() as u64);
+        let attribute = ("SCHILY.xattr.user.x", &[b'x'; 65_536][..]);
+        layer.append_pax_extensions([attribute]).unwrap();
+        layer.append_data(&mut header, name, bytes).unwrap();
+    };
+    // More content than headers may have, in entries that have none in images.
+    let large = vec![b'c'; 2 << 20];
+    add(EntryType::Directory, "folder", &large);
+    add(EntryType::XGlobalHeader, "global", &large);
+    add(EntryType::Regular, "folder/file", &large);
+    add(EntryType::Regular, &format!("folder/{}/file", "long/".repeat(100)), b"deep");
+    let mut layer = layer.into_inner().unwrap();
+    layer.truncate(layer.len() - 1_024);
+    let dir = tempfile::tempdir().unwrap();
+    let image = Image::new(vec![(Layer::beginning(layer), Pack::Gzip)], json!({}));
+    let path = dir.path().join("image.tar");
+    write_tar(&path, &image.saved());
+    let root = unpack(&dir, &path).unwrap();
+    assert_eq!(fs::read(root.join("folder/file")).unwrap(), large);
+    let deep = root.join(format!("folder/{}/file", "long/".repeat(100)));
+    assert_eq!(fs::read(deep).unwrap(), b"deep");
 }

@@ -1,6 +1,10 @@
 //! Opens files that users and experiment files name, which may be anything: opening a FIFO
 //! blocks, `/dev/zero` never ends, and a file of the wrong name may be larger than the memory.
 
+mod header_limit;
+
+pub use header_limit::{HeaderLimit, Limited, MAX_HEADERS};
+
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};

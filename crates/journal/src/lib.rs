@@ -13,5 +13,5 @@ mod spill;
 pub use contents::{Contents, Damage, Entry};
 pub use draft::{Draft, copy, sync, write};
 pub use lock::{LOCK, Lock, LockError};
-pub use space::{Reserve, free_space, preallocate};
+pub use space::{FULL, Reserve, can_allocate, file_size_limit, free_space, is_full, preallocate};
 pub use spill::{Spill, Spilled};

@@ -6,7 +6,39 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+
+/// Errors of a write for which there is no space: a full disk, a used quota, a limit of file sizes
+/// (`ulimit -f`).
+pub const FULL: [i32; 3] = [libc::ENOSPC, libc::EDQUOT, libc::EFBIG];
+
+/// Whether a write failed because there is no space for it: one of [`FULL`].
+pub fn is_full(error: &io::Error) -> bool {
+    let full = FULL.map(|errno| io::Error::from_raw_os_error(errno).kind());
+    full.contains(&error.kind())
+}
+
+/// Maximum size of a file that this process may write, in bytes; `None` without a limit.
+pub fn file_size_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a plain system call that writes to `limit`.
+    let done = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    (done == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Allocates `bytes` in `folder` and frees them, which also fails where a quota does not allow them:
+/// file systems do not say how much of a quota is left. Succeeds where it cannot be tried.
+///
+/// # Errors
+/// When there is no space: see [`is_full`].
+pub fn can_allocate(folder: &Path, bytes: u64) -> io::Result<()> {
+    let options = File::options().write(true).custom_flags(libc::O_TMPFILE).open(folder);
+    match options.and_then(|file| preallocate(&file, bytes)) {
+        Err(error) if is_full(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
 
 /// Space that this process can use on the file system of `path`, in bytes.
 ///
@@ -84,6 +116,25 @@ mod tests {
         assert!(kept.blocks() * 512 >= 3 << 20 || kept.blocks() == 0, "{}", kept.blocks());
         assert!(free_space(dir.path()).unwrap() > 0);
         assert!(Reserve::take(dir.path(), 1 << 60).is_err() || kept.blocks() == 0);
+    }
+
+    #[test]
+    fn no_space_is_a_full_disk_a_quota_or_a_limit_of_file_sizes() {
+        for errno in FULL {
+            assert!(is_full(&io::Error::from_raw_os_error(errno)), "{errno}");
+        }
+        assert!(!is_full(&io::Error::from_raw_os_error(libc::EIO)));
+        assert!(is_full(&io::Error::new(io::ErrorKind::QuotaExceeded, "with a text")));
+    }
+
+    #[test]
+    fn only_what_fits_can_be_allocated() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(can_allocate(dir.path(), 1 << 20).is_ok());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(can_allocate(Path::new("/no/such/folder"), 1 << 20).is_ok(), "cannot be tried");
+        // Beyond any file system's size of a file.
+        assert!(can_allocate(dir.path(), 1 << 62).is_err());
     }
 
     #[test]

@@ -152,12 +152,13 @@ fn use_node_root(command: &mut Command, home: &Home, outputs: [&OwnedFd; 2]) {
 }
 
 /// Resets signals: exec keeps ignored and blocked signals, which programs do not expect. The fork
-/// server ignores a terminal's Ctrl-C, the init blocks SIGCHLD.
+/// server ignores a terminal's Ctrl-C, the tool SIGXFSZ, the init blocks SIGCHLD.
 fn clean_signals(command: &mut Command) {
     // SAFETY: only system calls between fork and exec; an all-zero set is valid.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());

@@ -299,7 +299,7 @@ fn write_or_give_up(
     path: &Path,
 ) -> io::Result<Stored> {
     let mut stored = match write(writer, records, Some(disk)) {
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+        Err(error) if journal::is_full(&error) => {
             disk.give_up(Auxiliary::Capture);
             // A capture that cannot be cut is still readable up to its last block.
             let _ = trim::trim(path);

@@ -30,10 +30,18 @@ impl TableError {
         Self { path: path.to_owned(), why }
     }
 
-    /// Whether the disk was full. The Parquet writer passes on only the text of an error.
+    /// Whether there was no space: see [`journal::is_full`]. The Parquet writer passes on only the text of an error.
     pub fn is_full(&self) -> bool {
-        let full = [libc::ENOSPC, libc::EDQUOT].map(io::Error::from_raw_os_error);
-        full.iter().any(|error| self.why.contains(&error.to_string()))
+        journal::FULL.iter().any(|errno| self.is(*errno))
+    }
+
+    /// Whether removing other files makes space for it: not if its own size is limited.
+    pub fn needs_space(&self) -> bool {
+        self.is_full() && !self.is(libc::EFBIG)
+    }
+
+    fn is(&self, errno: i32) -> bool {
+        self.why.contains(&io::Error::from_raw_os_error(errno).to_string())
     }
 }
 
@@ -345,6 +353,14 @@ mod tests {
             .and_then(SerializedFileWriter::close);
         let error = written.unwrap_err().to_string();
         assert!(TableError::new(Path::new("t"), error).is_full());
+        let other = |errno| {
+            let error = io::Error::from_raw_os_error(errno).to_string();
+            let error = TableError::new(Path::new("t"), error);
+            (error.is_full(), error.needs_space())
+        };
+        assert_eq!(other(libc::EDQUOT), (true, true));
+        assert_eq!(other(libc::EFBIG), (true, false));
+        assert_eq!(other(libc::EIO), (false, false));
     }
 
     #[test]

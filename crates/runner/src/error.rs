@@ -183,6 +183,17 @@ impl Error {
         }
     }
 
+    /// Whether a file could not be written and removing others would make space for it.
+    pub(crate) fn needs_space(&self) -> bool {
+        match self {
+            Self::Write { source, .. } => {
+                journal::is_full(source) && source.kind() != io::ErrorKind::FileTooLarge
+            }
+            Self::Table(error) => error.needs_space(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(tried: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { tried, source }
     }
@@ -196,6 +207,12 @@ impl Error {
 fn disk_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull => "\n  free space there, or use another folder with --out",
+        io::ErrorKind::QuotaExceeded => {
+            "\n  your quota there is used up: free space there, or use another folder with --out"
+        }
+        io::ErrorKind::FileTooLarge => {
+            "\n  files may not be larger here (`ulimit -f`): raise that limit, or shorten `duration`"
+        }
         io::ErrorKind::PermissionDenied => "\n  use another folder with --out, or change its owner",
         _ => "",
     }

@@ -1,6 +1,7 @@
 //! What a full disk cost a run, and space for its figures.
 
 use crate::bed::jobs::{Job, Role};
+use crate::error::Error;
 use experiment::{DiskForecast, Plan, Workload};
 use journal::Reserve;
 use measure::{Auxiliary, FullDisk, Lost, Written};
@@ -86,14 +87,15 @@ pub(crate) fn reserve(folder: &Path, plan: &Plan) -> io::Result<Reserve> {
     Reserve::take(folder, DiskForecast::of(plan, false).figures)
 }
 
-/// Removes what no figure depends on, if the disk is full: first the capture, then the output of
-/// programs, then the decisions. Returns what it removed; `None` if there is nothing left, or the
-/// disk is not full.
-pub(crate) fn make_space(folder: &Path) -> Option<Lost> {
-    match journal::free_space(folder).ok()? < HARDLY {
-        true => remove_next(folder),
-        false => None,
+/// Removes what no figure depends on, if `error` is that of a full disk or quota: first the
+/// capture, then the output of programs, then the decisions. Returns what it removed; `None` if
+/// there is nothing left, or there is space.
+pub(crate) fn make_space(folder: &Path, error: &Error) -> Option<Lost> {
+    // Only the errors tell of a quota; of a full disk, libraries pass on others.
+    if !error.needs_space() && journal::free_space(folder).ok()? >= HARDLY {
+        return None;
     }
+    remove_next(folder)
 }
 
 /// Removes the next part; `None` if there is nothing left.
@@ -168,7 +170,6 @@ mod tests {
         assert_eq!(what().as_deref(), Some("the impairment decisions were removed"));
         assert_eq!((what(), names(dir.path())), (None, vec!["capture.pcapng".to_owned()]));
         assert!(remove_next(&dir.path().join("none")).is_none());
-        assert!(make_space(dir.path()).is_none(), "this disk is not full");
     }
 
     #[test]
@@ -227,5 +228,26 @@ workloads:
             assert_eq!(file.len(), 0, "a reader would take zeros for events");
         }
         preallocate_events(&plan, &[]);
+    }
+
+    /// A quota is not in the free space of a disk.
+    #[test]
+    fn a_quota_costs_auxiliary_files_in_order_and_a_limit_of_file_sizes_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path();
+        fs::create_dir(folder.join("programs")).unwrap();
+        for name in ["capture.pcapng", "programs/a.0.out", "decisions.parquet", "plan.json"] {
+            fs::write(folder.join(name), name).unwrap();
+        }
+        let failed = |errno| Error::write(folder)(io::Error::from_raw_os_error(errno));
+        for useless in [libc::EFBIG, libc::EIO] {
+            assert_eq!(make_space(folder, &failed(useless)).map(|lost| lost.what), None);
+        }
+        for part in ["the capture", "the output", "the impairment decisions"] {
+            let lost = make_space(folder, &failed(libc::EDQUOT)).unwrap();
+            assert!(lost.what.starts_with(part), "{}", lost.what);
+        }
+        assert_eq!(make_space(folder, &failed(libc::EDQUOT)).map(|lost| lost.what), None);
+        assert!(folder.join("plan.json").exists());
     }
 }

@@ -50,7 +50,8 @@ pub fn run(
     // The programs have ended: what they wrote until now no longer competes for the space.
     drop(space);
     let write = |verdict: &Verdict| write(folder, &evaluation.results(&measured, begun, verdict));
-    let (verdict, summary) = judge_and_write(facts, write, || make_space(folder.path()))?;
+    let (verdict, summary) =
+        judge_and_write(facts, write, |error: &Error| make_space(folder.path(), error))?;
     let interrupted = options.interrupted.load(Ordering::Relaxed);
     Ok(Finished { folder: folder.path().to_owned(), summary, verdict, interrupted })
 }
@@ -61,13 +62,13 @@ pub fn run(
 fn judge_and_write<T>(
     mut facts: Facts,
     mut write: impl FnMut(&Verdict) -> Result<T, Error>,
-    mut make_space: impl FnMut() -> Option<Lost>,
+    mut make_space: impl FnMut(&Error) -> Option<Lost>,
 ) -> Result<(Verdict, T), Error> {
     loop {
         let verdict = measure::judge(&facts);
         match write(&verdict) {
             Ok(written) => return Ok((verdict, written)),
-            Err(error) => facts.lost.push(make_space().ok_or(error)?),
+            Err(error) => facts.lost.push(make_space(&error).ok_or(error)?),
         }
     }
 }
@@ -83,14 +84,14 @@ mod tests {
     }
 
     /// Parts that can be given up, in order.
-    fn parts(names: &[&str]) -> impl FnMut() -> Option<Lost> {
+    fn parts(names: &[&str]) -> impl FnMut(&Error) -> Option<Lost> {
         let mut parts: Vec<String> = names.iter().rev().map(|name| (*name).to_owned()).collect();
-        move || parts.pop().map(|what| Lost { what, from_ms: None })
+        move |_| parts.pop().map(|what| Lost { what, from_ms: None })
     }
 
     #[test]
     fn results_that_can_be_written_cost_nothing() {
-        let given_up = || panic!("the disk is not full");
+        let given_up = |_: &Error| panic!("the disk is not full");
         let write = |verdict: &Verdict| Ok(verdict.reasons.len());
         let (verdict, written) = judge_and_write(Facts::default(), write, given_up).unwrap();
         assert_eq!(written, verdict.reasons.len());

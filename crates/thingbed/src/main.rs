@@ -60,6 +60,7 @@ fn main() -> ExitCode {
     }
     // After the fork server, which inherits its socket from the process that starts it.
     set_close_on_exec();
+    signals::ignore_file_size();
     // Answers a shell that asks for completions, and ends.
     // Before parsing: an incomplete command line is an error for the parser.
     clap_complete::CompleteEnv::with_factory(Arguments::command).var(manual::COMPLETE).complete();

@@ -24,6 +24,13 @@ pub(crate) fn watch_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
+/// Makes a write beyond the limit of file sizes (`ulimit -f`) an error, which has a cause and a place: by
+/// default a signal ends the process.
+pub(crate) fn ignore_file_size() {
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero action is valid; it is only read into.
     unsafe {

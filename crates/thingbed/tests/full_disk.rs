@@ -26,10 +26,15 @@ drain: 2 s
 
 /// Runs `line` with a disk of `size` at `$DISK`, and returns what it printed and a copy of the disk.
 fn on_disk(bed: &Bed, size: &str, line: &str) -> (CommandOutput, PathBuf) {
+    on(bed, &format!("mount -t tmpfs -o size={size} thingbed-test \"$DISK\""), line)
+}
+
+/// The same with a folder of another file system, which `mount` makes.
+fn on(bed: &Bed, mount: &str, line: &str) -> (CommandOutput, PathBuf) {
     let (disk, copy) = (bed.path().join("disk"), bed.path().join("copy"));
     fs::create_dir(&disk).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size={size} thingbed-test \"$DISK\" || exit 99
+        "{mount} || exit 99
          {line}
          status=$?
          cp -r \"$DISK\" \"$COPY\"
@@ -44,7 +49,7 @@ fn on_disk(bed: &Bed, size: &str, line: &str) -> (CommandOutput, PathBuf) {
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
     command.env("DISK", &disk).env("COPY", &copy).env("THINGBED", tool);
     let text = CommandOutput::of(command.current_dir(bed.path()).output().unwrap());
-    assert_ne!(text.status, 99, "no tmpfs: {}", text.err);
+    assert_ne!(text.status, 99, "no file system: {}", text.err);
     (text, copy)
 }
 
@@ -122,6 +127,70 @@ fn a_sweep_without_space_for_its_figures_is_refused_before_it_starts() {
     let line = "\"$THINGBED\" run e.yaml --out \"$DISK\" 2>&1";
     let (text, copy) = on_disk(&bed, "500k", line);
     text.expect(1, &["the disk has 1 MB free, and the results need about", "--out"]);
+    assert_eq!(fs::read_dir(copy).unwrap().count(), 0, "no folder");
+}
+
+/// A subvolume of 24 MiB of a disk with more space: what it has left is not in the free space of the file system.
+const QUOTA: &str = "truncate -s 512M image && mkfs.btrfs -q image 2>/dev/null &&
+    mkdir -p whole && mount -o loop image whole && btrfs quota enable whole &&
+    btrfs subvolume create whole/part >/dev/null && btrfs qgroup limit SIZE whole/part &&
+    mount --bind whole/part \"$DISK\"";
+
+fn has_quotas() -> bool {
+    let found = Command::new("sh")
+        .args(["-c", "command -v mkfs.btrfs && test -e /dev/loop-control"])
+        .output();
+    // SAFETY: the call has no arguments and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    let has = is_root && found.is_ok_and(|found| found.status.success());
+    if !has {
+        eprintln!("NOT RUN: needs root, btrfs-progs and loop devices");
+    }
+    has
+}
+
+#[test]
+fn a_sweep_whose_quota_does_not_take_its_figures_is_refused_before_it_starts() {
+    if !has_quotas() {
+        return;
+    }
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment("", "sleep 100"));
+    let line = "\"$THINGBED\" run e.yaml --out \"$DISK\" 2>&1";
+    let (text, copy) = on(&bed, &QUOTA.replace("SIZE", "500K"), line);
+    text.expect(1, &["it has a quota", "--out"]);
+    assert_eq!(fs::read_dir(copy).unwrap().count(), 0, "no folder");
+}
+
+/// What failed before: the signal of the limit ended the tool without a word.
+#[test]
+fn a_limit_of_file_sizes_costs_the_rest_of_the_capture_and_no_figure() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment("", "sleep 100"));
+    // Requests and answers, each captured twice: over 4 MB.
+    bed.write(
+        "payload.xml",
+        &format!("<update number=\"##########\">{}</update>", "x".repeat(8_000)),
+    );
+    // In blocks of 512 B: 3 MiB.
+    let line = "ulimit -f 6144; \"$THINGBED\" run e.yaml --capture --out \"$DISK\" 2>&1";
+    let (text, copy) = on_disk(&bed, "200m", line);
+    text.ran(&["parts lost to a full disk"]);
+    let run = run_in(&copy);
+    check_figures(&run);
+    let lost = evidence(&run, "parts lost to a full disk").expect("evidence");
+    assert!(lost.starts_with("the capture misses "), "{lost}");
+    let analyzed = bed.thingbed(&["analyze", run.join("capture.pcapng").to_str().unwrap()]);
+    assert_eq!(analyzed.status, 0, "{}{}", analyzed.out, analyzed.err);
+}
+
+#[test]
+fn a_limit_of_file_sizes_below_the_tables_is_refused_before_it_starts() {
+    let bed = Bed::new();
+    bed.write("e.yaml", &experiment("", "sleep 100"));
+    let line = "ulimit -f 100; \"$THINGBED\" run e.yaml --out \"$DISK\" 2>&1";
+    let (text, copy) = on_disk(&bed, "200m", line);
+    text.expect(1, &["`ulimit -f`", "raise that limit"]);
     assert_eq!(fs::read_dir(copy).unwrap().count(), 0, "no folder");
 }
 

@@ -25,6 +25,9 @@ thingbed-workload interaction SPEC.json            run a source or a sink
        thingbed-workload zmq-info                  show the version and features of libzmq";
 
 fn main() -> ExitCode {
+    // A write beyond the limit of file sizes is an error with a text, and ends no program without one.
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let args: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {

@@ -176,20 +176,22 @@ impl Clients {
             }
             Packet::Subscribe { id, filters } => {
                 let origin = origin(session, id);
-                session.subscribe(id, &filters);
-                let requested = filters.into_iter().filter(|(filter, _)| topic::is_filter(filter));
+                let requested = session.subscribe(id, filters);
                 let mut actions: Vec<Action> = requested
+                    .into_iter()
                     .map(|(filter, qos)| Action::Subscribe(origin.clone(), filter, qos))
                     .collect();
                 actions.extend(session.answered(id).map(send));
                 actions
             }
             Packet::Unsubscribe { id, filters } => {
-                for filter in &filters {
-                    session.filters.remove(filter);
-                }
+                // Others are none of the hub's business.
+                let removed: Vec<String> = filters
+                    .into_iter()
+                    .filter(|filter| session.filters.remove(filter).is_some())
+                    .collect();
                 let mut actions = vec![send(Packet::UnsubAck(id))];
-                actions.extend(self.unused(filters.into_iter()));
+                actions.extend(self.unused(removed.into_iter()));
                 actions
             }
             Packet::PingReq => vec![send(Packet::PingResp)],

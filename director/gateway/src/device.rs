@@ -9,6 +9,10 @@ use std::collections::{HashMap, VecDeque};
 
 /// Maximum number of messages of a topic that wait; then the oldest of QoS 0 is dropped.
 const MAX_WAITING: usize = 1_000;
+/// Maximum size of all messages of QoS 0 that wait or are on their way, in bytes; then further ones are dropped.
+const MAX_UNSURE: usize = 64 << 20;
+/// Bytes of a message in memory in addition to its size, with its topic's lane.
+const OVERHEAD: usize = 256;
 
 /// What is to be sent to the hub.
 enum Job {
@@ -32,6 +36,10 @@ pub struct Device {
     number: u32,
     hub: Seen,
     lanes: HashMap<Lane, Jobs>,
+    /// Size of all messages of QoS 0 in `lanes`, in bytes.
+    unsure: usize,
+    /// Whether the last message of QoS 0 was dropped because of `MAX_UNSURE`.
+    is_full: bool,
     /// The hub publishes wills after one and a half of this time of silence.
     period_s: u16,
     /// Seconds since the last frame to the hub.
@@ -47,6 +55,8 @@ impl Device {
             number: 0,
             hub: Seen::default(),
             lanes: HashMap::new(),
+            unsure: 0,
+            is_full: false,
             period_s: period_s.max(1),
             silent_s: 0,
         };
@@ -85,6 +95,16 @@ impl Device {
     }
 
     fn publish(&mut self, origin: Option<Origin>, message: Message) -> Vec<Effect> {
+        if origin.is_none() {
+            let unsure = self.unsure + cost(&message);
+            if unsure > MAX_UNSURE {
+                let text = "messages of QoS 0 are dropped: 64 MiB of them wait for the hub";
+                let log = (!self.is_full).then(|| Effect::Log(text.to_owned()));
+                self.is_full = true;
+                return log.into_iter().collect();
+            }
+            (self.unsure, self.is_full) = (unsure, false);
+        }
         self.number = self.number.wrapping_add(1);
         let lane = Lane::Topic(message.topic.clone());
         let jobs = self.lanes.entry(lane.clone()).or_default();
@@ -92,8 +112,10 @@ impl Device {
             // Messages of QoS 1 and 2 stay: their clients wait for the acknowledgement, and are not
             // read beyond `MAX_OPEN` of them.
             let unsure = |job: &Job| matches!(job, Job::Message(_, None));
-            if let Some(oldest) = jobs.waiting.iter().position(unsure) {
-                jobs.waiting.remove(oldest);
+            if let Some(oldest) = jobs.waiting.iter().position(unsure)
+                && let Some(Job::Message((_, message), _)) = jobs.waiting.remove(oldest)
+            {
+                self.unsure = self.unsure.saturating_sub(cost(&message));
                 jobs.dropped += 1;
             }
         }
@@ -158,6 +180,9 @@ impl Device {
     /// The hub has a job, or never will.
     fn finish(&mut self, job: Job, how: &Ended) -> Vec<Effect> {
         let delivered = matches!(how, Ended::Delivered(_));
+        if let Job::Message((_, message), None) = &job {
+            self.unsure = self.unsure.saturating_sub(cost(message));
+        }
         match (job, how) {
             (Job::Message(_, Some(origin)), _) => {
                 let actions = match delivered {
@@ -198,6 +223,11 @@ impl Device {
             _ => Vec::new(),
         }
     }
+}
+
+/// The memory that a waiting message takes, in bytes.
+fn cost(message: &Message) -> usize {
+    message.size() + OVERHEAD
 }
 
 impl Side for Device {
@@ -261,5 +291,39 @@ impl Side for Device {
             true => self.push(Lane::Alive, Job::Frame(Up::Alive)),
             false => Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(topic: usize, bytes: usize) -> Message {
+        Message {
+            topic: format!("t/{topic}"),
+            payload: vec![0; bytes].into(),
+            qos: 0,
+            retain: false,
+        }
+    }
+
+    /// What failed before: each topic had a queue without a limit of their number.
+    #[test]
+    fn messages_of_any_number_of_topics_are_limited_while_the_hub_is_silent() {
+        let (mut device, _) = Device::new(1, 60);
+        let mut logs = 0;
+        for topic in 0..200 {
+            let effects = device.publish(None, message(topic, 1 << 20));
+            logs += effects.iter().filter(|effect| matches!(effect, Effect::Log(_))).count();
+        }
+        assert_eq!((device.unsure <= MAX_UNSURE, logs), (true, 1));
+        let kept = device.lanes.len() - 1;
+        assert_eq!(kept, MAX_UNSURE / cost(&message(0, 1 << 20)), "and the greeting");
+        // What is lost makes room.
+        for topic in 0..200 {
+            device.ended(Lane::Topic(format!("t/{topic}")), Ended::Lost);
+        }
+        assert_eq!((device.unsure, device.lanes.len()), (0, 1));
+        assert_eq!(device.publish(None, message(7, 9)).len(), 1);
     }
 }

@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Maximum number of messages of a connection that are not acknowledged; then it is not read.
+/// Maximum number of messages and subscriptions of a connection that are not acknowledged; then it is not read.
 const MAX_OPEN: usize = 1_000;
 /// Maximum number of packets that wait for a slow client; then it is disconnected.
 const MAX_PACKETS: usize = 4_096;
@@ -136,10 +136,10 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     let reader = async {
         loop {
             let packet = timeout(silence, packets.next()).await??;
-            if let Packet::Publish { id, message, .. } = &packet
-                && message.qos > 0
-            {
-                open.begin(*id).await;
+            match &packet {
+                Packet::Publish { id, message, .. } if message.qos > 0 => open.begin(*id).await,
+                Packet::Subscribe { id, .. } => open.begin(*id).await,
+                _ => {}
             }
             events.send(Event::Received(number, packet)).await.map_err(|_| gone())?;
         }
@@ -150,7 +150,8 @@ async fn serve(stream: TcpStream, number: u64, events: &mpsc::Sender<Event>) -> 
     }
 }
 
-/// Messages of a client with QoS 1 or 2 that the gateway has not acknowledged. A client that
+/// Messages of a client with QoS 1 or 2, and subscriptions, that the gateway has not acknowledged. A
+/// client that
 /// publishes faster than the path carries is not read further: TCP slows it down.
 #[derive(Debug)]
 struct Unacknowledged {
@@ -179,7 +180,9 @@ impl Unacknowledged {
 
     /// Frees the place of the message that `packet` acknowledges.
     fn end(&self, packet: &Packet) {
-        let (Packet::PubAck(id) | Packet::PubRec(id)) = packet else { return };
+        let (Packet::PubAck(id) | Packet::PubRec(id) | Packet::SubAck { id, .. }) = packet else {
+            return;
+        };
         if self.ids.lock().unwrap_or_else(PoisonError::into_inner).remove(id) {
             self.places.add_permits(1);
         }

@@ -3,12 +3,14 @@
 use crate::message::Message;
 use crate::packet::Packet;
 use crate::topic;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 
 /// Maximum number of messages to a client without its acknowledgement.
 const WINDOW: usize = 64;
 /// Maximum number of further messages that wait for the client.
 const MAX_QUEUE: usize = 1_000;
+/// Maximum number of filters of a client: further ones are refused.
+const MAX_FILTERS: usize = 1_000;
 
 /// Which packet of a client something belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,17 +138,24 @@ impl Session {
         self.fill()
     }
 
-    /// The client subscribes; invalid filters are refused at once.
-    pub fn subscribe(&mut self, id: u16, filters: &[(String, u8)]) {
-        let mut grants = Vec::new();
+    /// The client subscribes. Invalid filters, and those beyond the maximum, are refused at once; returns the
+    /// others, each once.
+    pub fn subscribe(&mut self, id: u16, filters: Vec<(String, u8)>) -> Vec<(String, u8)> {
+        let (mut grants, mut requested) = (Vec::new(), Vec::new());
+        let mut seen = HashSet::new();
         for (filter, qos) in filters {
-            let valid = topic::is_filter(filter);
+            let has_room = self.filters.len() < MAX_FILTERS || self.filters.contains_key(&filter);
+            let valid = has_room && topic::is_filter(&filter);
             if valid {
-                self.filters.insert(filter.clone(), *qos);
+                self.filters.insert(filter.clone(), qos);
             }
-            grants.push((filter.clone(), (!valid).then_some(0x80)));
+            if valid && seen.insert(filter.clone()) {
+                requested.push((filter.clone(), qos));
+            }
+            grants.push((filter, (!valid).then_some(0x80)));
         }
         self.grants.push(Grants { id, filters: grants });
+        requested
     }
 
     /// A filter of a SUBSCRIBE is granted with this code; the answer, if it was the last one.
@@ -167,5 +176,27 @@ impl Session {
         let codes = codes?;
         self.grants.remove(place);
         Some(Packet::SubAck { id, codes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What failed before: a client could fill the gateway's memory with filters, and one packet with
+    /// thousands of equal filters caused as many requests to the hub.
+    #[test]
+    fn filters_are_limited_and_each_is_requested_once() {
+        let mut session = Session::new(1);
+        let equal = vec![("a/#".to_owned(), 0); 10_000];
+        assert_eq!(session.subscribe(7, equal), [("a/#".to_owned(), 0)]);
+        let Some(Packet::SubAck { codes, .. }) = session.granted(7, "a/#", 0) else { panic!() };
+        assert_eq!(codes, [0; 10_000]);
+        let many: Vec<_> = (0..MAX_FILTERS + 9).map(|number| (format!("b/{number}"), 1)).collect();
+        assert_eq!(session.subscribe(8, many).len(), MAX_FILTERS - 1);
+        assert_eq!(session.filters.len(), MAX_FILTERS);
+        // One of those that the client has can change.
+        assert_eq!(session.subscribe(9, vec![("a/#".to_owned(), 1)]).len(), 1);
+        assert_eq!(session.filters["a/#"], 1);
     }
 }

@@ -3,7 +3,8 @@
 use super::{Endpoint, Survey};
 use crate::error::Error;
 use crate::figures::{
-    Analysis, FlowFigures, Goodput, NodeFigures, ProtocolFigures, StreamFigures, TcpFigures,
+    Analysis, FlowFigures, Goodput, MergedFigures, NodeFigures, ProtocolFigures, StreamFigures,
+    TcpFigures,
 };
 use crate::flow::Sums;
 use crate::kinds::percent;
@@ -47,7 +48,9 @@ impl Survey<'_> {
         let complete = read_to_end && unread.is_empty();
         let mut notes: Vec<String> = ended.into_iter().map(|why| why_partial(&why)).collect();
         notes.extend(unread_notes);
+        let mut merged_flows = 0;
         if let Some((count, row)) = self.folded.take() {
+            merged_flows = count;
             notes.push(format!(
                 "{count} flows are merged into one row, `others`: at most {} flows are listed \
                  separately, and these were idle for longest",
@@ -56,20 +59,13 @@ impl Survey<'_> {
             rows.push(row);
         }
         self.note_limits(&mut notes);
-        let unmatched = self.paths.unmatched;
         let (paths, elsewhere) = self.paths.finish(&self.names, RECENT);
-        if unmatched > 0 {
-            notes.push(format!(
-                "{unmatched} packets arrived that no capture point sent in this form: they were \
-                 changed on the way, or sent before the capture started"
-            ));
-        }
-        if elsewhere > 0 && !paths.is_empty() {
-            notes.push(format!(
-                "{elsewhere} packets went to destinations without a capture point, or from which \
-                 nothing was ever received: they are not counted as lost"
-            ));
-        }
+        self.note_paths(paths.len(), elsewhere, &mut notes);
+        let merged = MergedFigures {
+            flows: merged_flows,
+            node_packets: self.others.tx_packets + self.others.rx_packets,
+            path_packets: self.paths.left_out,
+        };
         let seconds = self.end.saturating_sub(start) as f64 / 1e9;
         let kinds = &self.kinds;
         let carried = kinds.messaging + kinds.payload;
@@ -112,8 +108,33 @@ impl Survey<'_> {
             paths,
             nodes: nodes(self.nodes, self.others, &self.names),
             flows: rows,
+            merged,
             points: self.points,
         })
+    }
+
+    /// Adds notes on packets that are in none of the `listed` paths; `elsewhere` of them have no destination with a
+    /// capture point.
+    fn note_paths(&self, listed: usize, elsewhere: u64, notes: &mut Vec<String>) {
+        if self.paths.left_out > 0 {
+            notes.push(format!(
+                "{} packets are of paths that are not listed: at most {listed} paths are",
+                self.paths.left_out
+            ));
+        }
+        if self.paths.unmatched > 0 {
+            notes.push(format!(
+                "{} packets arrived that no capture point sent in this form: they were \
+                 changed on the way, or sent before the capture started",
+                self.paths.unmatched
+            ));
+        }
+        if elsewhere > 0 && listed > 0 {
+            notes.push(format!(
+                "{elsewhere} packets went to destinations without a capture point, or from which \
+                 nothing was ever received: they are not counted as lost"
+            ));
+        }
     }
 
     /// Adds notes on limits of memory and on truncated packets.
@@ -123,6 +144,12 @@ impl Survey<'_> {
                 "{} packets were truncated when captured: messages whose headers were \
                  cut off are not counted",
                 self.cut
+            ));
+        }
+        if self.others.tx_packets + self.others.rx_packets > 0 {
+            notes.push(format!(
+                "the last row of nodes, `others`, has all addresses beyond the first {}",
+                self.options.flows
             ));
         }
         if self.refused > 0 {

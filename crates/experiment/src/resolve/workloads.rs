@@ -24,6 +24,47 @@ pub(super) struct Durations {
     pub drain: Vec<Option<Span>>,
 }
 
+/// The names of workloads so far.
+#[derive(Default)]
+struct Labels {
+    /// Number of workloads of each kind.
+    numbers: HashMap<&'static str, usize>,
+    /// Where each name is in the file; none if it has a workload's number.
+    places: HashMap<String, Option<Place>>,
+}
+
+impl Labels {
+    /// The name of the next workload: its own, or its kind and number.
+    fn of(&mut self, workload: &Workload, sink: &mut Sink) -> String {
+        let (kind, name) = match workload {
+            Workload::Interaction(interaction) => ("interaction", &interaction.name),
+            Workload::Mqtt(mqtt) => ("mqtt", &mqtt.name),
+            Workload::Exchange(exchange) => ("exchange", &exchange.name),
+            Workload::Load(load) => ("load", &load.name),
+            Workload::Device(device) => ("device", &device.name),
+            Workload::Probe(probe) => ("probe", &probe.name),
+            Workload::Command(command) => ("command", &command.name),
+        };
+        // Workloads with a name count as well: naming one does not rename the others.
+        let number = self.numbers.entry(kind).or_default();
+        *number += 1;
+        let label = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
+        if let Some(name) = name {
+            check_name(name, sink);
+        }
+        let place = name.as_ref().map(|name| name.place);
+        // A workload without a name can get the name that an earlier one was given.
+        if let Some(earlier) = self.places.insert(label.clone(), place) {
+            let problem = Problem::new(format!("two workloads have the name `{label}`"));
+            sink.add(match place.or(earlier) {
+                Some(place) => problem.at(place),
+                None => problem,
+            });
+        }
+        label
+    }
+}
+
 /// Resolves the workloads and their durations.
 pub(super) fn of<'f>(
     file: &'f File,
@@ -39,34 +80,9 @@ pub(super) fn of<'f>(
     models.for_each(|(_, _, model)| super::interaction::check(model, sink));
     let (mut planned, mut durations) = (Vec::new(), Durations::default());
     let workloads = file.workloads.as_deref().unwrap_or_default();
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut names: HashMap<String, Option<Place>> = HashMap::new();
+    let mut labels = Labels::default();
     for workload in workloads {
-        let (kind, name) = match workload {
-            Workload::Interaction(interaction) => ("interaction", &interaction.name),
-            Workload::Mqtt(mqtt) => ("mqtt", &mqtt.name),
-            Workload::Exchange(exchange) => ("exchange", &exchange.name),
-            Workload::Load(load) => ("load", &load.name),
-            Workload::Device(device) => ("device", &device.name),
-            Workload::Probe(probe) => ("probe", &probe.name),
-            Workload::Command(command) => ("command", &command.name),
-        };
-        // Workloads with a name count as well: naming one does not rename the others.
-        let number = numbers.entry(kind).or_default();
-        *number += 1;
-        let label = name.as_ref().map_or(format!("{kind}-{number}"), |name| name.value.clone());
-        if let Some(name) = name {
-            check_name(name, sink);
-        }
-        let place = name.as_ref().map(|name| name.place);
-        // A workload without a name can get the name that an earlier one was given.
-        if let Some(earlier) = names.insert(label.clone(), place) {
-            let problem = Problem::new(format!("two workloads have the name `{label}`"));
-            sink.add(match place.or(earlier) {
-                Some(place) => problem.at(place),
-                None => problem,
-            });
-        }
+        let label = labels.of(workload, sink);
         match workload {
             Workload::Interaction(typed) => {
                 let resolved = context.interaction(label, typed, sink);

@@ -15,6 +15,11 @@ impl Layer {
         Self(Builder::new(Vec::new()))
     }
 
+    /// A layer that begins with these bytes.
+    pub fn beginning(bytes: Vec<u8>) -> Self {
+        Self(Builder::new(bytes))
+    }
+
     /// Adds any entry, with its name and link unchanged.
     pub fn entry(
         mut self,

@@ -16,9 +16,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Default of the maximum size of a log on the disk, between two looks at it: standard output and
-/// standard error of a program have one each. 400,000 lines.
-pub(crate) const QUOTA: u64 = 64 << 20;
+/// Default of the maximum size of a log on the disk, between two looks at it.
+pub(crate) const QUOTA: u64 = experiment::OUTPUT_LIMIT;
 /// Maximum size when the disk is full.
 const SMALL: u64 = 256 << 10;
 /// Part of the quota that keeps the beginning, where programs report their settings and first

@@ -93,6 +93,10 @@ impl Client {
         }
         let address: [u8; 16] = find(set, ADDRESS)?.get(..16)?.try_into().ok()?;
         let address = Ipv6Addr::from(address);
+        // Another server may answer with an address that no node can have.
+        if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+            return None;
+        }
         Some(match head[0] {
             REPLY => Answer::Lease(address),
             _ => Answer::Offer(Offer { server: server.to_vec(), address }),
@@ -234,6 +238,9 @@ mod tests {
         assert_eq!(Client::new([2, 0, 11, 0, 0, 7]).read(&good), None, "another client's");
         assert_eq!(client.read(&answer(SOLICIT, None, Some("fd00::7"))), None);
         assert_eq!(client.read(&answer(REPLY, None, None)), None);
+        for none in ["::", "::1", "ff02::1"] {
+            assert_eq!(client.read(&answer(REPLY, None, Some(none))), None, "{none}");
+        }
     }
     use proptest::prelude::*;
 

@@ -110,7 +110,10 @@ pub(super) fn find(name: &str) -> Result<SocketAddr, Error> {
     let daemon = Daemon(ServiceDaemon::new().map_err(failed)?);
     let events = daemon.0.browse(SERVICE).map_err(failed)?;
     let until = Instant::now() + PATIENCE;
-    while let Ok(event) = events.recv_deadline(until) {
+    // Others may announce so much that there is always an event.
+    while Instant::now() < until
+        && let Ok(event) = events.recv_deadline(until)
+    {
         if let ServiceEvent::ServiceResolved(service) = event
             && instance(&service.fullname).is_some_and(|found| found.eq_ignore_ascii_case(name))
             && let Some(address) = address(&service)
@@ -133,12 +136,20 @@ fn address(service: &ResolvedService) -> Option<SocketAddr> {
     };
     let bound = service.txt_properties.get_property_val_str(BOUND);
     let bound: Option<IpAddr> = bound.and_then(|address| address.parse().ok());
-    let is_bound = |ip: &&ScopedIp| Some(ip.to_ip_addr()) == bound;
+    let is_bound = |ip: &&ScopedIp| Some(ip.to_ip_addr()) == bound && is_of_host(&address(ip));
     if let Some(ip) = service.addresses.iter().find(is_bound) {
         return Some(address(ip));
     }
     // The order of a set is random; the smallest address is always the same.
-    service.addresses.iter().map(address).min_by_key(|at| (at.is_ipv6(), *at))
+    let all = service.addresses.iter().map(address).filter(is_of_host);
+    all.min_by_key(|at| (at.is_ipv6(), *at))
+}
+
+/// Whether a hub can be there. An announcement may name anything, and a member must not send to all hosts.
+fn is_of_host(at: &SocketAddr) -> bool {
+    let ip = at.ip();
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    at.port() != 0 && !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }
 
 #[cfg(test)]
@@ -153,6 +164,23 @@ mod tests {
         assert_eq!(instance("hub:5700"), None);
         assert_eq!(instance("é"), None);
         assert_eq!(instance("éé._tb-director._udp.loca"), None);
+    }
+
+    #[test]
+    fn a_member_sends_to_no_address_of_many_hosts() {
+        for good in ["10.0.0.1:5", "127.0.0.1:5", "[fe80::1]:5", "[fd00::1]:65535"] {
+            assert!(is_of_host(&good.parse().unwrap()), "{good}");
+        }
+        for bad in [
+            "10.0.0.1:0",
+            "0.0.0.0:5",
+            "255.255.255.255:5",
+            "224.0.0.251:5",
+            "[::]:5",
+            "[ff02::1]:5",
+        ] {
+            assert!(!is_of_host(&bad.parse().unwrap()), "{bad}");
+        }
     }
 
     #[test]
