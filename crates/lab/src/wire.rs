@@ -263,8 +263,9 @@ impl Usage {
 
 /// Maximum message size, in bytes; a hub's thousand neighbours take about 40 kB.
 const LARGEST: usize = 512 * 1024;
-/// Maximum number of descriptors per message.
-const FDS: usize = 16;
+/// Maximum number of descriptors per message: the kernel's (SCM_MAX_FD, unix(7)). A node passes one
+/// for each of its interfaces, and a few more.
+const FDS: usize = 253;
 
 /// Sends a message, completely or not at all.
 pub(crate) fn send(socket: &OwnedFd, message: &impl Serialize, fds: &[RawFd]) -> io::Result<()> {

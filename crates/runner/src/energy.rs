@@ -1,6 +1,6 @@
 //! Estimates the battery energy of a board from the work of a node.
 
-use crate::bed::jobs::Job;
+use crate::bed::jobs::{Job, Role};
 use crate::results::Results;
 use experiment::Board;
 use measure::LinkRow;
@@ -91,8 +91,9 @@ fn work(
     board: &Board,
     seconds: f64,
 ) -> Option<Work> {
-    let jobs = results.jobs.iter().filter(|job| job.node == node).map(Job::usage);
-    let cpu: Span = jobs.map(|usage| usage.cpu()).sum();
+    // A collector belongs to the measurement, not to the node's board.
+    let is_own = |job: &&Job| job.node == node && job.role != Role::Collector;
+    let cpu: Span = results.jobs.iter().filter(is_own).map(|job| job.usage().cpu()).sum();
     let cpu = cpu.as_s() - results.scheduled[node].before.as_s();
     let mut work = Work { seconds, cpu: cpu.max(0.0), ..Work::default() };
     let Some(radio) = &board.radio else { return Some(work) };

@@ -198,3 +198,24 @@ networks:
     }
     until(|| received() == 30, || format!("{} of 30 were received", received()));
 }
+
+/// A router in a star of edges has many interfaces, whose descriptors it passes in one message.
+#[test]
+fn a_node_has_forty_interfaces() {
+    if !has("ping") {
+        return;
+    }
+    const COUNT: usize = 40;
+    let each = |text: &dyn Fn(usize) -> String| (0..COUNT).map(text).collect::<String>();
+    let text = format!(
+        "experiment: star\nnodes:\n  hub: {{}}\n{}networks:\n{}workloads:\n  - command: {{name: ping, \
+         on: hub, run: [ping, -c, '1', -W, '20', m{}], expect: {{output: ' 0% packet loss'}}}}\n\
+         duration: 30 s\n",
+        each(&|n| format!("  m{n}: {{}}\n")),
+        each(&|n| format!("  n{n}: {{attach: [hub, m{n}], subnet: 10.{n}.0.0/24}}\n")),
+        COUNT - 1
+    );
+    let bed = Bed::new();
+    bed.write("star.yaml", &text);
+    bed.thingbed(&["run", "star.yaml"]).ran(&["1 run"]);
+}

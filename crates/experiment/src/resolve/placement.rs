@@ -3,6 +3,7 @@
 use crate::file::{Addressing, Group};
 use crate::mac::Mac;
 use crate::plan::{PlannedLimits, PlannedNode};
+use crate::problem::Problem;
 use crate::program::{Program, Ready};
 use crate::read::{At, Named, Sink};
 use crate::resolve::networks::Networks;
@@ -11,6 +12,10 @@ use crate::resolve::{
     boundary, cores, hardware, machine, metrics, program_check, routes, services,
 };
 use std::path::Path;
+
+/// Maximum number of interfaces of a node. It passes a descriptor for each in one message, which
+/// can have 253 (SCM_MAX_FD, unix(7)).
+const MAX_INTERFACES: usize = 240;
 
 /// All nodes with their links and routes.
 pub(super) fn planned(
@@ -68,6 +73,11 @@ pub(super) fn planned(
         }
     }
     planned.extend(services::nodes(networks));
+    if let Some(node) = planned.iter().find(|node| node.links.len() > MAX_INTERFACES) {
+        let text = format!("`{}` is on {} networks", node.name, node.links.len());
+        let advice = format!("a node can have {MAX_INTERFACES} interfaces");
+        sink.add(Problem::new(text).label(advice));
+    }
     routes::add(nodes.groups, &mut planned, &networks.planned(), sink);
     planned
 }
