@@ -163,7 +163,8 @@ pub fn compare_builds(old: &Sweep, new: &Sweep, all: bool) -> Result<Builds, Str
 fn differences(pairs: &[[&Run; 2]], all: bool) -> Vec<Difference> {
     // The file and not the typed summary, so that figures of other versions are compared too.
     let figures = |run: &Run| {
-        let text = std::fs::read_to_string(run.folder.join("summary.json")).unwrap_or_default();
+        let path = run.folder.join("summary.json");
+        let text = input::read_to_string(&path, input::MAX_DATA).unwrap_or_default();
         let mut found = BTreeMap::new();
         flatten(&serde_json::from_str(&text).unwrap_or_default(), String::new(), &mut found);
         found

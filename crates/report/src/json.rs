@@ -43,6 +43,6 @@ pub fn json(sweep: &Sweep, page: &Path) -> Value {
 
 /// The content of a file; null if it is missing or damaged, as the notes say.
 fn of(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let text = input::read_to_string(path, input::MAX_DATA).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
