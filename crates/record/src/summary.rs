@@ -151,7 +151,7 @@ figures! {
         /// transport may hold payload that it never sent; 0 for a group that runs commands, because
         /// their payload is unknown
         overhead_bytes: u64 => .unit("B").column(Scope::AllGroups, "overhead"),
-        /// of `tx_bytes`: Ethernet and IP headers, padding, frames that are not IPv4
+        /// of `tx_bytes`: Ethernet and IP headers, padding, frames that are not IP
         lower_bytes: u64 => .unit("B"),
         /// of `tx_bytes`: headers of TCP, UDP and PGM, and all of ICMP and IGMP
         transport_bytes: u64 => .unit("B"),

@@ -20,8 +20,11 @@ pub(crate) fn number(value: f64) -> String {
         format!("{value:.1}")
     } else if size >= 0.0995 {
         format!("{value:.2}")
-    } else {
+    } else if size >= 0.000_05 {
         format!("{value:.4}")
+    // Not 0.0000: that reads as none.
+    } else {
+        format!("{value:.1e}")
     }
 }
 
@@ -95,6 +98,12 @@ pub(crate) fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_numbers_are_not_shown_as_none() {
+        assert_eq!([0.0, 0.000_2, 0.000_06].map(number), ["0", "0.0002", "0.0001"]);
+        assert_eq!([0.000_02, -3.4e-9].map(number), ["2.0e-5", "−3.4e-9"]);
+    }
 
     #[test]
     fn three_digits_and_units() {
