@@ -38,7 +38,8 @@ struct Completion {
     loss: f64,
     log_loss: f64,
     frames: u64,
-    /// Logarithm of the probability to complete with exactly this frame.
+    /// Logarithm of the probability to complete with exactly this frame: of long messages the
+    /// probability itself is too small for an `f64`.
     log_step: f64,
     sum: f64,
 }
