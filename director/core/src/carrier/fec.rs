@@ -163,6 +163,7 @@ impl HubCarrier for Hub {
 
     fn adapt(&mut self, here: &Conditions) {
         self.hub.settings().loss = here.loss;
+        // Without queues. The session calls `pace` after this, which adds them.
         self.hub.settings().round_trip = here.rtt;
         self.hub.settings().spare = if self.efficient { 0.0 } else { spare(here) };
     }
