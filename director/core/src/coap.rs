@@ -18,7 +18,8 @@ const RANDOM: f64 = 0.5;
 const MAX_TRIES: u32 = 4;
 /// Maximum blocks per message: the block number has 20 bits, and memory is bounded.
 const MAX_BLOCKS: usize = 4_096;
-/// Maximum incomplete messages, and maximum remembered tokens of complete ones.
+/// Maximum incomplete messages, and maximum remembered tokens of complete ones. A sender has one
+/// exchange at a time, so only reordered and repeated requests need more than one.
 const MAX_OPEN: usize = 16;
 
 /// What the sender learns from an acknowledgement.

@@ -209,6 +209,8 @@ impl Initiator {
                 Some((pair(noise, welcome.session), welcome))
             }
             None => {
+                // The random number shows that it answers this start of the member
+                // (docs/director-wire.md).
                 let rest = datagram.strip_prefix(&[WELCOME])?.strip_prefix(&self.hello[1..])?;
                 let welcome = Welcome::decode(rest)?;
                 Some((Root::insecure(welcome.session), welcome))

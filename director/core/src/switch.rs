@@ -181,6 +181,7 @@ impl Switch {
     pub fn tick(&mut self, now: Instant) -> Vec<Action> {
         let mut actions =
             if self.next.is_some() && now >= self.ask_at { self.ask(now) } else { Vec::new() };
+        // A change that began without members ends here: no member will report ready, or leave.
         actions.extend(self.retire_old());
         actions
     }
@@ -287,6 +288,7 @@ impl Switch {
             members.remove(&member);
             !members.is_empty()
         });
+        // The last member on the old model may have left.
         self.retire_old()
     }
 

@@ -33,7 +33,8 @@ pub struct ArqSender {
 }
 
 /// Weight of the variation in the timeout. RFC 6298 uses 4, to keep retransmissions out of a
-/// congested network; here sending is paced, and a timeout first sends one chunk.
+/// congested network; here sending is paced, and a timeout first sends one chunk. A test holds the
+/// number of frames to 1.25 times the bound at 30 % loss.
 const SPREAD: f64 = 3.0;
 /// Time after which an answer has waited for others or for the sending rate (decision 101).
 const AT_ONCE: Span = Span::from_ms(2);

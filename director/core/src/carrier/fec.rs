@@ -75,6 +75,8 @@ fn settings(params: &Params) -> FecSettings {
 }
 
 fn keys(params: &Params, from: Party) -> Keys {
+    // Of the group's secret: codes keep strangers out, and not members, which all have it. Answers
+    // in the frames are sealed with keys of one member.
     params.root.keys(Scope::new(Use::Frame, params.epoch, from))
 }
 

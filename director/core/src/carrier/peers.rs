@@ -198,6 +198,7 @@ impl<E: Exchange> HubCarrier for Hub<E> {
         }
         // Without its reply the other end sends again.
         let mut next = self.replies.pop_front();
+        // After its turn a member is the last to be asked; if others have nothing, it goes on.
         let (first, had) = self.turn;
         let first = if had < TURN { first } else { first.wrapping_add(1) };
         self.agenda.wake(now);

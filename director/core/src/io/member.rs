@@ -145,6 +145,7 @@ impl Driver {
                     }
                 }
                 _ = self.socket.readable() => self.receive_all(),
+                // Only the address changes: keys decide whose session a member joins.
                 Some(hub) = self.resolver.resolved() => self.hub = hub,
                 () = readable(group) => self.catch_up(),
                 () = self.woken.woken() => {

@@ -19,7 +19,7 @@ use crate::{Instant, Span};
 /// Thresholds for a model change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Minimum gain, as a share of the current cost.
+    /// Minimum gain, as a share of the current cost, 0 to 1.
     pub gain: f64,
     /// Cost of a change in ms of delay, spread over the minimum dwell time.
     pub switch_ms: f64,
